@@ -192,6 +192,11 @@ test("two reports are compared, and the page of one opens without running its sc
   expect(faults).toEqual([]);
 });
 
+const tileOf = (page: Page, name: string) =>
+  page.locator(".tile", { has: page.getByText(name, { exact: true }) }).locator("dd");
+const chartOf = (page: Page, title: string) =>
+  page.locator("figure", { has: page.locator("strong").getByText(title, { exact: true }) });
+
 /** Of the last hour, the most tokens of answers in a second. */
 async function mostKept(): Promise<number> {
   const answer = await fetch(`${fleet.url}/watch/history`);
@@ -203,7 +208,7 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   const key = await makeKey("loader");
   await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
   const { page, faults } = watched;
-  const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+  const tile = (name: string) => tileOf(page, name);
   await tile("Running").waitFor();
   let isOver = false;
   const client = async () => {
@@ -236,7 +241,7 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
         .locator("figure", { has: page.getByText(title, { exact: true }) })
         .locator("canvas")
         .waitFor();
-    await page.locator("figure", { hasText: "TTFT" }).getByText("target of p95").waitFor();
+    await chartOf(page, "TTFT").getByText("target of p95").waitFor();
     // The server keeps the load every ten seconds.
     await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
   } finally {
@@ -258,8 +263,8 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   await page.getByLabel("Week").check();
   await page.getByText("no figures of that time yet").waitFor();
   await page.getByLabel("Hour").check();
-  await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
-  await page.locator("figure", { hasText: "Tokens" }).locator(".mark-restart").waitFor({ state: "attached" });
+  await chartOf(page, "Tokens").locator("canvas").waitFor();
+  await chartOf(page, "Tokens").locator(".mark-restart").waitFor({ state: "attached" });
   await page.getByRole("cell", { name: `${instance!.id} starts again, start 2` }).waitFor();
   await page.screenshot({ path: join(screenshots, "dashboard-hour.png") });
   expect(faults).toEqual([]);
@@ -269,7 +274,7 @@ test("the dashboard shows the figures of one instance and of one model, now and 
   const key = await makeKey("watched");
   await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
   const { page, faults } = watched;
-  const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+  const tile = (name: string) => tileOf(page, name);
   const asks = (path: string, query: string) =>
     page.waitForRequest((request) => request.url().includes(`${path}?`) && request.url().includes(query));
   const choice = page.getByLabel("Figures of");
@@ -286,10 +291,10 @@ test("the dashboard shows the figures of one instance and of one model, now and 
         expect(await tile(name).innerText({ timeout: 1000 })).toMatch(/^[\d.,]*[1-9]/);
     }, SLOW.timeout);
     await Promise.all([asks("watch/history", part), page.getByLabel("Hour").check()]);
-    await page.locator("figure", { hasText: "TPOT" }).locator("canvas").waitFor();
+    await chartOf(page, "TPOT").locator("canvas").waitFor();
     await page.screenshot({ path: join(screenshots, "dashboard-instance.png") });
     await Promise.all([asks("watch/history", model), choice.selectOption(model)]);
-    await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
+    await chartOf(page, "Tokens").locator("canvas").waitFor();
     const past = await fetch(`${fleet.url}/watch/history?${part}`);
     const { loads } = (await past.json()) as { loads: readonly { readonly tpot: { readonly p50?: number } }[] };
     expect(loads.some(({ tpot }) => (tpot.p50 ?? 0) > 0)).toBe(true);
