@@ -38,7 +38,11 @@ const CASES: readonly (readonly [Binding["name"], Partial<Load>, evidence: strin
   ["host", { hostShare: 0.55 }, "the kernels compute in 45 % of the steps' time (engine_kernel_seconds_total)"],
   ["host", { hostShare: 0.55, promptShare: 0.9 }, "the kernels compute in 45 % of the steps' time (engine_kernel_"],
   ["prefill", { promptShare: 0.71 }, "71 % of the steps' time is for prompts (engine_prompt_seconds_total)"],
-  ["decode", {}, "90 % of the steps' time is for answers: 100 tokens of answers a second"],
+  [
+    "decode",
+    {},
+    "90 % of the steps' time is for answers (engine_prompt_seconds_total): 100 tokens of answers a second",
+  ],
   // However many tokens prompts have: those of the prefix cache take no time.
   ["decode", { tokensInPerS: 50_000 }, "90 % of the steps' time is for answers"],
   [

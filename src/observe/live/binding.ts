@@ -52,7 +52,10 @@ function findingOf(load: Load, waitedBefore: number): Finding {
   if (ofPrompts !== undefined) return ["prefill", `${ofPrompts} (engine_prompt_seconds_total)`];
   const tokens = `${Math.round(tokensOutPerS)} tokens of answers a second`;
   if (promptShare === undefined) return ["steps", `${running} requests are computed, ${tokens}, none held up`];
-  return ["decode", `${percent(1 - promptShare)} of the steps' time is for answers: ${tokens}`];
+  return [
+    "decode",
+    `${percent(1 - promptShare)} of the steps' time is for answers (engine_prompt_seconds_total): ${tokens}`,
+  ];
 }
 
 /** What holds up requests that wait. */
