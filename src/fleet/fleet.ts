@@ -130,6 +130,7 @@ export class Fleet {
       breakerState: (id) => this.#proxy?.breakerState(id) ?? "closed",
       alerts: () => this.#gateway.alerts,
       tenants: () => (this.#gateway.hasLedger ? this.#tenantFigures : undefined),
+      targets: () => this.#applied.config.slo,
       logger,
     });
     this.#canaries = new Canaries({

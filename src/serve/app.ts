@@ -111,7 +111,15 @@ export function createAppWithLifecycle(options: AppOptions): {
     lifecycle.engineFailure = thrown instanceof Error ? thrown : new Error(String(thrown));
   });
   const metrics = createMetrics(options.engine, options.modelNames[0]);
-  const live = new LiveFeed(() => metrics.render(), options.history ?? new History(), options.events);
+  const { history = new History(), events, targets = {} } = options;
+  const live = new LiveFeed(
+    () => metrics.render(),
+    history,
+    events,
+    undefined,
+    undefined,
+    () => targets,
+  );
   const context: ServeContext = {
     ...options,
     asyncTokenizer: options.asyncTokenizer ?? new AsyncTokenizer(options.tokenizer),

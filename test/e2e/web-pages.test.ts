@@ -34,6 +34,8 @@ beforeAll(async () => {
   writeFileSync(join(reports, "after.html"), `<style>p { color: red }</style><p>Kept ${script}</p>`);
   fleet = await FleetProcess.start({
     "data-folder": dataFolder,
+    // None can keep to the first; all keep to the second.
+    slo: "ttft=0.001ms,tpot=100s",
     reports,
     "managed-keys": true,
     ledger: {},
@@ -190,6 +192,11 @@ test("two reports are compared, and the page of one opens without running its sc
   expect(faults).toEqual([]);
 });
 
+const tileOf = (page: Page, name: string) =>
+  page.locator(".tile", { has: page.getByText(name, { exact: true }) }).locator("dd");
+const chartOf = (page: Page, title: string) =>
+  page.locator("figure", { has: page.locator("strong").getByText(title, { exact: true }) });
+
 /** Of the last hour, the most tokens of answers in a second. */
 async function mostKept(): Promise<number> {
   const answer = await fetch(`${fleet.url}/watch/history`);
@@ -201,22 +208,46 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   const key = await makeKey("loader");
   await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
   const { page, faults } = watched;
-  const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+  const tile = (name: string) => tileOf(page, name);
   await tile("Running").waitFor();
   let isOver = false;
   const client = async () => {
     while (!isOver) await chat(key, 400);
   };
   const load = Promise.all([client(), client(), client()]);
-  await page.getByRole("heading", { name: "Writing answers takes the time" }).waitFor();
-  await vi.waitFor(async () => expect(await page.locator(".tile dd").first().innerText()).toMatch(/^[1-9]/), {
-    timeout: 30_000,
-    interval: 200,
-  });
-  // The server keeps the load every ten seconds.
-  await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
-  isOver = true;
-  await load;
+  try {
+    const binding = page.getByRole("region", { name: "What binds now" });
+    await binding.getByText(/of the steps' time/).waitFor();
+    await vi.waitFor(async () => expect(await page.locator(".tile dd").first().innerText()).toMatch(/^[1-9]/), {
+      timeout: 30_000,
+      interval: 200,
+    });
+    for (const name of [
+      "Step time for prompts",
+      "Step time for answers",
+      "Steps outside the kernels",
+      "Resident memory",
+    ]) {
+      await vi.waitFor(async () => expect(await tile(name).innerText({ timeout: 1000 })).toMatch(/^[\d.,]*[1-9]/), {
+        timeout: 30_000,
+        interval: 200,
+      });
+    }
+    await page.locator(".tile.missed", { hasText: "TTFT p95" }).getByText("ms, above 0.001").waitFor();
+    expect(await tile("TPOT p95").innerText()).toContain("ms, target 100,000");
+    expect(await page.locator(".tile.missed", { hasText: "TPOT" }).count()).toBe(0);
+    for (const title of ["Step time", "Resident memory", "Tokens won", "KV memory given back"])
+      await page
+        .locator("figure", { has: page.getByText(title, { exact: true }) })
+        .locator("canvas")
+        .waitFor();
+    await chartOf(page, "TTFT").getByText("target of p95").waitFor();
+    // The server keeps the load every ten seconds.
+    await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
+  } finally {
+    isOver = true;
+    await load;
+  }
   await page.goto(`${fleet.url}/#/models`);
   await useAdminKey(page);
   await page.locator(".state.ready").waitFor();
@@ -232,8 +263,8 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
   await page.getByLabel("Week").check();
   await page.getByText("no figures of that time yet").waitFor();
   await page.getByLabel("Hour").check();
-  await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
-  await page.locator("figure", { hasText: "Tokens" }).locator(".mark-restart").waitFor({ state: "attached" });
+  await chartOf(page, "Tokens").locator("canvas").waitFor();
+  await chartOf(page, "Tokens").locator(".mark-restart").waitFor({ state: "attached" });
   await page.getByRole("cell", { name: `${instance!.id} starts again, start 2` }).waitFor();
   await page.screenshot({ path: join(screenshots, "dashboard-hour.png") });
   expect(faults).toEqual([]);
@@ -243,7 +274,7 @@ test("the dashboard shows the figures of one instance and of one model, now and 
   const key = await makeKey("watched");
   await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
   const { page, faults } = watched;
-  const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
+  const tile = (name: string) => tileOf(page, name);
   const asks = (path: string, query: string) =>
     page.waitForRequest((request) => request.url().includes(`${path}?`) && request.url().includes(query));
   const choice = page.getByLabel("Figures of");
@@ -260,10 +291,10 @@ test("the dashboard shows the figures of one instance and of one model, now and 
         expect(await tile(name).innerText({ timeout: 1000 })).toMatch(/^[\d.,]*[1-9]/);
     }, SLOW.timeout);
     await Promise.all([asks("watch/history", part), page.getByLabel("Hour").check()]);
-    await page.locator("figure", { hasText: "TPOT" }).locator("canvas").waitFor();
+    await chartOf(page, "TPOT").locator("canvas").waitFor();
     await page.screenshot({ path: join(screenshots, "dashboard-instance.png") });
     await Promise.all([asks("watch/history", model), choice.selectOption(model)]);
-    await page.locator("figure", { hasText: "Tokens" }).locator("canvas").waitFor();
+    await chartOf(page, "Tokens").locator("canvas").waitFor();
     const past = await fetch(`${fleet.url}/watch/history?${part}`);
     const { loads } = (await past.json()) as { loads: readonly { readonly tpot: { readonly p50?: number } }[] };
     expect(loads.some(({ tpot }) => (tpot.p50 ?? 0) > 0)).toBe(true);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { parseSlo } from "../../core/slo.js";
 import type { RequestRecord } from "../load/record.js";
-import { parseSlo } from "../workload/slo.js";
 import { outputTokensIn, plateauOf } from "./plateau.js";
 import { measureRun, throughputOf, voidReasons } from "./run-metrics.js";
 

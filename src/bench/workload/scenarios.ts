@@ -1,8 +1,8 @@
 /** Scenarios as data: kinds of traffic and loads. Each combination is a cell, measured on its own. */
 
+import { parseSlo } from "../../core/slo.js";
 import type { Slo } from "../results/schema.js";
 import type { Load } from "./load.js";
-import { parseSlo } from "./slo.js";
 import { type Length, turnsOf, type Workload } from "./workload.js";
 
 export interface NamedWorkload {

@@ -6,9 +6,9 @@ import { type Command, Option } from "commander";
 import type { BenchReport, Slo } from "../../bench/results/schema.js";
 import type { Planned } from "../../bench/run/plan.js";
 import type { NamedWorkload } from "../../bench/workload/scenarios.js";
-import { parseSlo } from "../../bench/workload/slo.js";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
+import { parseSlo } from "../../core/slo.js";
 import { integerIn, listOf, numberIn, oneOf } from "./option-values.js";
 
 const MAX_DEFAULT_WORKERS = 8;

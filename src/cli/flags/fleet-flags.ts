@@ -79,6 +79,7 @@ const FLEET_FLAGS = [
   "--instances",
   "--attach",
   "--keep-conversations",
+  "--slo",
   "--model",
   "--served-model-name",
   "--host",
@@ -175,6 +176,7 @@ export async function fleetConfigFrom(
     "allowed-origins": flags.allowedOrigins,
     "admin-key": flags.adminKey,
     "isolate-api-keys": flags.isolateApiKeys,
+    slo: flags.slo?.name,
     ...(flags.keepConversations === true ? { conversations: {} } : {}),
     "api-keys": apiKey.map((key, index) => ({ tenant: `key-${index + 1}`, key })),
     models: [

@@ -3,6 +3,7 @@ import { type Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { LOG_FORMATS, LOG_LEVELS, type LogFormat, type LogLevel } from "../../core/log.js";
 import { optionError } from "../../core/option-error.js";
+import { parseLatencyTargets, type Slo } from "../../core/slo.js";
 import type { SamplingSource } from "../../local/sampling.js";
 import type { UnknownFields } from "../../serve/http/context.js";
 import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../../text/answer/call-formats.js";
@@ -27,6 +28,7 @@ export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly toolCallParser: ToolCallParserName;
   readonly reasoningParser: ReasoningParserName;
   readonly historyFile?: string;
+  readonly slo?: Slo;
   readonly seed?: bigint;
   readonly logLevel: LogLevel;
   readonly logFormat: LogFormat;
@@ -78,7 +80,14 @@ export function addServerOptions(command: Command): Command {
       ),
     )
     .addOption(
-      option("--history-file <file>", "keep the dashboard's last week here, in 300 KiB (default: in memory)", String),
+      option("--history-file <file>", "keep the dashboard's last week here, in 200 KiB (default: in memory)", String),
+    )
+    .addOption(
+      option(
+        "--slo <targets>",
+        "targets of 95 requests in 100, which the dashboard shows: chat, rag, code, or limits such as ttft=200ms,tpot=33ms",
+        parseLatencyTargets,
+      ),
     )
     .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
     .addOption(

@@ -1,9 +1,7 @@
 /** Options of `millrace plan`. */
 
 import { type Command, Option } from "commander";
-import type { Slo } from "../../bench/results/schema.js";
-import { parseSlo } from "../../bench/workload/slo.js";
-import { optionError } from "../../core/option-error.js";
+import { parseLatencyTargets, type Slo } from "../../core/slo.js";
 import { QUALITY } from "../../plan/data/constants.js";
 import { PLANNED_ENGINES, type PlannedEngine } from "../../plan/data/engines.js";
 import { QUANTIZATION_IDS, type QuantizationId } from "../../plan/data/quantizations.js";
@@ -47,14 +45,6 @@ const TERMS = "On which terms:";
 const TOLD = "What is told:";
 
 const grouped = (group: string, flags: string, about: string): Option => new Option(flags, about).helpGroup(group);
-
-/** Targets of a plan, in milliseconds. */
-function planTargets(text: string): Slo {
-  const slo = parseSlo(text);
-  if (slo.e2eMs !== undefined) throw optionError("--slo", "of ttft and tpot, which plans predict", text);
-  if (slo.ttftMs === 0 || slo.tpotMs === 0) throw optionError("--slo", "above 0", text);
-  return slo;
-}
 
 /** Model, machine, and what is taken out of the rules' hands. */
 const servedOptions = (): readonly Option[] => [
@@ -119,7 +109,7 @@ const termOptions = (): readonly Option[] => [
     TERMS,
     "--slo <targets>",
     "targets such as ttft=200ms,tpot=33ms: first token of 95 requests in 100, mean time between tokens",
-  ).argParser(planTargets),
+  ).argParser(parseLatencyTargets),
   grouped(TERMS, "--objective <what>", `one of ${OBJECTIVES.join(", ")}`)
     .argParser(oneOf("--objective", OBJECTIVES))
     .default("throughput"),

@@ -88,6 +88,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       reasoningParser: flags.reasoningParser,
       history,
       events,
+      targets: flags.slo,
       ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,

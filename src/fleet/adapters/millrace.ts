@@ -5,7 +5,7 @@ import type { Adapter } from "./adapter.js";
 import { followEventStream } from "./cache-events/event-stream.js";
 import { askForText, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
-import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
+import { type MetricNames, metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
 
 const FLAGS: FlagTable = {
   model: "--model",
@@ -23,7 +23,14 @@ const FLAGS: FlagTable = {
   apiKey: elsewhere,
 };
 
-const METRICS = vllmMetricNames("millrace:");
+const METRICS: MetricNames = {
+  ...vllmMetricNames("millrace:"),
+  evictedTokens: ["millrace:kv_evicted_tokens_total"],
+  stepSeconds: ["millrace:engine_step_seconds_total"],
+  promptSeconds: ["millrace:engine_prompt_seconds_total"],
+  kernelSeconds: ["millrace:engine_kernel_seconds_total"],
+  residentBytes: ["process_resident_memory_bytes"],
+};
 
 export const millrace: Adapter = {
   name: "millrace",

@@ -74,12 +74,15 @@ export class PrometheusText {
 const countOf = (value: number | undefined): number | undefined =>
   value !== undefined && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? value : undefined;
 
-/** An engine's names for each of our metrics, newest first; an empty list where the engine does not have the metric. */
+/** An engine's names for each of our metrics, newest first; an empty list, or none for those that few engines have, where the engine does not have the metric. */
 export type MetricNames = {
-  readonly [Metric in Exclude<keyof EngineMetrics, TimeName>]: readonly string[];
-} & { readonly [Metric in TimeName]?: readonly string[] };
+  readonly [Metric in Exclude<keyof EngineMetrics, TimeName | RareName>]: readonly string[];
+} & { readonly [Metric in TimeName | RareName]?: readonly string[] };
 
 type TimeName = "perTokenTimes" | "queueTimes";
+
+const RARE = ["evictedTokens", "stepSeconds", "promptSeconds", "kernelSeconds", "residentBytes"] as const;
+type RareName = (typeof RARE)[number];
 
 export const NO_METRICS: EngineMetrics = {
   numRunning: undefined,
@@ -108,8 +111,15 @@ export function metricsByName(text: string, names: MetricNames): EngineMetrics {
     preemptions: metrics.sum(names.preemptions),
     draftTokens: metrics.sum(names.draftTokens),
     acceptedTokens: metrics.sum(names.acceptedTokens),
+    ...rareIn(metrics, names),
     ...timesIn(metrics, names),
   };
+}
+
+/** Absent where the engine does not tell. */
+function rareIn(metrics: PrometheusText, names: MetricNames): Pick<EngineMetrics, RareName> {
+  const found = RARE.map((key) => [key, metrics.sum(names[key] ?? [])] as const);
+  return Object.fromEntries(found.filter(([, value]) => value !== undefined));
 }
 
 /** Absent where the engine does not tell. */

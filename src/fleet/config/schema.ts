@@ -1,7 +1,18 @@
 /** The schema of millrace.yaml. It checks the file, documents its keys and is published as JSON Schema. */
 import { z } from "zod";
-import { byteSize, cpuList, duration, integer, secret, section, text, timeLimit } from "../../core/config-values.js";
+import {
+  byteSize,
+  cpuList,
+  duration,
+  integer,
+  parsed,
+  secret,
+  section,
+  text,
+  timeLimit,
+} from "../../core/config-values.js";
 import { LOG_FORMATS, LOG_LEVELS } from "../../core/log.js";
+import { parseLatencyTargets } from "../../core/slo.js";
 import { ROUTING_POLICIES } from "../routing/policies.js";
 import { ENGINE_NAMES } from "../upstream/engine.js";
 import { batches } from "./sections/batches.js";
@@ -204,6 +215,23 @@ const limits = () =>
       .describe("output tokens that a request without max_tokens counts as"),
   });
 
+/** Written as in `--slo` of bench and plan. */
+const latencyTargets = () =>
+  parsed(
+    "targets of ttft and tpot above 0, or chat, rag or code",
+    ["ttft=200ms,tpot=33ms", "chat"],
+    /\S/,
+    (written) => {
+      try {
+        return parseLatencyTargets(written);
+      } catch {
+        return undefined;
+      }
+    },
+  )
+    .optional()
+    .describe("targets of 95 requests in 100, which the dashboard shows (default: none)");
+
 const telemetry = () =>
   section({
     "otlp-endpoint": z
@@ -260,6 +288,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .describe(
         "folder of the gateway's database and files (default: $XDG_STATE_HOME/millrace/gateway-PORT); fixed at the start",
       ),
+    slo: latencyTargets(),
     reports: text("a folder")
       .optional()
       .describe(

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";
 import { type EventKind, EventLog } from "../../observe/live/event-log.js";
-import { LiveFeed } from "../../observe/live/feed.js";
+import { type LatencyTargets, LiveFeed } from "../../observe/live/feed.js";
 import { History } from "../../observe/live/history.js";
 import { SeriesStore, TENANTS } from "../../observe/live/series-store.js";
 import { type TenantSource, TenantWatch } from "../../observe/live/tenant-watch.js";
@@ -20,6 +20,8 @@ interface FleetWatchOptions {
   readonly alerts: () => AlertWatch | undefined;
   /** Asked at the start. Undefined: nobody counts tenants' requests. */
   readonly tenants: () => TenantSource | undefined;
+  /** Of the dashboard; undefined: the configuration has none. */
+  readonly targets: () => LatencyTargets | undefined;
   readonly logger: Logger;
 }
 
@@ -46,7 +48,8 @@ export class FleetWatch {
       history.isKept && dataFolder !== undefined ? join(dataFolder, name) : undefined;
     const series = new SeriesStore(inFolder("history-parts"), warn);
     const tenants = source && new TenantWatch(source, new SeriesStore(inFolder("history-tenants"), warn, TENANTS));
-    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series, tenants);
+    const targets = (): LatencyTargets => this.options.targets() ?? {};
+    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series, tenants, targets);
     this.#live.start();
     return this.#live;
   }

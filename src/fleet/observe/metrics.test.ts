@@ -58,6 +58,33 @@ const create = () =>
     modelOf: (name) => (name === "alias" || name === "m" ? "m" : undefined),
   });
 
+test("an instance has its seats, its own engine's figures, and the memory of its processes", async () => {
+  const before = upstreams;
+  const figures = { stepSeconds: 4, promptSeconds: 1, kernelSeconds: 3, evictedTokens: 2, residentBytes: 5_000_000 };
+  upstreams = [
+    instance("m-0", { ...scraped, ...figures }),
+    { ...instance("m-1", undefined), pid: process.pid, state: "starting" },
+    instance("m-2", scraped),
+  ];
+  const text = await create().render();
+  upstreams = before;
+  const figureOf = (name: string, id: string): number | undefined => {
+    const found = new RegExp(`^${name}\\{model="m",instance="${id}",engine="vllm"\\} (\\S+)$`, "m").exec(text)?.[1];
+    return found === undefined ? undefined : Number(found);
+  };
+  const seats = ["m-0", "m-1", "m-2"].map((id) => figureOf("millrace_fleet:instance_seats", id));
+  expect(seats).toEqual([4, undefined, 4]);
+  const memory = (id: string) => figureOf("millrace_fleet:instance_resident_memory_bytes", id);
+  // What the fleet sees of the process it started, else what an attached server says.
+  expect(memory("m-0")).toBe(5_000_000);
+  expect(memory("m-1")).toBeGreaterThan(10_000_000);
+  expect(memory("m-2")).toBeUndefined();
+  const names = ["engine_step_seconds", "engine_prompt_seconds", "engine_kernel_seconds", "kv_evicted_tokens"];
+  expect(names.map((name) => figureOf(`millrace:${name}_total`, "m-0"))).toEqual([4, 1, 3, 2]);
+  expect(figureOf("millrace:engine_step_seconds_total", "m-2")).toBeUndefined();
+  expect(Number(/^process_resident_memory_bytes (\S+)$/m.exec(text)?.[1])).toBeGreaterThan(10_000_000);
+});
+
 test("requests are counted by model, instance and outcome, under the model's own name", async () => {
   const metrics = create();
   const request = metrics.started(start);

@@ -9,9 +9,11 @@ import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { LimitSource } from "../../gateway/lengths/length-policy.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
+import { registerProcessMemory } from "../../observe/process-memory.js";
 import { BREAKER_STATES, type BreakerState } from "../routing/breaker.js";
+import { residentBytes } from "../scaling/memory.js";
 import type { EngineMetrics } from "../upstream/engine.js";
-import { INSTANCE_STATES, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
+import { INSTANCE_STATES, type InstanceState, type Upstream, type UpstreamPool } from "../upstream/upstream.js";
 import { timesText } from "./engine-times.js";
 import { acceptsOpenMetrics, Exemplars, type MetricsText, OPEN_METRICS_TYPE, toOpenMetrics } from "./open-metrics.js";
 
@@ -20,7 +22,7 @@ const TENTHS = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1];
 const NO_INSTANCE = "";
 
 type Figure = readonly [
-  key: Exclude<keyof EngineMetrics, `${string}Times`>,
+  key: Exclude<keyof EngineMetrics, `${string}Times` | "residentBytes">,
   name: string,
   help: string,
   kind: "gauge" | "counter",
@@ -37,6 +39,10 @@ const FIGURES: readonly Figure[] = [
   ["preemptions", "num_preemptions_total", "Times a running request gave its memory back", "counter"],
   ["draftTokens", "spec_decode_num_draft_tokens_total", "Tokens drafted", "counter"],
   ["acceptedTokens", "spec_decode_num_accepted_tokens_total", "Drafted tokens that were right", "counter"],
+  ["evictedTokens", "kv_evicted_tokens_total", "Tokens whose keys and values were evicted", "counter"],
+  ["stepSeconds", "engine_step_seconds_total", "Wall time of engine steps", "counter"],
+  ["promptSeconds", "engine_prompt_seconds_total", "Wall time of engine steps, by the share of prompts", "counter"],
+  ["kernelSeconds", "engine_kernel_seconds_total", "Wall time inside the kernels", "counter"],
 ];
 
 /** Current values from the proxy. */
@@ -134,7 +140,26 @@ function registerStates(registry: Registry, pool: UpstreamPool, proxy: ProxyGaug
   gauge("instance_starts", "Times its process was started", instance, (made) => {
     for (const upstream of eachUpstream(pool)) made.set(labelsOf(upstream), upstream.starts);
   });
+  gauge("instance_seats", "Sequences that it computes at once, where it says so", instance, (made) => {
+    for (const upstream of eachUpstream(pool)) {
+      if (COMPUTING.has(upstream.state)) setKnown(made, upstream, upstream.capacity.seats);
+    }
+  });
+  gauge("instance_resident_memory_bytes", "Resident memory of its processes", instance, (made) => {
+    for (const upstream of eachUpstream(pool)) setKnown(made, upstream, memoryOf(upstream));
+  });
 }
+
+/** States in which an instance computes requests. */
+const COMPUTING: ReadonlySet<InstanceState> = new Set(["ready", "suspect", "draining"]);
+
+function setKnown(gauge: Gauge<"model" | "instance" | "engine">, upstream: Upstream, value: number | undefined): void {
+  if (value !== undefined) gauge.set(labelsOf(upstream), value);
+}
+
+/** Of its processes on this machine, else as an attached server of ours tells it. */
+const memoryOf = ({ pid, metrics }: Upstream): number | undefined =>
+  pid === undefined ? metrics?.residentBytes : residentBytes(pid);
 
 const FIRST_BYTE = "millrace_fleet:time_to_first_byte_seconds";
 const DURATION = "millrace_fleet:request_duration_seconds";
@@ -307,6 +332,7 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
   const registry = new Registry();
   const metrics = createRequestMetrics(registry);
   const cache = createCacheMetrics(registry, proxy);
+  registerProcessMemory(registry);
   registerStates(registry, pool, proxy);
   registerFigures(registry, pool);
   const exemplars = {

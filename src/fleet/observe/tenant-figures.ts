@@ -87,6 +87,8 @@ class Figures {
         savedCost: savedNano / NANO,
       },
       running: undefined,
+      seats: undefined,
+      memoryBytes: undefined,
       waiting: undefined,
       kvUse: undefined,
       firstToken: new Map(this.firstToken.buckets()),

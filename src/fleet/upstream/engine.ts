@@ -76,6 +76,14 @@ export interface EngineMetrics {
   readonly preemptions: number | undefined;
   readonly draftTokens: number | undefined;
   readonly acceptedTokens: number | undefined;
+  /** Only our own engine tells these. */
+  readonly evictedTokens?: number | undefined;
+  /** Wall time of its steps, of the prompts' share of them, and inside the kernels. */
+  readonly stepSeconds?: number | undefined;
+  readonly promptSeconds?: number | undefined;
+  readonly kernelSeconds?: number | undefined;
+  /** Resident memory of its process. */
+  readonly residentBytes?: number | undefined;
   /** First to last token, divided by the tokens after the first. */
   readonly perTokenTimes?: EngineTimes | undefined;
   /** Arrival at the engine to admission. */

@@ -61,6 +61,8 @@ export interface Upstream {
   readonly capacity: Capacity;
   /** Metrics of the last scrape; undefined before the first one and where the engine has no metrics. */
   readonly metrics: EngineMetrics | undefined;
+  /** Of its process, where the fleet started one. */
+  readonly pid?: number | undefined;
 }
 
 /** Identifies the current process of an instance. */

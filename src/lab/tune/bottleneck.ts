@@ -1,4 +1,5 @@
 /** Names the bottleneck from the evidence, with the figures that say so. */
+import { hostFinding, lacksKvFor, prefillFinding } from "../../core/bottleneck-rules.js";
 import type { Evidence } from "./evidence.js";
 
 export type Bottleneck =
@@ -27,7 +28,6 @@ const times = (ratio: number): string => `${ratio.toFixed(1)} ×`;
 
 /** Thresholds of each rule: control-plane.md's table of symptoms, and the planted cases of tune's tests. */
 const WAITS = 0.2;
-const KV_FULL = 0.9;
 const PREEMPTED = 0.02;
 const BUSY = 0.8;
 const IDLE = 0.5;
@@ -36,8 +36,6 @@ const PROMPTS_COUNT = 0.1;
 const LOW_ACCEPTANCE = 0.3;
 const REJECTED = 0.25;
 const DISTURBED = 3;
-const KERNELS_IDLE = 0.6;
-const MOSTLY_PREFILL = 0.5;
 const CLIENT_BUSY = 0.85;
 
 /** Returns undefined where the rule does not hold. */
@@ -50,10 +48,10 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["seats", seatsAreTaken],
   ["threads", threadsAreFew],
   ["cache", cacheIsMissed],
-  ["host", hostIsSlow],
+  ["host", ({ kernelShare }) => hostFinding(kernelShare)],
   ["drafts", draftsFail],
   ["interference", promptsDisturb],
-  ["prefill", prefillDominates],
+  ["prefill", ({ prefillShare }) => prefillFinding(prefillShare)],
 ];
 
 /** All that hold, the first of them being the bottleneck; where none does, decoding is bound by the weights that each step reads. */
@@ -82,8 +80,7 @@ function kvIsFull(evidence: Evidence, objective: Objective): string | undefined 
     return `${preemptionsPerRequest.toFixed(2)} preemptions a request, KV memory ${percent(maxKvUsage)} full`;
   }
   const hasFreeSeats = maxRunning !== undefined && maxRunning < Math.min(seats, numClients);
-  // The memory is full for the next request, which needs as much as each of the others, before it is full.
-  const isFull = maxRunning !== undefined && maxKvUsage * (1 + 1 / Math.max(1, maxRunning)) > KV_FULL;
+  const isFull = maxRunning !== undefined && lacksKvFor(maxKvUsage, maxRunning);
   if (!isFull || !waits(evidence, objective) || !hasFreeSeats) return undefined;
   return `requests wait (${percent(queueShare)} of the time to the first token) with ${Math.round(maxRunning)} of ${seats} seats taken and KV memory ${percent(maxKvUsage)} full`;
 }
@@ -127,14 +124,4 @@ function promptsDisturb({ interference }: Evidence, objective: Objective): strin
   if (objective === "throughput" || objective === "ttft") return undefined;
   if (interference === undefined || interference < DISTURBED) return undefined;
   return `gaps between tokens (p95) are ${times(interference)} as long while a prompt is computed`;
-}
-
-function hostIsSlow({ kernelShare }: Evidence): string | undefined {
-  if (kernelShare === undefined || kernelShare >= KERNELS_IDLE) return undefined;
-  return `the kernels compute in ${percent(kernelShare)} of the steps' time`;
-}
-
-function prefillDominates({ prefillShare }: Evidence): string | undefined {
-  if (prefillShare === undefined || prefillShare < MOSTLY_PREFILL) return undefined;
-  return `${percent(prefillShare)} of the steps' time is for prompts`;
 }

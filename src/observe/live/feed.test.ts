@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { LiveFeed } from "./feed.js";
 import { History } from "./history.js";
+import { loadSchema } from "./load-schema.js";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"] }));
 afterEach(() => void vi.useRealTimers());
@@ -105,6 +106,25 @@ test("metrics that cannot be read interrupt the figures only", async () => {
   await vi.advanceTimersByTimeAsync(3000);
   let text = "";
   while (!text.includes('"running":1')) text = String((await watcher.read()).value);
+  feed.stop();
+});
+
+test("figures come with what binds and with the targets, a history's with the targets", async () => {
+  const text =
+    'millrace:num_requests_running 2\nmillrace:num_requests_waiting 3\nmillrace:cache_config_info{max_num_seqs="2"} 1\n';
+  const targets = () => ({ ttftMs: 200, tpotMs: undefined, name: "ttft=200" });
+  const feed = new LiveFeed(async () => text, new History(), undefined, undefined, undefined, targets);
+  feed.start();
+  const watcher = reader(feed.live());
+  await watcher.read();
+  await vi.advanceTimersByTimeAsync(2000);
+  const load = JSON.parse(String((await watcher.read()).value).slice("data: ".length));
+  expect(load).toMatchObject({
+    targets: { ttft_ms: 200 },
+    binding: { name: "seats", evidence: "num_requests_waiting is 3, with 2 of 2 seats taken" },
+  });
+  expect(loadSchema.strict().safeParse(load).error).toBeUndefined();
+  expect(await feed.past({}).json()).toMatchObject({ targets: { ttft_ms: 200 } });
   feed.stop();
 });
 

@@ -3,6 +3,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { listBody } from "../../core/list-body.js";
 import { snakeNames } from "../../core/snake-names.js";
+import { type Binding, bindingOf } from "./binding.js";
 import { EventLog } from "./event-log.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
 import {
@@ -47,6 +48,15 @@ interface Watched {
   readonly isAllowed: () => boolean;
 }
 
+/** What the operator wants of 95 requests in 100, in milliseconds. */
+export interface LatencyTargets {
+  readonly ttftMs?: number | undefined;
+  readonly tpotMs?: number | undefined;
+}
+
+/** What a tenant's requests wait for is the whole server's matter. */
+type LiveLoad = Load & { readonly binding?: Binding };
+
 /** Key of the whole server. */
 const WHOLE = "";
 
@@ -73,6 +83,7 @@ export class LiveFeed {
     readonly events = new EventLog(),
     private readonly series = new SeriesStore(),
     private readonly tenants?: TenantWatch,
+    private readonly targets: () => LatencyTargets = () => ({}),
   ) {}
 
   start(): void {
@@ -157,9 +168,15 @@ export class LiveFeed {
     return snakeNames({
       window,
       everyMs: history.everyMs(window),
+      targets: this.#targets(),
       loads: (key === WHOLE ? history : (series.find(key) ?? this.tenants?.find(key)))?.read(window, now) ?? [],
       events: events.since(now - history.lengthMs(window), now).slice(-MOST_EVENTS),
     });
+  }
+
+  #targets(): LatencyTargets {
+    const { ttftMs, tpotMs } = this.targets();
+    return { ttftMs, tpotMs };
   }
 
   #keyIn(query: Query): string {
@@ -220,15 +237,17 @@ export class LiveFeed {
     const loads = new Map([[WHOLE, load], ...this.#takeParts(samples, atMs)]);
     if (load === undefined) return;
     const events = this.events.takeNew();
+    const targets = this.#targets();
     this.#send((key) => {
       const own = loads.get(key);
       if (own === undefined) return undefined;
-      return events.length === 0 ? snakeNames(own) : { ...snakeNames(own), events };
+      const figures = snakeNames({ ...own, targets });
+      return events.length === 0 ? figures : { ...figures, events };
     });
   }
 
   /** Those that are watched; all of them when the history needs a reading. */
-  #takeParts(samples: readonly Sample[], atMs: number): readonly (readonly [string, Load | undefined])[] {
+  #takeParts(samples: readonly Sample[], atMs: number): readonly (readonly [string, LiveLoad | undefined])[] {
     const slot = Math.floor(atMs / EVERY_MS);
     const isDue = slot !== this.#slot;
     this.#slot = slot;
@@ -250,13 +269,15 @@ export class LiveFeed {
   }
 
   /** @returns undefined after the first reading */
-  #next(key: string, now: Reading): Load | undefined {
+  #next(key: string, now: Reading): LiveLoad | undefined {
     const earlier = this.#readings.get(key) ?? [];
     const before = earlier.at(-1);
     const isRecent = ({ atMs }: Reading): boolean => atMs >= now.atMs - LONG_MS && atMs < now.atMs;
     const readings = [...earlier.filter(isRecent), now];
     this.#readings.set(key, readings);
-    return before === undefined || before.atMs >= now.atMs ? undefined : loadBetween(before, now, readings[0]);
+    if (before === undefined || before.atMs >= now.atMs) return undefined;
+    const load = loadBetween(before, now, readings[0]);
+    return partOf(key)?.kind === "tenant" ? load : { ...load, binding: bindingOf(load, before.waiting) };
   }
 
   /** @param eventOf by the key of what is watched */

@@ -1,25 +1,31 @@
-/** Which figures of a load a history keeps, and in which order they stand in a row of numbers. */
+/**
+ * Which figures of a load a history keeps, and in which order they stand in a row of numbers. Figures are floats of 32 bits, seven digits, so that a row takes
+ * half the room; the time, which needs more, takes two of them.
+ */
 import type { Load } from "./load.js";
 
 type QuantilesName = "ttft" | "tpot" | "queue";
 type NumberName = Exclude<keyof Load, QuantilesName>;
 
-export interface HistoryLayout {
-  /** Begins the file: files of another layout are not read. */
+interface Columns {
+  /** Begins the file: a file with another one is not read. */
   readonly title: string;
-  /** The first is the time. */
-  readonly numbers: readonly ["atMs", ...NumberName[]];
+  /** After the time. */
+  readonly numbers: readonly Exclude<NumberName, "atMs">[];
   readonly quantiles: readonly QuantilesName[];
+}
+
+export interface HistoryLayout extends Columns {
+  /** Of files that an earlier version left, all of whose numbers have 64 bits. They are written anew in this layout. */
+  readonly earlier: Columns;
 }
 
 const SHARES = ["p50", "p95", "p99"] as const;
 const UNKNOWN = { p50: undefined, p95: undefined, p99: undefined };
 
-/** Of a server, a model and an instance. */
-export const SERVER_LAYOUT: HistoryLayout = {
+const SERVER_1: Columns = {
   title: "millrace history, version 1",
   numbers: [
-    "atMs",
     "tokensInPerS",
     "tokensOutPerS",
     "requestsPerS",
@@ -36,37 +42,66 @@ export const SERVER_LAYOUT: HistoryLayout = {
   quantiles: ["ttft", "tpot", "queue"],
 };
 
-export const TENANT_LAYOUT: HistoryLayout = {
+/** Of a server, a model and an instance. */
+export const SERVER_LAYOUT: HistoryLayout = {
+  title: "millrace history, version 2",
+  numbers: [...SERVER_1.numbers, "promptShare", "evictedPerS", "prefixSavedPerS", "draftedPerS", "memoryBytes"],
+  quantiles: SERVER_1.quantiles,
+  earlier: SERVER_1,
+};
+
+const TENANT_1: Columns = {
   title: "millrace tenants, version 1",
-  numbers: [
-    "atMs",
-    "tokensInPerS",
-    "tokensOutPerS",
-    "requestsPerS",
-    "refusedPerS",
-    "prefixHits",
-    "costPerH",
-    "savedCostPerH",
-  ],
+  numbers: ["tokensInPerS", "tokensOutPerS", "requestsPerS", "refusedPerS", "prefixHits", "costPerH", "savedCostPerH"],
   quantiles: ["ttft", "tpot"],
 };
 
-/** Numbers of a row. */
-export const rowLength = ({ numbers, quantiles }: HistoryLayout): number =>
-  numbers.length + quantiles.length * SHARES.length;
+export const TENANT_LAYOUT: HistoryLayout = {
+  ...TENANT_1,
+  title: "millrace tenants, version 2",
+  earlier: TENANT_1,
+};
 
-/** The numbers, then the quantiles; NaN stands for a figure that is not known. */
-export const valuesOf = ({ numbers, quantiles }: HistoryLayout, load: Load): number[] => [
+/** The time is so many of the first number, and the second: each has at most 24 bits until the year 2527. */
+const TIME_UNIT = 2 ** 20;
+const NUM_TIMES = 2;
+const DIGITS = 7;
+
+const numFigures = ({ numbers, quantiles }: Columns): number => numbers.length + quantiles.length * SHARES.length;
+
+/** Numbers of a row. */
+export const rowLength = (layout: HistoryLayout): number => NUM_TIMES + numFigures(layout);
+
+/** Of a row; 0: it has no figures. */
+export const timeOf = (row: Float32Array): number => row[0]! * TIME_UNIT + row[1]!;
+
+/** The time, the numbers, then the quantiles; NaN stands for a figure that is not known. */
+export const valuesOf = ({ numbers, quantiles }: Columns, load: Load): number[] => [
+  Math.floor(load.atMs / TIME_UNIT),
+  load.atMs % TIME_UNIT,
   ...numbers.map((name) => load[name] ?? Number.NaN),
   ...quantiles.flatMap((name) => SHARES.map((share) => load[name][share] ?? Number.NaN)),
 ];
 
-export function loadOf({ numbers, quantiles }: HistoryLayout, values: Float64Array): Load {
-  const known = (at: number): number | undefined => (Number.isNaN(values[at]!) ? undefined : values[at]);
+export function loadOf(columns: Columns, row: Float32Array): Load {
+  const rounded = Array.from(row.subarray(NUM_TIMES), (value) => Number(value.toPrecision(DIGITS)));
+  return loadAt(columns, timeOf(row), rounded);
+}
+
+function loadAt({ numbers, quantiles }: Columns, atMs: number, figures: ArrayLike<number>): Load {
+  const known = (at: number): number | undefined => (Number.isNaN(figures[at]!) ? undefined : figures[at]);
   const found = quantiles.map((name, i) => {
     const start = numbers.length + i * SHARES.length;
     return [name, Object.fromEntries(SHARES.map((share, j) => [share, known(start + j)]))];
   });
   const kept = numbers.map((name, at) => [name, known(at)]);
-  return { ttft: UNKNOWN, tpot: UNKNOWN, queue: UNKNOWN, ...Object.fromEntries([...kept, ...found]) } as Load;
+  return { atMs, ttft: UNKNOWN, tpot: UNKNOWN, queue: UNKNOWN, ...Object.fromEntries([...kept, ...found]) } as Load;
+}
+
+/** Numbers of a row of an earlier file. */
+export const earlierRowLength = ({ earlier }: HistoryLayout): number => 1 + numFigures(earlier);
+
+/** A row of an earlier file in this layout. What that file did not keep is not known. */
+export function convertedRow(layout: HistoryLayout, row: Float64Array): readonly number[] {
+  return row[0] === 0 ? [] : valuesOf(layout, loadAt(layout.earlier, row[0]!, row.subarray(1)));
 }

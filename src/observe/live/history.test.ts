@@ -1,11 +1,12 @@
-import { readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 import { cases } from "../../../test/helpers/long.js";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { EVERY_MS, History, WINDOW_NAMES } from "./history.js";
-import { readingOf } from "./load.js";
+import { TENANT_LAYOUT } from "./history-layout.js";
+import { type Load, readingOf } from "./load.js";
 
 const disk = vi.hoisted(() => ({ isFull: false }));
 vi.mock("node:fs", async (original) => {
@@ -19,6 +20,8 @@ vi.mock("node:fs", async (original) => {
 
 const START = Date.UTC(2026, 0, 1);
 const HOUR = 3_600_000;
+
+const unknown = (count: number): undefined[] => new Array<undefined>(count).fill(undefined);
 
 const EMPTY = readingOf([], START);
 
@@ -49,7 +52,7 @@ test("a file keeps its size for many weeks, and a server that starts again finds
   const path = join(tempTree({}), "data", "history");
   let history = new History(path);
   const size = statSync(path).size;
-  expect(size).toBeLessThan(330_000);
+  expect(size).toBeLessThan(200_000);
   const span = cases(8, 52) * 7 * 24 * HOUR;
   // A reading every ten minutes, in the last days every minute, with hours in which the server was not running.
   const stepMs = (atMs: number): number => (atMs < START + span - 8 * 24 * HOUR ? 600_000 : 60_000);
@@ -101,6 +104,54 @@ test("a file that another server has is left to it, which is told, and is free w
   const third = new History(path, (text) => problems.push(text));
   expect(problems).toHaveLength(1);
   third.close();
+});
+
+/** As version 1 wrote it: a title of 32 bytes, and rows of 64-bit numbers. */
+function earlierFile(path: string, title: string, width: number, rows: readonly (readonly number[])[]): void {
+  const numbers = new Float64Array(1752 * width);
+  // Rows of the hour come first, each at the place of its time.
+  for (const row of rows) numbers.set(row, (Math.floor(row[0]! / EVERY_MS) % 360) * width);
+  writeFileSync(path, Buffer.concat([Buffer.from(`${title}\n`.padEnd(32)), new Uint8Array(numbers.buffer)]));
+}
+
+test("a file of the earlier layout is written anew with its figures, once", () => {
+  const folder = tempTree({});
+  const path = join(folder, "history");
+  const figures = [10, 20, 0.5, 0, 2, 1, 0.25, Number.NaN, 0.75, 0.125, 0, 3];
+  const quantiles = [1, 2, 3, 4, 5, 6, Number.NaN, Number.NaN, Number.NaN];
+  earlierFile(path, "millrace history, version 1", 22, [[START, ...figures, ...quantiles]]);
+  let history = new History(path);
+  const kept = history.read("hour", START + HOUR / 2);
+  expect(kept).toMatchObject([
+    { atMs: START, tokensInPerS: 10, tokensOutPerS: 20, waiting: 1, hostShare: 0.125, savedPerS: 3, ttft: { p99: 3 } },
+  ]);
+  const [{ prefixHits, promptShare, memoryBytes, tpot, queue }] = kept as [Load];
+  expect([prefixHits, promptShare, memoryBytes, tpot.p50, queue.p50]).toEqual([...unknown(3), 4, undefined]);
+  history.add(reading(START + HOUR, 0));
+  history.add(reading(START + HOUR + EVERY_MS, 100));
+  history.close();
+  history = new History(path);
+  expect(history.read("day", START + HOUR + HOUR)).toEqual([]);
+  expect(history.read("hour", START + HOUR + EVERY_MS).map(({ atMs }) => atMs)).toEqual([START + HOUR + EVERY_MS]);
+  expect(history.read("hour", START + HOUR / 2)).toEqual(kept);
+  history.close();
+  expect(readdirSync(folder)).toEqual(["history"]);
+  const ofTenant = join(folder, "tenant=a");
+  earlierFile(ofTenant, "millrace tenants, version 1", 14, [[START, 1, 2, 3, 4, 0.5, 6, 7, 8, 9, 10, 11, 12, 13]]);
+  const tenant = new History(ofTenant, undefined, true, TENANT_LAYOUT);
+  expect(tenant.read("hour", START + 1)).toMatchObject([{ tokensInPerS: 1, savedCostPerH: 7, tpot: { p99: 13 } }]);
+  tenant.close();
+  // A larger one is none of ours.
+  earlierFile(path, "millrace history, version 1", 23, []);
+  expect(() => new History(path)).toThrow(/other content/);
+});
+
+test("times are kept to the millisecond, other figures to seven digits", () => {
+  const history = new History();
+  const atMs = START + 123_457;
+  history.add({ ...reading(START, 0), memoryBytes: 1 });
+  history.add({ ...reading(atMs, 12_345), memoryBytes: 123_456_789_012 });
+  expect(history.read("hour", atMs)).toMatchObject([{ atMs, tokensOutPerS: 99.99433, memoryBytes: 123_456_800_000 }]);
 });
 
 test("other files are refused and left as they are", () => {

@@ -2,11 +2,33 @@
  * The figures of the last hour, day and week, each at its own resolution, in memory of a fixed size and, if asked, in a file of a fixed size. A figure
  * has its place by its time, so the newest takes the place of the oldest, and a file needs no index.
  */
-import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { tryFileLock } from "../../core/file-lock.js";
-import { type HistoryLayout, loadOf, rowLength, SERVER_LAYOUT, valuesOf } from "./history-layout.js";
+import {
+  convertedRow,
+  earlierRowLength,
+  type HistoryLayout,
+  loadOf,
+  rowLength,
+  SERVER_LAYOUT,
+  timeOf,
+  valuesOf,
+} from "./history-layout.js";
 import { type Load, loadBetween, type Reading } from "./load.js";
 
 interface Window {
@@ -43,7 +65,7 @@ interface Slots extends Window {
 }
 
 export class History {
-  readonly #rows: Float64Array<ArrayBuffer>;
+  readonly #rows: Float32Array<ArrayBuffer>;
   /** Numbers of a row. */
   readonly #row: number;
   readonly #slots: ReadonlyMap<WindowName, Slots>;
@@ -65,7 +87,7 @@ export class History {
   ) {
     let start = 0;
     this.#row = rowLength(layout);
-    this.#rows = new Float64Array(NUM_ROWS * this.#row);
+    this.#rows = new Float32Array(NUM_ROWS * this.#row);
     this.#slots = new Map(
       WINDOW_NAMES.map((name) => {
         const slots: Slots = { ...WINDOWS[name], start, latest: undefined, peaks: {} };
@@ -82,7 +104,7 @@ export class History {
       return;
     }
     try {
-      this.#file = openHistory(path, this.#rows, titleOf(layout));
+      this.#file = openHistory(path, this.#rows, layout);
     } catch (thrown) {
       this.#unlock();
       throw thrown;
@@ -109,7 +131,7 @@ export class History {
     const { start, count, everyMs } = this.#slots.get(name)!;
     const since = nowMs - count * everyMs;
     return Array.from({ length: count }, (_, i) => this.#valuesOf(start + i))
-      .filter(([atMs]) => atMs! > since && atMs! <= nowMs)
+      .filter((values) => timeOf(values) > since && timeOf(values) <= nowMs)
       .map((values) => loadOf(this.layout, values))
       .sort((a, b) => a.atMs - b.atMs);
   }
@@ -117,7 +139,7 @@ export class History {
   /** Of the newest figure; 0: there is none. */
   newestMs(): number {
     let newest = 0;
-    for (let at = 0; at < this.#rows.length; at += this.#row) newest = Math.max(newest, this.#rows[at]!);
+    for (let row = 0; row < NUM_ROWS; row++) newest = Math.max(newest, timeOf(this.#valuesOf(row)));
     return newest;
   }
 
@@ -142,7 +164,7 @@ export class History {
     this.#unlock = undefined;
   }
 
-  #valuesOf(row: number): Float64Array<ArrayBuffer> {
+  #valuesOf(row: number): Float32Array<ArrayBuffer> {
     return this.#rows.subarray(row * this.#row, (row + 1) * this.#row);
   }
 
@@ -184,14 +206,42 @@ function cannotBe(path: string, cause: unknown): MillraceError {
   });
 }
 
-const titleOf = ({ title }: HistoryLayout): Buffer => Buffer.from(`${title}\n`.padEnd(TITLE_BYTES));
+const titleOf = ({ title }: Pick<HistoryLayout, "title">): Buffer => Buffer.from(`${title}\n`.padEnd(TITLE_BYTES));
+
+/** Puts a file of this layout in the place of one of the earlier layout; any other stays as it is. */
+function convertEarlier(path: string, layout: HistoryLayout): void {
+  const file = openSync(path, constants.O_RDONLY);
+  // No name of a part's file begins so.
+  const converted = join(dirname(path), `=history-${process.pid}`);
+  try {
+    const { size } = fstatSync(file);
+    const length = earlierRowLength(layout);
+    const earlier = new Float64Array(NUM_ROWS * length);
+    if (size <= TITLE_BYTES || size > TITLE_BYTES + earlier.byteLength) return;
+    const title = Buffer.alloc(TITLE_BYTES);
+    readSync(file, title, 0, TITLE_BYTES, 0);
+    if (!title.equals(titleOf(layout.earlier))) return;
+    readSync(file, new Uint8Array(earlier.buffer), 0, earlier.byteLength, TITLE_BYTES);
+    const width = rowLength(layout);
+    const rows = new Float32Array(NUM_ROWS * width);
+    for (let row = 0; row < NUM_ROWS; row++)
+      rows.set(convertedRow(layout, earlier.subarray(row * length, (row + 1) * length)), row * width);
+    writeFileSync(converted, Buffer.concat([titleOf(layout), new Uint8Array(rows.buffer)]), { mode: 0o600 });
+    renameSync(converted, path);
+  } finally {
+    closeSync(file);
+    rmSync(converted, { force: true });
+  }
+}
 
 /** @param rows filled with the file's @returns the open file */
-function openHistory(path: string, rows: Float64Array<ArrayBuffer>, title: Buffer): number {
+function openHistory(path: string, rows: Float32Array<ArrayBuffer>, layout: HistoryLayout): number {
+  const title = titleOf(layout);
   const fileBytes = TITLE_BYTES + rows.byteLength;
   let file: number | undefined;
   try {
     mkdirSync(dirname(path), { recursive: true });
+    if (statSync(path, { throwIfNoEntry: false })?.isFile() === true) convertEarlier(path, layout);
     file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
     const stat = fstatSync(file);
     const magic = Buffer.alloc(TITLE_BYTES);

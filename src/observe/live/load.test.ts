@@ -55,6 +55,57 @@ test("rates are those between two readings; a server that starts again has none"
   expect(loadBetween(before, readingOf(parseMetrics(textAt(7, 0, 0)), 3000)).tokensOutPerS).toBeUndefined();
 });
 
+test("steps, caches, drafts, memory and seats have their figures, where the engine tells them", () => {
+  const text = (k: number) =>
+    [
+      `millrace:engine_step_seconds_total ${2 * k}`,
+      `millrace:engine_prompt_seconds_total ${0.5 * k}`,
+      `millrace:engine_kernel_seconds_total ${1.8 * k}`,
+      `millrace:kv_evicted_tokens_total ${30 * k}`,
+      `millrace:prefix_cache_hits_total ${70 * k}`,
+      `millrace:spec_decode_num_accepted_tokens_total ${20 * k}`,
+      'millrace:cache_config_info{block_size="16",max_num_seqs="8"} 1',
+      "process_resident_memory_bytes 1000",
+    ].join("\n");
+  const at = (k: number) => readingOf(parseMetrics(text(k), isFigure), 1000 * k);
+  const load = loadBetween(at(0), at(2));
+  expect(load).toMatchObject({ seats: 8, memoryBytes: 1000, promptShare: 0.25 });
+  expect(load).toMatchObject({ evictedPerS: 30, prefixSavedPerS: 70, draftedPerS: 20 });
+  expect(load.hostShare).toBeCloseTo(0.1, 9);
+  const bare = loadBetween(readingOf([], 0), readingOf([], 1000));
+  const { seats, memoryBytes, promptShare, hostShare, evictedPerS, draftedPerS } = bare;
+  expect(new Set([seats, memoryBytes, promptShare, hostShare, evictedPerS, draftedPerS])).toEqual(new Set([undefined]));
+});
+
+test("shares are those since the reading before where the earlier one does not have them", () => {
+  const at = (text: string, atMs: number) => readingOf(parseMetrics(text), atMs);
+  const steps = (step: number, prompt: number) =>
+    `millrace:engine_step_seconds_total ${step}\nmillrace:engine_prompt_seconds_total ${prompt}\n`;
+  const [before, now] = [at(steps(1, 0.5), 9000), at(steps(3, 1), 10_000)];
+  for (const long of [at("", 0), at(steps(100, 50), 0)]) expect(loadBetween(before, now, long).promptShare).toBe(0.25);
+  expect(loadBetween(before, now, at(steps(0, 0), 0)).promptShare).toBeCloseTo(1 / 3, 9);
+});
+
+test("a fleet has the seats and the memory of all instances, where each says how many it has", () => {
+  const line = (name: string, id: string, value: number) => `${name}{model="m",instance="${id}"} ${value}\n`;
+  const text =
+    "process_resident_memory_bytes 10\n" +
+    ["m-0", "m-1"]
+      .map(
+        (id) =>
+          line("millrace:num_requests_running", id, 1) +
+          line("millrace_fleet:in_flight", id, 1) +
+          line("millrace_fleet:instance_seats", id, 4) +
+          line("millrace_fleet:instance_resident_memory_bytes", id, 100),
+      )
+      .join("");
+  expect(readingOf(parseMetrics(text), 0)).toMatchObject({ seats: 8, memoryBytes: 210 });
+  const part = readingsOfParts(parseMetrics(text), 0).get("instance=m-1");
+  expect(part).toMatchObject({ seats: 4, memoryBytes: 100 });
+  const other = text + line("millrace:num_requests_running", "m-2", 1);
+  expect(readingOf(parseMetrics(other), 0).seats).toBeUndefined();
+});
+
 test("histograms of other bounds are added up so that counts never shrink", () => {
   const lines = (instance: string, buckets: readonly (readonly [string, number])[]) =>
     buckets.map(([le, count]) => `h_bucket{le="${le}",instance="${instance}"} ${count}\n`).join("");

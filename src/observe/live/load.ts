@@ -11,7 +11,11 @@ export interface Reading {
   readonly counters: Counters;
   readonly running: number | undefined;
   readonly waiting: number | undefined;
+  /** Requests that are computed at once. */
+  readonly seats: number | undefined;
   readonly kvUse: number | undefined;
+  /** Resident, of all processes. */
+  readonly memoryBytes: number | undefined;
   readonly firstToken: Histogram;
   readonly perToken: Histogram;
   readonly queue: Histogram;
@@ -25,7 +29,9 @@ const COUNTERS = {
   drafted: "millrace:spec_decode_num_draft_tokens_total",
   accepted: "millrace:spec_decode_num_accepted_tokens_total",
   preemptions: "millrace:num_preemptions_total",
+  evicted: "millrace:kv_evicted_tokens_total",
   stepSeconds: "millrace:engine_step_seconds_total",
+  promptSeconds: "millrace:engine_prompt_seconds_total",
   kernelSeconds: "millrace:engine_kernel_seconds_total",
   requests: "millrace:request_success_total",
   fleetRequests: "millrace_fleet:requests_total",
@@ -42,6 +48,10 @@ const GAUGES = {
   queued: "millrace_fleet:queue_depth",
   waiting: "millrace:num_requests_waiting",
   kvUse: "millrace:kv_cache_usage_perc",
+  config: "millrace:cache_config_info",
+  seats: "millrace_fleet:instance_seats",
+  memory: "process_resident_memory_bytes",
+  instanceMemory: "millrace_fleet:instance_resident_memory_bytes",
 } as const;
 
 const FIGURES: ReadonlySet<string> = new Set([
@@ -65,6 +75,18 @@ function grouped<K>(samples: readonly Sample[], keysOf: (sample: Sample) => read
   return groups;
 }
 
+/** Undefined where one of the engines that compute does not say how many it has. */
+function seatsIn(byName: ReadonlyMap<string, readonly Sample[]>): number | undefined {
+  const ofInstances = byName.get(GAUGES.seats) ?? [];
+  const numEngines = byName.get(GAUGES.running)?.length ?? 0;
+  if (ofInstances.length > 0) return ofInstances.length < numEngines ? undefined : sumOf(ofInstances, GAUGES.seats);
+  const seats = Number(byName.get(GAUGES.config)?.[0]?.labels.max_num_seqs);
+  return Number.isFinite(seats) ? seats : undefined;
+}
+
+const sumOfKnown = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+
 export function readingOf(samples: readonly Sample[], atMs: number): Reading {
   const byName = grouped(samples, ({ name }) => [name]);
   const sum = (name: string): number | undefined => sumOf(byName.get(name) ?? [], name);
@@ -77,7 +99,9 @@ export function readingOf(samples: readonly Sample[], atMs: number): Reading {
     atMs,
     counters: Object.fromEntries(counters),
     running: sum(GAUGES.running) ?? sum(GAUGES.inFlight),
-    waiting: queued === undefined && waiting === undefined ? undefined : (queued ?? 0) + (waiting ?? 0),
+    waiting: sumOfKnown(queued, waiting),
+    seats: seatsIn(byName),
+    memoryBytes: sumOfKnown(sum(GAUGES.memory), sum(GAUGES.instanceMemory)),
     kvUse: maxOf(byName.get(GAUGES.kvUse) ?? [], GAUGES.kvUse),
     firstToken: ofEngine.size > 0 ? ofEngine : histogram(FIRST_TOKEN[1]),
     perToken: histogram(PER_TOKEN),
@@ -146,13 +170,23 @@ export interface Load {
   readonly refusedPerS: number | undefined;
   readonly running: number | undefined;
   readonly waiting: number | undefined;
+  /** Requests that are computed at once; of a fleet, by all ready instances that say so. */
+  readonly seats: number | undefined;
+  /** Resident, of all processes; pages that they share count in each. */
+  readonly memoryBytes: number | undefined;
   /** Shares, 0 to 1. */
   readonly kvUse: number | undefined;
   readonly prefixHits: number | undefined;
   readonly acceptance: number | undefined;
-  /** Share of steps that is not spent in the kernels. */
+  /** Shares of the steps' time: for prompts (the rest is for answers), and outside the kernels. */
+  readonly promptShare: number | undefined;
   readonly hostShare: number | undefined;
   readonly preemptionsPerS: number | undefined;
+  /** Tokens whose keys and values were dropped. */
+  readonly evictedPerS: number | undefined;
+  /** Prompt tokens that the prefix cache gave, tokens of answers that drafts gave, and tokens of kept answers. */
+  readonly prefixSavedPerS: number | undefined;
+  readonly draftedPerS: number | undefined;
   readonly savedPerS: number | undefined;
   /** Dollars an hour. */
   readonly costPerH: number | undefined;
@@ -185,10 +219,13 @@ export function loadBetween(before: Reading, now: Reading, long: Reading = befor
     const more = grown(before, key);
     return more === undefined ? undefined : (1000 * more) / (now.atMs - before.atMs);
   };
-  const share = (part: keyof Counters, whole: keyof Counters): number | undefined => {
-    const [a, b] = [grown(long, part), grown(long, whole)];
+  const shareSince = (from: Reading, part: keyof Counters, whole: keyof Counters): number | undefined => {
+    const [a, b] = [grown(from, part), grown(from, whole)];
     return a === undefined || b === undefined || b === 0 ? undefined : a / b;
   };
+  // An instance that came, or came again, after the earlier reading has figures since the later one.
+  const share = (part: keyof Counters, whole: keyof Counters): number | undefined =>
+    shareSince(long, part, whole) ?? shareSince(before, part, whole);
   const hourly = (key: keyof Counters): number | undefined => {
     const perS = rate(key);
     return perS === undefined ? undefined : 3600 * perS;
@@ -202,11 +239,17 @@ export function loadBetween(before: Reading, now: Reading, long: Reading = befor
     refusedPerS: rate("refused"),
     running: now.running,
     waiting: now.waiting,
+    seats: now.seats,
+    memoryBytes: now.memoryBytes,
     kvUse: now.kvUse,
     prefixHits: share("prefixHits", "prefixQueries"),
     acceptance: share("accepted", "drafted"),
+    promptShare: share("promptSeconds", "stepSeconds"),
     hostShare: kernels === undefined ? undefined : Math.max(0, 1 - kernels),
     preemptionsPerS: rate("preemptions"),
+    evictedPerS: rate("evicted"),
+    prefixSavedPerS: rate("prefixHits"),
+    draftedPerS: rate("accepted"),
     savedPerS: rate("cacheSaved"),
     costPerH: hourly("cost"),
     savedCostPerH: hourly("savedCost"),

@@ -35,7 +35,7 @@ test("in a year of instances that come and go, memory and folder keep their boun
   const files = readdirSync(folder);
   expect(files.sort()).toEqual([...store.keys()].sort());
   const bytes = files.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-  expect(bytes).toBeLessThan(20_000_000);
+  expect(bytes).toBeLessThan(13_000_000);
   expect(files).toHaveLength(MOST_SERIES);
   expect(numLoads(store, "stays-0", end, "week")).toBeGreaterThan(10);
   expect(numLoads(store, "short-364-8", end, "week")).toBe(1);

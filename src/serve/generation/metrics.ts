@@ -9,6 +9,7 @@ import type { Engine } from "../../engine/api/engine.js";
 import { evictionText } from "../../engine/api/kv-eviction.js";
 import type { EngineRequest } from "../../engine/api/request.js";
 import type { EngineStats } from "../../engine/api/stats.js";
+import { registerProcessMemory } from "../../observe/process-memory.js";
 import type { GenerationUpdate } from "./generation.js";
 
 const TOKEN_COUNT_BUCKETS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000];
@@ -271,6 +272,7 @@ export function createMetrics(engine: Engine, modelName: string): ServeMetrics {
   const registry = new Registry();
   registry.setDefaultLabels({ model_name: modelName });
   registerEngineMetrics(registry, engine);
+  registerProcessMemory(registry);
   const histograms = createHistograms(registry);
   const finished = new Counter({
     name: "millrace:request_success_total",

@@ -14,7 +14,7 @@ import type { SchedulingPolicyName } from "../../engine/api/options.js";
 import type { EngineInfo } from "../../engine/api/stats.js";
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { EventLog } from "../../observe/live/event-log.js";
-import type { LiveFeed } from "../../observe/live/feed.js";
+import type { LatencyTargets, LiveFeed } from "../../observe/live/feed.js";
 import type { History } from "../../observe/live/history.js";
 import type { RequestLog } from "../../observe/live/request-log.js";
 import type { RequestRing } from "../../observe/live/request-rows.js";
@@ -107,6 +107,8 @@ export interface AppOptions {
   /** Keeps the dashboard's figures; in memory when absent. */
   readonly history?: History;
   readonly events?: EventLog;
+  /** Of the dashboard. */
+  readonly targets?: LatencyTargets | undefined;
   /** Draws seeds for requests without one; random when absent. */
   readonly drawSeed?: SeedSource;
 }

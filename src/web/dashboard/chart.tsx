@@ -1,6 +1,7 @@
 /** Figures over time. The library that draws them is loaded with the first chart. */
 import { useEffect, useRef } from "preact/hooks";
 import type uPlot from "uplot";
+import { timeAxis } from "./axis.js";
 import type { ServerEvent } from "./load.js";
 
 interface Series {
@@ -15,12 +16,14 @@ interface ChartProps {
   readonly times: readonly number[];
   readonly series: readonly Series[];
   readonly events: readonly ServerEvent[];
+  /** A dashed line; absent: there is none. */
+  readonly target?: number | undefined;
 }
 
 const HEIGHT = 160;
-/** A page that was just opened shows this much time. */
-const FEWEST_SECONDS = 120;
 const COLORS = ["--line-1", "--line-2", "--line-3"];
+const TARGET_COLOR = "--warn";
+const TARGET_DASHES = [6, 4];
 
 const colorOf = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -31,8 +34,15 @@ export function shownNumber(value: number | undefined): string {
   return value < 0.1 ? String(Number(value.toPrecision(2))) : value.toFixed(value >= 1 ? 1 : 2);
 }
 
-function dataOf(times: readonly number[], series: readonly Series[]): uPlot.AlignedData {
-  return [times.map((ms) => ms / 1000), ...series.map(({ values }) => values.map((value) => value ?? null))];
+type Shown = Pick<ChartProps, "times" | "series" | "target">;
+
+/** The target's line comes last, and is there without a target too: a chart's lines are fixed when it is made. */
+function dataOf({ times, series, target }: Shown): uPlot.AlignedData {
+  return [
+    times.map((ms) => ms / 1000),
+    ...series.map(({ values }) => values.map((value) => value ?? null)),
+    times.map(() => target ?? null),
+  ];
 }
 
 /** A line for each event, over the plot's own canvas. */
@@ -49,37 +59,37 @@ function placeMarks({ over, scales, valToPos }: uPlot, events: readonly ServerEv
   }
 }
 
-export function Chart({ title, unit, times, series, events }: ChartProps) {
+export function Chart({ title, unit, times, series, events, target }: ChartProps) {
   const element = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
-  const latest = useRef({ times, series, events });
-  latest.current = { times, series, events };
+  const latest = useRef({ times, series, events, target });
+  latest.current = { times, series, events, target };
   useEffect(() => {
     let isOver = false;
     // It is gone from the reference before this effect ends.
-    const target = element.current!;
-    const observer = new ResizeObserver(() => plot.current?.setSize({ width: target.clientWidth, height: HEIGHT }));
+    const holder = element.current!;
+    const observer = new ResizeObserver(() => plot.current?.setSize({ width: holder.clientWidth, height: HEIGHT }));
     void import("uplot").then(({ default: Plot }) => {
       if (isOver) return;
       const ink = colorOf("--soft");
       const axis = { stroke: ink, grid: { stroke: colorOf("--line"), width: 1 }, ticks: { show: false } };
       const lines = latest.current.series.map(({ label }, i) => ({ label, stroke: colorOf(COLORS[i]!), width: 1.5 }));
-      const { times: now, series: shown } = latest.current;
+      const ofTarget = { label: "target", stroke: colorOf(TARGET_COLOR), width: 1.5, dash: TARGET_DASHES };
       const options: uPlot.Options = {
-        width: target.clientWidth,
+        width: holder.clientWidth,
         height: HEIGHT,
         legend: { show: false },
         cursor: { show: false },
         scales: {
-          x: { range: (_, from, to) => [Math.min(from, to - FEWEST_SECONDS), to] },
+          x: { range: () => timeAxis(latest.current.times) },
           y: { range: (_, __, high) => [0, high > 0 ? 1.1 * high : 1] },
         },
         axes: [axis, { ...axis, size: 56 }],
-        series: [{}, ...lines],
+        series: [{}, ...lines, ofTarget],
         hooks: { draw: [(drawn) => placeMarks(drawn, latest.current.events)] },
       };
-      plot.current = new Plot(options, dataOf(now, shown), target);
-      observer.observe(target);
+      plot.current = new Plot(options, dataOf(latest.current), holder);
+      observer.observe(holder);
     });
     return () => {
       isOver = true;
@@ -88,7 +98,7 @@ export function Chart({ title, unit, times, series, events }: ChartProps) {
       plot.current = undefined;
     };
   }, []);
-  useEffect(() => plot.current?.setData(dataOf(times, series)), [times, series, events]);
+  useEffect(() => plot.current?.setData(dataOf({ times, series, target })), [times, series, events, target]);
   return (
     <figure class="chart">
       <figcaption>
@@ -98,6 +108,11 @@ export function Chart({ title, unit, times, series, events }: ChartProps) {
             {label} <b>{shownNumber(values.at(-1))}</b> {unit}
           </span>
         ))}
+        {target !== undefined && (
+          <span class="key-target">
+            target of p95 <b>{shownNumber(target)}</b> {unit}
+          </span>
+        )}
       </figcaption>
       <div ref={element} aria-hidden="true" />
     </figure>

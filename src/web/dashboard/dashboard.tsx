@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { Chart, shownNumber } from "./chart.js";
 import { EventList } from "./event-list.js";
-import { bindingOf, type Load } from "./load.js";
+import { answerShare, type Binding, draftedShare, type Load, type Targets } from "./load.js";
 import { PartChoice } from "./part-choice.js";
 import { TenantTable } from "./tenant-table.js";
 import {
@@ -19,13 +19,20 @@ import {
   watchError,
 } from "./watch.js";
 
-const BINDINGS = {
+const BINDINGS: Readonly<Record<Binding["name"], string>> = {
   memory: "KV memory is short",
   seats: "Requests wait for a seat",
+  queue: "Requests wait, though there is room",
+  host: "Time goes by outside the kernels",
   prefill: "Reading prompts takes the time",
   decode: "Writing answers takes the time",
+  steps: "Requests are computed",
   nothing: "Nothing is waiting",
-} as const;
+};
+
+const MEBIBYTE = 2 ** 20;
+const mebibytes = (bytes: number | undefined): number | undefined =>
+  bytes === undefined ? undefined : Math.round(bytes / MEBIBYTE);
 
 const percent = (share: number | undefined): number | undefined => (share === undefined ? undefined : 100 * share);
 
@@ -48,6 +55,44 @@ function Tile({
   );
 }
 
+/** A p95, and whether it keeps to what the operator wants. */
+function TargetTile({
+  name,
+  value,
+  target,
+}: {
+  readonly name: string;
+  readonly value: number | undefined;
+  readonly target: number | undefined;
+}) {
+  if (target === undefined) return <Tile name={name} value={value} unit="ms" />;
+  const isMissed = value !== undefined && value > target;
+  return (
+    <div class={isMissed ? "tile missed" : "tile"}>
+      <dt>{name}</dt>
+      <dd>
+        {shownNumber(value)}{" "}
+        <small>
+          ms, {isMissed ? "above" : "target"} {shownNumber(target)}
+        </small>
+      </dd>
+    </div>
+  );
+}
+
+/** What few servers tell has a tile only there. */
+function RareTile({
+  name,
+  value,
+  unit,
+}: {
+  readonly name: string;
+  readonly value: number | undefined;
+  readonly unit: string;
+}) {
+  return value === undefined ? null : <Tile name={name} value={value} unit={unit} />;
+}
+
 function Tiles({ load }: { readonly load: Load }) {
   return (
     <dl class="tiles">
@@ -55,12 +100,17 @@ function Tiles({ load }: { readonly load: Load }) {
       <Tile name="Prompts" value={load.tokensInPerS} unit="tokens/s" />
       <Tile name="Running" value={load.running} />
       <Tile name="Waiting" value={load.waiting} />
-      <Tile name="TTFT p95" value={load.ttft.p95} unit="ms" />
-      <Tile name="TPOT p95" value={load.tpot.p95} unit="ms" />
+      <TargetTile name="TTFT p95" value={load.ttft.p95} target={load.targets?.ttftMs} />
+      <TargetTile name="TPOT p95" value={load.tpot.p95} target={load.targets?.tpotMs} />
       <Tile name="KV memory in use" value={percent(load.kvUse)} unit="%" />
       <Tile name="Prompt tokens found in the prefix cache" value={percent(load.prefixHits)} unit="%" />
       <Tile name="Drafts accepted" value={percent(load.acceptance)} unit="%" />
+      <RareTile name="Answers' tokens from drafts" value={percent(draftedShare(load))} unit="%" />
+      <RareTile name="Step time for prompts" value={percent(load.promptShare)} unit="%" />
+      <RareTile name="Step time for answers" value={percent(answerShare(load))} unit="%" />
       <Tile name="Steps outside the kernels" value={percent(load.hostShare)} unit="%" />
+      <RareTile name="Pre-emptions" value={load.preemptionsPerS} unit="/s" />
+      <RareTile name="Resident memory" value={mebibytes(load.memoryBytes)} unit="MiB" />
     </dl>
   );
 }
@@ -71,8 +121,8 @@ function TenantTiles({ load }: { readonly load: Load }) {
       <Tile name="Answers" value={load.tokensOutPerS} unit="tokens/s" />
       <Tile name="Prompts" value={load.tokensInPerS} unit="tokens/s" />
       <Tile name="Requests" value={load.requestsPerS} unit="/s" />
-      <Tile name="TTFT p95" value={load.ttft.p95} unit="ms" />
-      <Tile name="TPOT p95" value={load.tpot.p95} unit="ms" />
+      <TargetTile name="TTFT p95" value={load.ttft.p95} target={load.targets?.ttftMs} />
+      <TargetTile name="TPOT p95" value={load.tpot.p95} target={load.targets?.tpotMs} />
       <Tile name="Prompt tokens found in the prefix cache" value={percent(load.prefixHits)} unit="%" />
       <Tile name="Cost" value={load.costPerH} unit="dollars/h" />
       <Tile name="Saved" value={load.savedCostPerH} unit="dollars/h" />
@@ -88,14 +138,29 @@ const quantilesOf = (name: "ttft" | "tpot" | "queue"): readonly Line[] => [
   ["p99", (load) => load[name].p99],
 ];
 
-const CHARTS: readonly { readonly title: string; readonly unit: string; readonly lines: readonly Line[] }[] = [
+interface ChartOf {
+  readonly title: string;
+  readonly unit: string;
+  readonly lines: readonly Line[];
+  readonly target?: keyof Targets;
+}
+
+const CHARTS: readonly ChartOf[] = [
   {
     title: "Tokens",
     unit: "/s",
     lines: [
       ["answers", (load) => load.tokensOutPerS],
       ["prompts", (load) => load.tokensInPerS],
-      ["saved by caches", (load) => load.savedPerS],
+      ["of kept answers", (load) => load.savedPerS],
+    ],
+  },
+  {
+    title: "Tokens won",
+    unit: "/s",
+    lines: [
+      ["prefix cache", (load) => load.prefixSavedPerS],
+      ["drafts", (load) => load.draftedPerS],
     ],
   },
   {
@@ -106,18 +171,37 @@ const CHARTS: readonly { readonly title: string; readonly unit: string; readonly
       ["waiting", (load) => load.waiting],
     ],
   },
-  { title: "TTFT", unit: "ms", lines: quantilesOf("ttft") },
-  { title: "TPOT", unit: "ms", lines: quantilesOf("tpot") },
+  { title: "TTFT", unit: "ms", lines: quantilesOf("ttft"), target: "ttftMs" },
+  { title: "TPOT", unit: "ms", lines: quantilesOf("tpot"), target: "tpotMs" },
   { title: "Time in the queue", unit: "ms", lines: quantilesOf("queue") },
   { title: "KV memory in use", unit: "%", lines: [["most", (load) => percent(load.kvUse)]] },
+  {
+    title: "KV memory given back",
+    unit: "/s",
+    lines: [
+      ["evicted tokens", (load) => load.evictedPerS],
+      ["pre-emptions", (load) => load.preemptionsPerS],
+    ],
+  },
+  {
+    title: "Step time",
+    unit: "%",
+    lines: [
+      ["prompts", (load) => percent(load.promptShare)],
+      ["answers", (load) => percent(answerShare(load))],
+      ["outside the kernels", (load) => percent(load.hostShare)],
+    ],
+  },
   {
     title: "Prefix cache and drafts",
     unit: "%",
     lines: [
       ["found", (load) => percent(load.prefixHits)],
       ["accepted", (load) => percent(load.acceptance)],
+      ["answers' tokens from drafts", (load) => percent(draftedShare(load))],
     ],
   },
+  { title: "Resident memory", unit: "MiB", lines: [["processes", (load) => mebibytes(load.memoryBytes)]] },
   {
     title: "Ended and refused requests",
     unit: "/s",
@@ -164,8 +248,7 @@ export function Dashboard() {
   const last = latest();
   const times = all.map(({ atMs }) => atMs);
   const isOfTenant = isTenant(part.value);
-  // What a tenant's requests wait for is the whole server's matter.
-  const binding = last === undefined || isOfTenant ? undefined : bindingOf(last);
+  const binding = last?.binding;
   const Figures = isOfTenant ? TenantTiles : Tiles;
   return (
     <div class="dashboard">
@@ -189,13 +272,13 @@ export function Dashboard() {
       {last !== undefined && all.length === 0 && <p class="hint">The server has no figures of that time yet.</p>}
       {last !== undefined && (
         <div class="charts">
-          {CHARTS.map(({ title, unit, lines }) => {
+          {CHARTS.map(({ title, unit, lines, target }) => {
             const series = lines.map(([label, value]) => ({ label, values: all.map(value) }));
             // What a server does not tell has no chart.
             const isTold = series.some(({ values }) => values.some((value) => value !== undefined));
-            return (
-              isTold && <Chart key={title} title={title} unit={unit} times={times} series={series} events={events} />
-            );
+            const limit = target && last.targets?.[target];
+            const shown = { title, unit, times, series, events, target: limit };
+            return isTold && <Chart key={title} {...shown} />;
           })}
         </div>
       )}

@@ -1,4 +1,4 @@
-/** The dashboard's figures, as the server sends them, and what they say in words. A figure is absent where the server does not know it. */
+/** The dashboard's figures, as the server sends them, and what the server says of them. A figure is absent where the server does not know it. */
 
 interface Quantiles {
   readonly p50?: number;
@@ -13,6 +13,21 @@ export interface ServerEvent {
   readonly text: string;
 }
 
+/** What binds the server. */
+export interface Binding {
+  readonly name: "memory" | "seats" | "queue" | "host" | "prefill" | "decode" | "steps" | "nothing";
+  /** The metric that says so, with its value. */
+  readonly evidence: string;
+  /** What would help. */
+  readonly advice: string;
+}
+
+/** Milliseconds that the operator wants for 95 requests in 100. */
+export interface Targets {
+  readonly ttftMs?: number;
+  readonly tpotMs?: number;
+}
+
 export interface Load {
   readonly atMs: number;
   readonly tokensInPerS?: number;
@@ -21,13 +36,20 @@ export interface Load {
   readonly refusedPerS?: number;
   readonly running?: number;
   readonly waiting?: number;
+  readonly seats?: number;
+  readonly memoryBytes?: number;
   /** Shares, 0 to 1. */
   readonly kvUse?: number;
   readonly prefixHits?: number;
   readonly acceptance?: number;
-  /** Share of steps that is not spent in the kernels. */
+  /** Shares of the steps' time: for prompts (the rest is for answers), and outside the kernels. */
+  readonly promptShare?: number;
   readonly hostShare?: number;
   readonly preemptionsPerS?: number;
+  /** Tokens: dropped from KV memory, found in the prefix cache, and given by drafts. */
+  readonly evictedPerS?: number;
+  readonly prefixSavedPerS?: number;
+  readonly draftedPerS?: number;
   readonly savedPerS?: number;
   /** Dollars an hour, of a tenant. */
   readonly costPerH?: number;
@@ -38,60 +60,18 @@ export interface Load {
   readonly queue: Quantiles;
   /** What happened since the figures before; absent: nothing. */
   readonly events?: readonly ServerEvent[];
+  /** Of figures of now, but a tenant's. */
+  readonly binding?: Binding;
+  /** Of figures of now. */
+  readonly targets?: Targets;
 }
 
-interface Binding {
-  readonly name: "memory" | "seats" | "prefill" | "decode" | "nothing";
-  /** The metric that says so, with its value. */
-  readonly evidence: string;
-  /** What would help. */
-  readonly advice: string;
-}
+/** Share of the answers' tokens that drafts gave. */
+export const draftedShare = ({ draftedPerS, tokensOutPerS }: Load): number | undefined =>
+  draftedPerS === undefined || tokensOutPerS === undefined || tokensOutPerS === 0
+    ? undefined
+    : Math.min(1, draftedPerS / tokensOutPerS);
 
-const FULL = 0.95;
-const MANY_PROMPT_TOKENS = 8;
-
-/** What holds requests up now, and what would help. */
-export function bindingOf({
-  kvUse = 0,
-  waiting = 0,
-  running = 0,
-  preemptionsPerS = 0,
-  tokensInPerS = 0,
-  tokensOutPerS = 0,
-}: Load): Binding {
-  const share = `${Math.round(100 * kvUse)} %`;
-  if (preemptionsPerS > 0 || (kvUse >= FULL && waiting > 0)) {
-    return {
-      name: "memory",
-      evidence:
-        preemptionsPerS > 0
-          ? `${preemptionsPerS.toFixed(1)} preemptions a second`
-          : `kv_cache_usage_perc is ${share}, and ${waiting} wait`,
-      advice: "Give the KV cache more memory, keep it in int8, or add an instance.",
-    };
-  }
-  if (waiting > 0) {
-    return {
-      name: "seats",
-      evidence: `num_requests_waiting is ${waiting} with ${share} of the KV memory in use`,
-      advice: "Raise max-num-seqs where the time per token allows it, or add an instance.",
-    };
-  }
-  const isBusy = running > 0 || tokensOutPerS > 0;
-  if (isBusy && tokensInPerS > MANY_PROMPT_TOKENS * tokensOutPerS) {
-    return {
-      name: "prefill",
-      evidence: `${Math.round(tokensInPerS)} prompt tokens a second against ${Math.round(tokensOutPerS)} of answers`,
-      advice: "Put what prompts share first, so that the prefix cache finds it.",
-    };
-  }
-  if (isBusy) {
-    return {
-      name: "decode",
-      evidence: `${Math.round(tokensOutPerS)} tokens of answers a second, none waiting`,
-      advice: "Answers are read from memory token by token: quantised weights and drafts make them faster.",
-    };
-  }
-  return { name: "nothing", evidence: "no request is running", advice: "" };
-}
+/** Share of the steps' time that answers take. */
+export const answerShare = ({ promptShare }: Load): number | undefined =>
+  promptShare === undefined ? undefined : 1 - promptShare;
