@@ -79,7 +79,7 @@ export type MetricNames = {
   readonly [Metric in Exclude<keyof EngineMetrics, TimeName>]: readonly string[];
 } & { readonly [Metric in TimeName]?: readonly string[] };
 
-type TimeName = "perTokenTimes" | "queueTimes";
+type TimeName = "perTokenTimes" | "interTokenTimes" | "queueTimes";
 
 export const NO_METRICS: EngineMetrics = {
   numRunning: undefined,
@@ -113,8 +113,12 @@ export function metricsByName(text: string, names: MetricNames): EngineMetrics {
 }
 
 /** Absent where the engine does not tell. */
-function timesIn(metrics: PrometheusText, { perTokenTimes = [], queueTimes = [] }: MetricNames) {
-  const found = { perTokenTimes: metrics.times(perTokenTimes), queueTimes: metrics.times(queueTimes) };
+function timesIn(metrics: PrometheusText, { perTokenTimes = [], interTokenTimes = [], queueTimes = [] }: MetricNames) {
+  const found = {
+    perTokenTimes: metrics.times(perTokenTimes),
+    interTokenTimes: metrics.times(interTokenTimes),
+    queueTimes: metrics.times(queueTimes),
+  };
   return Object.fromEntries(Object.entries(found).filter(([, times]) => times !== undefined));
 }
 
@@ -133,6 +137,8 @@ export function vllmMetricNames(prefix: string): MetricNames {
     draftTokens: name("spec_decode_num_draft_tokens_total"),
     acceptedTokens: name("spec_decode_num_accepted_tokens_total"),
     perTokenTimes: name("request_time_per_output_token_seconds"),
+    // Older versions of vLLM have the second name.
+    interTokenTimes: [...name("inter_token_latency_seconds"), ...name("time_per_output_token_seconds")],
     queueTimes: name("request_queue_time_seconds"),
   };
 }

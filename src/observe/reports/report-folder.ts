@@ -127,6 +127,10 @@ export class ReportFolder {
   }
 }
 
+/** @param folder undefined: the operator keeps no reports */
+export const reportsIn = (folder: string | undefined): ReportFolder | undefined =>
+  folder === undefined ? undefined : new ReportFolder(folder);
+
 /** Whether a page shows what is in the file: of the same name, or the report of the tuning whose journal the file is. */
 function belongs(page: string, file: string): boolean {
   if (dirname(page) !== dirname(file)) return false;
