@@ -7,7 +7,6 @@ import { sessionAuthorization } from "../core/sign-in/session-cookie.js";
 import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { requestLogOf } from "../observe/live/request-log.js";
-import { ReportFolder } from "../observe/reports/report-folder.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { AppliedConfig, residenceRules } from "./applied-config.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -19,13 +18,13 @@ import { ModelVersions } from "./gateway/model-versions.js";
 import { servedName } from "./loaded-models.js";
 import { FleetWatch } from "./observe/fleet-watch.js";
 import { Inspector } from "./observe/inspector.js";
+import { LedgerFigures } from "./observe/ledger-figures.js";
 import { createFleetMetrics, type FleetMetrics } from "./observe/metrics.js";
 import { observeAll } from "./observe/observe-all.js";
 import { createQualityMetrics } from "./observe/quality-metrics.js";
 import { createRouteMetrics } from "./observe/route-metrics.js";
 import { createSemanticMetrics } from "./observe/semantic-metrics.js";
 import type { Telemetry } from "./observe/telemetry.js";
-import { TenantFigures } from "./observe/tenant-figures.js";
 import { assertRole, operatorOf } from "./operators/admit.js";
 import type { FleetMachine } from "./plan-models.js";
 import { sharesProvider } from "./plan-warnings.js";
@@ -72,7 +71,9 @@ export class Fleet {
   readonly #gateway: GatewayParts;
   readonly #inspector: Inspector;
   readonly #watch: FleetWatch;
-  readonly #tenantFigures = new TenantFigures();
+  readonly #knownModel = (name: string) =>
+    this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined);
+  readonly #figures = new LedgerFigures(this.#knownModel);
   readonly #applied: AppliedConfig;
   readonly #canaries: Canaries;
   readonly #sessions = new Sessions();
@@ -122,14 +123,14 @@ export class Fleet {
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
       cacheStats: async () => await this.#gateway.exactCache()?.stats(),
-      modelOf: (name) => this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined),
+      modelOf: this.#knownModel,
     });
     this.#watch = new FleetWatch({
       metrics: () => this.#metrics.render(),
       instances: () => this.#supervisor.instances(),
       breakerState: (id) => this.#proxy?.breakerState(id) ?? "closed",
       alerts: () => this.#gateway.alerts,
-      tenants: () => (this.#gateway.hasLedger ? this.#tenantFigures : undefined),
+      tenants: () => (this.#gateway.hasLedger ? this.#figures.tenants : undefined),
       targets: () => this.#applied.config.slo,
       logger,
     });
@@ -164,7 +165,7 @@ export class Fleet {
       // Anybody may see events, so they say nothing of a tenant.
       onAlert: ({ metric, model, instance }) =>
         this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
-      onRow: (row) => this.#tenantFigures.count(row),
+      onRow: (row) => this.#figures.count(row),
       logger,
     });
   }
@@ -318,7 +319,7 @@ export class Fleet {
       this.#keeper.tick();
       this.#canaries.look();
       this.#watch.look();
-      this.#tenantFigures.look(Date.now(), (tenant) => this.#gateway.hasTenant(tenant));
+      this.#figures.tenants.look(Date.now(), (tenant) => this.#gateway.hasTenant(tenant));
     }, TICK_MS);
   }
 
@@ -328,7 +329,7 @@ export class Fleet {
     if (endpoint === undefined || endpoint === "") return;
     const { startTelemetry } = await import("./observe/telemetry.js");
     const engineOf = (id: string) => this.#supervisor.instances().find((instance) => instance.id === id)?.engine;
-    const tenantOf = (tenant: string) => this.#tenantFigures.placeFor(tenant, Date.now());
+    const tenantOf = (tenant: string) => this.#figures.tenants.placeFor(tenant, Date.now());
     this.#telemetry = await startTelemetry({ endpoint, serviceName, engineOf, tenantOf });
   }
 
@@ -348,7 +349,6 @@ export class Fleet {
   }
 
   #adminTarget(live: LiveFeed) {
-    const { reports } = this.#applied.config;
     return {
       live,
       instances: () => this.instances(),
@@ -360,7 +360,7 @@ export class Fleet {
       isLoaded: (name: string) => this.#applied.isLoaded(name),
       library: this.options.library,
       metrics: (accept: string | undefined) => this.#metrics.answer(accept),
-      tenantMetrics: this.#gateway.hasLedger ? () => this.#tenantFigures.text() : undefined,
+      tenantMetrics: this.#gateway.hasLedger ? () => this.#figures.text() : undefined,
       requests: (query: Parameters<Inspector["find"]>[0]) => this.#inspector.find(query),
       needsKeys: () => needsKeys(this.#applied.config),
       clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),
@@ -369,7 +369,7 @@ export class Fleet {
       operators: () => operatorsOf(this.#applied.config),
       signIn: this.#applied.config.signIn,
       reportFile: this.options.reportFile,
-      reports: reports === undefined ? undefined : new ReportFolder(reports),
+      reports: this.#applied.config.reports,
       parts: this.#gateway.adminParts(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };

@@ -1,5 +1,5 @@
 /** Prometheus' alerts for a server or a fleet: what users notice, and what comes before it. */
-import { firstTokenMetric, modelLabel, untilBucket, type Watched } from "./watched.js";
+import { firstTokenMetric, modelLabel, tenantsJob, untilBucket, type Watched } from "./watched.js";
 
 interface AlertRule {
   readonly alert: string;
@@ -108,7 +108,9 @@ export function ruleGroups(watched: Watched): RuleGroup[] {
       `Too many requests wait longer than ${1000 * ttftSeconds} ms for their first token.`,
     ),
   ];
-  return [{ name: "millrace", rules: [...common, ...(kind === "server" ? serverRules(of, model) : fleetRules(job))] }];
+  return [
+    { name: "millrace", rules: [...common, ...(kind === "server" ? serverRules(of, model) : fleetRules(watched))] },
+  ];
 }
 
 const acceptance = (of: string, model: string, window: string): string =>
@@ -136,7 +138,24 @@ function serverRules(of: string, model: string): AlertRule[] {
   ];
 }
 
-function fleetRules(job: string): AlertRule[] {
+/** Of a path that only operators may read. */
+function costRules(job: string): AlertRule[] {
+  const of = `{job="${tenantsJob(job)}"}`;
+  const dollars = "millrace_model:cost_dollars_total";
+  const costRate = (window: string): string => `sum by (model) (rate(${dollars}${of}[${window}]))`;
+  return [
+    rule(
+      "MillraceCostAnomaly",
+      "warning",
+      "15m",
+      // The mean of a week that is not over would be too small.
+      `${costRate("1h")} > 3 * ${costRate("7d")} and sum by (model) (${dollars}${of} offset 6d) > 0`,
+      "A model costs three times as much in an hour as in the week's average hour; millrace spend has by whom.",
+    ),
+  ];
+}
+
+function fleetRules({ job, tenantsKeyFile }: Watched): AlertRule[] {
   const of = `{job="${job}"}`;
   const requests = "millrace_fleet:requests_total";
   const failed = `${requests}{job="${job}",outcome=~"failed|broken"}`;
@@ -189,5 +208,6 @@ function fleetRules(job: string): AlertRule[] {
       `max by (model, check) (millrace_fleet:quality_drifted${of}) == 1`,
       "A check of sampled answers fails more often than is usual; millrace quality report has since when, and what was changed.",
     ),
+    ...(tenantsKeyFile === undefined ? [] : costRules(job)),
   ];
 }

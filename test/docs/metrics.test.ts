@@ -2,11 +2,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { LedgerFigures } from "../../src/fleet/observe/ledger-figures.js";
 import { createFleetMetrics } from "../../src/fleet/observe/metrics.js";
 import { createQualityMetrics } from "../../src/fleet/observe/quality-metrics.js";
 import { createRouteMetrics } from "../../src/fleet/observe/route-metrics.js";
 import { createSemanticMetrics } from "../../src/fleet/observe/semantic-metrics.js";
-import { TenantFigures } from "../../src/fleet/observe/tenant-figures.js";
 import { createMetrics } from "../../src/serve/generation/metrics.js";
 import { FakeEngine } from "../helpers/fake-engine.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
@@ -38,7 +38,7 @@ test("docs/reference/metrics.md lists every metric (UPDATE_DOCS=1 writes them)",
   const tables = {
     server: tableOf(await createMetrics(new FakeEngine(), "m").render()),
     fleet: tableOf(await fleet.render()),
-    tenants: tableOf(new TenantFigures().text()),
+    tenants: tableOf(new LedgerFigures(() => undefined).text()),
   };
   let written = readFileSync(FILE, "utf8");
   for (const [name, table] of Object.entries(tables)) {

@@ -160,6 +160,12 @@ const FIRING: Readonly<Record<Watched["kind"], Readonly<Record<string, Firing>>>
       at: "5m",
       labels: { model: "m" },
     },
+    MillraceCostAnomaly: {
+      series: [["millrace_model:cost_dollars_total", "0+0.5x2016 1010+5x24", ',model="m"']],
+      interval: "5m",
+      at: "169h50m",
+      labels: { model: "m" },
+    },
     MillraceQualityDrift: {
       series: [["millrace_fleet:quality_drifted", "1x5", ',model="m",check="refusal"']],
       at: "5m",
@@ -195,7 +201,16 @@ const HEALTHY: Firing["series"] = [
   ["millrace_fleet:cascade_open", "1x1600", ',cascade="c"'],
   ["millrace_fleet:semantic_cache_disabled", "0x1600"],
   ["millrace_fleet:quality_drifted", "0x1600", ',check="refusal"'],
+  ["millrace_model:cost_dollars_total", "0+0.5x1600", ',model="m"'],
 ];
+
+/** Another week that rises as evenly, and one hour of a new model: neither is an anomaly. */
+const CALM_COSTS: Firing["series"] = [
+  ["millrace_model:cost_dollars_total", "0+0.5x2042", ',model="even"'],
+  ["millrace_model:cost_dollars_total", "_x2016 0+5x24", ',model="new"'],
+];
+
+const jobOf = (metric: string): string => (metric.startsWith("millrace_model:") ? "millrace-tenants" : "millrace");
 
 async function rendered(kind: Watched["kind"], ...args: readonly string[]): Promise<string> {
   const folder = join(tempTree({}), "watch");
@@ -207,7 +222,9 @@ async function rendered(kind: Watched["kind"], ...args: readonly string[]): Prom
 test.skipIf(PROMTOOL === undefined).each(["server", "fleet"] as const)(
   "each alert of a %s fires on its cause and rests otherwise",
   async (kind) => {
-    const folder = await rendered(kind);
+    // What costs is known from the path of operators alone.
+    const more = kind === "fleet" ? ["--tenants-key-file", join(tempTree({ key: "k\n" }), "key")] : [];
+    const folder = await rendered(kind, ...more);
     const { groups } = parse(readFileSync(join(folder, "rules.yml"), "utf8")) as {
       groups: { rules: { alert: string; labels: { severity: string }; annotations?: object }[] }[];
     };
@@ -220,7 +237,7 @@ test.skipIf(PROMTOOL === undefined).each(["server", "fleet"] as const)(
     writeFileSync(join(folder, "alone.yml"), stringify({ groups }, { lineWidth: 0 }));
     const inputOf = (series: Firing["series"]) =>
       series.map(([metric, values, labels = ""]) => ({
-        series: `${metric}{job="millrace",instance="i"${metric.startsWith("millrace:") ? ',model_name="m"' : ""}${labels}}`,
+        series: `${metric}{job="${jobOf(metric)}",instance="i"${metric.startsWith("millrace:") ? ',model_name="m"' : ""}${labels}}`,
         values,
       }));
     const firing = FIRING[kind];
@@ -231,6 +248,13 @@ test.skipIf(PROMTOOL === undefined).each(["server", "fleet"] as const)(
         interval: "1m",
         input_series: inputOf(HEALTHY),
         alert_rule_test: rules.map(({ alert }) => ({ eval_time: "26h", alertname: alert, exp_alerts: [] })),
+      },
+      {
+        interval: "5m",
+        input_series: inputOf(CALM_COSTS),
+        alert_rule_test: rules
+          .filter(({ alert }) => alert === "MillraceCostAnomaly")
+          .map(({ alert }) => ({ eval_time: "169h50m", alertname: alert, exp_alerts: [] })),
       },
       ...named.map(({ alert, labels: { severity } }) => ({
         interval: firing[alert]!.interval ?? "1m",

@@ -356,6 +356,28 @@ test("the last requests are shown with their parts, filtered, and opened by the 
   expect(await answer.text()).not.toContain("secret");
 });
 
+test("one model's server lists its administrator's reports, and opens them", SLOW, async () => {
+  const flags = ["--threads", "1", "--admin-key", "boss", "--reports", join(dataFolder!, "reports")];
+  await using server = await startTestServer(flags);
+  await using watched = await openPage(browser, `${server.url}/`);
+  const { page, faults } = watched;
+  await page.getByRole("link", { name: "Reports" }).click();
+  await page.getByLabel("The administrator's key").fill("boss");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  await page.getByLabel("Compare before.json").check();
+  await page.getByLabel("Compare after.json").check();
+  const row = page.getByRole("region", { name: "Comparison" }).locator("tbody tr");
+  await row.waitFor();
+  expect(await row.locator("td").allInnerTexts()).toContain("2 ×");
+  const [opened] = await Promise.all([
+    page.context().waitForEvent("page"),
+    page.getByRole("link", { name: "Open after.json" }).click(),
+  ]);
+  await opened.getByText("Kept").waitFor();
+  expect(await opened.title()).not.toBe("ran");
+  expect(faults).toEqual([]);
+});
+
 test("one model's server shows its requests too", SLOW, async () => {
   await using server = await startTestServer(["--threads", "1"]);
   const answer = await fetch(`${server.url}/v1/completions`, {
@@ -372,9 +394,20 @@ test("one model's server shows its requests too", SLOW, async () => {
   expect(faults).toEqual([]);
 });
 
-const PAGES = ["", "dashboard", "requests", "models", "keys", "spend", "quality"] as const;
+/** Of each page, what is there only with its content. */
+const PAGES = {
+  "": "#input",
+  dashboard: "canvas",
+  requests: "tbody tr",
+  models: ".state.ready",
+  keys: "tbody tr",
+  spend: "tbody tr",
+  quality: "h2",
+  reports: "tbody tr",
+} as const;
 const SCREENS = [
   { name: "phone-light", width: 360, height: 740, colorScheme: "light" },
+  { name: "phone-dark", width: 360, height: 740, colorScheme: "dark" },
   { name: "desktop-light", width: 1280, height: 800, colorScheme: "light" },
   { name: "desktop-dark", width: 1280, height: 800, colorScheme: "dark" },
   { name: "4k-dark", width: 3840, height: 2160, colorScheme: "dark" },
@@ -390,20 +423,24 @@ test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({
   await page.press("#input", "Enter");
   await page.locator(".facts", { hasText: "tokens/s" }).waitFor();
   await page.locator("#send").waitFor();
-  for (const path of PAGES) {
-    await page.goto(`${fleet.url}/#/${path}`);
-    await page.locator(path === "" ? "#input" : "h2").waitFor();
-    if (path === "requests") {
-      await useAdminKey(page);
-      await page.locator("tbody tr").first().waitFor();
-    }
-    if (path === "dashboard") await page.locator("canvas").first().waitFor();
-    // The dashboard's stream never ends.
-    else await page.waitForLoadState("networkidle");
-    await page.screenshot({ path: join(screenshots, `${path || "chat"}-${name}.png`) });
-    expect(await seriousFindings(page), path).toEqual([]);
+  const look = async (what: string): Promise<void> => {
+    await page.screenshot({ path: join(screenshots, `${what}-${name}.png`) });
+    expect(await seriousFindings(page), what).toEqual([]);
     const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-    expect(overflow, path).toBeLessThanOrEqual(0);
+    expect(overflow, what).toBeLessThanOrEqual(0);
+  };
+  // The first page for operators asks who is there; then all pages know.
+  await page.goto(`${fleet.url}/#/keys`);
+  await page.getByLabel("Your key as an operator").waitFor();
+  await look("sign-in");
+  await useAdminKey(page);
+  for (const [path, content] of Object.entries(PAGES)) {
+    await page.goto(`${fleet.url}/#/${path}`);
+    await page.locator(`main ${content}`).first().waitFor();
+    // The dashboard's stream never ends.
+    if (path !== "dashboard") await page.waitForLoadState("networkidle");
+    expect(await page.locator("#key-form").count(), path).toBe(0);
+    await look(path || "chat");
   }
   expect(faults).toEqual([]);
 });

@@ -79,7 +79,7 @@ export type MetricNames = {
   readonly [Metric in Exclude<keyof EngineMetrics, TimeName | RareName>]: readonly string[];
 } & { readonly [Metric in TimeName | RareName]?: readonly string[] };
 
-type TimeName = "perTokenTimes" | "queueTimes";
+type TimeName = "perTokenTimes" | "interTokenTimes" | "queueTimes";
 
 const RARE = ["evictedTokens", "stepSeconds", "promptSeconds", "kernelSeconds", "residentBytes"] as const;
 type RareName = (typeof RARE)[number];
@@ -123,8 +123,12 @@ function rareIn(metrics: PrometheusText, names: MetricNames): Pick<EngineMetrics
 }
 
 /** Absent where the engine does not tell. */
-function timesIn(metrics: PrometheusText, { perTokenTimes = [], queueTimes = [] }: MetricNames) {
-  const found = { perTokenTimes: metrics.times(perTokenTimes), queueTimes: metrics.times(queueTimes) };
+function timesIn(metrics: PrometheusText, { perTokenTimes = [], interTokenTimes = [], queueTimes = [] }: MetricNames) {
+  const found = {
+    perTokenTimes: metrics.times(perTokenTimes),
+    interTokenTimes: metrics.times(interTokenTimes),
+    queueTimes: metrics.times(queueTimes),
+  };
   return Object.fromEntries(Object.entries(found).filter(([, times]) => times !== undefined));
 }
 
@@ -143,6 +147,8 @@ export function vllmMetricNames(prefix: string): MetricNames {
     draftTokens: name("spec_decode_num_draft_tokens_total"),
     acceptedTokens: name("spec_decode_num_accepted_tokens_total"),
     perTokenTimes: name("request_time_per_output_token_seconds"),
+    // Older versions of vLLM have the second name.
+    interTokenTimes: [...name("inter_token_latency_seconds"), ...name("time_per_output_token_seconds")],
     queueTimes: name("request_queue_time_seconds"),
   };
 }

@@ -73,6 +73,7 @@ const METRICS: MetricNames = {
   preemptions: ["sglang:num_retracted_requests_total"],
   draftTokens: [],
   acceptedTokens: [],
+  interTokenTimes: ["sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"],
 };
 
 export const sglang: Adapter = {

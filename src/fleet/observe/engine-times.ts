@@ -9,6 +9,7 @@ const TIMES = [
     "millrace:request_time_per_output_token_seconds",
     "First to last token, divided by the tokens after the first",
   ],
+  ["interTokenTimes", "millrace:inter_token_latency_seconds", "Between one token and the next"],
   ["queueTimes", "millrace:request_queue_time_seconds", "Arrival at the engine to admission"],
 ] as const satisfies readonly (readonly [keyof EngineMetrics, string, string])[];
 

@@ -15,6 +15,7 @@ const scraped: EngineMetrics = {
   preemptions: undefined,
   draftTokens: undefined,
   acceptedTokens: undefined,
+  interTokenTimes: { buckets: [[Number.POSITIVE_INFINITY, 9]], sumSeconds: 0.5 },
   queueTimes: {
     buckets: [
       [0.5, 3],
@@ -129,6 +130,7 @@ test("metrics of all engines have the same names, and disappear with their insta
   expect(text).not.toMatch(/prefix_cache_hits_total\{/);
   expect(text).not.toMatch(/millrace:num_requests_running\{[^}]*m-1/);
   const labels = 'model="m",instance="m-0",engine="vllm"';
+  expect(text).toContain(`millrace:inter_token_latency_seconds_count{${labels}} 9`);
   expect(text).toContain(`# TYPE millrace:request_queue_time_seconds histogram
 millrace:request_queue_time_seconds_bucket{le="0.5",${labels}} 3
 millrace:request_queue_time_seconds_bucket{le="+Inf",${labels}} 4

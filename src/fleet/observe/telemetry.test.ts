@@ -31,6 +31,15 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
   good.firstByte();
   good.used?.({ inputTokens: 40, outputTokens: 7 });
   good.ended("answered", 200, undefined);
+  for (const [isStream, outputTokens] of [
+    [false, 7],
+    [true, 1],
+  ] as const) {
+    const other = telemetry.started({ ...start, isStream, model: "other", tenant: "o" });
+    other.firstByte();
+    other.used?.({ inputTokens: undefined, outputTokens });
+    other.ended("answered", 200, undefined);
+  }
   const bad = telemetry.started({ ...start, path: "/v1/embeddings", headers: {} });
   bad.ended("failed", 503, "no_instance_ready");
   await telemetry.close();
@@ -54,10 +63,16 @@ test("spans and metrics reach a collector under the GenAI names, without keys", 
 
   const points = (name: string) =>
     collector.metrics().flatMap((metric) => (metric.name === name ? metric.histogram.dataPoints : []));
-  expect(points("gen_ai.server.time_to_first_token")).toHaveLength(1);
-  const tokens = points("gen_ai.client.token.usage");
+  expect(points("gen_ai.server.time_to_first_token")).toHaveLength(2);
+  // Streams alone have a first token before the last, and one token has none after it.
+  const perToken = points("gen_ai.server.time_per_output_token");
+  expect(perToken).toMatchObject([{ count: 1 }]);
+  expect(attributesOf(perToken[0]!.attributes)["millrace.tenant"]).toBe("t, bounded");
+  const tokens = points("gen_ai.client.token.usage").filter(
+    ({ attributes }) => attributesOf(attributes)["gen_ai.request.model"] === "m",
+  );
   for (const { attributes } of [...tokens, ...points("gen_ai.server.request.duration")])
-    expect(attributesOf(attributes)["millrace.tenant"]).toBe("t, bounded");
+    expect(attributesOf(attributes)["millrace.tenant"]).toMatch(/^[to], bounded$/);
   expect(tokens.map(({ attributes }) => attributesOf(attributes)["gen_ai.token.type"])).toEqual(["input", "output"]);
   expect(tokens).toMatchObject([
     { count: 1, sum: 40 },

@@ -33,6 +33,7 @@ const TENANT = "millrace.tenant";
 
 /** Buckets that the conventions advise for durations of model calls. */
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const PER_TOKEN_BUCKETS_S = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5];
 const FIRST_TOKEN_BUCKETS_S = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
 /** Buckets that the conventions advise for counts of tokens. */
@@ -66,6 +67,7 @@ interface Instruments {
   readonly startSpan: (name: string, attributes: Attributes, parent: SpanContext | undefined) => Span;
   readonly duration: { record(seconds: number, attributes: Attributes): void };
   readonly firstToken: { record(seconds: number, attributes: Attributes): void };
+  readonly perToken: { record(seconds: number, attributes: Attributes): void };
   readonly tokens: { record(tokens: number, attributes: Attributes): void };
   readonly engineOf: TelemetryOptions["engineOf"];
   readonly tenantOf: TelemetryOptions["tenantOf"];
@@ -75,14 +77,17 @@ class ObservedRequest implements RequestObserver {
   readonly traceparent: string;
   readonly #beganMs = performance.now();
   readonly #span: Span;
+  #firstSeconds: number | undefined;
+  #outputTokens = 0;
   #attributes: Attributes;
   /** Of metrics alone: the span has the tenant's own name. */
   readonly #tenant: Attributes;
 
   constructor(
     private readonly instruments: Instruments,
-    { path, model, tenant, isStream, headers, requestId }: RequestStart,
+    private readonly start: RequestStart,
   ) {
+    const { path, model, tenant, isStream, headers, requestId } = start;
     this.#attributes = { "gen_ai.operation.name": operationOf(path), "gen_ai.request.model": model };
     const own = { [TENANT]: tenant, "millrace.request.id": requestId, "gen_ai.request.stream": isStream };
     this.#tenant = { [TENANT]: instruments.tenantOf(tenant) };
@@ -108,11 +113,13 @@ class ObservedRequest implements RequestObserver {
 
   firstByte(): void {
     this.#span.addEvent("first byte");
-    this.instruments.firstToken.record(this.#seconds(), { ...this.#attributes, ...this.#tenant });
+    this.#firstSeconds ??= this.#seconds();
+    this.instruments.firstToken.record(this.#firstSeconds, { ...this.#attributes, ...this.#tenant });
   }
 
   /** An arrow function, since it is called without its object. */
   readonly used = ({ inputTokens, outputTokens }: TokenUsage): void => {
+    this.#outputTokens = outputTokens ?? 0;
     for (const [type, count] of Object.entries({ input: inputTokens, output: outputTokens })) {
       if (count === undefined) continue;
       this.instruments.tokens.record(count, { ...this.#attributes, ...this.#tenant, "gen_ai.token.type": type });
@@ -127,7 +134,16 @@ class ObservedRequest implements RequestObserver {
     // 2 is SpanStatusCode.ERROR of the API, which is not loaded here. Errors below 500 are the client's, so the span itself succeeded.
     if (errorType !== undefined && status >= 500) this.#span.setStatus({ code: 2 });
     this.#span.end();
-    this.instruments.duration.record(this.#seconds(), { ...attributes, ...this.#tenant });
+    const seconds = this.#seconds();
+    this.instruments.duration.record(seconds, { ...attributes, ...this.#tenant });
+    if (errorType === undefined) this.#recordPerToken(seconds);
+  }
+
+  /** Of whole streams alone: the first byte of another answer is its last as well. */
+  #recordPerToken(seconds: number): void {
+    if (!this.start.isStream || this.#firstSeconds === undefined || this.#outputTokens < 2) return;
+    const perToken = (seconds - this.#firstSeconds) / (this.#outputTokens - 1);
+    this.instruments.perToken.record(perToken, { ...this.#attributes, ...this.#tenant });
   }
 
   #seconds(): number {
@@ -180,6 +196,11 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     startSpan: (name, attributes, parent) =>
       tracer.startSpan(name, { kind: api.SpanKind.SERVER, attributes }, contextOf(parent)),
     duration: histogram("gen_ai.server.request.duration", "Request to last byte", DURATION_BUCKETS_S),
+    perToken: histogram(
+      "gen_ai.server.time_per_output_token",
+      "First to last byte of a stream, divided by the tokens after the first",
+      PER_TOKEN_BUCKETS_S,
+    ),
     firstToken: histogram("gen_ai.server.time_to_first_token", "Request to first byte", FIRST_TOKEN_BUCKETS_S),
   };
   return {

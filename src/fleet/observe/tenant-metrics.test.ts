@@ -101,12 +101,20 @@ test("the figures are the ledger's, for operators, and those of a tenant that is
     await expect.poll(isEqual, { timeout: 10_000 }).toBe(true);
   }
   expect((await spent("cost")).search).toBeCloseTo(3 * 0.00104, 9);
+  // All tenants' money is all models'.
+  const total = Object.values(await spent("cost")).reduce((sum, cost) => sum + cost, 0);
+  const byModel = parseMetrics(await (await ask("GET", "/metrics/tenants", "k-viewer")).text());
+  const costs = byModel.filter((sample) => sample.name === "millrace_model:cost_dollars_total");
+  expect(costs.reduce((sum, { value }) => sum + value, 0)).toBeCloseTo(total, 9);
+  expect(costs.find(({ labels }) => labels.model === "m")?.value).toBeGreaterThanOrEqual(0.00416 - 1e-9);
 
   for (const other of [key, "sk-search", "none"]) {
     const refused = await ask("GET", "/metrics/tenants", other);
     expect([refused.status, await refused.text()]).toEqual([401, expect.not.stringContaining("acme")]);
     const open = await ask("GET", "/metrics", other);
-    const telling = (await open.text()).split("\n").filter((line) => /^[^#].*(acme|"search"|tenant)/.test(line));
+    const telling = (await open.text())
+      .split("\n")
+      .filter((line) => /^[^#].*(acme|"search"|tenant|dollars)/.test(line));
     expect([open.status, telling]).toEqual([200, []]);
   }
   expect((await ask("DELETE", "/admin/orgs/acme", "k-admin")).status).toBeLessThan(300);

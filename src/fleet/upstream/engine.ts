@@ -86,6 +86,8 @@ export interface EngineMetrics {
   readonly residentBytes?: number | undefined;
   /** First to last token, divided by the tokens after the first. */
   readonly perTokenTimes?: EngineTimes | undefined;
+  /** Between one token and the next. */
+  readonly interTokenTimes?: EngineTimes | undefined;
   /** Arrival at the engine to admission. */
   readonly queueTimes?: EngineTimes | undefined;
 }

@@ -151,7 +151,7 @@ async function filesIn(folder: string): Promise<readonly Found[]> {
   try {
     await walk(folder, 0);
   } catch (cause) {
-    const hint = "make the folder of reports, or change reports in the gateway's file";
+    const hint = "make the folder of reports, or name another: reports of a gateway's file, --reports of a server";
     throw new MillraceError("not_found", "expected a folder of reports that can be read, got none", { hint, cause });
   }
   return found.sort((a, b) => b.changedMs - a.changedMs);

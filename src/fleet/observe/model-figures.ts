@@ -1,0 +1,77 @@
+/**
+ * Tokens and money by model, counted from the ledger's rows as requests end. They are beside the tenants' figures and not in the open metrics: what a gateway
+ * pays is its operators' to know.
+ */
+import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
+import { familyText, labelsText } from "./metric-text.js";
+
+/** Models come and go while a gateway runs; those after so many count as `OTHER`. */
+export const MOST_MODELS = 256;
+const OTHER = "other";
+/** A name that no model has: any client can make one up. */
+const UNKNOWN = "unknown";
+
+const NANO = 1e9;
+
+interface Sums {
+  promptTokens: number;
+  outputTokens: number;
+  costNano: number;
+  savedNano: number;
+}
+
+type Counter = readonly [name: string, help: string, totalOf: (sums: Sums) => number];
+
+const COUNTERS: readonly Counter[] = [
+  ["prompt_tokens_total", "Prompt tokens of the model's attempts, cached ones included", (own) => own.promptTokens],
+  ["generation_tokens_total", "Tokens generated", (own) => own.outputTokens],
+  ["cost_dollars_total", "Dollars that the model's attempts cost", (own) => own.costNano / NANO],
+  ["saved_dollars_total", "Dollars that caches and cascades saved", (own) => own.savedNano / NANO],
+];
+
+export class ModelFigures {
+  readonly #models = new Map<string, Sums>();
+
+  /** @param modelOf the model that a name stands for; undefined: none */
+  constructor(private readonly modelOf: (name: string) => string | undefined) {}
+
+  /** A request has ended. Each attempt counts for its own model, and what was saved for the one that the ledger's spend names. */
+  count({ attempts, asked, served, saved, outcome }: RequestRow): void {
+    for (const { model, counts, cost } of attempts) {
+      // Of a lost request only the client's own name is known.
+      const sums = outcome === "lost" ? this.#ofClients(model) : this.#sumsOf(model);
+      sums.costNano += Number(cost ?? 0n);
+      if (counts === undefined) continue;
+      sums.promptTokens += counts.fresh + counts.cacheRead + counts.cacheWrite;
+      sums.outputTokens += counts.output;
+    }
+    if (saved === 0n) return;
+    const saver = attempts.at(-1)?.model;
+    const sums = saver === undefined ? this.#ofClients(served === "" ? asked : served) : this.#sumsOf(saver);
+    sums.savedNano += Number(saved);
+  }
+
+  /** In Prometheus' text format. */
+  text(): string {
+    const all = [...this.#models].map(([model, sums]) => [labelsText({ model }), sums] as const);
+    return COUNTERS.map(([name, help, totalOf]) => {
+      const full = `millrace_model:${name}`;
+      const lines = all.map(([labels, sums]) => `${full}{${labels}} ${totalOf(sums)}`);
+      return familyText(full, help, "counter", lines);
+    }).join("\n");
+  }
+
+  #ofClients(name: string): Sums {
+    return this.#sumsOf(this.modelOf(name) ?? UNKNOWN);
+  }
+
+  #sumsOf(name: string): Sums {
+    const model = this.#models.has(name) || this.#models.size < MOST_MODELS - 1 ? name : OTHER;
+    let sums = this.#models.get(model);
+    if (sums === undefined) {
+      sums = { promptTokens: 0, outputTokens: 0, costNano: 0, savedNano: 0 };
+      this.#models.set(model, sums);
+    }
+    return sums;
+  }
+}
