@@ -32,7 +32,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
-  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false },
+  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: true },
 ];
 
 const THEME_NAME = "millrace-theme";
