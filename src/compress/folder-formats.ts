@@ -10,13 +10,14 @@ import { E4M3 } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
 import { type Rounding, weightsOf } from "./error-feedback.js";
-import { groupScales, rowScales, squareScales } from "./scales.js";
+import type { FusedMatrices } from "./fused-matrices.js";
+import { groupScales, rowScales, squareScales, tensorScale } from "./scales.js";
 
 export const LAYOUTS = ["compressed-tensors", "awq", "gptq"] as const;
 export type Layout = (typeof LAYOUTS)[number];
 
 interface FolderRecipe {
-  readonly kind: "fp8" | "fp8 blocks" | "int8" | "int4";
+  readonly kind: "fp8" | "fp8 blocks" | "fp8 tensor" | "int8" | "int4";
   /** Columns of a row that share a scale; absent: all. */
   readonly group?: number;
 }
@@ -26,6 +27,7 @@ const RECIPES = {
   INT8: { kind: "int8" },
   FP8: { kind: "fp8" },
   FP8_BLOCK: { kind: "fp8 blocks" },
+  FP8_TENSOR: { kind: "fp8 tensor" },
   INT4_32: { kind: "int4", group: 32 },
   INT4_64: { kind: "int4", group: 64 },
   INT4_128: { kind: "int4", group: 128 },
@@ -58,6 +60,8 @@ interface RowsRounding {
   readonly encoder: RowEncoder;
   readonly weights: Float32Array | undefined;
   readonly feedback?: Feedback | undefined;
+  /** Of all values that share FP8_TENSOR's scale; absent: of those that are rounded. */
+  readonly largest?: number | undefined;
 }
 
 /** @param values f32 [rows, cols] */
@@ -66,7 +70,7 @@ function codesOf(
   plain: PlainType,
   values: Float32Array,
   cols: number,
-  { encoder, weights, feedback }: RowsRounding,
+  { encoder, weights, feedback, largest }: RowsRounding,
 ): Coded {
   const coded = (type: ScaledType, scales: Coded["scales"], perGroup: Float32Array, width: number): Coded => {
     const codes = encoder.round(type, values, cols, perGroup, width, feedback);
@@ -87,6 +91,10 @@ function codesOf(
         return scales[Math.floor(row / SQUARE) * perRow + (at % perRow)]!;
       });
       return coded("e4m3", scales, ofRows, SQUARE);
+    }
+    case "fp8 tensor": {
+      const scale = tensorScale(values, largest);
+      return coded("e4m3", Float32Array.of(scale), new Float32Array(values.length / cols).fill(scale), cols);
     }
     case "int4": {
       const scales = groupScales(values, cols, group!, plain, weights);
@@ -121,17 +129,28 @@ export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: 
   return LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0));
 }
 
-/** @param plain of the matrices that are not quantised, and of four-bit scales */
-export function layerStorage(method: FolderMethod, layout: Layout, plain: PlainType, rounding: Rounding): LayerStorage {
+/**
+ * @param plain of the matrices that are not quantised, and of four-bit scales
+ * @param fused of the model whose layers are stored
+ */
+export function layerStorage(
+  method: FolderMethod,
+  layout: Layout,
+  plain: PlainType,
+  rounding: Rounding,
+  fused: FusedMatrices,
+): LayerStorage {
   const recipe: FolderRecipe = RECIPES[method];
   const { kind, group } = recipe;
   return {
     takes: (tensor) => takesLayer(method, tensor),
     partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
-    encode: (name, values, cols) => {
+    encode: (tensor, values, cols) => {
       const { encoder, feedback: errors } = rounding;
+      const { name } = tensor;
       const weights = weightsOf(rounding, name, cols);
-      const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name) });
+      const largest = kind === "fp8 tensor" ? fused.largest(tensor) : undefined;
+      const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name), largest });
       if (kind === "int4") return packed(layout, values.length / cols, cols, group!, coded);
       return [coded.codes, bytesOf(coded.scales)];
     },
@@ -150,6 +169,10 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
   fp8: (rows, cols) => [
     { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
     { part: "weight_scale", type: "F32", shape: [rows, 1] },
+  ],
+  "fp8 tensor": (rows, cols) => [
+    { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
+    { part: "weight_scale", type: "F32", shape: [1] },
   ],
   "fp8 blocks": (rows, cols) => {
     assertWholeSquares(rows, cols);
@@ -272,19 +295,20 @@ function configOf(
       ),
     };
   }
-  const type = kind === "fp8" ? "float" : "int";
+  const isFloat = kind === "fp8" || kind === "fp8 tensor";
+  const type = isFloat ? "float" : "int";
   const weights = {
     num_bits: kind === "int4" ? 4 : 8,
     type,
     symmetric: true,
-    strategy: kind === "int4" ? "group" : "channel",
+    strategy: kind === "int4" ? "group" : kind === "fp8 tensor" ? "tensor" : "channel",
     group_size: group ?? null,
     dynamic: false,
   };
   const activations = { num_bits: 8, type, symmetric: true, strategy: "token", dynamic: true };
   return {
     quant_method: "compressed-tensors",
-    format: kind === "int4" ? "pack-quantized" : kind === "fp8" ? "float-quantized" : "int-quantized",
+    format: kind === "int4" ? "pack-quantized" : isFloat ? "float-quantized" : "int-quantized",
     quantization_status: "compressed",
     ignore: ignored,
     config_groups: {

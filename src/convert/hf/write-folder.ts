@@ -155,7 +155,7 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (encoded.length === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
+    if (encoded.length === 0) encoded = layers.encode(tensor, wholeMatrix(source, tensor, rows * cols), cols);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];
   };
