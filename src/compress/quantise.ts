@@ -45,8 +45,8 @@ export interface QuantiseSettings {
   readonly rounding: "gptq" | "nearest";
   /** Without `importance`, scales stay. undefined: as `usualScaling` has it */
   readonly scaling: Scaling | "none" | undefined;
-  /** For a folder's card. */
-  readonly about: Omit<CardFacts, "layout" | "rounding">;
+  /** For the card. */
+  readonly about: Omit<CardFacts, "layout" | "rounding" | "date">;
   readonly numThreads: number;
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
@@ -103,7 +103,7 @@ async function candidateOf(
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Candidate> {
-  const { out, about, layout, rounding, journal } = settings;
+  const { out, about, rounding, journal } = settings;
   const id = `${CANDIDATE}${method}`;
   const placeFor = (verdict: "passes" | keyof typeof ASIDE = "passes"): string =>
     verdict === "passes" ? out : asideOf(out, method, verdict);
@@ -116,16 +116,20 @@ async function candidateOf(
   const judged = await judge(settings, method, copy, startStage, signal);
   const path = placeFor(judged.quality?.verdict);
   const candidate = { method, path, ...written, ...judged };
-  if (isFolderMethod(method)) {
-    writeFileSync(join(copy, "README.md"), cardOf(candidate, { ...about, layout, rounding }));
-  }
+  const layout = isFolderMethod(method) ? settings.layout : "GGUF";
+  const date = await journal.recall("date", () => new Date().toISOString().slice(0, 10));
   journal.set(id, candidate);
-  for (const each of [path, reportOf(path)]) journal.claim(resolve(each));
+  const cardPath = isFolderMethod(method) ? join(copy, "README.md") : cardOfFile(path);
+  for (const each of [path, reportOf(path), cardPath]) journal.claim(resolve(each));
+  // Before the copy has its name, behind which a later run does nothing.
+  writeFileSync(cardPath, cardOf(candidate, { ...about, layout, rounding, date }));
   publish(copy, path);
   return candidate;
 }
 
 const reportOf = (path: string): string => `${path}.json`;
+/** @example cardOfFile("m.gguf") // "m.md" */
+const cardOfFile = (path: string): string => path.replace(/\.gguf$/, ".md");
 
 async function judge(
   { model, heldOut, numThreads, gate, journal }: QuantiseSettings,
@@ -271,8 +275,9 @@ export function assertFree(
   const aside = methods.flatMap((method) =>
     (["fails", "undecided"] as const).map((each) => asideOf(out, method, each)),
   );
-  const reports = aside.map(reportOf);
-  for (const path of [out, ...others, ...aside, ...reports]) {
+  const files = [out, ...aside];
+  const cards = files.filter((path) => path.endsWith(".gguf")).map(cardOfFile);
+  for (const path of [...files, ...others, ...cards, ...aside.map(reportOf)]) {
     if (!own.has(resolve(path)) || !existsSync(path)) assertNewFile(path);
   }
   if (!others.some((path) => resolve(path) === resolve(out))) return;

@@ -175,7 +175,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     const { folder, recall } = journal;
     const sizes = { model: path, folder, maxBytes: maxSize ?? 0, importance, heldOut, numThreads, recall };
     const types = maxSize === undefined ? undefined : await typesFor(sizes, startStage, signal);
-    const about = { model: name, calibration: calibrate ?? imatrix, evals: flags.evals };
+    const about = await factsFor(flags, name, texts);
     const settings = {
       model: path,
       out,
@@ -200,6 +200,9 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
   if (quantised.chosen === undefined) process.exitCode = 1;
   process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
 }
+
+/** Token ids. */
+type Texts = readonly (readonly number[])[];
 
 /** The types by group, told as a table. */
 async function typesFor(settings: Parameters<typeof chooseTypes>[0], startStage: StartStage, signal: AbortSignal) {
@@ -253,6 +256,18 @@ async function textsFrom({ calibrate, calibrationTokens: maxTokens }: QuantizeFl
   const { contextLength } = openModel(path).config;
   const { windows, heldOut } = readCalibration(calibrate, tokenizer, chatTemplate, { contextLength, maxTokens });
   return { texts: windows, heldOut };
+}
+
+/** For the card. */
+async function factsFor({ calibrate, imatrix, evals }: QuantizeFlags, model: string, texts: Texts) {
+  const { dataFile } = await import("../../compress/card.js");
+  const used = calibrate ?? imatrix;
+  const numTokens = calibrate === undefined ? undefined : texts.reduce((sum, { length }) => sum + length, 0);
+  return {
+    model,
+    calibration: used === undefined ? undefined : { ...dataFile(used), numTokens },
+    evals: evals === undefined ? undefined : dataFile(evals),
+  };
 }
 
 /** @throws invalid_option where no matrix of the model is in the file */
