@@ -28,7 +28,7 @@ test.each([
       1,
       TEXTS,
       async () => {},
-      async (gram) => void grams.push(gram),
+      async (each) => void grams.push({ ...each, gram: each.gram.slice() }),
     );
     meter.close();
     return { measured, grams };

@@ -69,7 +69,7 @@ export class ActivationMeter {
 
   /**
    * Gram matrices of the inputs of some layers. Inputs that a router sends to a few experts have none.
-   * @param onGram called with one matrix after another; the device's memory of each is released before
+   * @param onGram called with one matrix after another, which it may change and must not keep; the device's memory of each is released before
    */
   async grams(
     first: number,
@@ -81,17 +81,20 @@ export class ActivationMeter {
     await this.#measure("addGram", first, numLayers, texts, onText);
     const inputs = this.#inputs;
     this.#inputs = [];
+    // One buffer for all: the memory of one each would be given back late.
+    const largest = inputs.reduce((most, { cols }) => Math.max(most, cols), 0);
+    const buffer = new Float32Array(largest ** 2);
     for (const { names, cols, meter } of inputs) {
-      const gram = new Float32Array(cols * cols);
+      const gram = buffer.subarray(0, cols * cols);
       await this.backend.read(meter.sums, 0, gram);
       this.backend.release(meter.sums);
       await onGram({ names, cols, gram });
     }
   }
 
-  /** Bytes of the Gram matrices of a layer. */
-  gramBytes(layer: number): number {
-    return this.#inputsOf(layer, "addGram").reduce((sum, { cols }) => sum + 4 * cols ** 2, 0);
+  /** Bytes of each Gram matrix of a layer. */
+  gramBytes(layer: number): readonly number[] {
+    return this.#inputsOf(layer, "addGram").map(({ cols }) => 4 * cols ** 2);
   }
 
   get numLayers(): number {
