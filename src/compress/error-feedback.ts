@@ -11,6 +11,7 @@ import { ActivationMeter } from "../engine/activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
 import { bytesOfTurn, endOfTurn } from "./feedback-plan.js";
 import type { Importance } from "./importance.js";
+import type { InputPeaks } from "./input-peaks.js";
 import type { ScaleMover } from "./scale-mover.js";
 
 /** The encoder of matrices, with the measurements that it uses. */
@@ -20,6 +21,8 @@ export interface Rounding {
   readonly importance: Importance | undefined;
   /** undefined: each value is rounded to the nearest */
   readonly feedback?: ErrorFeedback | undefined;
+  /** For inputs with fixed scales; undefined: they have a scale for each token */
+  readonly peaks?: InputPeaks | undefined;
   /** undefined: scales stay where the model has them */
   readonly mover?: ScaleMover | undefined;
 }

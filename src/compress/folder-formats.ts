@@ -1,11 +1,13 @@
 /**
- * Methods of quantising into a Hugging Face folder, for vLLM, SGLang and TensorRT-LLM: how each stores a layer, and what config.json says of it.
- * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks. `src/model/hf/quantized` reads them.
+ * Methods of quantising into a Hugging Face folder: how each stores a layer, and what config.json says of it. vLLM, SGLang and TGI read all of them,
+ * TensorRT-LLM those of FP8 (docs/guides/quantize.md).
+ * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks; ModelOpt's file. `src/model/hf/quantized` reads them.
  */
 import type { Feedback, RowEncoder } from "../backend/backend.js";
 import type { ScaledType } from "../backend/ops.js";
 import type { LayerStorage, ModelTensor } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
+import { packageVersion } from "../core/package-root.js";
 import { E4M3 } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
@@ -142,9 +144,13 @@ export function layerStorage(
 ): LayerStorage {
   const recipe: FolderRecipe = RECIPES[method];
   const { kind, group } = recipe;
+  const peaks = kind === "fp8 tensor" ? rounding.peaks : undefined;
   return {
     takes: (tensor) => takesLayer(method, tensor),
-    partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
+    partsOf: (rows, cols) => [
+      ...PARTS[kind](rows, cols, group ?? cols, layout, plain),
+      ...(peaks === undefined ? [] : [INPUT_SCALE]),
+    ],
     encode: (tensor, values, cols) => {
       const { encoder, feedback: errors } = rounding;
       const { name } = tensor;
@@ -152,11 +158,24 @@ export function layerStorage(
       const largest = kind === "fp8 tensor" ? fused.largest(tensor) : undefined;
       const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name), largest });
       if (kind === "int4") return packed(layout, values.length / cols, cols, group!, coded);
-      return [coded.codes, bytesOf(coded.scales)];
+      const parts = [coded.codes, bytesOf(coded.scales)];
+      if (peaks === undefined) return parts;
+      return [...parts, bytesOf(Float32Array.of(peaks.scaleOf(name, rounding.mover?.moved.columnsOf(name))))];
     },
-    configOf: (ignored) => configOf(kind, layout, group, ignored),
+    configOf: (ignored) => configOf(kind, layout, group, peaks !== undefined, ignored),
+    ...(peaks && { filesOf: (ignored: readonly string[]) => ({ [MODELOPT_NAME]: modelOptConfig(ignored) }) }),
   };
 }
+
+const INPUT_SCALE = { part: "input_scale", type: "F32", shape: [1] } as const;
+
+/** Where NVIDIA's ModelOpt says how a folder is quantised; TensorRT-LLM believes it before config.json. */
+const MODELOPT_NAME = "hf_quant_config.json";
+
+const modelOptConfig = (ignored: readonly string[]): object => ({
+  producer: { name: "millrace", version: packageVersion() },
+  quantization: { quant_algo: "FP8", kv_cache_quant_algo: null, exclude_modules: ignored },
+});
 
 type Parts = ReturnType<LayerStorage["partsOf"]>;
 type PartsOf = (rows: number, cols: number, group: number, layout: Layout, plain: PlainType) => Parts;
@@ -259,6 +278,7 @@ function configOf(
   kind: FolderRecipe["kind"],
   layout: Layout,
   group: number | undefined,
+  hasInputScales: boolean,
   ignored: readonly string[],
 ): object {
   if (kind === "fp8 blocks") {
@@ -305,7 +325,8 @@ function configOf(
     group_size: group ?? null,
     dynamic: false,
   };
-  const activations = { num_bits: 8, type, symmetric: true, strategy: "token", dynamic: true };
+  const scaled = hasInputScales ? { strategy: "tensor", dynamic: false } : { strategy: "token", dynamic: true };
+  const activations = { num_bits: 8, type, symmetric: true, ...scaled };
   return {
     quant_method: "compressed-tensors",
     format: kind === "int4" ? "pack-quantized" : isFloat ? "float-quantized" : "int-quantized",

@@ -23,6 +23,7 @@ import { type Candidate, type CardFacts, cardOf } from "./card.js";
 import { ErrorFeedback, type Rounding } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
+import { InputPeaks } from "./input-peaks.js";
 import { CANDIDATE, type Journal, type Recall } from "./journal.js";
 import { measureLoss } from "./loss.js";
 import { mixedStorage } from "./mixed.js";
@@ -169,7 +170,7 @@ async function write(
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight" | "scaled">> {
-  const { model, importance, texts, rounding, numThreads } = settings;
+  const { model, importance, texts, rounding, numThreads, journal } = settings;
   const encoder = createRowEncoder(numThreads);
   let feedback: ErrorFeedback | undefined;
   try {
@@ -179,12 +180,16 @@ async function write(
       const isOrdered = method !== MIXED && isFolderMethod(method);
       feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, mover, numThreads }, startStage, signal);
     }
+    const peaks =
+      method === "FP8_TENSOR" && texts.length > 0
+        ? await InputPeaks.of({ model, texts, numThreads, recall: journal.recall }, startStage, signal)
+        : undefined;
     const stage = startStage(method);
     await writeWholeCopy(
       {
         model,
         out: copy,
-        type: (opened) => storageFor(settings, method, opened, { encoder, importance, feedback, mover }),
+        type: (opened) => storageFor(settings, method, opened, { encoder, importance, feedback, mover, peaks }),
         ...(mover && { change: (opened: OpenModel) => mover.moved.applyTo(opened) }),
       },
       progressOf(settings, method, stage),

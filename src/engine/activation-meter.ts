@@ -1,4 +1,4 @@
-/** Statistics of the inputs of a model's matrices over given texts: mean squares of columns, and Gram matrices. */
+/** Statistics of the inputs of a model's matrices over given texts: mean squares and largest magnitudes of columns, and Gram matrices. */
 import type { AnyWeight, Backend } from "../backend/backend.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -18,6 +18,13 @@ interface MeteredInput {
   /** Rows of the input for each token. */
   readonly rowsPerToken: number;
 }
+
+/** Of what an operation writes, by columns. */
+const BYTES: Readonly<Record<InputMeter["op"], (cols: number) => number>> = {
+  addSquares: (cols) => 8 * cols,
+  addGram: (cols) => 4 * cols ** 2,
+  keepLargest: (cols) => 4 * cols,
+};
 
 export interface MeasuredInput {
   readonly names: readonly string[];
@@ -63,6 +70,24 @@ export class ActivationMeter {
       const sums = new Float64Array(cols);
       await this.backend.read(meter.sums, 0, sums);
       measured.push({ names, sums, numRows: this.#numTokens * rowsPerToken });
+    }
+    return measured;
+  }
+
+  /**
+   * Largest magnitudes of every input's columns, f32 [cols].
+   * @param onText called after each text
+   */
+  async largest(
+    texts: readonly (readonly number[])[],
+    onText: (numTexts: number) => Promise<void>,
+  ): Promise<readonly { readonly names: readonly string[]; readonly largest: Float32Array<ArrayBuffer> }[]> {
+    await this.#measure("keepLargest", 0, this.numLayers, texts, onText);
+    const measured: { readonly names: readonly string[]; readonly largest: Float32Array<ArrayBuffer> }[] = [];
+    for (const { names, cols, meter } of this.#inputs) {
+      const largest = new Float32Array(cols);
+      await this.backend.read(meter.sums, 0, largest);
+      measured.push({ names, largest });
     }
     return measured;
   }
@@ -119,7 +144,7 @@ export class ActivationMeter {
     const meters = new Map<AnyWeight, InputMeter>();
     this.#inputs = Array.from({ length: numLayers }, (_, index) => first + index).flatMap((index) =>
       this.#inputsOf(index, op).map(({ first: weight, names, cols, rowsPerToken = 1 }) => {
-        const sums = this.backend.allocate(op === "addGram" ? 4 * cols ** 2 : 8 * cols);
+        const sums = this.backend.allocate(BYTES[op](cols));
         const meter = { op, sums };
         meters.set(weight, meter);
         return { names: names.map((name) => `blk.${index}.${name}`), cols, meter, rowsPerToken };

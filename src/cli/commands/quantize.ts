@@ -66,7 +66,7 @@ export function quantizeCommand(): Command {
     .addOption(
       new Option(
         "--layout <name>",
-        "format of INT4 folders: compressed-tensors for vLLM and SGLang, awq or gptq for engines that do not read it",
+        "format of INT4 folders: compressed-tensors for vLLM, SGLang and TGI, awq or gptq for engines that do not read it",
       )
         .choices(LAYOUTS)
         .default(LAYOUTS[0]),

@@ -68,6 +68,8 @@ export function* writeFolder(
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, CONFIG_NAME), configJson(config));
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
+  for (const [name, json] of Object.entries(layers?.filesOf?.(plainLayers) ?? {}))
+    writeFileSync(join(folder, name), jsonOf(json));
   yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten, log);
 }
 

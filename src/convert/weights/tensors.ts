@@ -105,6 +105,8 @@ export interface LayerStorage {
   encode(tensor: ModelTensor, values: Float32Array, cols: number): readonly Uint8Array[];
   /** config.json's `quantization_config`. @param ignored names of the linear layers that are stored plain */
   configOf(ignored: readonly string[]): object;
+  /** JSON of further files by name; absent: there are none */
+  filesOf?(ignored: readonly string[]): Readonly<Record<string, object>>;
 }
 
 interface LayerPart {
