@@ -87,6 +87,25 @@ test("a file that answers worse is kept aside with its figures, and the next met
   expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`small.Q2_K.${end}.gguf`) });
 });
 
+test("auto tries from a type on, in the order of sizes, and keeps the first that passes", async () => {
+  const root = tempTree({ "questions.jsonl": chats(1_000_001, 20, ["extract"]) });
+  const out = join(root, "auto.gguf");
+  const gate = ["--evals", join(root, "questions.jsonl"), "--max-drop", "50", "--max-tokens", "32", "--json"];
+  const ended = await quantize("--method", "auto:q5_k_s", ...gate, "--out", out);
+  expect(ended).toMatchObject({ exitCode: 0 });
+  const { candidates, chosen } = JSON.parse(ended.stdout);
+  expect(candidates.map(({ method }: { method: string }) => method)).toEqual(["Q5_K_S"]);
+  expect(chosen).toMatchObject({ path: out, quality: { verdict: "passes" } });
+  for (const [args, message] of [
+    [["--method", "auto", "--out", join(root, "x.gguf")], "--evals to be given beside --method auto"],
+    [["--method", "auto:q9", ...gate, "--out", join(root, "x.gguf")], "--method to be auto, or of Q8_0"],
+    [["--method", "auto:int4_128", ...gate, "--out", join(root, "x.gguf")], "a folder for INT4_128"],
+    [["--method", "auto,q4_0", ...gate, "--out", join(root, "x.gguf")], "--method to be auto alone"],
+  ] as const) {
+    expect(await refusal(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+  }
+});
+
 test("unknown types, folders, present files and foreign matrices are refused", async () => {
   const root = tempTree({ "there.gguf": "", "short.txt": "One line." });
   writeGguf(join(root, "foreign.gguf"), { metadata: {}, tensors: [] });
@@ -102,7 +121,7 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   const gptq = await refusal("--rounding", "gptq", "--out", out);
   const gate = await refusal("--max-drop", "5", "--out", out);
   const refused = (message: RegExp) => ({ exitCode: 2, stderr: expect.stringMatching(message) });
-  expect(type).toMatchObject(refused(/--method to be one of Q8_0, .*INT4_128, got "Q9"/));
+  expect(type).toMatchObject(refused(/--method to be auto, or of Q8_0, .*INT4_128, got "Q9"/));
   expect(folder).toMatchObject(refused(/--out to be a name that ends in \.gguf/));
   expect(present).toMatchObject(refused(/expected nothing at \S+there\.gguf yet/));
   expect(foreign).toMatchObject(refused(/importance matrix in .*foreign\.gguf, got a file of type model/));
