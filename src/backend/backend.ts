@@ -187,7 +187,7 @@ export interface RowEncoder {
     feedback?: Feedback,
   ): Uint8Array;
   /**
-   * @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read
+   * @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read, and all of it may be written
    * @param isOrdered the columns with the largest inputs are rounded first, which `round` can do
    */
   feedback(gram: Float32Array, cols: number, isOrdered: boolean): Feedback;

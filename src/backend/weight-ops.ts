@@ -61,6 +61,15 @@ export const WEIGHT_OPS = {
       width: { kind: "integer" },
     },
   },
+  keepLargest: {
+    computes: "largest[c] becomes the largest of itself and |x[m, c]| over the rows.",
+    operands: {
+      largest: { kind: "f32", shape: "[width]", access: "reads and writes" },
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+    },
+  },
   addGram: {
     computes: "gram[i, j] += Σ x[m, i] · x[m, j] over the rows, for j <= i.",
     operands: {

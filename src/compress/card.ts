@@ -1,5 +1,9 @@
-/** The card of a quantised folder: what was done, with which texts, and what it cost. */
+/** The card of a quantised model: what was done, with which data, behind which gate, and what it cost. */
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import type { Divergence } from "../bench/engine/divergence.js";
+import { packageVersion } from "../core/package-root.js";
 import type { Comparison } from "../quality/compare.js";
 import type { MovedInputs } from "./scale-mover.js";
 
@@ -19,14 +23,30 @@ export interface Candidate {
   readonly quality?: Comparison | undefined;
 }
 
+/** A file of the user's. */
+export interface DataFile {
+  /** Without its folder, which is nobody else's business. */
+  readonly name: string;
+  /** Of its bytes, in hexadecimal digits. */
+  readonly sha256: string;
+}
+
 export interface CardFacts {
   /** Name of the original, as the user gave it. */
   readonly model: string;
-  /** Files of texts and of questions. */
-  readonly calibration: string | undefined;
-  readonly evals: string | undefined;
+  /** Texts, of which so many tokens were used; or an importance matrix, of which the number is not known. */
+  readonly calibration: (DataFile & { readonly numTokens: number | undefined }) | undefined;
+  /** Questions of the gate. */
+  readonly evals: DataFile | undefined;
+  /** GGUF, or a folder's. */
   readonly layout: string;
   readonly rounding: "gptq" | "nearest";
+  /** On which the run began. @example "2026-11-28" */
+  readonly date: string;
+}
+
+export function dataFile(path: string): DataFile {
+  return { name: basename(path), sha256: createHash("sha256").update(readFileSync(path)).digest("hex") };
 }
 
 const NAMES = { awq: "AWQ", smoothquant: "SmoothQuant" } as const;
@@ -36,18 +56,41 @@ function scaledText({ scaling, numMoved, numInputs }: MovedInputs): string {
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+const points = (share: number): string => (100 * share).toFixed(1);
+const fileText = ({ name, sha256 }: DataFile): string => `${name} (SHA-256 ${sha256})`;
+
+function calibrationText(calibration: CardFacts["calibration"]): string {
+  if (calibration === undefined) return "nothing: every column counted alike";
+  const { numTokens } = calibration;
+  return `${fileText(calibration)}, ${numTokens === undefined ? "an importance matrix" : `${numTokens} tokens`}`;
+}
+
+function gateRows(quality: Comparison | undefined, evals: DataFile | undefined): readonly (readonly string[])[] {
+  if (quality === undefined) return [["gate", "none: answers were not judged"]];
+  const { drop, interval, before, after, numItems } = quality.overall;
+  return [
+    [
+      "gate",
+      `a drop of less than ${points(quality.maxDrop)} points with 95 % confidence${evals === undefined ? "" : `, on ${fileText(evals)}`}`,
+    ],
+    [
+      "answers",
+      `${quality.verdict}: a drop of ${points(drop)} points (${interval.map(points).join(" to ")}) over ${numItems} items, ${percent(before)} right before and ${percent(after)} after`,
+    ],
+  ];
+}
 
 /** Markdown with the front matter of Hugging Face's model cards. */
 export function cardOf(
-  { method, bitsPerWeight, scaled, loss, quality }: Candidate,
-  { model, calibration, evals, layout, rounding }: CardFacts,
+  { method, numBytes, bitsPerWeight, scaled, loss, quality }: Candidate,
+  { model, calibration, evals, layout, rounding, date }: CardFacts,
 ): string {
   const rows = [
     ["method", `${method}, layout ${layout}`],
     ["rounding", rounding === "gptq" ? "GPTQ's" : "to the nearest"],
     ["scales of inputs", scaled === undefined ? "as in the original" : scaledText(scaled)],
-    ["bits a weight", bitsPerWeight.toFixed(2)],
-    ["calibrated with", calibration ?? "nothing: every column counted alike"],
+    ["size", `${numBytes} bytes, ${bitsPerWeight.toFixed(2)} bits a weight`],
+    ["calibrated with", calibrationText(calibration)],
     ...(loss === undefined
       ? [["loss", "not measured"]]
       : [
@@ -58,12 +101,8 @@ export function cardOf(
           ["KL divergence", `${loss.meanKl.toFixed(5)} nats, over ${loss.numTokens} tokens`],
           ["same likeliest token", percent(loss.sameTop)],
         ]),
-    quality === undefined
-      ? ["answers", "not judged"]
-      : [
-          `answers to ${evals}`,
-          `${quality.verdict}: a drop of ${(100 * quality.overall.drop).toFixed(1)} points (${quality.overall.interval.map((share) => (100 * share).toFixed(1)).join(" to ")}) over ${quality.overall.numItems} items`,
-        ],
+    ...gateRows(quality, evals),
+    ["made", `${date}, by millrace ${packageVersion()}`],
   ];
   return `---
 base_model: ${JSON.stringify(model)}

@@ -1,6 +1,6 @@
 /**
  * Rounding with feedback (GPTQ): the columns that are rounded later correct the error of a column, as far as their inputs vary together. The inputs
- * are those of the original model over the user's texts. Gram matrices are as large as weight matrices, so few layers are measured at a time.
+ * are those of the original model over the user's texts (decision 188), measured for few layers at a time.
  */
 import { setImmediate } from "node:timers/promises";
 import type { Feedback, RowEncoder } from "../backend/backend.js";
@@ -9,7 +9,9 @@ import { formatBytes } from "../core/quantities.js";
 import type { StartStage } from "../core/stages.js";
 import { ActivationMeter } from "../engine/activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { bytesOfTurn, endOfTurn } from "./feedback-plan.js";
 import type { Importance } from "./importance.js";
+import type { InputPeaks } from "./input-peaks.js";
 import type { ScaleMover } from "./scale-mover.js";
 
 /** The encoder of matrices, with the measurements that it uses. */
@@ -19,6 +21,8 @@ export interface Rounding {
   readonly importance: Importance | undefined;
   /** undefined: each value is rounded to the nearest */
   readonly feedback?: ErrorFeedback | undefined;
+  /** For inputs with fixed scales; undefined: they have a scale for each token */
+  readonly peaks?: InputPeaks | undefined;
   /** undefined: scales stay where the model has them */
   readonly mover?: ScaleMover | undefined;
 }
@@ -33,9 +37,6 @@ export function weightsOf(rounding: Rounding, name: string, cols: number): Float
   return feedback?.of(name) === undefined ? weights : weights?.map(Math.sqrt);
 }
 
-/** Most bytes of the Gram matrices that are measured together. One layer is measured even if it needs more. */
-const MOST_BYTES = 2 ** 31;
-
 interface FeedbackSettings {
   /** The path of the original. */
   readonly model: string;
@@ -47,6 +48,7 @@ interface FeedbackSettings {
   /** Moves the scales of each layer before its feedback is prepared. */
   readonly mover?: ScaleMover | undefined;
   readonly numThreads: number;
+  /** Of a turn's Gram matrices; absent: MOST_BYTES */
   readonly mostBytes?: number;
 }
 
@@ -85,10 +87,9 @@ export class ErrorFeedback implements Preparation {
     if (this.#has(first)) return;
     this.#release();
     const { meter } = this;
-    const { texts, encoder, isOrdered, mover, mostBytes = MOST_BYTES } = this.settings;
-    let end = first + 1;
-    let numBytes = meter.gramBytes(first);
-    while (end < meter.numLayers && numBytes + meter.gramBytes(end) <= mostBytes) numBytes += meter.gramBytes(end++);
+    const { texts, encoder, isOrdered, mover, mostBytes } = this.settings;
+    const layers = Array.from({ length: meter.numLayers }, (_, layer) => meter.gramBytes(layer));
+    const end = endOfTurn(layers, first, mostBytes);
     const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
     const stage = this.startStage(name);
     for (let layer = first; layer < end && mover !== undefined; layer++) {
@@ -115,7 +116,7 @@ export class ErrorFeedback implements Preparation {
     });
     this.#first = first;
     this.#end = end;
-    stage.done(formatBytes(numBytes));
+    stage.done(formatBytes(bytesOfTurn(layers.slice(first, end))));
   }
 
   /** @param name with or without `.weight` */

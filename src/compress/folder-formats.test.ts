@@ -2,11 +2,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { repositoryRoot } from "../../test/helpers/fixtures.js";
+import { fixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { convertModel } from "../convert/convert.js";
+import { type FolderStorage, tensorsOf } from "../convert/weights/tensors.js";
+import { readHfFolder } from "../formats/hf/folder.js";
 import { readRows } from "../model/description/read-rows.js";
+import { LayerTensors } from "../model/hf/quantized/tensors.js";
 import { openModel } from "../model/open-model.js";
 import { FOLDER_METHODS, type FolderMethod, LAYOUTS, type Layout, roundedAs } from "./folder-formats.js";
 import { quantisedStorage } from "./storage.js";
@@ -85,4 +88,52 @@ test.each(FOLDER_METHODS)("%s: rows that are rounded alone have the values that 
   const rounded = roundedAs(method, "F16", values, feedForward.width, { encoder, weights: undefined });
   encoder.close();
   expect(relativeError(matrixOf(model, name), rounded)).toBeLessThan(1e-6);
+});
+
+/** compressed-tensors' own file with one scale for each tensor. */
+const TENSOR_SCALES = fixture("hf-quantized/fp8-tensor");
+
+test("FP8_TENSOR makes the codes and scales of compressed-tensors' own file; matrices that engines fuse share their largest scale", () => {
+  const encoder = createRowEncoder(1);
+  const model = openModel(TENSOR_SCALES);
+  const source = model.tensors();
+  const { layers } = quantisedStorage("FP8_TENSOR", model, { encoder, importance: undefined }) as FolderStorage;
+  const made = new Map(
+    tensorsOf(model.config, source)
+      .filter((tensor) => layers!.takes(tensor))
+      .map((tensor) => {
+        const [rows, cols] = tensor.shape as readonly [number, number];
+        const values = readRows(source, tensor.name, { rows, totalRows: rows, cols });
+        const [codes, scale] = layers!.encode(tensor, values, cols);
+        expect(layers!.partsOf(rows, cols).map(({ shape }) => shape)).toEqual([[rows, cols], [1]]);
+        return [
+          tensor.name,
+          { codes: codes!, scale: new DataView(scale!.buffer, scale!.byteOffset).getFloat32(0, true) },
+        ];
+      }),
+  );
+  encoder.close();
+  const { files } = readHfFolder(TENSOR_SCALES);
+  const layer = (name: string) => new LayerTensors(files, `model.layers.0.${name}`);
+  const scaleOf = (name: string): number => layer(name).floats(layer(name).find("weight_scale")!)[0]!;
+  for (const [name, own] of [
+    ["attn_output", "self_attn.o_proj"],
+    ["ffn_down", "mlp.down_proj"],
+  ] as const) {
+    const { codes, scale } = made.get(`blk.0.${name}.weight`)!;
+    expect(scale).toBe(scaleOf(own));
+    expect(layer(own).bytes(layer(own).find("weight")!).equals(codes)).toBe(true);
+  }
+  for (const [names, own] of [
+    [["attn_q", "attn_k", "attn_v"], ["q_proj", "k_proj", "v_proj"].map((name) => `self_attn.${name}`)],
+    [
+      ["ffn_gate", "ffn_up"],
+      ["mlp.gate_proj", "mlp.up_proj"],
+    ],
+  ] as const) {
+    const scales = own.map(scaleOf);
+    expect(new Set(scales).size).toBe(own.length);
+    const largest = Math.max(...scales);
+    expect(names.map((name) => made.get(`blk.0.${name}.weight`)!.scale)).toEqual(names.map(() => largest));
+  }
 });

@@ -1,22 +1,25 @@
 /**
- * Methods of quantising into a Hugging Face folder, for vLLM, SGLang and TensorRT-LLM: how each stores a layer, and what config.json says of it.
- * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks. `src/model/hf/quantized` reads them.
+ * Methods of quantising into a Hugging Face folder: how each stores a layer, and what config.json says of it. vLLM, SGLang and TGI read all of them,
+ * TensorRT-LLM those of FP8 (docs/guides/quantize.md).
+ * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks; ModelOpt's file. `src/model/hf/quantized` reads them.
  */
 import type { Feedback, RowEncoder } from "../backend/backend.js";
 import type { ScaledType } from "../backend/ops.js";
 import type { LayerStorage, ModelTensor } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
+import { packageVersion } from "../core/package-root.js";
 import { E4M3 } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
 import { type Rounding, weightsOf } from "./error-feedback.js";
-import { groupScales, rowScales, squareScales } from "./scales.js";
+import type { FusedMatrices } from "./fused-matrices.js";
+import { groupScales, rowScales, squareScales, tensorScale } from "./scales.js";
 
 export const LAYOUTS = ["compressed-tensors", "awq", "gptq"] as const;
 export type Layout = (typeof LAYOUTS)[number];
 
 interface FolderRecipe {
-  readonly kind: "fp8" | "fp8 blocks" | "int8" | "int4";
+  readonly kind: "fp8" | "fp8 blocks" | "fp8 tensor" | "int8" | "int4";
   /** Columns of a row that share a scale; absent: all. */
   readonly group?: number;
 }
@@ -26,6 +29,7 @@ const RECIPES = {
   INT8: { kind: "int8" },
   FP8: { kind: "fp8" },
   FP8_BLOCK: { kind: "fp8 blocks" },
+  FP8_TENSOR: { kind: "fp8 tensor" },
   INT4_32: { kind: "int4", group: 32 },
   INT4_64: { kind: "int4", group: 64 },
   INT4_128: { kind: "int4", group: 128 },
@@ -58,6 +62,8 @@ interface RowsRounding {
   readonly encoder: RowEncoder;
   readonly weights: Float32Array | undefined;
   readonly feedback?: Feedback | undefined;
+  /** Of all values that share FP8_TENSOR's scale; absent: of those that are rounded. */
+  readonly largest?: number | undefined;
 }
 
 /** @param values f32 [rows, cols] */
@@ -66,7 +72,7 @@ function codesOf(
   plain: PlainType,
   values: Float32Array,
   cols: number,
-  { encoder, weights, feedback }: RowsRounding,
+  { encoder, weights, feedback, largest }: RowsRounding,
 ): Coded {
   const coded = (type: ScaledType, scales: Coded["scales"], perGroup: Float32Array, width: number): Coded => {
     const codes = encoder.round(type, values, cols, perGroup, width, feedback);
@@ -87,6 +93,10 @@ function codesOf(
         return scales[Math.floor(row / SQUARE) * perRow + (at % perRow)]!;
       });
       return coded("e4m3", scales, ofRows, SQUARE);
+    }
+    case "fp8 tensor": {
+      const scale = tensorScale(values, largest);
+      return coded("e4m3", Float32Array.of(scale), new Float32Array(values.length / cols).fill(scale), cols);
     }
     case "int4": {
       const scales = groupScales(values, cols, group!, plain, weights);
@@ -121,23 +131,51 @@ export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: 
   return LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0));
 }
 
-/** @param plain of the matrices that are not quantised, and of four-bit scales */
-export function layerStorage(method: FolderMethod, layout: Layout, plain: PlainType, rounding: Rounding): LayerStorage {
+/**
+ * @param plain of the matrices that are not quantised, and of four-bit scales
+ * @param fused of the model whose layers are stored
+ */
+export function layerStorage(
+  method: FolderMethod,
+  layout: Layout,
+  plain: PlainType,
+  rounding: Rounding,
+  fused: FusedMatrices,
+): LayerStorage {
   const recipe: FolderRecipe = RECIPES[method];
   const { kind, group } = recipe;
+  const peaks = kind === "fp8 tensor" ? rounding.peaks : undefined;
   return {
     takes: (tensor) => takesLayer(method, tensor),
-    partsOf: (rows, cols) => PARTS[kind](rows, cols, group ?? cols, layout, plain),
-    encode: (name, values, cols) => {
+    partsOf: (rows, cols) => [
+      ...PARTS[kind](rows, cols, group ?? cols, layout, plain),
+      ...(peaks === undefined ? [] : [INPUT_SCALE]),
+    ],
+    encode: (tensor, values, cols) => {
       const { encoder, feedback: errors } = rounding;
+      const { name } = tensor;
       const weights = weightsOf(rounding, name, cols);
-      const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name) });
+      const largest = kind === "fp8 tensor" ? fused.largest(tensor) : undefined;
+      const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name), largest });
       if (kind === "int4") return packed(layout, values.length / cols, cols, group!, coded);
-      return [coded.codes, bytesOf(coded.scales)];
+      const parts = [coded.codes, bytesOf(coded.scales)];
+      if (peaks === undefined) return parts;
+      return [...parts, bytesOf(Float32Array.of(peaks.scaleOf(name, rounding.mover?.moved.columnsOf(name))))];
     },
-    configOf: (ignored) => configOf(kind, layout, group, ignored),
+    configOf: (ignored) => configOf(kind, layout, group, peaks !== undefined, ignored),
+    ...(peaks && { filesOf: (ignored: readonly string[]) => ({ [MODELOPT_NAME]: modelOptConfig(ignored) }) }),
   };
 }
+
+const INPUT_SCALE = { part: "input_scale", type: "F32", shape: [1] } as const;
+
+/** Where NVIDIA's ModelOpt says how a folder is quantised; TensorRT-LLM believes it before config.json. */
+const MODELOPT_NAME = "hf_quant_config.json";
+
+const modelOptConfig = (ignored: readonly string[]): object => ({
+  producer: { name: "millrace", version: packageVersion() },
+  quantization: { quant_algo: "FP8", kv_cache_quant_algo: null, exclude_modules: ignored },
+});
 
 type Parts = ReturnType<LayerStorage["partsOf"]>;
 type PartsOf = (rows: number, cols: number, group: number, layout: Layout, plain: PlainType) => Parts;
@@ -150,6 +188,10 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
   fp8: (rows, cols) => [
     { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
     { part: "weight_scale", type: "F32", shape: [rows, 1] },
+  ],
+  "fp8 tensor": (rows, cols) => [
+    { part: "weight", type: "F8_E4M3", shape: [rows, cols] },
+    { part: "weight_scale", type: "F32", shape: [1] },
   ],
   "fp8 blocks": (rows, cols) => {
     assertWholeSquares(rows, cols);
@@ -236,6 +278,7 @@ function configOf(
   kind: FolderRecipe["kind"],
   layout: Layout,
   group: number | undefined,
+  hasInputScales: boolean,
   ignored: readonly string[],
 ): object {
   if (kind === "fp8 blocks") {
@@ -272,19 +315,21 @@ function configOf(
       ),
     };
   }
-  const type = kind === "fp8" ? "float" : "int";
+  const isFloat = kind === "fp8" || kind === "fp8 tensor";
+  const type = isFloat ? "float" : "int";
   const weights = {
     num_bits: kind === "int4" ? 4 : 8,
     type,
     symmetric: true,
-    strategy: kind === "int4" ? "group" : "channel",
+    strategy: kind === "int4" ? "group" : kind === "fp8 tensor" ? "tensor" : "channel",
     group_size: group ?? null,
     dynamic: false,
   };
-  const activations = { num_bits: 8, type, symmetric: true, strategy: "token", dynamic: true };
+  const scaled = hasInputScales ? { strategy: "tensor", dynamic: false } : { strategy: "token", dynamic: true };
+  const activations = { num_bits: 8, type, symmetric: true, ...scaled };
   return {
     quant_method: "compressed-tensors",
-    format: kind === "int4" ? "pack-quantized" : kind === "fp8" ? "float-quantized" : "int-quantized",
+    format: kind === "int4" ? "pack-quantized" : isFloat ? "float-quantized" : "int-quantized",
     quantization_status: "compressed",
     ignore: ignored,
     config_groups: {

@@ -98,7 +98,7 @@ async function run(
       out,
       importance,
       texts: TEXTS,
-      about: { model: "student", calibration: "texts", evals: undefined },
+      about: { model: "student", calibration: undefined, evals: undefined },
       numThreads: 1,
       journal,
       ...(wanted.maxBytes !== undefined && { types: await typesOf(wanted, importance, journal, startStage) }),
@@ -250,8 +250,7 @@ test("a run that was stopped when its file had its name goes on behind that; a f
   expect([statSync(out).ino, candidates.length, existsSync(`${out}.partial`)]).toEqual([ino, 1, false]);
   expect(contentOf(root)).toEqual(content);
   await expect(run(root, wanted, stagesUntil(1))).rejects.toThrow(/expected nothing at/);
-  rmSync(out);
-  rmSync(join(root, "importance.gguf"));
+  for (const name of ["copy.gguf", "copy.md", "importance.gguf"]) rmSync(join(root, name));
   await expect(untilNamed()).rejects.toThrow(Stopped);
   rmSync(out);
   await run(root, wanted, toTheEnd());

@@ -24,6 +24,7 @@ import { type Candidate, type CardFacts, cardOf } from "./card.js";
 import { ErrorFeedback, type Rounding } from "./error-feedback.js";
 import { isFolderMethod, type Layout } from "./folder-formats.js";
 import type { Importance } from "./importance.js";
+import { InputPeaks } from "./input-peaks.js";
 import { CANDIDATE, type Journal, type Recall } from "./journal.js";
 import { measureLoss } from "./loss.js";
 import { mixedStorage } from "./mixed.js";
@@ -46,8 +47,8 @@ export interface QuantiseSettings {
   readonly rounding: "gptq" | "nearest";
   /** Without `importance`, scales stay. undefined: as `usualScaling` has it */
   readonly scaling: Scaling | "none" | undefined;
-  /** For a folder's card. */
-  readonly about: Omit<CardFacts, "layout" | "rounding">;
+  /** For the card. */
+  readonly about: Omit<CardFacts, "layout" | "rounding" | "date">;
   readonly numThreads: number;
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
@@ -105,7 +106,7 @@ async function candidateOf(
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Candidate> {
-  const { out, about, layout, rounding, journal } = settings;
+  const { out, about, rounding, journal } = settings;
   const id = `${CANDIDATE}${method}`;
   const placeFor = (verdict: "passes" | keyof typeof ASIDE = "passes"): string =>
     verdict === "passes" ? out : asideOf(out, method, verdict);
@@ -118,11 +119,13 @@ async function candidateOf(
   const judged = await judge(settings, method, copy, startStage, signal);
   const path = placeFor(judged.quality?.verdict);
   const candidate = { method, path, ...written, ...judged };
-  if (isFolderMethod(method)) {
-    writeFileSync(join(copy, "README.md"), cardOf(candidate, { ...about, layout, rounding }));
-  }
+  const layout = isFolderMethod(method) ? settings.layout : "GGUF";
+  const date = await journal.recall("date", () => new Date().toISOString().slice(0, 10));
   journal.set(id, candidate);
-  for (const each of [path, reportOf(path)]) journal.claim(resolve(each));
+  const cardPath = isFolderMethod(method) ? join(copy, "README.md") : cardOfFile(path);
+  for (const each of [path, reportOf(path), cardPath]) journal.claim(resolve(each));
+  // Before the copy has its name, behind which a later run does nothing.
+  writeFileSync(cardPath, cardOf(candidate, { ...about, layout, rounding, date }));
   publish(copy, path);
   return candidate;
 }
@@ -134,6 +137,8 @@ function writeReport(candidate: Candidate): void {
 }
 
 const reportOf = (path: string): string => `${path}.json`;
+/** @example cardOfFile("m.gguf") // "m.md" */
+const cardOfFile = (path: string): string => path.replace(/\.gguf$/, ".md");
 
 async function judge(
   { model, heldOut, numThreads, gate, journal }: QuantiseSettings,
@@ -173,7 +178,7 @@ async function write(
   startStage: StartStage,
   signal: AbortSignal,
 ): Promise<Pick<Candidate, "numBytes" | "weightBytes" | "bitsPerWeight" | "scaled">> {
-  const { model, importance, texts, rounding, numThreads } = settings;
+  const { model, importance, texts, rounding, numThreads, journal } = settings;
   const encoder = createRowEncoder(numThreads);
   let feedback: ErrorFeedback | undefined;
   try {
@@ -183,12 +188,16 @@ async function write(
       const isOrdered = method !== MIXED && isFolderMethod(method);
       feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, mover, numThreads }, startStage, signal);
     }
+    const peaks =
+      method === "FP8_TENSOR" && texts.length > 0
+        ? await InputPeaks.of({ model, texts, numThreads, recall: journal.recall }, startStage, signal)
+        : undefined;
     const stage = startStage(method);
     await writeWholeCopy(
       {
         model,
         out: copy,
-        type: (opened) => storageFor(settings, method, opened, { encoder, importance, feedback, mover }),
+        type: (opened) => storageFor(settings, method, opened, { encoder, importance, feedback, mover, peaks }),
         ...(mover && { change: (opened: OpenModel) => mover.moved.applyTo(opened) }),
       },
       progressOf(settings, method, stage),
@@ -279,8 +288,9 @@ export function assertFree(
   const aside = methods.flatMap((method) =>
     (["fails", "undecided"] as const).map((each) => asideOf(out, method, each)),
   );
-  const reports = [...aside, out].map(reportOf);
-  for (const path of [out, ...others, ...aside, ...reports]) {
+  const files = [out, ...aside];
+  const cards = files.filter((path) => path.endsWith(".gguf")).map(cardOfFile);
+  for (const path of [...files, ...others, ...cards, ...files.map(reportOf)]) {
     if (!own.has(resolve(path)) || !existsSync(path)) assertNewFile(path);
   }
   if (!others.some((path) => resolve(path) === resolve(out))) return;

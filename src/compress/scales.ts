@@ -1,4 +1,4 @@
-/** Scales of matrices that are stored as codes times scales: one for each row or square, or for each group of a row. */
+/** Scales of matrices that are stored as codes times scales: one for the matrix, for each row or square, or for each group of a row. */
 import { MillraceError } from "../core/errors.js";
 import { f16ToNumber } from "../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
@@ -12,6 +12,10 @@ export function rowScales(values: Float32Array, cols: number, type: keyof typeof
     scaleOf(largestIn(values, row * cols, cols), LARGEST[type]),
   );
 }
+
+/** E4M3's one scale. @param largest magnitude that it must hold; absent: that of the values */
+export const tensorScale = (values: Float32Array, largest = largestIn(values, 0, values.length)): number =>
+  scaleOf(largest, LARGEST.e4m3);
 
 /** E4M3's scale for each square of `side` rows and columns, which divides both. */
 export function squareScales(values: Float32Array, cols: number, side: number): Float32Array {

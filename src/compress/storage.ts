@@ -15,6 +15,7 @@ import {
   roundedAs,
   takesLayer,
 } from "./folder-formats.js";
+import { FusedMatrices } from "./fused-matrices.js";
 import { FILE_METHODS, type FileMethod, fileTypeOf, typeFor } from "./recipes.js";
 import type { RowsAfter } from "./scale-search.js";
 
@@ -31,7 +32,7 @@ export function quantisedStorage(
 ): Storage | FolderStorage {
   if (isFolderMethod(method)) {
     const plain = plainIn(layout, model);
-    const layers = layerStorage(method, layout, plain, rounding);
+    const layers = layerStorage(method, layout, plain, rounding, new FusedMatrices(model));
     return { name: method, plain, ...preparationOf(rounding), layers };
   }
   const { config, tensors } = model;

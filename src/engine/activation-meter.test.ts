@@ -28,13 +28,24 @@ test.each([
       1,
       TEXTS,
       async () => {},
-      async (gram) => void grams.push(gram),
+      async (each) => void grams.push({ ...each, gram: each.gram.slice() }),
     );
+    const largest = await meter.largest(TEXTS, async () => {});
     meter.close();
-    return { measured, grams };
+    return { measured, grams, largest };
   };
-  const { measured, grams } = await measure(64);
-  const { measured: inChunks, grams: gramsInChunks } = await measure(7);
+  const { measured, grams, largest } = await measure(64);
+  const { measured: inChunks, grams: gramsInChunks, largest: largestInChunks } = await measure(7);
+  expect(largestInChunks).toEqual(largest);
+  for (const [index, each] of largest.entries()) {
+    const { names, sums, numRows } = measured[index]!;
+    expect(each.names).toEqual(names);
+    // The mean of the squares is at most the largest of them, and their sum is at least that.
+    for (const [c, peak] of each.largest.entries()) {
+      expect(sums[c]!).toBeGreaterThanOrEqual(peak ** 2 * (1 - 1e-6));
+      expect(sums[c]! / numRows).toBeLessThanOrEqual(peak ** 2 * (1 + 1e-6));
+    }
+  }
   expect(inChunks.map(({ names }) => names)).toEqual(measured.map(({ names }) => names));
   const of = (name: string) => measured.find(({ names }) => names.includes(name))!;
   for (const [index, { names, sums }] of measured.entries()) {

@@ -1,4 +1,4 @@
-/** Statistics of the inputs of a model's matrices over given texts: mean squares of columns, and Gram matrices. */
+/** Statistics of the inputs of a model's matrices over given texts: mean squares and largest magnitudes of columns, and Gram matrices. */
 import type { AnyWeight, Backend } from "../backend/backend.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -18,6 +18,13 @@ interface MeteredInput {
   /** Rows of the input for each token. */
   readonly rowsPerToken: number;
 }
+
+/** Of what an operation writes, by columns. */
+const BYTES: Readonly<Record<InputMeter["op"], (cols: number) => number>> = {
+  addSquares: (cols) => 8 * cols,
+  addGram: (cols) => 4 * cols ** 2,
+  keepLargest: (cols) => 4 * cols,
+};
 
 export interface MeasuredInput {
   readonly names: readonly string[];
@@ -68,8 +75,26 @@ export class ActivationMeter {
   }
 
   /**
+   * Largest magnitudes of every input's columns, f32 [cols].
+   * @param onText called after each text
+   */
+  async largest(
+    texts: readonly (readonly number[])[],
+    onText: (numTexts: number) => Promise<void>,
+  ): Promise<readonly { readonly names: readonly string[]; readonly largest: Float32Array<ArrayBuffer> }[]> {
+    await this.#measure("keepLargest", 0, this.numLayers, texts, onText);
+    const measured: { readonly names: readonly string[]; readonly largest: Float32Array<ArrayBuffer> }[] = [];
+    for (const { names, cols, meter } of this.#inputs) {
+      const largest = new Float32Array(cols);
+      await this.backend.read(meter.sums, 0, largest);
+      measured.push({ names, largest });
+    }
+    return measured;
+  }
+
+  /**
    * Gram matrices of the inputs of some layers. Inputs that a router sends to a few experts have none.
-   * @param onGram called with one matrix after another; the device's memory of each is released before
+   * @param onGram called with one matrix after another, which it may change and must not keep; the device's memory of each is released before
    */
   async grams(
     first: number,
@@ -81,17 +106,20 @@ export class ActivationMeter {
     await this.#measure("addGram", first, numLayers, texts, onText);
     const inputs = this.#inputs;
     this.#inputs = [];
+    // One buffer for all: the memory of one each would be given back late.
+    const largest = inputs.reduce((most, { cols }) => Math.max(most, cols), 0);
+    const buffer = new Float32Array(largest ** 2);
     for (const { names, cols, meter } of inputs) {
-      const gram = new Float32Array(cols * cols);
+      const gram = buffer.subarray(0, cols * cols);
       await this.backend.read(meter.sums, 0, gram);
       this.backend.release(meter.sums);
       await onGram({ names, cols, gram });
     }
   }
 
-  /** Bytes of the Gram matrices of a layer. */
-  gramBytes(layer: number): number {
-    return this.#inputsOf(layer, "addGram").reduce((sum, { cols }) => sum + 4 * cols ** 2, 0);
+  /** Bytes of each Gram matrix of a layer. */
+  gramBytes(layer: number): readonly number[] {
+    return this.#inputsOf(layer, "addGram").map(({ cols }) => 4 * cols ** 2);
   }
 
   get numLayers(): number {
@@ -116,7 +144,7 @@ export class ActivationMeter {
     const meters = new Map<AnyWeight, InputMeter>();
     this.#inputs = Array.from({ length: numLayers }, (_, index) => first + index).flatMap((index) =>
       this.#inputsOf(index, op).map(({ first: weight, names, cols, rowsPerToken = 1 }) => {
-        const sums = this.backend.allocate(op === "addGram" ? 4 * cols ** 2 : 8 * cols);
+        const sums = this.backend.allocate(BYTES[op](cols));
         const meter = { op, sums };
         meters.set(weight, meter);
         return { names: names.map((name) => `blk.${index}.${name}`), cols, meter, rowsPerToken };

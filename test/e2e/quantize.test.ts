@@ -1,5 +1,6 @@
 /** `millrace quantize`, as a process on the bundled models: the file that it writes, its gate, and what it refuses. */
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -42,6 +43,12 @@ test("a third of the size with nearly the same predictions, and the matrix of im
   expect(chosen.weightBytes / original.weightBytes).toBeLessThan(0.35);
   expect(chosen.loss.meanKl).toBeLessThan(0.02);
   expect(chosen.loss.sameTop).toBeGreaterThan(0.93);
+  const card = readFileSync(join(root, "q4.md"), "utf8");
+  expect(card).toMatch(/\| calibrated with \| mine\.jsonl \(SHA-256 [0-9a-f]{64}\), \d{4,} tokens \|/);
+  expect(card).toContain(
+    `| KL divergence | ${chosen.loss.meanKl.toFixed(5)} nats, over ${chosen.loss.numTokens} tokens |`,
+  );
+  expect(card).toMatch(/\| made \| \d{4}-\d\d-\d\d, by millrace \d+\./);
   const { metadata, tensors } = readGguf(out);
   expect(metadata.get("general.file_type")).toBe(15);
   expect(tensors.get("blk.0.attn_q.weight")!.type).toBe("Q4_K");
@@ -83,10 +90,36 @@ test("a file that answers worse is kept aside with its figures, and the next met
     "--json",
   );
   expect(JSON.parse(planned.stdout).configurations[0].quantization).toMatchObject({ grade: "measured" });
+  const card = readFileSync(join(root, "small.md"), "utf8");
+  const sha256 = createHash("sha256").update(readFileSync(args[1]!)).digest("hex");
+  expect(card).toContain(
+    `| gate | a drop of less than 4.0 points with 95 % confidence, on questions.jsonl (SHA-256 ${sha256}) |`,
+  );
+  expect(card).toMatch(/\| answers \| passes: a drop of -?\d+\.\d points \(.* to .*\) over \d+ items, /);
+  expect(readFileSync(aside.replace(/gguf$/, "md"), "utf8")).toMatch(/\| answers \| (fails|undecided): a drop of \d/);
   // A second run would replace it.
-  rmSync(out);
+  for (const name of ["small.gguf", "small.gguf.json", "small.md"]) rmSync(join(root, name));
   const again = await refusal("--method", "q2_k", ...args, "--out", join(root, "small.gguf"));
   expect(again).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`small.Q2_K.${end}.gguf`) });
+});
+
+test("auto tries from a type on, in the order of sizes, and keeps the first that passes", async () => {
+  const root = tempTree({ "questions.jsonl": chats(1_000_001, 20, ["extract"]) });
+  const out = join(root, "auto.gguf");
+  const gate = ["--evals", join(root, "questions.jsonl"), "--max-drop", "50", "--max-tokens", "32", "--json"];
+  const ended = await quantize("--method", "auto:q5_k_s", ...gate, "--out", out);
+  expect(ended).toMatchObject({ exitCode: 0 });
+  const { candidates, chosen } = JSON.parse(ended.stdout);
+  expect(candidates.map(({ method }: { method: string }) => method)).toEqual(["Q5_K_S"]);
+  expect(chosen).toMatchObject({ path: out, quality: { verdict: "passes" } });
+  for (const [args, message] of [
+    [["--method", "auto", "--out", join(root, "x.gguf")], "--evals to be given beside --method auto"],
+    [["--method", "auto:q9", ...gate, "--out", join(root, "x.gguf")], "--method to be auto, or of Q8_0"],
+    [["--method", "auto:int4_128", ...gate, "--out", join(root, "x.gguf")], "a folder for INT4_128"],
+    [["--method", "auto,q4_0", ...gate, "--out", join(root, "x.gguf")], "--method to be auto alone"],
+  ] as const) {
+    expect(await refusal(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
+  }
 });
 
 test("unknown types, folders, present files and foreign matrices are refused", async () => {
@@ -104,7 +137,7 @@ test("unknown types, folders, present files and foreign matrices are refused", a
   const gptq = await refusal("--rounding", "gptq", "--out", out);
   const gate = await refusal("--max-drop", "5", "--out", out);
   const refused = (message: RegExp) => ({ exitCode: 2, stderr: expect.stringMatching(message) });
-  expect(type).toMatchObject(refused(/--method to be one of Q8_0, .*INT4_128, got "Q9"/));
+  expect(type).toMatchObject(refused(/--method to be auto, or of Q8_0, .*INT4_128, got "Q9"/));
   expect(folder).toMatchObject(refused(/--out to be a name that ends in \.gguf/));
   expect(present).toMatchObject(refused(/expected nothing at \S+there\.gguf yet/));
   expect(foreign).toMatchObject(refused(/importance matrix in .*foreign\.gguf, got a file of type model/));
@@ -163,7 +196,7 @@ test("types for a given size are chosen by what their errors cost, and beat one 
   expect(chosen.loss.meanKl).toBeLessThan(one.loss.meanKl);
   const types = new Set([...readGguf(mixed).tensors.values()].map(({ type }) => type));
   expect(types.size).toBeGreaterThan(3);
-  expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "plain.gguf"]);
+  expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "mixed.md", "plain.gguf", "plain.md"]);
   const small = await quantize("--max-size", "1MiB", ...calibrate.slice(0, 4), "--out", join(root, "x.gguf"));
   expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/--max-size of at least 2\.\d+ MiB/) });
 });
@@ -294,7 +327,8 @@ test.each([
     expect(ended.stderr).toMatch(/resumed: ([1-9]|[1-9]\d+) of \d+ tensors were there/);
     for (const each of statSync(out).isDirectory() ? readdirSync(out) : [""])
       expect(readFileSync(join(out, each)).equals(readFileSync(join(whole, each))), each).toBe(true);
-    expect(readdirSync(root).sort()).toEqual([name, "mine.jsonl", `whole-${name}`].sort());
+    const cards = name.endsWith(".gguf") ? ["file.md", "whole-file.md"] : [];
+    expect(readdirSync(root).sort()).toEqual([name, "mine.jsonl", `whole-${name}`, ...cards].sort());
   },
   180_000,
 );

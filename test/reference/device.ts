@@ -18,7 +18,7 @@ import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js"
 import * as ops from "./ops.js";
 import { pack, quantize, readActivations } from "./packed.js";
 import { sample } from "./sample.js";
-import { addGram, addSquares, encodeRows, factorise, roundToScales } from "./weights.js";
+import { addGram, addSquares, encodeRows, factorise, keepLargest, roundToScales } from "./weights.js";
 
 const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops.Work } = {
   embed: ops.embed,
@@ -48,6 +48,7 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   encodeRows,
   roundToScales,
   addSquares,
+  keepLargest,
   addGram,
   factorise,
 };

@@ -92,10 +92,23 @@ function addSquaresCases(): OpCase[] {
   }));
 }
 
+function keepLargestCases(): OpCase[] {
+  return [0, 1, 5].map((numRows) => ({
+    op: "keepLargest",
+    label: `${numRows} rows of 70`,
+    record: (bench) => {
+      const largest = bench.f32(Float32Array.from({ length: 70 }, (_, c) => c / 35));
+      bench.program.record("keepLargest", { largest, x: bench.f32(normals(70 * numRows, 35)), numRows, width: 70 });
+      return [{ name: "largest", handle: largest, as: "bytes" as const }];
+    },
+  }));
+}
+
 export const WEIGHT_CASES = {
   encodeRows: encodeRowsCases(),
   roundToScales: roundToScalesCases(),
   addSquares: addSquaresCases(),
+  keepLargest: keepLargestCases(),
   addGram: addGramCases(),
   factorise: factoriseCases(),
 };

@@ -117,3 +117,16 @@ export function addSquares(operands: Operands<"addSquares">): Work {
     }
   };
 }
+
+export function keepLargest(operands: Operands<"keepLargest">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width");
+  const x = operands.f32("x", numRows * width);
+  const largest = operands.f32("largest", width);
+  operands.requireApart("largest", "x");
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      for (let c = 0; c < width; c++) largest[c] = Math.max(largest[c]!, Math.abs(x[m * width + c]!));
+    }
+  };
+}

@@ -36,6 +36,7 @@ namespace millrace {
   X(encodeRows) \
   X(roundToScales) \
   X(addSquares) \
+  X(keepLargest) \
   X(addGram) \
   X(factorise)
 
@@ -67,10 +68,11 @@ enum class OpCode : uint32_t {
     encodeRows,
     roundToScales,
     addSquares,
+    keepLargest,
     addGram,
     factorise,
 };
-constexpr int kNumOps = 29;
+constexpr int kNumOps = 30;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -99,6 +101,7 @@ constexpr const char* kOpNames[kNumOps] = {
     "encodeRows",
     "roundToScales",
     "addSquares",
+    "keepLargest",
     "addGram",
     "factorise",
 };
@@ -131,10 +134,11 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "encodeRows(out, x, importance, factor, numRows, width, type)",
     "roundToScales(out, x, scales, factor, order, numRows, width, group, type)",
     "addSquares(sums, x, numRows, width)",
+    "keepLargest(largest, x, numRows, width)",
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 9, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 9, 4, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -528,6 +532,14 @@ struct addSquares {
   static constexpr operand::Buffer<addSquares, const float> x{{1, "x"}};
   static constexpr operand::Integer<addSquares> numRows{{2, "numRows"}};
   static constexpr operand::Integer<addSquares> width{{3, "width"}};
+};
+
+struct keepLargest {
+  static constexpr OpCode code = OpCode::keepLargest;
+  static constexpr operand::Buffer<keepLargest, float> largest{{0, "largest"}};
+  static constexpr operand::Buffer<keepLargest, const float> x{{1, "x"}};
+  static constexpr operand::Integer<keepLargest> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<keepLargest> width{{3, "width"}};
 };
 
 struct addGram {

@@ -70,7 +70,8 @@ export class CpuRowEncoder implements RowEncoder {
 
   feedback(gram: Float32Array, cols: number, isOrdered: boolean): Feedback {
     const order = isOrdered ? orderOf(gram, cols) : undefined;
-    const factor = this.#placed(order === undefined ? gram : inOrder(gram, cols, order));
+    if (order !== undefined) putInOrder(gram, cols, order);
+    const factor = this.#placed(gram);
     this.#program.clear();
     this.#program.record("factorise", { gram: factor, width: cols, damping: DAMPING });
     this.#device.submit(this.#program.words, this.#program.numWords);
@@ -120,14 +121,30 @@ function orderOf(gram: Float32Array, cols: number): Int32Array {
   return Int32Array.from({ length: cols }, (_, col) => col).sort((a, b) => square(a) - square(b));
 }
 
-/** The lower half with rows and columns in another order. */
-function inOrder(gram: Float32Array, cols: number, order: Int32Array): Float32Array {
-  const moved = new Float32Array(gram.length);
+/** Puts rows and columns of a symmetric matrix, of which the lower half is given, into another order: in its place, since it may be as large as a weight matrix. */
+function putInOrder(gram: Float32Array, cols: number, order: Int32Array): void {
   for (let i = 0; i < cols; i++) {
-    for (let j = 0; j <= i; j++) {
-      const [a, b] = [order[i]!, order[j]!];
-      moved[i * cols + j] = gram[Math.max(a, b) * cols + Math.min(a, b)]!;
+    for (let j = 0; j < i; j++) gram[j * cols + i] = gram[i * cols + j]!;
+  }
+  const row = new Float32Array(cols);
+  for (let i = 0; i < cols; i++) {
+    const own = gram.subarray(i * cols, (i + 1) * cols);
+    row.set(own);
+    for (let j = 0; j < cols; j++) own[j] = row[order[j]!]!;
+  }
+  // Rows follow the cycles of the order, each of which keeps its first row aside.
+  const isPlaced = new Uint8Array(cols);
+  for (let first = 0; first < cols; first++) {
+    if (isPlaced[first]) continue;
+    row.set(gram.subarray(first * cols, (first + 1) * cols));
+    for (let to = first; ; to = order[to]!) {
+      isPlaced[to] = 1;
+      const from = order[to]!;
+      if (from === first) {
+        gram.set(row, to * cols);
+        break;
+      }
+      gram.copyWithin(to * cols, from * cols, (from + 1) * cols);
     }
   }
-  return moved;
 }

@@ -8,6 +8,7 @@ import type { Importance } from "../../compress/importance.js";
 import type { chooseTypes } from "../../compress/mixed.js";
 import type { Quantised } from "../../compress/quantise.js";
 import { SCALINGS, type Scaling } from "../../compress/scale-search.js";
+import type { Method } from "../../compress/storage.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
 import { formatBytes } from "../../core/quantities.js";
@@ -24,6 +25,8 @@ import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
 const USUAL_METHODS = ["Q4_K_M"];
+/** All methods, or those from one on. */
+const AUTO = /^auto(?::(.*))?$/i;
 const GATE_FLAGS = { count: "--count", maxDrop: "--max-drop", maxTokens: "--max-tokens" } as const;
 
 interface QuantizeFlags {
@@ -54,7 +57,7 @@ export function quantizeCommand(): Command {
     .addOption(modelOption())
     .option(
       "--method <types>",
-      "types, separated by commas: the first that passes is kept (default: Q4_K_M; an unknown name lists all)",
+      "types, separated by commas: the first that passes is kept; auto tries all with --evals, the smallest first, auto:Q4_0 from this type on (default: Q4_K_M; an unknown name lists all)",
       listOf("--method"),
     )
     .option(
@@ -66,7 +69,7 @@ export function quantizeCommand(): Command {
     .addOption(
       new Option(
         "--layout <name>",
-        "format of INT4 folders: compressed-tensors for vLLM and SGLang, awq or gptq for engines that do not read it",
+        "format of INT4 folders: compressed-tensors for vLLM, SGLang and TGI, awq or gptq for engines that do not read it",
       )
         .choices(LAYOUTS)
         .default(LAYOUTS[0]),
@@ -115,28 +118,36 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     throw optionError("--method", "absent beside --max-size", flags.method.join(","));
   if (maxSize !== undefined && flags.calibrate === undefined)
     throw optionError("--calibrate", "given beside --max-size", "nothing");
-  const named = (flags.method ?? USUAL_METHODS).map((name) => {
-    const known = METHODS.find((method) => method === name.toUpperCase());
-    if (known === undefined) throw optionError("--method", `one of ${METHODS.join(", ")}`, name);
-    return known;
-  });
-  const methods = maxSize === undefined ? named : ([MIXED] as const);
   const { layout, json, imatrix, rounding, scaling, calibrate, saveImatrix } = flags;
   const out = flags.out.replace(/(?<=.)\/+$/, "");
-  const isFolder = isFolderMethod(methods[0]!);
-  if (methods.some((method) => isFolderMethod(method) !== isFolder))
-    throw optionError("--method", "of types of files, or of types of folders", methods.join(","));
-  if (layout !== LAYOUTS[0] && methods.some((method) => !method.startsWith("INT4")))
+  const methodOf = (name: string): Method => {
+    const known = METHODS.find((method) => method === name.toUpperCase());
+    if (known === undefined) throw optionError("--method", `auto, or of ${METHODS.join(", ")}`, name);
+    return known;
+  };
+  if ((flags.method ?? []).length > 1 && flags.method!.some((name) => AUTO.test(name)))
+    throw optionError("--method", "auto alone", flags.method!.join(","));
+  const auto = flags.method?.length === 1 ? AUTO.exec(flags.method[0]!) : undefined;
+  const smallest = auto?.[1] === undefined ? undefined : methodOf(auto[1]);
+  if (auto && flags.evals === undefined) throw optionError("--evals", "given beside --method auto", "nothing");
+  const isTried = (method: Method): boolean =>
+    isFolderMethod(method) !== out.endsWith(".gguf") && (layout === LAYOUTS[0] || method.startsWith("INT4"));
+  const named = auto ? METHODS.filter(isTried) : (flags.method ?? USUAL_METHODS).map(methodOf);
+  const wanted = maxSize === undefined ? named : ([MIXED] as const);
+  const isFolder = isFolderMethod(smallest ?? wanted[0]!);
+  if (!auto && wanted.some((method) => isFolderMethod(method) !== isFolder))
+    throw optionError("--method", "of types of files, or of types of folders", wanted.join(","));
+  if (layout !== LAYOUTS[0] && wanted.some((method) => !method.startsWith("INT4")))
     throw optionError("--layout", `${LAYOUTS[0]} for methods other than INT4`, layout);
   if (out.endsWith(".gguf") === isFolder)
-    throw optionError("--out", isFolder ? `a folder for ${methods[0]}` : "a name that ends in .gguf", out);
+    throw optionError("--out", isFolder ? `a folder for ${smallest ?? wanted[0]}` : "a name that ends in .gguf", out);
   if (imatrix !== undefined && saveImatrix !== undefined)
     throw optionError("--save-imatrix", "absent beside --imatrix", saveImatrix);
   if (rounding === "gptq" && calibrate === undefined)
     throw optionError("--calibrate", "given beside --rounding gptq", "nothing");
   if (saveImatrix !== undefined && calibrate === undefined)
     throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
-  const others = methods.filter((method) => method !== "INT8");
+  const others = wanted.filter((method) => method !== "INT8");
   if (scaling === "smoothquant" && others.length > 0)
     throw optionError(
       "--scaling",
@@ -149,11 +160,12 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     if (flags.evals === undefined && command.getOptionValueSource(name) === "cli")
       throw optionError("--evals", `given beside ${GATE_FLAGS[name]}`, "nothing");
   }
-  if (methods.length > 1 && flags.evals === undefined)
-    throw optionError("--method", "one type where no --evals chooses between several", methods.join(","));
-  assertFree({ out, methods }, saveImatrix === undefined ? [] : [saveImatrix], outputsOf(out));
+  if (wanted.length > 1 && flags.evals === undefined)
+    throw optionError("--method", "one type where no --evals chooses between several", wanted.join(","));
+  assertFree({ out, methods: wanted }, saveImatrix === undefined ? [] : [saveImatrix], outputsOf(out));
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
+  const methods = auto ? await methodsFrom(smallest, named, path, layout, startStage) : wanted;
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
   const { texts, heldOut } = await textsFrom(flags, path);
@@ -175,7 +187,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     const { folder, recall } = journal;
     const sizes = { model: path, folder, maxBytes: maxSize ?? 0, importance, heldOut, numThreads, recall };
     const types = maxSize === undefined ? undefined : await typesFor(sizes, startStage, signal);
-    const about = { model: name, calibration: calibrate ?? imatrix, evals: flags.evals };
+    const about = await factsFor(flags, name, texts);
     const settings = {
       model: path,
       out,
@@ -200,6 +212,33 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
   if (quantised.chosen === undefined) process.exitCode = 1;
   process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
 }
+
+/** Those of `auto`, the smallest first. @param smallest undefined: all */
+async function methodsFrom(
+  smallest: Method | undefined,
+  known: readonly Method[],
+  path: string,
+  layout: Layout,
+  startStage: StartStage,
+): Promise<readonly Method[]> {
+  const [{ bySize }, { openModel }] = await Promise.all([
+    import("../../compress/by-size.js"),
+    import("../../model/open-model.js"),
+  ]);
+  const all = bySize(openModel(path), known, layout);
+  const methods = smallest === undefined ? all : all.slice(all.indexOf(smallest));
+  if (methods.length === 0 || (smallest !== undefined && !all.includes(smallest)))
+    throw optionError(
+      "--method",
+      `of types that make this model smaller (${all.join(", ") || "there is none"})`,
+      `auto${smallest === undefined ? "" : `:${smallest}`}`,
+    );
+  startStage("methods").done(methods.join(", "));
+  return methods;
+}
+
+/** Token ids. */
+type Texts = readonly (readonly number[])[];
 
 /** The types by group, told as a table. */
 async function typesFor(settings: Parameters<typeof chooseTypes>[0], startStage: StartStage, signal: AbortSignal) {
@@ -253,6 +292,18 @@ async function textsFrom({ calibrate, calibrationTokens: maxTokens }: QuantizeFl
   const { contextLength } = openModel(path).config;
   const { windows, heldOut } = readCalibration(calibrate, tokenizer, chatTemplate, { contextLength, maxTokens });
   return { texts: windows, heldOut };
+}
+
+/** For the card. */
+async function factsFor({ calibrate, imatrix, evals }: QuantizeFlags, model: string, texts: Texts) {
+  const { dataFile } = await import("../../compress/card.js");
+  const used = calibrate ?? imatrix;
+  const numTokens = calibrate === undefined ? undefined : texts.reduce((sum, { length }) => sum + length, 0);
+  return {
+    model,
+    calibration: used === undefined ? undefined : { ...dataFile(used), numTokens },
+    evals: evals === undefined ? undefined : dataFile(evals),
+  };
 }
 
 /** @throws invalid_option where no matrix of the model is in the file */

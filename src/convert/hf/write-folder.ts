@@ -68,6 +68,8 @@ export function* writeFolder(
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, CONFIG_NAME), configJson(config));
   for (const [name, content] of files) writeFileSync(join(folder, name), content);
+  for (const [name, json] of Object.entries(layers?.filesOf?.(plainLayers) ?? {}))
+    writeFileSync(join(folder, name), jsonOf(json));
   yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten, log);
 }
 
@@ -155,7 +157,7 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (encoded.length === 0) encoded = layers.encode(tensor.name, wholeMatrix(source, tensor, rows * cols), cols);
+    if (encoded.length === 0) encoded = layers.encode(tensor, wholeMatrix(source, tensor, rows * cols), cols);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];
   };

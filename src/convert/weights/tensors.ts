@@ -99,12 +99,14 @@ export interface LayerStorage {
   partsOf(rows: number, cols: number): readonly LayerPart[];
   /**
    * Bytes of each part.
-   * @param name llama.cpp's, of the expert's stack where it is in one
+   * @param tensor the matrix; an expert's has the name of its stack
    * @param values f32 [rows, cols]
    */
-  encode(name: string, values: Float32Array, cols: number): readonly Uint8Array[];
+  encode(tensor: ModelTensor, values: Float32Array, cols: number): readonly Uint8Array[];
   /** config.json's `quantization_config`. @param ignored names of the linear layers that are stored plain */
   configOf(ignored: readonly string[]): object;
+  /** JSON of further files by name; absent: there are none */
+  filesOf?(ignored: readonly string[]): Readonly<Record<string, object>>;
 }
 
 interface LayerPart {

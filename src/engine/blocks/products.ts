@@ -36,9 +36,9 @@ export function recordNorm(
   return out;
 }
 
-/** Adds up an input of products: the squares of its columns, f64 [cols], or the products of all pairs of them, f32 [cols, cols]. */
+/** Sums or ranges of an input of products: the squares of its columns, f64 [cols], the products of all pairs of them, f32 [cols, cols], or the largest magnitudes of columns, f32 [cols]. */
 export interface InputMeter {
-  readonly op: "addSquares" | "addGram";
+  readonly op: "addSquares" | "addGram" | "keepLargest";
   readonly sums: BufferHandle;
 }
 
@@ -102,7 +102,8 @@ export class Products {
     if (meter === undefined) return;
     const { op, sums } = meter;
     if (op === "addSquares") program.record(op, { sums, x, numRows, width: cols });
-    else program.record(op, { gram: sums, x, numRows, width: cols });
+    else if (op === "addGram") program.record(op, { gram: sums, x, numRows, width: cols });
+    else program.record(op, { largest: sums, x, numRows, width: cols });
   }
 }
 

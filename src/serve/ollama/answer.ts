@@ -47,7 +47,7 @@ export async function answer(
   if (request.stream !== false) return streamResults(c, context, generations, terms, answerFrames(facts));
   const clock = new AnswerClock(facts.startMs);
   const { results, totals } = await collectResults(c, context, generations, terms, (update) => clock.update(update));
-  return c.json(answerObject(facts, results[0]!, clock, totals.numOutputTokens));
+  return c.json(answerObject(facts, results[0]!, clock, totals));
 }
 
 /** A request without a prompt: clients load a model with it, or unload it, which this server does not do. */

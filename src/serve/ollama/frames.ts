@@ -4,6 +4,7 @@ import { readArguments } from "../../text/answer/read-arguments.js";
 import { AnswerClock } from "../generation/answer-clock.js";
 import { type AnswerItem, addPart, itemsOf, partsOf, textOfPart } from "../generation/answer-items.js";
 import type { GenerationEnd } from "../generation/generation.js";
+import { evictedField, type JobTotals } from "../generation/job.js";
 import type { ChoiceResult, StreamFrames } from "../http/respond.js";
 
 /** What stands in each line: a chat's message, or the text of a completion. */
@@ -37,19 +38,21 @@ function durationsOf(clock: AnswerClock): object {
 
 const callObject = ({ name, text }: AnswerItem): object => ({ function: { name, arguments: readArguments(text) } });
 
-function lastFields(facts: AnswerFacts, clock: AnswerClock, end: GenerationEnd, numOutputTokens: number): object {
+/** Ollama has no `usage`: its counts stand in the last line, and what was dropped stands beside them. */
+function lastFields(facts: AnswerFacts, clock: AnswerClock, end: GenerationEnd, totals: JobTotals): object {
   return {
     done: true,
     done_reason: end.reason,
     ...durationsOf(clock),
     prompt_eval_count: facts.numPromptTokens,
-    eval_count: numOutputTokens,
+    eval_count: totals.numOutputTokens,
+    ...evictedField(totals),
   };
 }
 
 const head = ({ model }: AnswerFacts): object => ({ model, created_at: new Date().toISOString() });
 
-export function answerObject(facts: AnswerFacts, result: ChoiceResult, clock: AnswerClock, numOutputTokens: number) {
+export function answerObject(facts: AnswerFacts, result: ChoiceResult, clock: AnswerClock, totals: JobTotals) {
   const items = itemsOf(result);
   const textOf = (kind: AnswerItem["kind"]) =>
     items
@@ -58,7 +61,7 @@ export function answerObject(facts: AnswerFacts, result: ChoiceResult, clock: An
       .join("");
   const calls = items.filter(({ kind }) => kind === "call").map(callObject);
   const news = { content: textOf("content"), thinking: textOf("reasoning"), calls };
-  return { ...head(facts), ...facts.shape(news), ...lastFields(facts, clock, result.end, numOutputTokens) };
+  return { ...head(facts), ...facts.shape(news), ...lastFields(facts, clock, result.end, totals) };
 }
 
 /** An answer to a request without a prompt, with which clients load a model beforehand. */
@@ -98,7 +101,7 @@ export function answerFrames(facts: AnswerFacts): StreamFrames {
       return lines;
     },
     onDone(totals) {
-      const last = lastFields(facts, clock, end, totals.numOutputTokens);
+      const last = lastFields(facts, clock, end, totals);
       return endedCalls(true) + line({ content: "", thinking: "", calls: [] }, last);
     },
     onError: (error) => `${JSON.stringify(ollamaErrorBody(error, facts.requestId))}\n`,
