@@ -29,7 +29,8 @@ export interface Speed {
  * Why an answer is not whole. cut: at the limit of tokens; full: the context is full; broken: the connection was; stopped: by the visitor; too-long: the
  * conversation does not fit; failed: the server refused.
  */
-export type Trouble = "cut" | "full" | "broken" | "stopped" | "too-long" | "failed";
+export const TROUBLES = ["cut", "full", "broken", "stopped", "too-long", "failed"] as const;
+export type Trouble = (typeof TROUBLES)[number];
 
 export interface Turn {
   readonly role: "user" | "assistant";
