@@ -225,6 +225,33 @@ test("an edited question keeps its files", SLOW, async () => {
   ]);
 });
 
+test("further sampling settings are sent where they are set; what a server refuses is shown", SLOW, async () => {
+  await using server = await serveAnswers(whole("One."), refusal(400, "unsupported_parameter"));
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  await ask(page, "Plain");
+  await page.locator(".settings summary", { hasText: "More" }).press("Enter");
+  await page.getByLabel("Top k").fill("40");
+  await page.getByLabel("Min p").fill("0.05");
+  await page.getByLabel("Frequency penalty").fill("0.5");
+  await page.getByLabel("Presence penalty").fill("-0.5");
+  await page.getByLabel("Repetition penalty").fill("1.1");
+  await page.getByLabel("Stop strings, one a line").fill("END\n\\n\\n\n");
+  await ask(page, "Set");
+  const fields = {
+    top_k: 40,
+    min_p: 0.05,
+    frequency_penalty: 0.5,
+    presence_penalty: -0.5,
+    repetition_penalty: 1.1,
+    stop: ["END", "\n\n"],
+  };
+  expect(Object.keys(server.requests[0]!).filter((name) => name in fields)).toEqual([]);
+  expect(server.requests[1]).toMatchObject(fields);
+  expect(await facts(page)).toBe("expected less, got unsupported_parameter");
+  expect(faults).toEqual([]);
+});
+
 test("an answer that is cut can be continued after a reload", SLOW, async () => {
   await using server = await serveAnswers(whole("Once upon", "length"), whole(" a time."));
   await using watched = await openPage(browser, server.url);
