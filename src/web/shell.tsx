@@ -40,6 +40,8 @@ const THEMES = ["system", "light", "dark"] as const;
 
 const hash = signal(location.hash);
 addEventListener("hashchange", () => {
+  // The page that is left may have asked for a sign-in that the next one does not need.
+  wantedSignIn.value = undefined;
   hash.value = location.hash;
 });
 
@@ -50,13 +52,11 @@ const theme = signal(localStorage.getItem(THEME_NAME) ?? "system");
 /** After a sign-in or a sign-out. */
 const showAnew = () => {
   signIns.value++;
-  void loadModels();
   void learnServer();
 };
 
 export function Shell() {
   useEffect(() => {
-    void loadModels();
     void learnServer();
     void learnSession();
   }, []);
@@ -64,6 +64,10 @@ export function Shell() {
   const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value);
   const page = pages.find((one) => one.hash === hash.value) ?? pages[0]!;
   const View = page.view;
+  // The list of models is a client's. Pages that do not show it ask nobody to sign in for it.
+  const hasModels = page.view === Playground || page.view === ModelsPage;
+  useEffect(() => void loadModels(hasModels ? "client" : "nobody"), [hasModels, signIns.value]);
+  const wanted = wantedSignIn.value;
   return (
     <>
       <header class="top">
@@ -93,9 +97,7 @@ export function Shell() {
           </select>
         </label>
       </header>
-      {wantedSignIn.value !== undefined && (
-        <KeyForm key={wantedSignIn.value} asker={wantedSignIn.value} onDone={showAnew} />
-      )}
+      {wanted !== undefined && <KeyForm key={wanted} asker={wanted} onDone={showAnew} />}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it */}
       <main tabIndex={0} aria-label={page.name}>
         <View key={signIns.value} />

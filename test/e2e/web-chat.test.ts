@@ -209,6 +209,81 @@ test("an answer is stopped by a key, and again at will; a question is edited", S
   expect(faults).toEqual([]);
 });
 
+test("an edited question keeps its files", SLOW, async () => {
+  await using server = await serveAnswers(whole("Read."), whole("Read again."));
+  await using watched = await openPage(browser, server.url);
+  const { page } = watched;
+  const buffer = Buffer.from("All is well.");
+  await page.setInputFiles("#files", { name: "notes.txt", mimeType: "text/plain", buffer });
+  await page.getByRole("button", { name: "Remove notes.txt" }).waitFor();
+  await ask(page, "Read it");
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  await page.getByRole("button", { name: "Remove notes.txt" }).waitFor();
+  await ask(page, "Sum it up");
+  expect(server.requests[1]!.messages).toEqual([
+    { role: "user", content: "File notes.txt:\n```\nAll is well.\n```\n\nSum it up" },
+  ]);
+});
+
+test("further sampling settings are sent where they are set; what a server refuses is shown", SLOW, async () => {
+  await using server = await serveAnswers(whole("One."), refusal(400, "unsupported_parameter"));
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  await ask(page, "Plain");
+  await page.locator(".settings summary", { hasText: "More" }).press("Enter");
+  await page.getByLabel("Top k").fill("40");
+  await page.getByLabel("Min p").fill("0.05");
+  await page.getByLabel("Frequency penalty").fill("0.5");
+  await page.getByLabel("Presence penalty").fill("-0.5");
+  await page.getByLabel("Repetition penalty").fill("1.1");
+  await page.getByLabel("Stop strings, one a line").fill("END\n\\n\\n\n");
+  await ask(page, "Set");
+  const fields = {
+    top_k: 40,
+    min_p: 0.05,
+    frequency_penalty: 0.5,
+    presence_penalty: -0.5,
+    repetition_penalty: 1.1,
+    stop: ["END", "\n\n"],
+  };
+  expect(Object.keys(server.requests[0]!).filter((name) => name in fields)).toEqual([]);
+  expect(server.requests[1]).toMatchObject(fields);
+  expect(await facts(page)).toBe("expected less, got unsupported_parameter");
+  expect(faults).toEqual([]);
+});
+
+test("an answer that is cut can be continued after a reload", SLOW, async () => {
+  await using server = await serveAnswers(whole("Once upon", "length"), whole(" a time."));
+  await using watched = await openPage(browser, server.url);
+  const { page } = watched;
+  await ask(page, "A story");
+  await page.reload();
+  await page.getByRole("button", { name: "A story", exact: true }).click();
+  await lastTurn(page).getByText("cut at the limit").waitFor();
+  expect(await facts(page)).toContain("first token after");
+  await press(page, "Continue");
+  expect(await answerText(page)).toBe("Once upon a time.");
+});
+
+test("an answer stays as far as it has come where another conversation is opened, and is continued", SLOW, async () => {
+  await using server = await serveAnswers(whole("Whole."), endless, whole(" it goes."));
+  await using watched = await openPage(browser, server.url);
+  const { page } = watched;
+  await ask(page, "First");
+  await page.getByRole("button", { name: "New chat" }).first().click();
+  await expect.poll(() => page.locator(".turn").count()).toBe(0);
+  await page.fill("#input", "Second");
+  await page.press("#input", "Enter");
+  await lastTurn(page).getByText("On and on").waitFor();
+  await page.getByRole("button", { name: "First", exact: true }).click();
+  await lastTurn(page).getByText("Whole.").waitFor();
+  await page.getByRole("button", { name: "Second", exact: true }).click();
+  await lastTurn(page).getByText("On and on").waitFor();
+  expect(await facts(page)).toContain("stopped");
+  await press(page, "Continue");
+  expect(await answerText(page)).toBe("On and on it goes.");
+});
+
 test("with a full context the visitor sees and chooses the turns that are dropped", SLOW, async () => {
   const full = refusal(400, "context_length_exceeded");
   await using server = await serveAnswers(whole("A1"), whole("A2"), full, whole("A3", "length", CONTEXT), full);

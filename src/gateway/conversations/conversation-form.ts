@@ -13,6 +13,9 @@ const name = z.string().max(512);
 /** Bounded by the size of the whole. */
 const text = z.string();
 
+/** Milliseconds. */
+const time = z.number().min(0);
+
 const turn = z.strictObject({
   role: z.enum(["user", "assistant"]),
   content: text,
@@ -23,6 +26,10 @@ const turn = z.strictObject({
     .max(MAX_PARTS)
     .optional(),
   isDropped: z.boolean().optional(),
+  /** Why the answer is not whole, so that it can be continued later. */
+  trouble: z.enum(["cut", "full", "broken", "stopped", "too-long", "failed"]).optional(),
+  error: text.optional(),
+  speed: z.strictObject({ numTokens: z.number().int().min(0), firstMs: time, restMs: time }).optional(),
 });
 
 const settings = z.strictObject({
@@ -31,6 +38,12 @@ const settings = z.strictObject({
   topP: name,
   seed: name,
   maxTokens: name,
+  topK: name.optional(),
+  minP: name.optional(),
+  frequencyPenalty: name.optional(),
+  presencePenalty: name.optional(),
+  repetitionPenalty: name.optional(),
+  stop: text.optional(),
   format: z.enum(["text", "json", "schema"]),
   schema: text,
   showsTokens: z.boolean(),

@@ -1,6 +1,6 @@
 /** The models that the server lists. */
 import { signal } from "@preact/signals";
-import { getJson } from "./client.js";
+import { type Asker, call } from "./client.js";
 
 interface Model {
   readonly id: string;
@@ -17,9 +17,10 @@ export const modelsError = signal<string | undefined>(undefined);
 export const chatModels = (all: readonly Model[]): readonly Model[] =>
   all.filter(({ tasks }) => tasks === undefined || tasks.includes("generate"));
 
-export async function loadModels(): Promise<void> {
+/** @param as who is asked to sign in where the server refuses the list */
+export async function loadModels(as: Asker | "nobody"): Promise<void> {
   try {
-    models.value = (await getJson<{ data: Model[] }>("v1/models")).data;
+    models.value = ((await (await call("v1/models", { as })).json()) as { readonly data: readonly Model[] }).data;
     modelsError.value = undefined;
   } catch (thrown) {
     modelsError.value = (thrown as Error).message;

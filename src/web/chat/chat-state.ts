@@ -143,7 +143,23 @@ export async function drop(index: number, places: readonly number[]): Promise<vo
   await answer(index);
 }
 
+/** Another conversation takes the place of one that may be in the middle of an answer, which stays as far as it has come. */
+function leave(): void {
+  const unfinished = [...running.value.keys()];
+  stop();
+  running.value = new Map();
+  if (unfinished.length === 0) return;
+  for (const index of unfinished) setLast(index, { ...chat.value.panes[index]!.turns.at(-1)!, trouble: "stopped" });
+  save();
+}
+
 export function startOver(): void {
+  leave();
+  clear();
+}
+
+/** Nothing of the conversation is kept. */
+function clear(): void {
   stop();
   running.value = new Map();
   problem.value = undefined;
@@ -164,8 +180,7 @@ export async function show(id: string): Promise<void> {
   }
   // Meanwhile the visitor may have gone on elsewhere.
   if (found === undefined || chat.value.id !== before) return;
-  stop();
-  running.value = new Map();
+  leave();
   problem.value = undefined;
   chat.value = found;
 }
@@ -173,7 +188,7 @@ export async function show(id: string): Promise<void> {
 export async function remove(id: string): Promise<void> {
   const trouble = await discard(id);
   if (trouble !== undefined) problem.value = trouble;
-  else if (chat.value.id === id) startOver();
+  else if (chat.value.id === id) clear();
 }
 
 /** Conversations of the same id are replaced. */
@@ -202,7 +217,7 @@ effect(() => {
   untracked(() => {
     if (shownTo !== undefined && (isOut || (client !== undefined && client !== shownTo))) {
       forgetServer();
-      if (!isInBrowser(chat.value.id)) startOver();
+      if (!isInBrowser(chat.value.id)) clear();
       shownTo = undefined;
     }
     if (client === undefined) return;
@@ -224,6 +239,6 @@ export function setModel(index: number, model: string): void {
 export function setSideBySide(isWanted: boolean): void {
   const [first] = chat.value.panes;
   const second = chatModels(models.value).find(({ id }) => id !== modelOf(first!))?.id ?? modelOf(first!);
-  stop();
+  leave();
   chat.value = newChat(chat.value.settings, isWanted ? [first!.model, second] : [first!.model]);
 }

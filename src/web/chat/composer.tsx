@@ -1,11 +1,19 @@
 /** Where the visitor writes. */
-import { signal, useSignal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { isBusy, problem, send, stop } from "./chat-state.js";
-import type { Attachment } from "./conversation.js";
+import type { Attachment, Turn } from "./conversation.js";
 
 /** The message that is being written. */
-export const draft = signal("");
+const draft = signal("");
+/** What goes with it. */
+const files = signal<readonly Attachment[]>([]);
+
+/** A question that was sent comes back with its files, to be changed. */
+export function editAgain(question: Turn | undefined): void {
+  draft.value = question?.content ?? "";
+  files.value = question?.files ?? [];
+}
 
 const MOST_FILE_BYTES = 1024 * 1024;
 
@@ -21,7 +29,6 @@ async function readText(file: File): Promise<Attachment | string> {
 }
 
 export function Composer() {
-  const files = useSignal<readonly Attachment[]>([]);
   const picker = useRef<HTMLInputElement>(null);
   const submit = (event?: Event) => {
     event?.preventDefault();

@@ -29,7 +29,8 @@ export interface Speed {
  * Why an answer is not whole. cut: at the limit of tokens; full: the context is full; broken: the connection was; stopped: by the visitor; too-long: the
  * conversation does not fit; failed: the server refused.
  */
-export type Trouble = "cut" | "full" | "broken" | "stopped" | "too-long" | "failed";
+export const TROUBLES = ["cut", "full", "broken", "stopped", "too-long", "failed"] as const;
+export type Trouble = (typeof TROUBLES)[number];
 
 export interface Turn {
   readonly role: "user" | "assistant";
@@ -58,10 +59,31 @@ export interface Settings {
   readonly topP: string;
   readonly seed: string;
   readonly maxTokens: string;
+  readonly topK: string;
+  readonly minP: string;
+  readonly frequencyPenalty: string;
+  readonly presencePenalty: string;
+  readonly repetitionPenalty: string;
+  /** A stop string on each line. */
+  readonly stop: string;
   readonly format: "text" | "json" | "schema";
   readonly schema: string;
   readonly showsTokens: boolean;
 }
+
+/** Settings that are a number as the visitor writes it; empty: the server's. */
+export const NUMBER_SETTINGS = [
+  "temperature",
+  "topP",
+  "seed",
+  "maxTokens",
+  "topK",
+  "minP",
+  "frequencyPenalty",
+  "presencePenalty",
+  "repetitionPenalty",
+] as const;
+export type NumberSetting = (typeof NUMBER_SETTINGS)[number];
 
 export interface Conversation {
   readonly id: string;
@@ -77,6 +99,12 @@ export const DEFAULT_SETTINGS: Settings = {
   topP: "",
   seed: "",
   maxTokens: "",
+  topK: "",
+  minP: "",
+  frequencyPenalty: "",
+  presencePenalty: "",
+  repetitionPenalty: "",
+  stop: "",
   format: "text",
   schema: "",
   showsTokens: false,
@@ -109,6 +137,12 @@ function responseFormat({ format, schema }: Settings): object | undefined {
   return { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(schema) as unknown } };
 }
 
+/** Stop strings, one a line; `\n` and `\t` within one are a line break and a tab. */
+function stopStrings({ stop }: Settings): readonly string[] | undefined {
+  const lines = stop.split("\n").filter((line) => line !== "");
+  return lines.length === 0 ? undefined : lines.map((line) => line.replaceAll("\\n", "\n").replaceAll("\\t", "\t"));
+}
+
 /** Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is no JSON. */
 export function requestOf({ model, turns }: Pane, settings: Settings): Record<string, unknown> {
   const system = settings.system.trim() === "" ? [] : [{ role: "system", content: settings.system }];
@@ -124,6 +158,12 @@ export function requestOf({ model, turns }: Pane, settings: Settings): Record<st
     top_p: numberOf(settings.topP),
     seed: numberOf(settings.seed),
     max_tokens: numberOf(settings.maxTokens),
+    top_k: numberOf(settings.topK),
+    min_p: numberOf(settings.minP),
+    frequency_penalty: numberOf(settings.frequencyPenalty),
+    presence_penalty: numberOf(settings.presencePenalty),
+    repetition_penalty: numberOf(settings.repetitionPenalty),
+    stop: stopStrings(settings),
     response_format: responseFormat(settings),
     ...(settings.showsTokens ? { logprobs: true, top_logprobs: NUM_ALTERNATIVES } : {}),
     ...(isContinued ? { add_generation_prompt: false, continue_final_message: true } : {}),

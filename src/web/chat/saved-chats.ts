@@ -1,5 +1,13 @@
 /** Conversations in the browser's own store. A text of another form than ours, which anybody may import, is never taken for one. */
-import { type Conversation, DEFAULT_SETTINGS, type Pane, type Settings, type Turn } from "./conversation.js";
+import {
+  type Conversation,
+  DEFAULT_SETTINGS,
+  type Pane,
+  type Settings,
+  type Speed,
+  TROUBLES,
+  type Turn,
+} from "./conversation.js";
 
 const KEY = "millrace-chats";
 const MOST_CHATS = 200;
@@ -14,6 +22,15 @@ const isObject = (value: unknown): value is Record<string, unknown> => typeof va
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
+const isTime = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
+
+function speedOf(value: unknown): Speed | undefined {
+  if (!isObject(value)) return undefined;
+  const { numTokens, firstMs, restMs } = value;
+  if (!isTime(numTokens) || !Number.isSafeInteger(numTokens) || !isTime(firstMs) || !isTime(restMs)) return undefined;
+  return { numTokens, firstMs, restMs };
+}
+
 function turnOf(value: unknown): Turn | undefined {
   if (!isObject(value) || (value.role !== "user" && value.role !== "assistant")) return undefined;
   const files = (Array.isArray(value.files) ? value.files : [])
@@ -22,12 +39,17 @@ function turnOf(value: unknown): Turn | undefined {
   const calls = (Array.isArray(value.toolCalls) ? value.toolCalls : [])
     .filter(isObject)
     .map((one) => ({ name: textOf(one.name), arguments: textOf(one.arguments) }));
+  const speed = speedOf(value.speed);
+  const trouble = TROUBLES.find((one) => one === value.trouble);
   return {
     role: value.role,
     content: textOf(value.content),
     ...(textOf(value.reasoning) === "" ? {} : { reasoning: textOf(value.reasoning) }),
     ...(files.length === 0 ? {} : { files }),
     ...(calls.length === 0 ? {} : { toolCalls: calls }),
+    ...(speed === undefined ? {} : { speed }),
+    ...(trouble === undefined ? {} : { trouble }),
+    ...(trouble === undefined || textOf(value.error) === "" ? {} : { error: textOf(value.error) }),
     ...(value.isDropped === true ? { isDropped: true } : {}),
   };
 }

@@ -1,6 +1,6 @@
 /** Conversations that the server keeps for the client who is signed in: /v1/chats. */
 import { ApiError, call } from "../api/client.js";
-import type { Conversation } from "./conversation.js";
+import { type Conversation, NUMBER_SETTINGS } from "./conversation.js";
 import { conversationOf } from "./saved-chats.js";
 
 /** What the server's list has of a conversation. */
@@ -63,17 +63,10 @@ export const withServerId = (chat: Conversation): Conversation =>
 function uploadOf(chat: Conversation): object {
   const { id: _id, title, updatedMs, settings, panes } = conversationOf(chat)!;
   const cut = (text: string): string => text.slice(0, MOST_NAME_CHARACTERS);
-  const { temperature, topP, seed, maxTokens } = settings;
   return {
     title: cut(title),
     updatedMs: Math.max(0, Math.floor(updatedMs)) || 0,
-    settings: {
-      ...settings,
-      temperature: cut(temperature),
-      topP: cut(topP),
-      seed: cut(seed),
-      maxTokens: cut(maxTokens),
-    },
+    settings: { ...settings, ...Object.fromEntries(NUMBER_SETTINGS.map((one) => [one, cut(settings[one])])) },
     panes: panes.map(({ model, turns }) => ({
       model: cut(model),
       turns: turns.map(({ files, toolCalls, ...turn }) => ({

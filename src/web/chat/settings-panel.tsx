@@ -1,7 +1,7 @@
 /** How answers are drawn, and the models that give them. */
 import { chatModels, models } from "../api/models.js";
 import { chat, modelOf, setModel, setSettings, setSideBySide } from "./chat-state.js";
-import { curlOf, requestOf, type Settings } from "./conversation.js";
+import { curlOf, type NumberSetting, requestOf, type Settings } from "./conversation.js";
 
 function ModelPicker({ index }: { readonly index: number }) {
   const pane = chat.value.panes[index]!;
@@ -20,19 +20,43 @@ function ModelPicker({ index }: { readonly index: number }) {
   );
 }
 
-type NumberField = "temperature" | "topP" | "seed" | "maxTokens";
-
-const NUMBERS: readonly {
-  readonly name: NumberField;
+interface NumberField {
+  readonly name: NumberSetting;
   readonly label: string;
   readonly step: string;
   readonly min: number;
-}[] = [
+}
+
+const NUMBERS: readonly NumberField[] = [
   { name: "temperature", label: "Temperature", step: "0.1", min: 0 },
   { name: "topP", label: "Top p", step: "0.05", min: 0 },
   { name: "maxTokens", label: "Most tokens", step: "1", min: 1 },
   { name: "seed", label: "Seed", step: "1", min: 0 },
 ];
+
+/** Wanted less often. */
+const MORE_NUMBERS: readonly NumberField[] = [
+  { name: "topK", label: "Top k", step: "1", min: -1 },
+  { name: "minP", label: "Min p", step: "0.01", min: 0 },
+  { name: "frequencyPenalty", label: "Frequency penalty", step: "0.1", min: -2 },
+  { name: "presencePenalty", label: "Presence penalty", step: "0.1", min: -2 },
+  { name: "repetitionPenalty", label: "Repetition penalty", step: "0.05", min: 0 },
+];
+
+const numberInput = ({ name, label, step, min }: NumberField) => (
+  <div class="field" key={name}>
+    <label for={name}>{label}</label>
+    <input
+      id={name}
+      type="number"
+      step={step}
+      min={min}
+      placeholder="the server's"
+      value={chat.value.settings[name]}
+      onInput={({ currentTarget }) => setSettings({ [name]: currentTarget.value })}
+    />
+  </div>
+);
 
 async function copyCurl(): Promise<void> {
   const [pane] = chat.value.panes;
@@ -61,20 +85,20 @@ export function SettingsPanel() {
           onInput={({ currentTarget }) => setSettings({ system: currentTarget.value })}
         />
       </div>
-      {NUMBERS.map(({ name, label, step, min }) => (
-        <div class="field" key={name}>
-          <label for={name}>{label}</label>
-          <input
-            id={name}
-            type="number"
-            step={step}
-            min={min}
-            placeholder="the server's"
-            value={settings[name]}
-            onInput={({ currentTarget }) => setSettings({ [name]: currentTarget.value })}
+      {NUMBERS.map(numberInput)}
+      <details>
+        <summary>More</summary>
+        {MORE_NUMBERS.map(numberInput)}
+        <div class="field">
+          <label for="stop-strings">Stop strings, one a line</label>
+          <textarea
+            id="stop-strings"
+            rows={2}
+            value={settings.stop}
+            onInput={({ currentTarget }) => setSettings({ stop: currentTarget.value })}
           />
         </div>
-      ))}
+      </details>
       <div class="field">
         <label for="format">Form of answers</label>
         <select

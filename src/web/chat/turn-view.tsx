@@ -4,7 +4,7 @@ import { contextOf } from "../api/models.js";
 import { JsonTree, parseTree } from "../text/json-tree.js";
 import { MarkdownView } from "../text/markdown-view.js";
 import { drop, goOn, isBusy, modelOf, regenerate, startOver, takeBack } from "./chat-state.js";
-import { draft } from "./composer.js";
+import { editAgain } from "./composer.js";
 import {
   describeSpeed,
   droppable,
@@ -68,7 +68,7 @@ function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
   const lacksRoom = trouble === "full" || trouble === "too-long";
   const canDrop = lacksRoom && droppable(pane.turns).length > 0;
   const edit = () => {
-    draft.value = takeBack(lastQuestion(pane.turns))?.content ?? "";
+    editAgain(takeBack(lastQuestion(pane.turns)));
   };
   return (
     <div class="offers">
@@ -126,7 +126,7 @@ function AnswerText({ turn, format }: { readonly turn: Turn; readonly format: st
 
 function Question({ turn, place }: { readonly turn: Turn; readonly place: number }) {
   const edit = () => {
-    draft.value = takeBack(place)?.content ?? "";
+    editAgain(takeBack(place));
   };
   return (
     <>

@@ -68,7 +68,7 @@ function Row({ model, freeBytes, act }: RowProps) {
   const path = `library/models/${inPath(name)}`;
   const load = async () => {
     await change("POST", `${path}/load`);
-    await loadModels();
+    await loadModels("client");
   };
   const remove = () => {
     if (!confirm(`Remove ${name} from the disk? ${sizeText(bytes)} would have to be downloaded again.`)) return;
