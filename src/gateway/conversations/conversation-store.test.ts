@@ -48,3 +48,18 @@ test("a write that fails leaves rows and their sum as they were, beside others o
   expect(store.numBytes).toBe(all.reduce((sum, { bytes }) => sum + bytes, 0));
   database.close();
 });
+
+test("after the bounds were lowered, what is there may be shortened and may not grow", async () => {
+  const database = openDatabase(undefined);
+  const commits = groupCommitOf(database);
+  const titled = (length: number) => ({ ...chat, title: "x".repeat(length) });
+  const { row } = await new ConversationStore(database, commits, BOUNDS).write("key:a", "a", 0, titled(400));
+  for (const bound of ["bytesPerClient", "maxBytes"]) {
+    const store = new ConversationStore(database, commits, { ...BOUNDS, [bound]: 1 });
+    const { revision } = store.list("key:a")[0] ?? row;
+    const { row: shorter } = await store.write("key:a", "a", revision, titled(bound === "maxBytes" ? 100 : 200));
+    const grown = store.write("key:a", "a", shorter.revision, titled(300));
+    await expect(grown).rejects.toMatchObject({ code: "storage_quota" });
+  }
+  database.close();
+});

@@ -62,6 +62,8 @@ export const numMovable = computed(() =>
 
 /** The revision of which the page has the text. The list's may be newer. */
 const bases = new Map<string, number>();
+/** Raised when another client, or none, is signed in: what one client asked for is kept nowhere that the next one sees. */
+let numForgotten = 0;
 /** Ids of conversations that go on as copies. */
 const copies = new Map<string, string>();
 
@@ -91,10 +93,11 @@ const takeFromBrowser = (id: string): void => {
 
 export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
 
-async function putOnServer(chat: Conversation, revision: number, client: string): Promise<void> {
+/** @param isShown whether the page has the text that is written; an import may replace what it shows */
+async function putOnServer(chat: Conversation, revision: number, client: string, isShown: boolean): Promise<void> {
   const { row, removed } = await writeServerChat(chat, revision, client);
   if (keptClient.peek() !== client) return;
-  bases.set(row.id, row.revision);
+  if (isShown) bases.set(row.id, row.revision);
   onServer.value = [row, ...onServer.value.filter(({ id }) => id !== row.id && !removed.includes(id))];
 }
 
@@ -103,11 +106,14 @@ async function readList(client: string): Promise<void> {
   if (keptClient.peek() === client) onServer.value = rows;
 }
 
-/** Reads the list again. @returns whether the conversation has another revision by now than the page has */
+/** Reads the list again, and rejects where that fails. @returns whether the conversation has another revision by now than the page has */
 export async function refresh(id: string): Promise<boolean> {
   return await inTurn(async (client) => {
     if (client === undefined) return false;
-    await readList(client).catch(() => {});
+    await readList(client).catch((thrown: unknown) => {
+      // A client who has left meanwhile misses no list.
+      if (keptClient.peek() === client) throw thrown;
+    });
     const row = onServer.value.find((one) => one.id === id);
     const base = bases.get(id);
     return row !== undefined && base !== undefined && row.revision !== base;
@@ -116,6 +122,7 @@ export async function refresh(id: string): Promise<boolean> {
 
 /** Another client, or none, is signed in. */
 export function forgetServer(): void {
+  numForgotten++;
   onServer.value = [];
   bases.clear();
   copies.clear();
@@ -131,8 +138,10 @@ export const load = (id: string): Promise<Conversation | undefined> =>
     return chat;
   });
 
-export const keep = (chat: Conversation): Promise<Kept> =>
-  inTurn(async (client) => {
+/** After a sign-out, what the server has not taken by then is dropped. */
+export const keep = (chat: Conversation): Promise<Kept> => {
+  const numBefore = numForgotten;
+  return inTurn(async (client) => {
     const id = copies.get(chat.id) ?? chat.id;
     const own = { ...chat, id };
     // One that the server has, and did not take the last time, is tried again.
@@ -141,13 +150,15 @@ export const keep = (chat: Conversation): Promise<Kept> =>
       return { id };
     }
     try {
-      await putOnServer(own, bases.get(id) ?? 0, client);
+      await putOnServer(own, bases.get(id) ?? 0, client, true);
       if (isInBrowser(id)) takeFromBrowser(id);
       return { id };
     } catch (thrown) {
+      if (numForgotten !== numBefore) return { id };
       return isConflict(thrown) ? await keepBeside(own, client) : keepHere(own, errorText(thrown));
     }
   });
+};
 
 function keepHere(chat: Conversation, reason: string): Kept {
   putInBrowser([chat]);
@@ -157,17 +168,19 @@ function keepHere(chat: Conversation, reason: string): Kept {
 
 /** Another page has changed the conversation: both stay. */
 async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
+  const numBefore = numForgotten;
   try {
     await readList(client);
+    if (numForgotten !== numBefore) return { id: chat.id };
     // It may also be one of a client who was signed in before, and is not this one's to have.
     if (!onServer.value.some(({ id }) => id === chat.id)) return keepHere(chat, "it was deleted there");
     const copy = { ...chat, id: crypto.randomUUID() };
-    await putOnServer(copy, 0, client);
+    await putOnServer(copy, 0, client, true);
     if (isInBrowser(chat.id)) takeFromBrowser(chat.id);
     copies.set(chat.id, copy.id);
     return { id: copy.id, problem: "Another tab or browser has changed this conversation; yours goes on beside it." };
   } catch (thrown) {
-    return keepHere(chat, errorText(thrown));
+    return numForgotten === numBefore ? keepHere(chat, errorText(thrown)) : { id: chat.id };
   }
 }
 
@@ -196,30 +209,34 @@ export const bringIn = (chats: readonly Conversation[]): Promise<string | undefi
       putInBrowser(chats);
       return undefined;
     }
-    return await putAll(chats, client, (id) => onServer.value.find((one) => one.id === id)?.revision ?? 0);
+    const revisionOf = (id: string) => onServer.value.find((one) => one.id === id)?.revision ?? 0;
+    return await putAll(chats, client, revisionOf, false);
   });
 
 /** Newer ones first: what the server has no room for stays here. @returns what the visitor should know */
 export const moveToServer = (): Promise<string | undefined> =>
   inTurn(async (client) => {
-    return client === undefined ? undefined : await putAll(inBrowser.value, client, () => 0);
+    return client === undefined ? undefined : await putAll(inBrowser.value, client, () => 0, true);
   });
 
 async function putAll(
   chats: readonly Conversation[],
   client: string,
   revisionOf: (id: string) => number,
+  isShown: boolean,
 ): Promise<string | undefined> {
+  const numBefore = numForgotten;
   let [numLeft, reason] = [0, ""];
   for (const chat of [...chats].sort((a, b) => b.updatedMs - a.updatedMs)) {
     const fitting = withServerId(chat);
     try {
-      await putOnServer(fitting, revisionOf(fitting.id), client).catch(async (thrown: unknown) => {
+      await putOnServer(fitting, revisionOf(fitting.id), client, isShown).catch(async (thrown: unknown) => {
         if (!isConflict(thrown)) throw thrown;
-        await putOnServer({ ...fitting, id: crypto.randomUUID() }, 0, client);
+        await putOnServer({ ...fitting, id: crypto.randomUUID() }, 0, client, isShown);
       });
       takeFromBrowser(chat.id);
     } catch (thrown) {
+      if (numForgotten !== numBefore) return undefined;
       putInBrowser([chat]);
       [numLeft, reason] = [numLeft + 1, errorText(thrown)];
     }
@@ -239,10 +256,11 @@ function setDeclined(isWanted: boolean): void {
 
 /** For a file. Rejects where the server does not give one of them. */
 export async function allChats(): Promise<readonly Conversation[]> {
+  // As they are now: one that moves meanwhile is in the file once.
+  const [rows, ofBrowser, client] = [entries.value, inBrowser.value, keptClient.value];
   const all: Conversation[] = [];
-  for (const { id, place } of entries.value) {
-    const client = keptClient.value;
-    if (place === "browser") all.push(inBrowser.value.find((one) => one.id === id)!);
+  for (const { id, place } of rows) {
+    if (place === "browser") all.push(ofBrowser.find((one) => one.id === id)!);
     else if (client !== undefined) all.push((await readServerChat(id, client)).chat);
   }
   return all;

@@ -36,6 +36,8 @@ const newChat = (settings: Settings, paneModels: readonly string[]): Conversatio
 });
 
 export const chat = signal<Conversation>(newChat(DEFAULT_SETTINGS, [""]));
+/** Raised when the page shows another conversation. The id does not tell: a conversation that goes on as a copy gets another one. */
+let numShown = 0;
 /** What cannot be sent, in words. */
 export const problem = signal<string | undefined>(undefined);
 /** One for each pane that is answering. */
@@ -63,10 +65,10 @@ function save(): void {
   const { panes } = chat.value;
   if (panes.every(({ turns }) => turns.length === 0)) return;
   chat.value = { ...chat.value, title: titleOf(panes), updatedMs: Date.now() };
-  const { id } = chat.value;
+  const numBefore = numShown;
   void keep(chat.value).then((kept) => {
-    if (chat.value.id !== id) return;
-    if (kept.id !== id) chat.value = { ...chat.value, id: kept.id };
+    if (numShown !== numBefore) return;
+    if (kept.id !== chat.value.id) chat.value = { ...chat.value, id: kept.id };
     if (kept.problem !== undefined) problem.value = kept.problem;
   });
 }
@@ -74,7 +76,7 @@ function save(): void {
 /** Asks for the pane's last turn, or for more of it. */
 async function answer(index: number): Promise<void> {
   const pane = { ...chat.value.panes[index]!, model: modelOf(chat.value.panes[index]!) };
-  const { id } = chat.value;
+  const numBefore = numShown;
   let request: Record<string, unknown>;
   try {
     request = requestOf(pane, chat.value.settings);
@@ -86,7 +88,7 @@ async function answer(index: number): Promise<void> {
   running.value = new Map(running.value).set(index, controller);
   announcement.value = "The model is answering.";
   // Another conversation may be shown meanwhile.
-  const isShown = () => chat.value.id === id;
+  const isShown = () => numShown === numBefore;
   const from = pane.turns.at(-1)!;
   const options = { request, from, contextLength: contextOf(pane.model), signal: controller.signal };
   const turn = await streamAnswer({ ...options, update: (grown) => isShown() && setLast(index, grown) });
@@ -148,9 +150,9 @@ function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
   running.value = new Map();
-  if (unfinished.length === 0) return;
   for (const index of unfinished) setLast(index, { ...chat.value.panes[index]!.turns.at(-1)!, trouble: "stopped" });
-  save();
+  if (unfinished.length > 0) save();
+  numShown++;
 }
 
 export function startOver(): void {
@@ -161,6 +163,7 @@ export function startOver(): void {
 /** Nothing of the conversation is kept. */
 function clear(): void {
   stop();
+  numShown++;
   running.value = new Map();
   problem.value = undefined;
   chat.value = newChat(
@@ -171,6 +174,7 @@ function clear(): void {
 
 export async function show(id: string): Promise<void> {
   const before = chat.value.id;
+  const numBefore = numShown;
   let found: Conversation | undefined;
   try {
     found = await load(id);
@@ -179,7 +183,7 @@ export async function show(id: string): Promise<void> {
     return;
   }
   // Meanwhile the visitor may have gone on elsewhere.
-  if (found === undefined || chat.value.id !== before) return;
+  if (found === undefined || numShown !== numBefore || chat.value.id !== before) return;
   leave();
   problem.value = undefined;
   chat.value = found;
@@ -203,7 +207,10 @@ export async function moveChats(): Promise<void> {
 /** Takes over what other pages have kept. A conversation that is shown, and has changed there, is shown anew. */
 async function lookAgain(): Promise<void> {
   const { id } = chat.value;
-  const isStale = await refresh(id);
+  const isStale = await refresh(id).catch((thrown: unknown) => {
+    problem.value = `The list of conversations could not be read: ${errorText(thrown)}`;
+    return false;
+  });
   if (isStale && !isBusy.value && chat.value.id === id) await show(id);
 }
 

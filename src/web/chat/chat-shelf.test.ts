@@ -1,0 +1,117 @@
+/** What the page keeps where, against a server of /v1/chats within the test. */
+import { beforeEach, expect, test, vi } from "vitest";
+import { type Conversation, DEFAULT_SETTINGS } from "./conversation.js";
+
+interface Kept {
+  readonly revision: number;
+  readonly conversation: object;
+}
+
+const server = new Map<string, Kept>();
+/** Awaited before a call is answered; returns the status of a refusal. */
+let hold: (method: string, path: string) => Promise<number | undefined> | undefined = () => undefined;
+
+const store = new Map<string, string>();
+vi.stubGlobal("localStorage", {
+  getItem: (key: string) => store.get(key) ?? null,
+  setItem: (key: string, value: string) => store.set(key, value),
+  removeItem: (key: string) => store.delete(key),
+});
+vi.stubGlobal("addEventListener", () => {});
+vi.stubGlobal("fetch", async (path: string, init: RequestInit = {}) => {
+  const method = init.method ?? "GET";
+  const refused = await hold(method, path);
+  if (refused !== undefined) return Response.json({ error: { message: "refused" } }, { status: refused });
+  if (path === "session") return Response.json(session.peek() ?? { signed_in: false });
+  const rowOf = (id: string) => ({ id, title: "x", updated_ms: 1, revision: server.get(id)!.revision });
+  if (path === "v1/chats") return Response.json({ data: [...server.keys()].map(rowOf) });
+  const id = path.slice("v1/chats/".length);
+  if (method === "GET") return Response.json({ ...rowOf(id), conversation: server.get(id)!.conversation });
+  const { revision, conversation } = JSON.parse(init.body as string) as Kept;
+  if (revision !== (server.get(id)?.revision ?? 0)) {
+    return Response.json({ error: { message: "changed", code: "conversation_changed" } }, { status: 409 });
+  }
+  server.set(id, { revision: revision + 1, conversation });
+  return Response.json({ ...rowOf(id), removed: [] });
+});
+
+const { session, takeSession } = await import("../api/session.js");
+const shelf = await import("./chat-shelf.js");
+
+const chatOf = (id: string, content: string): Conversation => ({
+  id,
+  title: content,
+  updatedMs: 1,
+  settings: DEFAULT_SETTINGS,
+  panes: [{ model: "m", turns: [{ role: "user", content }] }],
+});
+const textOf = (id: string) => JSON.stringify(server.get(id)?.conversation);
+const signInAs = (client: string | undefined) =>
+  takeSession({ signed_in: client !== undefined, client_id: client ?? null, keeps_chats: client !== undefined });
+
+beforeEach(() => {
+  hold = () => undefined;
+  server.clear();
+  shelf.forgetServer();
+  signInAs("a");
+});
+
+test("an import under an open conversation is not overwritten by the next save of the page", async () => {
+  await shelf.keep(chatOf("one", "old"));
+  await shelf.bringIn([chatOf("one", "imported")]);
+  const kept = await shelf.keep(chatOf("one", "old, gone on"));
+  expect(kept.id).not.toBe("one");
+  expect([textOf("one"), textOf(kept.id)]).toEqual([
+    expect.stringContaining("imported"),
+    expect.stringContaining("gone on"),
+  ]);
+});
+
+test("what the server refuses after a sign-out stays in no browser", async () => {
+  hold = async (method) => {
+    if (method !== "PUT") return undefined;
+    signInAs(undefined);
+    shelf.forgetServer();
+    return 401;
+  };
+  await shelf.keep(chatOf("two", "secret"));
+  expect(shelf.isInBrowser("two")).toBe(false);
+});
+
+test("a list that cannot be read is a problem", async () => {
+  hold = async () => 500;
+  await expect(shelf.refresh("x")).rejects.toThrow("refused");
+});
+
+test("a conversation that moves during an export is in the file", async () => {
+  await shelf.keep(chatOf("first", "a"));
+  signInAs(undefined);
+  await shelf.keep({ ...chatOf("second", "b"), updatedMs: 0 });
+  signInAs("a");
+  hold = async (method) => {
+    if (method !== "GET") return undefined;
+    hold = () => undefined;
+    await shelf.moveToServer();
+    return undefined;
+  };
+  const all = await shelf.allChats();
+  expect(all.map((one) => one?.id)).toEqual(["first", "second"]);
+});
+
+test("an answer goes on where its conversation becomes a copy meanwhile", async () => {
+  const state = await import("./chat-state.js");
+  // The first answer's save conflicts while the second answer comes.
+  let numAsked = 0;
+  state.setSideBySide(true);
+  const fresh = state.chat.value.id;
+  server.set(fresh, { revision: 7, conversation: chatOf(fresh, "another page's") });
+  hold = async (_, path) => {
+    if (!path.includes("completions")) return undefined;
+    if (++numAsked === 2) await vi.waitFor(() => expect(state.chat.value.id).not.toBe(fresh));
+    return 500;
+  };
+  await state.send("Hello");
+  const panes = state.chat.value.panes.map(({ turns }) => JSON.stringify(turns.at(-1)));
+  expect(state.chat.value.id).not.toBe(fresh);
+  expect(panes[1]).toBe(panes[0]);
+});
