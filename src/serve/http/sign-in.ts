@@ -16,7 +16,8 @@ export function addSignIn(app: Hono<AppEnv>, { apiKeys, adminKey }: AppOptions, 
   const owners = {
     operator: (key: string) =>
       adminKey !== undefined && isSameSecret(key, adminKey) ? () => ADMINISTRATOR : undefined,
-    client: (key: string) => (apiKeys.length === 0 ? undefined : { owner: check(undefined, key), name: null, keepsChats: false }),
+    client: (key: string) =>
+      apiKeys.length === 0 ? undefined : { owner: check(undefined, key), name: null, keepsChats: false },
     ways: () => (adminKey === undefined ? [] : (["key"] as const)),
   };
   app.use("/session", async (c, next) => {
