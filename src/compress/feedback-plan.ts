@@ -4,7 +4,7 @@
  */
 
 /** Most bytes that a turn's Gram matrices take with their copies. One layer is measured even if it needs more. */
-export const MOST_BYTES = 3 * 2 ** 30;
+const MOST_BYTES = 3 * 2 ** 30;
 
 /** Bytes of a turn at its peak: every Gram matrix or its factor, and the largest a second time, on its way from one to the other. */
 export function bytesOfTurn(layers: readonly (readonly number[])[]): number {
