@@ -1,5 +1,5 @@
 /** Makes copies of a model by `millrace quantize`, and measures what each loses: over other texts beside GGML's encoders, and in answers to tasks. */
-import { existsSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chatAt, readMixture } from "../../dist/models/corpus/families.js";
 import { readCalibration } from "../../dist/src/compress/calibration.js";
@@ -72,12 +72,15 @@ export async function measureQuality(settings, results, save, tell, signal) {
 
   /** Makes a copy, measures it, and removes it. */
   const measured = async (name, make, more = async () => ({})) => {
-    const copy = join(work, isFolderMethod(name) ? name : `${name}.gguf`);
-    rmSync(copy, { recursive: true, force: true });
+    // A card lies beside a file, so each copy has a folder of its own.
+    const place = join(work, "copy");
+    rmSync(place, { recursive: true, force: true });
+    mkdirSync(place);
+    const copy = join(place, isFolderMethod(name) ? name : `${name}.gguf`);
     const made = await make(copy);
     const losses = await meter.of(copy);
     const rest = await more(copy);
-    rmSync(copy, { recursive: true });
+    rmSync(place, { recursive: true });
     return { ...made, losses, ...rest };
   };
   const answersOf = async (copy) => {

@@ -213,12 +213,12 @@ describe("size-budget", () => {
     [
       "the total, without tests",
       Object.fromEntries(
-        Array.from({ length: 260 }, (_, i) => [
+        Array.from({ length: 300 }, (_, i) => [
           [`src/f${i}.ts`, statements(449)],
           [`src/f${i}.test.ts`, statements(449)],
         ]).flat(),
       ),
-      /src and native: expected at most \d+ statements, got 116740/,
+      /src and native: expected at most \d+ statements, got 134700/,
     ],
   ];
 
