@@ -93,7 +93,7 @@ export class Fleet {
     this.#keeper = new Keeper(
       {
         instances: (model) => this.#supervisor.upstreams(model).filter(({ isAttached }) => !isAttached),
-        numWaiting: (model) => this.#numWaiting(model),
+        numWaiting: this.#numWaiting,
         numInFlight: (model) =>
           this.#supervisor.upstreams(model).reduce((sum, { id }) => sum + this.#inFlightOf(id), 0),
         setInstances: (model, count) => inBackground(`scaling ${model}`, this.#supervisor.setInstances(model, count)),
@@ -120,7 +120,7 @@ export class Fleet {
     };
     this.#applied = new AppliedConfig(parts, config, options.machine);
     this.#metrics = createFleetMetrics(this.#supervisor, {
-      numWaiting: (model) => this.#numWaiting(model),
+      numWaiting: this.#numWaiting,
       numInFlight: ({ id }) => this.#inFlightOf(id),
       breakerState: ({ id }) => this.#proxy?.breakerState(id) ?? "closed",
       cacheStats: async () => await this.#gateway.exactCache()?.stats(),
@@ -341,9 +341,7 @@ export class Fleet {
     return this.#promptKeys.sourceFor(spec, this.#supervisor.upstreams(spec.name));
   }
 
-  #numWaiting(model: string): number {
-    return this.#proxy?.numWaiting(model) ?? 0;
-  }
+  readonly #numWaiting = (model: string): number => this.#proxy?.numWaiting(model) ?? 0;
 
   #inFlightOf(id: string): number {
     return this.#proxy?.numInFlight(id) ?? 0;

@@ -81,6 +81,9 @@ const times = (more: number | undefined, of: number | undefined): string => ((mo
 
 const UNQUANTISED = "nothing is quantised";
 
+/** Weights that no file has: some engines make them of 16-bit weights. */
+const ONLY_AT_START: readonly QuantizationId[] = ["eetq", "nf4"];
+
 /** Weight types that the machine's kind and generation support, best quality first. */
 function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
   const { model, machine } = request;
@@ -107,9 +110,9 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
     eight,
     ["awq", "a quarter of the bytes are read, and multiplied in 16 bits"],
     ...(fp4 === undefined ? [] : ([["nvfp4", multiplies("FP4", fp4)]] as const)),
-    ...(["eetq", "nf4"] as const)
-      .filter((id) => MADE_AT_START[engine][id] !== undefined)
-      .map((id) => [id, `${engine} makes it of 16-bit weights at its start`] as const),
+    ...ONLY_AT_START.filter((id) => MADE_AT_START[engine][id] !== undefined).map(
+      (id) => [id, `${engine} makes it of 16-bit weights at its start`] as const,
+    ),
   ].filter(([id]) => model.native === undefined || id !== "bf16") as readonly (readonly [QuantizationId, string])[];
 }
 

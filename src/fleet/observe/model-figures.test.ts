@@ -1,46 +1,19 @@
 import { expect, test } from "vitest";
+import { attemptRow, requestRow } from "../../../test/helpers/ledger-rows.js";
 import type { AttemptRow, RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { parseMetrics } from "../../observe/live/metrics-text.js";
 import { MOST_MODELS, ModelFigures } from "./model-figures.js";
 
-const attempt = (model: string, cost: bigint | undefined): AttemptRow => ({
-  instance: `${model}-0`,
-  engine: "vllm",
-  model,
-  startMs: 0,
-  firstByteMs: 100,
-  totalMs: 1100,
-  status: 200,
-  outcome: "answered",
-  counts: { fresh: 10, cacheRead: 30, cacheWrite: 2, output: 7, reasoning: 0 },
-  cost,
-  price: "",
-});
+const attempt = (model: string, cost: bigint | undefined): AttemptRow =>
+  attemptRow({
+    instance: `${model}-0`,
+    model,
+    counts: { fresh: 10, cacheRead: 30, cacheWrite: 2, output: 7, reasoning: 0 },
+    cost,
+  });
 
-const row = (attempts: readonly AttemptRow[], more: Partial<RequestRow> = {}): RequestRow => ({
-  seq: 1,
-  id: "r",
-  beganMs: 0,
-  tenant: "secret-tenant",
-  team: "",
-  key: "",
-  path: "/v1/chat/completions",
-  asked: "alias",
-  isStream: false,
-  served: "",
-  outcome: "answered",
-  status: 200,
-  error: "",
-  firstByteMs: 100,
-  totalMs: 1100,
-  saved: 0n,
-  savedBy: "",
-  notes: "",
-  maxTokens: undefined,
-  numAnswers: 1,
-  attempts,
-  ...more,
-});
+const row = (attempts: readonly AttemptRow[], more: Partial<RequestRow> = {}): RequestRow =>
+  requestRow({ tenant: "secret-tenant", asked: "alias", attempts, ...more });
 
 const totalsOf = (figures: ModelFigures, name: string): Readonly<Record<string, number>> =>
   Object.fromEntries(

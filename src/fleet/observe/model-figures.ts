@@ -8,7 +8,7 @@ import { familyText, labelsText } from "./metric-text.js";
 /** Models come and go while a gateway runs; those after so many count as `OTHER`. */
 export const MOST_MODELS = 256;
 const OTHER = "other";
-/** A name that no model has: any client can make one up. */
+/** Names that clients make up count under this one, so that nobody fills the metrics with names. */
 const UNKNOWN = "unknown";
 
 const NANO = 1e9;

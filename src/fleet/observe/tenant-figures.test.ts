@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { attemptRow, requestRow } from "../../../test/helpers/ledger-rows.js";
 import { cases } from "../../../test/helpers/long.js";
 import type { AttemptRow, RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
@@ -18,44 +19,18 @@ const counts = (output: number, more: Partial<TokenCounts> = {}): TokenCounts =>
   ...more,
 });
 
-const attempt = (own: TokenCounts | undefined, cost?: bigint, outcome = "answered"): AttemptRow => ({
-  instance: "m-0",
-  engine: "vllm",
-  model: "m",
-  startMs: 0,
-  firstByteMs: 100,
-  totalMs: 1100,
-  status: 200,
-  outcome,
-  counts: own,
-  cost,
-  price: "",
-});
+const attempt = (own: TokenCounts | undefined, cost?: bigint, outcome = "answered"): AttemptRow =>
+  attemptRow({ counts: own, cost, outcome });
 
-const row = (tenant: string, more: Partial<RequestRow> = {}): RequestRow => ({
-  seq: 1,
-  id: "r",
-  beganMs: START,
-  tenant,
-  team: "",
-  key: "",
-  path: "/v1/chat/completions",
-  asked: "m",
-  isStream: true,
-  served: "m",
-  outcome: "answered",
-  status: 200,
-  error: "",
-  firstByteMs: 100,
-  totalMs: 1100,
-  saved: 0n,
-  savedBy: "",
-  notes: "",
-  maxTokens: undefined,
-  numAnswers: 1,
-  attempts: [attempt(counts(11), 2_000_000n)],
-  ...more,
-});
+const row = (tenant: string, more: Partial<RequestRow> = {}): RequestRow =>
+  requestRow({
+    beganMs: START,
+    tenant,
+    isStream: true,
+    served: "m",
+    attempts: [attempt(counts(11), 2_000_000n)],
+    ...more,
+  });
 
 const samplesOf = (figures: TenantFigures): readonly Sample[] => parseMetrics(figures.text());
 const totalOf = (figures: TenantFigures, name: string, labels: Readonly<Record<string, string>>): number => {
