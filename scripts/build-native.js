@@ -32,13 +32,15 @@ const VNNI_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-DMILLRACE_ISA_AVX512VNNI"];
 const BF16_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-mavx512bf16", "-DMILLRACE_ISA_AVX512BF16"];
 const NEON_FLAGS = ["-DMILLRACE_ISA_NEON"];
 const NEONDOT_FLAGS = ["-march=armv8.2-a+dotprod", "-DMILLRACE_ISA_NEONDOT"];
-/** Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one. */
-const VARIANTS = {
+/** The kernel files in which the instruction sets above avx512 differ from it and from one another: see native/cpu/kernels/isa.h. */
+const LINEAR = ["experts", "gated_linear", "linear", "table"];
+/** Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one, and which kernel files it has of its own. */
+export const VARIANTS = {
   x64: [
     ["avx2", AVX2_FLAGS],
     ["avx512", AVX512_FLAGS],
-    ["avx512vnni", VNNI_FLAGS],
-    ["avx512bf16", BF16_FLAGS],
+    ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed"]],
+    ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_bfloats"]],
   ],
   arm64: [
     ["neon", NEON_FLAGS],
@@ -108,9 +110,11 @@ function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
       });
     }
   }
-  for (const [isa, isaFlags] of folders.includes("kernels") ? (VARIANTS[arch] ?? []) : []) {
+  for (const [isa, isaFlags, own] of folders.includes("kernels") ? (VARIANTS[arch] ?? []) : []) {
     for (const source of sourcesIn("kernels")) {
-      const object = path.join(outputFolder, `kernels-${path.basename(source, ".cc")}.${isa}.o`);
+      const name = path.basename(source, ".cc");
+      if (own !== undefined && !own.includes(name)) continue;
+      const object = path.join(outputFolder, `kernels-${name}.${isa}.o`);
       objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...isaFlags] });
     }
   }

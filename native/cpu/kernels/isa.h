@@ -1,6 +1,9 @@
 // Names the namespace of the instruction set a kernel file is compiled for. Every kernel file is compiled once per instruction set, so
 // anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
 // The portable variant, which there is on every machine, has the file's decode function too: MILLRACE_DECODES.
+//
+// The instruction sets above avx512 add products of bytes and of bfloat16 numbers, which linear layers alone use. So only the files of linear layers
+// are compiled for them (VARIANTS in scripts/build-native.js), and the code of avx512 does the rest: MILLRACE_COMMON_ISA.
 #pragma once
 
 #if defined(MILLRACE_ISA_AVX512BF16)
@@ -25,4 +28,18 @@
 #else
 #define MILLRACE_ISA portable
 #define MILLRACE_DECODES
+#endif
+
+// Whose dequantize.cc, linear_packed.cc and linear_bfloats.cc this instruction set calls.
+#if defined(MILLRACE_ISA_AVX512VNNI)
+#define MILLRACE_COMMON_ISA avx512
+#define MILLRACE_BYTES_ISA avx512vnni
+#else
+#define MILLRACE_COMMON_ISA MILLRACE_ISA
+#define MILLRACE_BYTES_ISA MILLRACE_ISA
+#endif
+#if defined(MILLRACE_ISA_AVX512VNNI) && !defined(MILLRACE_ISA_AVX512BF16)
+#define MILLRACE_BFLOATS_ISA avx512
+#else
+#define MILLRACE_BFLOATS_ISA MILLRACE_ISA
 #endif

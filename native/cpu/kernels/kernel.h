@@ -7,10 +7,23 @@
 #include "../runtime/operands.h"
 #endif
 
+#define MILLRACE_OP(name) void name##Kernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch);
+
+namespace millrace::MILLRACE_COMMON_ISA {
+MILLRACE_OPS(MILLRACE_OP)
+}
+
 namespace millrace::MILLRACE_ISA {
 
-#define MILLRACE_OP(name) void name##Kernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch);
-MILLRACE_OPS(MILLRACE_OP)
+#if defined(MILLRACE_ISA_AVX512VNNI)
+// What linear layers are computed by is of this instruction set, the other kernels are those of avx512. The names are resolved while it is compiled:
+// a table that is filled at run time would be filled by AVX-512 instructions, also on a machine without them.
+using namespace MILLRACE_COMMON_ISA;
+MILLRACE_OP(linear)
+MILLRACE_OP(gatedLinear)
+MILLRACE_OP(expertLinear)
+MILLRACE_OP(expertGatedLinear)
+#endif
 #undef MILLRACE_OP
 
 static inline int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -205,7 +205,10 @@ void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int6
   const int64_t numRows = (n1 - n0 + kRowTile - 1) / kRowTile * kRowTile;
   for (int64_t r = 0; r < numRows; r++) {
     float* row = out + r * kLinearBlockCols;
-    if (n0 + r < n1) dequantize(weight.type, weight.data + (n0 + r) * weight.rowBytes + k0 / info.blockValues * info.blockBytes, numCols, row);
+    if (n0 + r < n1) {
+      const uint8_t* source = weight.data + (n0 + r) * weight.rowBytes + k0 / info.blockValues * info.blockBytes;
+      MILLRACE_COMMON_ISA::dequantize(weight.type, source, numCols, row);
+    }
     const int64_t first = n0 + r < n1 ? numCols : 0;
     for (int64_t k = first; k < paddedCols; k++) row[k] = 0.0f;
   }
@@ -249,8 +252,8 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const LinearArgs& args = op.args<LinearArgs>();
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
-  if (args.weight.isPacked) return linearPacked(args, n0 / kPackedRows, (n1 + kPackedRows - 1) / kPackedRows, scratch);
-  if (args.weight.type == TensorType::BF16_BF16) return linearBfloats(args, n0, n1, scratch);
+  if (args.weight.isPacked) return MILLRACE_BYTES_ISA::linearPacked(args, n0 / kPackedRows, (n1 + kPackedRows - 1) / kPackedRows, scratch);
+  if (args.weight.type == TensorType::BF16_BF16) return MILLRACE_BFLOATS_ISA::linearBfloats(args, n0, n1, scratch);
   const bool isCached = args.numRows <= kDirectCachedTokens && args.numRows * args.weight.cols * 4 <= kDirectCachedBytes;
   const bool isDirect = args.numRows <= kDirectTokens || isCached;
   if (isDirect && args.weight.type == TensorType::F32) return directRows<F32Row>(args, n0, n1);

@@ -1,0 +1,34 @@
+/** Which kernel files an instruction set has of its own, against what the files say: a branch for it in any other file would never be compiled. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { repositoryRoot } from "../helpers/fixtures.js";
+
+type Variant = readonly [isa: string, flags: readonly string[], own?: readonly string[]];
+const { VARIANTS } = (await import("../../scripts/build-native.js" as string)) as {
+  VARIANTS: Readonly<Record<string, readonly Variant[]>>;
+};
+
+const folder = join(repositoryRoot(), "native/cpu/kernels");
+const sources = readdirSync(folder).filter((name) => name.endsWith(".cc"));
+
+/** The file's text with that of all kernel headers that it includes. isa.h names every instruction set. */
+function textWithHeaders(name: string, seen = new Set<string>()): string {
+  if (seen.has(name) || name === "isa.h") return "";
+  seen.add(name);
+  const text = readFileSync(join(folder, name), "utf8");
+  const headers = [...text.matchAll(/^#include "([^/"]+)"$/gm)].map((match) => match[1]!);
+  return [text, ...headers.map((header) => textWithHeaders(header, seen))].join("\n");
+}
+
+test.each(
+  Object.values(VARIANTS)
+    .flat()
+    .filter(([, , own]) => own !== undefined),
+)("%s has every file of its own that has a branch for it", (isa, _, own) => {
+  const macro = new RegExp(`\\bMILLRACE_ISA_${isa.toUpperCase()}\\b`);
+  const branching = sources.filter((name) => macro.test(textWithHeaders(name))).map((name) => name.replace(".cc", ""));
+  expect(branching).not.toEqual(["table"]);
+  expect(own).toEqual(expect.arrayContaining(branching));
+  expect(sources).toEqual(expect.arrayContaining(own!.map((name) => `${name}.cc`)));
+});
