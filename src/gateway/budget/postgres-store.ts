@@ -1,6 +1,7 @@
 /** Limits that several gateways share in PostgreSQL: each turn is one transaction, and a lock lets one gateway at a time have its turn. */
 import { randomUUID } from "node:crypto";
-import pg from "pg";
+import { createRequire } from "node:module";
+import type pg from "pg";
 import { MillraceError } from "../../core/errors.js";
 import { BatchedStore } from "./batched-store.js";
 import type { Claims } from "./claims.js";
@@ -78,7 +79,9 @@ export class PostgresStore extends BatchedStore {
     // The next turn gathers operations while this one commits.
     super(1);
     const { url, timeoutMs, namespace } = options;
-    this.#pool = new pg.Pool({
+    // Loaded by those who use it, as Redis's client is.
+    const { Pool } = createRequire(import.meta.url)("pg") as typeof pg;
+    this.#pool = new Pool({
       connectionString: url,
       max: 1,
       connectionTimeoutMillis: timeoutMs,
