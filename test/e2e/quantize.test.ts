@@ -177,7 +177,15 @@ test("an importance matrix without any of the model's matrices is refused, and s
   const out = join(root, "new.gguf");
   const other = await quantize("--imatrix", imatrix, "--out", out);
   expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('of this model, got "one with foo"') });
-  const small = await quantize("--max-size", "1KiB", "--calibrate", join(root, "mine.jsonl"), "--out", out);
+  const small = await quantize(
+    "--max-size",
+    "1KiB",
+    "--calibrate",
+    join(root, "mine.jsonl"),
+    ...CALIBRATION_TOKENS,
+    "--out",
+    out,
+  );
   expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("--max-size of at least") });
   expect(small.stderr).not.toContain("22 groups");
   expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "other.gguf"]);
@@ -234,7 +242,7 @@ test("four bits in groups go into a folder, whose loss is measured; a server mak
 test("scales move where the type gains by it: the card says so, and flags that cannot work are refused", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 3) });
   const at = (name: string) => join(root, name);
-  const calibrate = ["--calibrate", at("mine.jsonl"), "--json"];
+  const calibrate = ["--calibrate", at("mine.jsonl"), ...CALIBRATION_TOKENS, "--json"];
   const ended = await quantize("--method", "int8", ...calibrate, "--out", at("int8"));
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen } = JSON.parse(ended.stdout);

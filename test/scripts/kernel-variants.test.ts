@@ -12,23 +12,26 @@ const { VARIANTS } = (await import("../../scripts/build-native.js" as string)) a
 const folder = join(repositoryRoot(), "native/cpu/kernels");
 const sources = readdirSync(folder).filter((name) => name.endsWith(".cc"));
 
-/** The file's text with that of all kernel headers that it includes. isa.h names every instruction set. */
+/** These name instruction sets to say whose functions are called, and have no code. */
+const NAMING = ["isa.h", "kernel.h"];
+
+/** The file's text with that of all kernel headers that it includes. */
 function textWithHeaders(name: string, seen = new Set<string>()): string {
-  if (seen.has(name) || name === "isa.h") return "";
+  if (seen.has(name) || NAMING.includes(name)) return "";
   seen.add(name);
   const text = readFileSync(join(folder, name), "utf8");
   const headers = [...text.matchAll(/^#include "([^/"]+)"$/gm)].map((match) => match[1]!);
   return [text, ...headers.map((header) => textWithHeaders(header, seen))].join("\n");
 }
 
-test.each(
-  Object.values(VARIANTS)
-    .flat()
-    .filter(([, , own]) => own !== undefined),
-)("%s has every file of its own that has a branch for it", (isa, _, own) => {
+const partial = Object.values(VARIANTS)
+  .flat()
+  .flatMap(([isa, , own]) => (own === undefined ? [] : [{ isa, own }]));
+
+test.each(partial)("$isa has every file of its own that has a branch for it", ({ isa, own }) => {
   const macro = new RegExp(`\\bMILLRACE_ISA_${isa.toUpperCase()}\\b`);
   const branching = sources.filter((name) => macro.test(textWithHeaders(name))).map((name) => name.replace(".cc", ""));
-  expect(branching).not.toEqual(["table"]);
+  expect(branching).not.toEqual([]);
   expect(own).toEqual(expect.arrayContaining(branching));
-  expect(sources).toEqual(expect.arrayContaining(own!.map((name) => `${name}.cc`)));
+  expect(sources).toEqual(expect.arrayContaining(own.map((name) => `${name}.cc`)));
 });
