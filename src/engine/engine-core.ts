@@ -9,6 +9,7 @@ import type { EngineRequest } from "./api/request.js";
 import type { EngineInfo, EngineStats } from "./api/stats.js";
 import { NO_DISK_TIER, NO_SPECULATION_STATS } from "./api/stats.js";
 import { BackgroundPace } from "./background-pace.js";
+import { BackgroundRest } from "./background-rest.js";
 import { optionsFor } from "./check-options.js";
 import { Collector } from "./collector.js";
 import type { Constraints, FailedSequence } from "./constraint/constraints.js";
@@ -66,6 +67,7 @@ export class EngineCore {
   readonly #meter: StepMeter;
   readonly #collector: Collector;
   readonly #disk: DiskTier | undefined;
+  readonly #rest = new BackgroundRest();
   #failures: FailedRequest[] = [];
 
   /**
@@ -168,11 +170,31 @@ export class EngineCore {
 
   /** Computes one step. @returns the outputs of its sequences; none while grammars are compiled or masks are late */
   async step(): Promise<StepOutput[]> {
+    const startMs = performance.now();
+    const isBackground = this.#isAllBackground();
+    if (!isBackground) this.#rest.sawOthers(startMs);
     const scheduled = await this.#schedule();
     if (scheduled.length === 0) return [];
     const layout = await this.#layOut(scheduled);
     await this.#compute();
-    return await this.#collect(layout);
+    const outputs = await this.#collect(layout);
+    if (isBackground) this.#rest.worked(performance.now() - startMs);
+    return outputs;
+  }
+
+  /** Milliseconds to leave free before the next step; 0 unless all sequences are background ones. */
+  restMs(): number {
+    return this.#sequences.size > 0 && this.#isAllBackground() ? this.#rest.restMs(performance.now()) : 0;
+  }
+
+  /** The rest took `ms`. */
+  rested(ms: number): void {
+    this.#rest.rested(ms);
+  }
+
+  #isAllBackground(): boolean {
+    for (const { isBackground } of this.#sequences.values()) if (!isBackground) return false;
+    return true;
   }
 
   async #schedule(): Promise<readonly ScheduledSequence[]> {

@@ -2,6 +2,7 @@
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { createBackend } from "../backend/create/create-backend.js";
+import { pause } from "../core/abort-signals.js";
 import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { openModel } from "../model/open-model.js";
 import { EngineCore, type StepOutput } from "./engine-core.js";
@@ -69,6 +70,14 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
       }
     };
     let isTurning = false;
+    let arrival = new AbortController();
+    /** Leaves the CPU to others until somebody writes. Timers and events of this thread have their turn, too. */
+    const rest = async (ms: number) => {
+      arrival = new AbortController();
+      const startMs = performance.now();
+      await pause(ms, arrival.signal);
+      core.rested(performance.now() - startMs);
+    };
     const turn = async () => {
       isTurning = true;
       readMail();
@@ -79,6 +88,11 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
         pulse.stepped();
         backend.tidy();
         readMail();
+        const restMs = core.restMs();
+        if (restMs > 0) {
+          await rest(restMs);
+          readMail();
+        }
       }
       // Aborts may have emptied the engine since the last step: send the statistics of now.
       sendStep([]);
@@ -87,6 +101,7 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
     };
     port.on("message", (message: ToWorker) => {
       inbox.push(message);
+      arrival.abort();
       if (!isTurning) void guarded(turn);
     });
     tidy();

@@ -1,0 +1,42 @@
+/**
+ * Background steps leave time free while others come and go: an engine that fills every pause with background work has the caches and the cores of whoever arrives
+ * next, and the threads that speak HTTP wait for it. It rests as long as it worked, and arrivals end a rest at once.
+ */
+
+/** Others are expected for so long after the last of them was there. */
+const RECENT_MS = 5000;
+/** Rest for each millisecond of background steps: half of the time is left free. */
+const REST_SHARE = 1;
+/** Timers are exact to a millisecond or two: short steps share a rest. */
+const LEAST_REST_MS = 2;
+/** Of one rest, and of the time that rests which took longer than asked are remembered for. */
+const MOST_REST_MS = 1000;
+
+export class BackgroundRest {
+  #owedMs = 0;
+  #othersAtMs = Number.NEGATIVE_INFINITY;
+
+  /** A sequence that is no background work is here. */
+  sawOthers(nowMs: number): void {
+    this.#othersAtMs = nowMs;
+  }
+
+  /** A step of background sequences took `ms`. */
+  worked(ms: number): void {
+    this.#owedMs = Math.min(MOST_REST_MS, this.#owedMs + REST_SHARE * ms);
+  }
+
+  /** @returns milliseconds to rest now; 0: none */
+  restMs(nowMs: number): number {
+    if (nowMs - this.#othersAtMs > RECENT_MS) {
+      this.#owedMs = 0;
+      return 0;
+    }
+    return this.#owedMs < LEAST_REST_MS ? 0 : this.#owedMs;
+  }
+
+  /** A rest took `ms`, longer or shorter than asked. */
+  rested(ms: number): void {
+    this.#owedMs = Math.max(-MOST_REST_MS, this.#owedMs - ms);
+  }
+}
