@@ -1,6 +1,7 @@
 /** Reads a request's body with a byte and a time limit, and parses it as JSON. The content type is not looked at. */
 import type { IncomingMessage } from "node:http";
 import { MillraceError } from "./errors.js";
+import { Pieces } from "./pieces.js";
 
 interface BodyLimits {
   readonly maxBodyBytes: number;
@@ -20,23 +21,21 @@ export function tooLarge(limits: BodyLimits): MillraceError {
 export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
   if (Number(incoming.headers["content-length"] ?? 0) > limits.maxBodyBytes) return Promise.reject(tooLarge(limits));
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let numBytes = 0;
+    const pieces = new Pieces();
     const settle = (finish: () => void) => {
       clearTimeout(timer);
       incoming.off("data", onData).off("end", onEnd).off("close", onClose);
       finish();
     };
     const onData = (chunk: Buffer) => {
-      numBytes += chunk.length;
-      if (numBytes > limits.maxBodyBytes) settle(() => reject(tooLarge(limits)));
-      else chunks.push(chunk);
+      if (pieces.numBytes + chunk.length > limits.maxBodyBytes) settle(() => reject(tooLarge(limits)));
+      else pieces.push(chunk);
     };
-    const onEnd = () => settle(() => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, numBytes)));
+    const onEnd = () => settle(() => resolve(pieces.take()));
     const onClose = () =>
       settle(() => reject(new MillraceError("client_closed", "expected the whole body, got a closed connection")));
     const timer = setTimeout(() => {
-      const message = `expected the whole body within ${limits.bodyTimeoutMs} ms, got ${numBytes} bytes`;
+      const message = `expected the whole body within ${limits.bodyTimeoutMs} ms, got ${pieces.numBytes} bytes`;
       settle(() => reject(new MillraceError("request_timeout", message)));
     }, limits.bodyTimeoutMs);
     incoming.on("data", onData).on("end", onEnd).on("close", onClose);

@@ -1,6 +1,7 @@
 /** Where an answer goes: a client's socket, a buffer, a cache beside either. */
 import type { OutgoingHttpHeaders } from "node:http";
 import type { MillraceError } from "../core/errors.js";
+import { Pieces } from "../core/pieces.js";
 
 export interface AnswerHead {
   readonly status: number;
@@ -78,13 +79,13 @@ export interface WholeAnswer {
 /** Keeps an answer in memory instead of sending it. */
 export class BufferSink implements AnswerSink {
   #head: AnswerHead | undefined;
-  readonly #chunks: Buffer[] = [];
-  #numBytes = 0;
+  readonly #pieces = new Pieces();
+  #whole: Buffer | undefined;
   #error: MillraceError | undefined;
   #isEnded = false;
 
   get numBytes(): number {
-    return this.#numBytes;
+    return this.#whole?.length ?? this.#pieces.numBytes;
   }
 
   begin(head: AnswerHead): void {
@@ -92,8 +93,7 @@ export class BufferSink implements AnswerSink {
   }
 
   write(bytes: Buffer): boolean {
-    this.#chunks.push(bytes);
-    this.#numBytes += bytes.length;
+    this.#pieces.push(bytes);
     return true;
   }
 
@@ -114,6 +114,7 @@ export class BufferSink implements AnswerSink {
   /** @returns undefined while the answer has not ended */
   answer(): WholeAnswer | undefined {
     if (this.#head === undefined || !this.#isEnded) return undefined;
-    return { head: this.#head, body: Buffer.concat(this.#chunks), error: this.#error };
+    this.#whole ??= this.#pieces.take();
+    return { head: this.#head, body: this.#whole, error: this.#error };
   }
 }

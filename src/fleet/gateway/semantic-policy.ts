@@ -123,6 +123,7 @@ function judgeOf(context: PolicyContext, settings: Settings["judge"], embedder: 
         ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey.reveal()}` }),
       },
       body: JSON.stringify(json),
+      redirect: "error",
       signal: AbortSignal.timeout(timeoutMs),
     });
     return await response.json();

@@ -39,3 +39,50 @@ describe("an answer whose bytes cannot be read", () => {
     expect(await (await post(CHAT, request)).text()).toBe(sse({ choices: [] }));
   });
 });
+
+test.each([
+  [CHAT, {}],
+  ["/v1/messages", { max_tokens: 9 }],
+])("an answer of %s that leads elsewhere is refused: clients would follow it with their keys and prompts", async (path, more) => {
+  const elsewhere: Behaviour = (_, outgoing) => {
+    outgoing.writeHead(307, { Location: "http://elsewhere.example/" }).end();
+  };
+  const { post } = await start(elsewhere);
+  const response = await post(path, { ...request, ...more }, { redirect: "manual" });
+  expect([response.status, response.headers.get("location")]).toEqual([502, null]);
+  const message = "expected an answer from instance a, got status 307, which leads elsewhere";
+  expect(await response.json()).toMatchObject({ error: { message } });
+});
+
+describe("what an instance tells browsers", () => {
+  const said = (type: string | undefined): Behaviour => {
+    const headers = {
+      "Clear-Site-Data": '"*"',
+      Refresh: "0;url=//x",
+      "Alt-Svc": 'h2="x:1"',
+      "X-Own": "1",
+      Location: "/x",
+    };
+    return (_, outgoing) => {
+      outgoing.writeHead(200, { ...headers, ...(type === undefined ? {} : { "Content-Type": type }) });
+      outgoing.end("<script>fetch('/session')</script>");
+    };
+  };
+
+  test.each([
+    "application/json; charset=utf-8",
+    "text/event-stream",
+    "text/html",
+    "image/svg+xml",
+    "application/json; a=b, text/html",
+    undefined,
+  ])("about the gateway's origin does not pass, and an answer of type %s runs nothing there", async (type) => {
+    const { post } = await start(said(type));
+    const { headers } = await post(CHAT, request);
+    const names = ["clear-site-data", "refresh", "alt-svc", "location", "x-own"];
+    expect(names.map((name) => headers.get(name))).toEqual([null, null, null, null, "1"]);
+    const isData = type === "application/json; charset=utf-8" || type === "text/event-stream";
+    const asPage = ["content-security-policy", "x-content-type-options"].map((name) => headers.get(name));
+    expect(asPage).toEqual(isData ? [null, null] : ["sandbox", "nosniff"]);
+  });
+});

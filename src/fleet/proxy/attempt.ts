@@ -118,6 +118,12 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#watch(this.context.timeouts.idleMs);
       return;
     }
+    if (status >= 300 && status < 400) {
+      // A client would follow it, and send its key and its prompt there.
+      this.#fail(this.#failure(`status ${status}, which leads elsewhere`), "malformed");
+      this.#abort();
+      return;
+    }
     if (translation !== undefined) {
       translation.begin(status, headers);
       this.#checkTranslation();

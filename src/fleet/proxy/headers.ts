@@ -1,6 +1,7 @@
 /** Decides which headers pass the proxy: those of one connection do not, and API keys go only to instances they are meant for. */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
+import { mediaTypeOf } from "../../gateway/dialects/wire/encoding.js";
 import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../../gateway/routes/terms-policy.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
@@ -38,7 +39,30 @@ const NOT_SENT = new Set([
   "cookie",
   "x-csrf-token",
 ]);
-const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date", "set-cookie"]);
+/** With these a server rules its whole origin in a browser, or leads it elsewhere. The origin is the gateway's, with the app in it; an instance may be anybody's. */
+const FOR_BROWSERS = [
+  "accept-ch",
+  "alt-svc",
+  "clear-site-data",
+  "content-location",
+  "link",
+  "location",
+  "nel",
+  "public-key-pins",
+  "refresh",
+  "report-to",
+  "reporting-endpoints",
+  "service-worker-allowed",
+  "set-cookie",
+  "set-cookie2",
+  "speculation-rules",
+  "strict-transport-security",
+];
+const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date", ...FOR_BROWSERS]);
+/** Nothing in answers of these types is run, whoever opens one as a page. Of several types, with commas between, browsers take the last. */
+const DATA_TYPE = /^(?:application\/json|text\/event-stream)\s*(?:;[^,]*)?$/;
+/** Opened as a page, an answer is of no origin and runs nothing. */
+const AS_PAGE = { "content-security-policy": "sandbox", "x-content-type-options": "nosniff" };
 /** The gateway alone decides which web pages may call. */
 const CROSS_ORIGIN = "access-control-";
 const CREDENTIALS = new Set(["authorization", "x-api-key"]);
@@ -87,5 +111,5 @@ export function answerHeaders(headers: IncomingHttpHeaders, isEventStream: boole
     if (isEventStream && name === "content-length") continue;
     returned[name] = headers[name];
   }
-  return returned;
+  return DATA_TYPE.test(mediaTypeOf(headers)) ? returned : { ...returned, ...AS_PAGE };
 }

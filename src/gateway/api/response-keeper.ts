@@ -2,6 +2,7 @@
  * Passes on an answer of /v1/responses, fills in the fields that only the gateway knows (`previous_response_id`, `store`), and stores the answer when it is
  * complete. An answer that breaks off is not stored.
  */
+import { Pieces } from "../../core/pieces.js";
 import type { OpenTurn } from "../../core/response-state.js";
 
 /** A longer answer passes unchanged and is not stored. */
@@ -15,8 +16,7 @@ const WHOLE: readonly unknown[] = ["completed", "incomplete"];
 type Json = Readonly<Record<string, unknown>>;
 
 export class ResponseKeeper {
-  #chunks: Buffer[] = [];
-  #numBytes = 0;
+  readonly #pieces = new Pieces();
   #isTooLong = false;
 
   constructor(
@@ -28,26 +28,19 @@ export class ResponseKeeper {
   push(bytes: Buffer): Buffer {
     if (this.isStream) return this.#editEvents(bytes);
     if (this.#isTooLong) return bytes;
-    this.#chunks.push(bytes);
-    this.#numBytes += bytes.length;
-    if (this.#numBytes <= MAX_WHOLE_BYTES) return NOTHING;
+    this.#pieces.push(bytes);
+    if (this.#pieces.numBytes <= MAX_WHOLE_BYTES) return NOTHING;
     this.#isTooLong = true;
-    return this.#take();
+    return this.#pieces.take();
   }
 
   /** To call when the answer is complete. @returns the rest of it */
   end(): Buffer {
-    const bytes = this.#take();
+    const bytes = this.#pieces.take();
     const response = bytes.length === 0 ? undefined : parse(bytes.toString());
     if (response === undefined) return bytes;
     const isWhole = WHOLE.includes(response.status);
     return Buffer.from(JSON.stringify(isWhole ? this.#finished(response) : this.#shown(response, false)));
-  }
-
-  #take(): Buffer {
-    const bytes = Buffer.concat(this.#chunks);
-    this.#chunks = [];
-    return bytes;
   }
 
   #shown(response: Json, store: boolean): Json {

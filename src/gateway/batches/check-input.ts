@@ -5,7 +5,7 @@ import { open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { MAX_EMBEDDING_INPUTS, MAX_LISTED_FAULTS } from "./limits.js";
 import { LineIndex } from "./line-index.js";
-import { linesOf } from "./lines.js";
+import { everyLineOf, isBlank, type Line } from "./lines.js";
 import { LineError, type LineFaultCode, type LineRequest, type LineTerms, readLine } from "./read-line.js";
 import type { LineFault } from "./record.js";
 
@@ -43,9 +43,15 @@ export async function checkInput(
       return check.failed("file_too_large", `expected at most ${limits.maxBytes} bytes, got ${size}`);
     }
     let sinceMs = performance.now();
-    for await (const { number, offset, length, bytes } of linesOf(handle, limits.maxLineBytes)) {
+    for await (const line of everyLineOf(handle, limits.maxLineBytes)) {
       signal?.throwIfAborted();
-      await check.line(number, offset, length, bytes);
+      if (!isBlank(line)) await check.line(line);
+      else if (line.number > 2 * limits.maxLines) {
+        return check.failed(
+          "too_many_tasks",
+          `expected at most ${2 * limits.maxLines} lines with blank ones, got more`,
+        );
+      }
       if (check.isHopeless) break;
       if (performance.now() - sinceMs < WORK_MS) continue;
       await wait(WORK_MS);
@@ -74,7 +80,7 @@ class InputCheck {
     return this.#faults.length >= MAX_LISTED_FAULTS || this.#index.length > this.limits.maxLines;
   }
 
-  async line(number: number, offset: number, length: number, bytes: Buffer | undefined): Promise<void> {
+  async line({ number, offset, length, bytes }: Line): Promise<void> {
     const { maxLines, maxLineBytes } = this.limits;
     try {
       if (bytes === undefined) {

@@ -4,18 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, expect, test } from "vitest";
-import { type Line, linesOf } from "./lines.js";
+import { everyLineOf, isBlank, type Line, linesOf } from "./lines.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-lines-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function read(content: Buffer | string, maxLineBytes = 1000): Promise<readonly Line[]> {
+async function read(content: Buffer | string, maxLineBytes = 1000, from = linesOf): Promise<readonly Line[]> {
   const path = join(folder, "in.jsonl");
   writeFileSync(path, content);
   const handle = await open(path, "r");
   try {
     const lines: Line[] = [];
-    for await (const line of linesOf(handle, maxLineBytes)) lines.push(line);
+    for await (const line of from(handle, maxLineBytes)) lines.push(line);
     return lines;
   } finally {
     await handle.close();
@@ -29,6 +29,16 @@ test("lines end with \\n or \\r\\n, the last one with nothing; blank ones count"
     [1, "a"],
     [2, "b"],
     [5, "c"],
+  ]);
+});
+
+test("blank lines come too where every line is asked for", async () => {
+  const lines = await read("a\n\n \t\r\nb", 1000, everyLineOf);
+  expect(lines.map((line) => [line.number, line.offset, isBlank(line)])).toEqual([
+    [1, 0, false],
+    [2, 2, true],
+    [3, 3, true],
+    [4, 7, false],
   ]);
 });
 

@@ -17,12 +17,18 @@ const NEWLINE = 0x0a;
 const RETURN = 0x0d;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
+/** The lines of `everyLineOf` that are not blank. */
+export async function* linesOf(handle: FileHandle, maxLineBytes: number): AsyncGenerator<Line> {
+  for await (const line of everyLineOf(handle, maxLineBytes)) if (!isBlank(line)) yield line;
+}
+
 /**
- * The lines of a file that are not blank, without their ends (\n or \r\n) and without a byte order mark.
+ * The lines of a file, without their ends (\n or \r\n) and without a byte order mark. A file may be nothing but blank lines, so they come too: who takes
+ * turns counts them.
  *
  * @param maxLineBytes longer lines come without their bytes
  */
-export async function* linesOf(handle: FileHandle, maxLineBytes: number): AsyncGenerator<Line> {
+export async function* everyLineOf(handle: FileHandle, maxLineBytes: number): AsyncGenerator<Line> {
   const slice = Buffer.allocUnsafe(SLICE_BYTES);
   let parts: Buffer[] = [];
   let [numPartBytes, lineStart, number, position] = [0, 0, 1, 0];
@@ -32,15 +38,14 @@ export async function* linesOf(handle: FileHandle, maxLineBytes: number): AsyncG
     if (numPartBytes <= maxLineBytes + 1) parts.push(Buffer.from(part));
     else parts = [];
   };
-  const take = (): Line | undefined => {
+  const take = (): Line => {
     const isKept = numPartBytes <= maxLineBytes + 1;
     const whole = parts.length === 1 ? parts[0]! : Buffer.concat(parts);
     const end = whole.at(-1) === RETURN ? whole.length - 1 : whole.length;
     const length = isKept ? end : numPartBytes;
     const line = { number, offset: lineStart, length };
     if (length > maxLineBytes) return { ...line, bytes: undefined };
-    const bytes = whole.subarray(0, end);
-    return isBlank(bytes) ? undefined : { ...line, bytes };
+    return { ...line, bytes: whole.subarray(0, end) };
   };
   for (;;) {
     const { bytesRead } = await handle.read(slice, 0, SLICE_BYTES, position);
@@ -53,13 +58,12 @@ export async function* linesOf(handle: FileHandle, maxLineBytes: number): AsyncG
       from = end + 1;
       [parts, numPartBytes, lineStart] = [[], 0, position + from];
       number++;
-      if (line !== undefined) yield { ...line, number: number - 1 };
+      yield line;
     }
     add(slice.subarray(from, bytesRead));
     position += bytesRead;
   }
-  const last = numPartBytes > 0 ? take() : undefined;
-  if (last !== undefined) yield last;
+  if (numPartBytes > 0) yield take();
 }
 
 function next(slice: Buffer, from: number, end: number): number {
@@ -67,6 +71,6 @@ function next(slice: Buffer, from: number, end: number): number {
   return at;
 }
 
-function isBlank(bytes: Buffer): boolean {
-  return bytes.every((byte) => byte === 0x20 || byte === 0x09);
+export function isBlank({ bytes }: Line): boolean {
+  return bytes?.every((byte) => byte === 0x20 || byte === 0x09) === true;
 }

@@ -1,5 +1,6 @@
 /** Takes the elements of `requests` out of a JSON body as it arrives, so that neither the body nor its parse is ever whole in memory. */
 import { MillraceError } from "../../core/errors.js";
+import { Pieces } from "../../core/pieces.js";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -24,8 +25,7 @@ interface SplitLimits {
 export class RequestSplitter {
   readonly #frame = Buffer.alloc(MAX_FRAME_BYTES);
   #numFrameBytes = 0;
-  #parts: Buffer[] = [];
-  #numPartBytes = 0;
+  readonly #parts = new Pieces();
   #numElements = 0;
   #depth = 0;
   #isInString = false;
@@ -96,9 +96,8 @@ export class RequestSplitter {
   }
 
   #add(part: Buffer): void {
-    this.#numPartBytes += part.length;
     const { maxElementBytes } = this.limits;
-    if (this.#numPartBytes > maxElementBytes) {
+    if (this.#parts.numBytes + part.length > maxElementBytes) {
       const message = `expected requests of at most ${maxElementBytes} bytes each, got a larger one at requests[${this.#numElements}]`;
       throw new MillraceError("body_too_large", message, { param: "requests" });
     }
@@ -106,8 +105,7 @@ export class RequestSplitter {
   }
 
   #takeElement(): Buffer {
-    const element = Buffer.concat(this.#parts);
-    [this.#parts, this.#numPartBytes] = [[], 0];
+    const element = this.#parts.take();
     if (++this.#numElements <= this.limits.maxElements) return element;
     const message = `expected at most ${this.limits.maxElements} requests, got more`;
     throw new MillraceError("invalid_request", message, { param: "requests" });

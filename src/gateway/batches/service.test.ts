@@ -344,6 +344,8 @@ describe("batches", () => {
 
   test.each([
     ["an empty file", "\n\n", [["empty_file", null]]],
+    ["blank lines alone", "\n".repeat(4_000_000), [["too_many_tasks", null]]],
+    ["blank lines behind others", `${line("a")}\n`.concat("\n".repeat(100_000)), [["too_many_tasks", null]]],
     ["no UTF-8", Buffer.from([0xff, 0xfe, 0x0a]), [["invalid_json_line", 1]]],
     ["a line beyond the limit", `${line("a")}\n${line("b", { x: "y".repeat(1 << 20) })}`, [["line_too_long", 2]]],
     ["300 faults", "x\n".repeat(300), Array.from({ length: 100 }, (_, i) => ["invalid_json_line", i + 1])],

@@ -3,6 +3,7 @@
  * that a checker must see, is read to its end first.
  */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { Pieces } from "../../core/pieces.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
 import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
 import type { GatewayRequest } from "../request.js";
@@ -26,8 +27,7 @@ export class AnswerGuard implements AnswerSink {
   #isOver = false;
   #events: GuardedEvents | undefined;
   /** Bytes of an event, or of a whole answer, that has not ended. */
-  #chunks: Buffer[] = [];
-  #numBytes = 0;
+  readonly #pieces = new Pieces();
   #numQueued = 0;
   #drained: (() => void) | undefined;
   #work: Promise<void> = Promise.resolve();
@@ -123,7 +123,7 @@ export class AnswerGuard implements AnswerSink {
     this.#keep(bytes);
     // An empty line ends an event; the bytes of one may come in several pieces.
     if (!bytes.includes(0x0a)) return;
-    const text = this.#taken().toString("utf8");
+    const text = this.#pieces.take().toString("utf8");
     const end = lastEventEnd(text);
     const rest = Buffer.from(text.slice(end));
     if (rest.length > 0) this.#keep(rest);
@@ -135,7 +135,7 @@ export class AnswerGuard implements AnswerSink {
 
   async #finish(): Promise<void> {
     if (this.#isStream) {
-      const rest = this.#taken().toString("utf8");
+      const rest = this.#pieces.take().toString("utf8");
       const last = (rest === "" ? "" : this.#events!.push(rest)) + this.#events!.end();
       await this.#show(Buffer.from(last));
       await this.#check();
@@ -143,7 +143,7 @@ export class AnswerGuard implements AnswerSink {
       for (const bytes of this.#held) this.next.write(bytes);
       this.#held = [];
       this.next.end();
-    } else await this.#finishWhole(this.#taken());
+    } else await this.#finishWhole(this.#pieces.take());
     this.#isOver = true;
   }
 
@@ -209,16 +209,8 @@ export class AnswerGuard implements AnswerSink {
   }
 
   #keep(bytes: Buffer): void {
-    this.#chunks.push(bytes);
-    this.#numBytes += bytes.length;
-    if (this.#numBytes > MAX_BYTES) throw tooLong();
-  }
-
-  #taken(): Buffer {
-    const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
-    this.#chunks = [];
-    this.#numBytes = 0;
-    return bytes;
+    this.#pieces.push(bytes);
+    if (this.#pieces.numBytes > MAX_BYTES) throw tooLong();
   }
 
   #start(): void {
@@ -233,7 +225,7 @@ export class AnswerGuard implements AnswerSink {
     const error = thrown instanceof SyntaxError ? unreadable(thrown) : toMillraceError(thrown, "guardrail_failed");
     this.#error = error;
     this.#isOver = true;
-    this.#chunks = [];
+    this.#pieces.clear();
     this.#held = [];
     if (this.#hasBegun) this.next.breakOff(error);
     this.refuse();

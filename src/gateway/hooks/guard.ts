@@ -1,4 +1,5 @@
 /** A guardrail: what it looks for, where, and what then happens. Nothing here knows of requests or answers. */
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import type { Checker } from "./checker.js";
 import { PatternScan } from "./pattern-scan.js";
@@ -45,6 +46,9 @@ export function refusal({ name }: Guard, stage: Stage, what: string): MillraceEr
   return new MillraceError("guardrail_refused", message, { hint: `the guardrail ${name} of the gateway refuses it` });
 }
 
+/** About a millisecond for short texts. */
+const GROUPS_PER_TURN = 64;
+
 /** Texts with the patterns of guardrails applied, one after the other. Those of one list are read as one text. Throws guardrail_refused. */
 export async function guardTexts(
   guards: readonly Guard[],
@@ -53,15 +57,17 @@ export async function guardTexts(
   findings: Findings,
 ): Promise<readonly string[]> {
   const clean: string[] = [];
-  for (const indices of found.groups) {
+  for (const [i, indices] of found.groups.entries()) {
+    // Long texts are read in turns, and there may be many short ones.
+    if (i % GROUPS_PER_TURN === GROUPS_PER_TURN - 1) await nextTurn();
     let current: readonly string[] = indices.map((index) => found.texts[index]!);
     for (const guard of guards) {
       if (guard.patterns === undefined) continue;
       const redacted = await redactTexts(guard.patterns, current, (what) => note(guard, stage, what, findings));
       if (guard.action === "redact") current = redacted;
     }
-    indices.forEach((index, i) => {
-      clean[index] = current[i]!;
+    indices.forEach((index, at) => {
+      clean[index] = current[at]!;
     });
   }
   return clean;

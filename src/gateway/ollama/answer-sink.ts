@@ -1,6 +1,7 @@
 /** Turns an answer of OpenAI's API into one of Ollama's on its way to the client: events into lines, a whole answer into its object. */
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
+import { Pieces } from "../../core/pieces.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { EventReader } from "../dialects/wire/sse.js";
@@ -57,9 +58,8 @@ const MAX_CALLS = 1024;
 
 export class OllamaSink extends PassingSink {
   readonly #events = new EventReader();
-  readonly #held: Buffer[] = [];
+  readonly #held = new Pieces();
   readonly #calls: Call[] = [];
-  #numHeld = 0;
   #head: AnswerHead | undefined;
   #firstAtMs: number | undefined;
   #finish: string | undefined;
@@ -85,8 +85,7 @@ export class OllamaSink extends PassingSink {
   override write(bytes: Buffer): boolean {
     if (this.#isOver) return true;
     if (this.#head?.isEventStream !== true) {
-      this.#numHeld += bytes.length;
-      if (this.#numHeld > MAX_WHOLE_BYTES) this.breakOff(unreadable("one of at most 64 MiB"));
+      if (this.#held.numBytes + bytes.length > MAX_WHOLE_BYTES) this.breakOff(unreadable("one of at most 64 MiB"));
       else this.#held.push(bytes);
       return true;
     }
@@ -127,7 +126,7 @@ export class OllamaSink extends PassingSink {
     const head = this.#head!;
     let body: object;
     try {
-      const answer = JSON.parse(Buffer.concat(this.#held).toString("utf8")) as Answer;
+      const answer = JSON.parse(this.#held.take().toString("utf8")) as Answer;
       body = head.status === 200 ? this.#whole(answer) : errorOf(answer);
     } catch {
       if (head.status === 200) {

@@ -1,5 +1,6 @@
 /** Holds an answer back while another one could still replace it. */
 import type { MillraceError } from "../../core/errors.js";
+import { Pieces } from "../../core/pieces.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 
 /** A longer answer is passed on as it comes. */
@@ -15,8 +16,7 @@ interface HeldAnswer {
 
 export class HoldingSink extends PassingSink {
   #head: AnswerHead | undefined;
-  #chunks: Buffer[] = [];
-  #numBytes = 0;
+  readonly #pieces = new Pieces();
   #held: HeldAnswer | undefined;
   #isPassing = false;
 
@@ -55,9 +55,8 @@ export class HoldingSink extends PassingSink {
 
   override write(bytes: Buffer): boolean {
     if (this.#isPassing) return super.write(bytes);
-    this.#chunks.push(bytes);
-    this.#numBytes += bytes.length;
-    if (this.#numBytes > MAX_HELD_BYTES) this.#pass();
+    this.#pieces.push(bytes);
+    if (this.#pieces.numBytes > MAX_HELD_BYTES) this.#pass();
     return true;
   }
 
@@ -83,15 +82,13 @@ export class HoldingSink extends PassingSink {
   }
 
   #hold(error: MillraceError | undefined): void {
-    this.#held = { head: this.#head!, body: Buffer.concat(this.#chunks), error };
-    this.#chunks = [];
+    this.#held = { head: this.#head!, body: this.#pieces.take(), error };
   }
 
   #pass(): void {
     this.#isPassing = true;
     this.onPass();
     super.begin(this.#head!);
-    for (const chunk of this.#chunks) super.write(chunk);
-    this.#chunks = [];
+    if (this.#pieces.numBytes > 0) super.write(this.#pieces.take());
   }
 }
