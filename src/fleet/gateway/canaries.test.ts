@@ -126,7 +126,8 @@ test("no client sees the errors of a failing canary", SLOW, async () => {
 test("a canary whose instance does not start ends at its first try, with the engine's own words", SLOW, async () => {
   const wish = { model: "broken", args: ["--max-num-seqs", "0"], minutes: 5 };
   expect(await ask("POST", "/admin/canaries", wish)).toMatchObject({ status: 202, body: { state: "starting" } });
-  const starts = () => Math.max(...fleet.instances().map(({ model, starts }) => (model === "broken~canary" ? starts : 0)));
+  const starts = () =>
+    Math.max(...fleet.instances().map(({ model, starts }) => (model === "broken~canary" ? starts : 0)));
   let numStarts = 0;
   await vi.waitFor(async () => {
     numStarts = Math.max(numStarts, starts());
