@@ -46,6 +46,20 @@ test("a cache that cannot be made is refused with its name", async () => {
   await expect(copy).rejects.toThrow(/expected to keep copies in .*file.quantized, got ENOTDIR/);
 });
 
+test("a cache without room is named, and not an option that nobody gave", async () => {
+  const root = tempTree({});
+  vi.stubEnv("MILLRACE_CACHE", join(root, "cache"));
+  const full = () => {
+    throw Object.assign(new Error("ENOSPC: no space left"), { code: "ENOSPC" });
+  };
+  const stage = () => ({ update: full, done: () => {}, note: () => {} });
+  const copy = quantisedCopy(join(repositoryRoot(), "models/mill-student.gguf"), "Q4_0", 1, stage);
+  await expect(copy).rejects.toMatchObject({
+    message: expect.stringMatching(/^expected to keep copies in .*cache.quantized, got ENOSPC: no space left$/),
+    hint: expect.stringContaining("MILLRACE_CACHE"),
+  });
+});
+
 test("a copy is made once, whoever asks, and again when the model has changed", async () => {
   const root = tempTree({});
   vi.stubEnv("MILLRACE_CACHE", join(root, "cache"));

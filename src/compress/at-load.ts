@@ -59,7 +59,9 @@ export async function quantisedCopy(
     await convertModel({ model: path, out: copy, type }, tell, (text) => stage.note(text));
   } catch (thrown) {
     // Another process was faster.
-    if (!(thrown instanceof MillraceError) || !existsSync(copy)) throw thrown;
+    if (!(thrown instanceof MillraceError)) throw thrown;
+    // The cache has no room, and nobody named it: the error of `--out` would name an option that was not given.
+    if (!existsSync(copy)) throw isSystemError(thrown.cause) ? cannotKeep(folder, thrown.cause) : thrown;
   } finally {
     encoder.close();
   }
@@ -78,11 +80,17 @@ function makeFolder(folder: string): void {
   try {
     mkdirSync(folder, { recursive: true });
   } catch (cause) {
-    throw new MillraceError("invalid_option", `expected to keep copies in ${folder}, got ${(cause as Error).message}`, {
-      hint: "set MILLRACE_CACHE to a folder that can be written",
-      cause,
-    });
+    throw cannotKeep(folder, cause);
   }
+}
+
+const isSystemError = (cause: unknown): boolean => (cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
+
+function cannotKeep(folder: string, cause: unknown): MillraceError {
+  return new MillraceError("invalid_option", `expected to keep copies in ${folder}, got ${(cause as Error).message}`, {
+    hint: "set MILLRACE_CACHE to a folder that can be written and has room for the copy",
+    cause,
+  });
 }
 
 /** Whether a process that was stopped left it unfinished: none works on a copy for a day. */

@@ -157,7 +157,9 @@ export function listen(server: Server, host: string, port: number): Promise<Addr
         ENOTFOUND: "choose an address of this machine with --host (with --config: with host in the file)",
       };
       const hint = hints[error.code ?? ""];
-      const message = `expected to listen on ${host}:${port}, got ${error.code ?? error.message}`;
+      const code = error.code ?? error.message;
+      const got = code === "EADDRINUSE" ? `a port that another program uses (${code})` : code;
+      const message = `expected to listen on ${host}:${port}, got ${got}`;
       reject(new MillraceError("invalid_option", message, { cause: error, ...(hint === undefined ? {} : { hint }) }));
     };
     server.once("error", refuse);

@@ -5,6 +5,18 @@ import { MillraceError } from "./errors.js";
 /** V8 has no longer strings. */
 const MOST_BYTES = 2 ** 29 - 32;
 
+const WORDS: Readonly<Record<string, string>> = {
+  ENOENT: "no file of that name",
+  EISDIR: "a folder",
+  EACCES: "a file that this user may not read",
+};
+
+/** What stands at a path instead of a file that can be read. @param cause the error of opening or reading it */
+export function gotOf(cause: unknown): string {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  return WORDS[code ?? ""] ?? message;
+}
+
 /** The whole file. @param what for the error, such as "chats" @throws file_unreadable */
 export function readText(path: string, what: string): string {
   try {
@@ -15,9 +27,7 @@ export function readText(path: string, what: string): string {
     if (found.size > MOST_BYTES) throw new Error(`${found.size} bytes, more than ${MOST_BYTES}`);
     return readFileSync(path, "utf8");
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const got = code === "ENOENT" ? "no file of that name" : message;
-    throw new MillraceError("file_unreadable", `expected ${what} in ${path}, got ${got}`, {
+    throw new MillraceError("file_unreadable", `expected ${what} in ${path}, got ${gotOf(cause)}`, {
       hint: "check the path and its permissions",
       cause,
     });

@@ -147,6 +147,7 @@ export class Fleet {
       onEvent: (text) => this.#watch.add("canary", text),
       logger,
     });
+    this.#supervisor.onChange((status) => this.#canaries.onStatus(status));
     createQualityMetrics(this.#metrics.registry, () => this.#gateway.quality.counts());
     this.#inspector = new Inspector(
       () => this.#supervisor.models().flatMap((name) => this.#supervisor.upstreams(name)),

@@ -30,7 +30,9 @@ test("a port in use is refused with a hint, and no process stays behind", async 
   await using server = await startTestServer(["--model", STORIES]);
   const port = new URL(server.url).port;
   const { stdout, stderr, exitCode } = await runCliWith({}, ["engine", "--model", STORIES, "--port", port]);
-  expect(stderr).toMatch(/^error \[invalid_option\]: expected to listen on 127\.0\.0\.1:\d+, got EADDRINUSE\nhint: /m);
+  expect(stderr).toMatch(
+    /^error \[invalid_option\]: expected to listen on 127\.0\.0\.1:\d+, got a port that another program uses \(EADDRINUSE\)\nhint: /m,
+  );
   expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 2 });
 });
 

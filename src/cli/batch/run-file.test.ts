@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeEach, expect, test } from "vitest";
-import { type RunCounts, type RunFileOptions, runFile, type SendLine } from "./run-file.js";
+import { assertRunFiles, type RunCounts, type RunFileOptions, runFile, type SendLine } from "./run-file.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-run-file-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -47,6 +47,31 @@ const idsOf = (path: string) =>
   read(path)
     .map(({ custom_id }) => custom_id)
     .sort();
+
+test.each([
+  [
+    "an input that is not there",
+    { input: join(folder, "none.jsonl") },
+    "file_unreadable",
+    /none\.jsonl, got no file of that name/,
+  ],
+  ["an output in no folder", { output: join(folder, "none", "out.jsonl") }, "invalid_option", /expected a folder for/],
+  [
+    "an output that is the input",
+    { output: join(folder, ".", "in.jsonl") },
+    "invalid_option",
+    /another file than <input>/,
+  ],
+  ["errors in the input", { errors: input }, "invalid_option", /--errors to be another file than <input>/],
+])("told before a model is loaded: %s", async (_, change, code, message) => {
+  writeFileSync(input, line("a"));
+  await assertRunFiles({ input, output, errors: undefined });
+  await expect(assertRunFiles({ input, output, errors: undefined, ...change })).rejects.toMatchObject({
+    code,
+    message: expect.stringMatching(message),
+  });
+  expect(readFileSync(input, "utf8")).toBe(line("a"));
+});
 
 test("every line is answered where its url says", async () => {
   expect(await run([line("a"), line("b", "/v1/embeddings")])).toEqual({ succeeded: 2, failed: 0, skipped: 0 });

@@ -1,8 +1,12 @@
 /** Answers every line of a file of requests, some at once, and appends each answer as it comes. A run that was stopped goes on where it was. */
 import { createHash } from "node:crypto";
+import { existsSync, realpathSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { assertReplaceable } from "../../core/new-file.js";
+import { optionError } from "../../core/option-error.js";
+import { gotOf } from "../../core/read-text.js";
 import { BATCH_ENDPOINTS } from "../../gateway/batches/limits.js";
 import { linesOf } from "../../gateway/batches/lines.js";
 import { customIdOf, LineError, type LineRequest, readLine, urlOf } from "../../gateway/batches/read-line.js";
@@ -44,6 +48,23 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 const AGAIN: readonly number[] = [408, 429, 500, 502, 503, 504];
 
+/**
+ * What can be told before a model is loaded. Throws file_unreadable for an input that is not there, and invalid_option for an output that cannot be written or
+ * is the input: answers would stand among the requests.
+ */
+export async function assertRunFiles({ input, output, errors }: Pick<RunFileOptions, "input" | "output" | "errors">) {
+  await (await openFile(input, "r")).close();
+  for (const [name, path] of [
+    ["<output>", output],
+    ["--errors", errors],
+  ] as const) {
+    if (path === undefined) continue;
+    assertReplaceable(path);
+    if (existsSync(path) && realpathSync(path) === realpathSync(input))
+      throw optionError(name, "another file than <input>", path);
+  }
+}
+
 /** Throws file_unreadable. */
 export async function runFile(options: RunFileOptions): Promise<RunCounts> {
   const input = await openFile(options.input, "r");
@@ -63,7 +84,10 @@ export async function runFile(options: RunFileOptions): Promise<RunCounts> {
 
 async function openFile(path: string, flags: string): Promise<FileHandle> {
   return await open(path, flags).catch((cause: NodeJS.ErrnoException) => {
-    throw new MillraceError("file_unreadable", `expected a file at ${path}, got ${cause.code}`, { cause });
+    throw new MillraceError("file_unreadable", `expected a file at ${path}, got ${gotOf(cause)}`, {
+      hint: "check the path and its permissions",
+      cause,
+    });
   });
 }
 

@@ -101,7 +101,12 @@ export function adoptCommand(): Command {
     .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
     .requiredOption("--evals <file>", "chats as of millrace eval, which both answer")
     .option("--count <n>", "items of each task in --evals", integerIn("--count", 1, 1_000_000), 1000)
-    .option("--max-drop <points>", "largest drop of right answers, in points", numberIn("--max-drop", 0.1, 100), 2)
+    .option(
+      "--max-drop <points>",
+      "largest drop of right answers, in points",
+      numberIn("--max-drop", 0.1, 100, "points"),
+      2,
+    )
     .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
     .option("--stop-early", "ask in rounds, and stop when the drop is known to be below or above --max-drop");
   for (const option of [...studentOptions(), ...costOptions(), ...canaryOptions()]) command.addOption(option);

@@ -89,12 +89,13 @@ function gatewayCommand(name: string, description: string): Command {
 }
 
 async function runRun(input: string, output: string, flags: RunFlags): Promise<void> {
-  const [{ runFile }, { localSender, remoteSender }] = await Promise.all([
+  const [{ assertRunFiles, runFile }, { localSender, remoteSender }] = await Promise.all([
     import("../batch/run-file.js"),
     import("../batch/senders.js"),
   ]);
   if (flags.url !== undefined && flags.model !== undefined)
     throw optionError("--model", "absent with --url", flags.model);
+  await assertRunFiles({ input, output, errors: flags.errors });
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const sender = flags.url === undefined ? await localSender(flags, startStage) : remoteSender(flags.url, flags.apiKey);
   const stop = new AbortController();
@@ -112,6 +113,8 @@ async function runRun(input: string, output: string, flags: RunFlags): Promise<v
       signal: stop.signal,
     });
     stage.done(countsText(counts));
+    if (counts.failed > 0)
+      stage.note(`why ${counts.failed} have no answer: in their lines of ${flags.errors ?? output}`);
     if (flags.json) process.stdout.write(`${jsonText({ ...counts })}\n`);
   } finally {
     process.off("SIGINT", onSignal).off("SIGTERM", onSignal);

@@ -50,7 +50,7 @@ export function evalCommand(): Command {
     .option(
       "--max-drop <points>",
       "largest drop in points of right answers; exit code 1 unless the drop is below it with 95 % confidence (default: 2, which only the table tells)",
-      numberIn("--max-drop", 0.1, 100),
+      numberIn("--max-drop", 0.1, 100, "points"),
     )
     .option("--stop-early", "ask in rounds, and stop when the drop is known to be below or above --max-drop")
     .option("--out <file>", "write the JSON of the run to this file too, for --baseline of later runs")

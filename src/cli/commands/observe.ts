@@ -97,5 +97,7 @@ async function runRender({ ttftMs, otlpEndpoint, out, force, json, ...watched }:
     process.stdout.write(`${JSON.stringify({ out, files: written })}\n`);
     return;
   }
-  process.stdout.write(`${formatTable([["file", "use"], ...files.map(({ path, use }) => [path, use])])}\n`);
+  process.stdout.write(
+    `${formatTable([["file", "use"], ...files.map(({ path, use }) => [path, use])])}\n\nwritten to ${out}\n`,
+  );
 }

@@ -66,10 +66,12 @@ async function writeFiles(plan: Plan, { html, yaml }: PlanCommandFlags): Promise
   if (html !== undefined) {
     const { pageOf } = await import("../plan/plan-page.js");
     writeOut(html, pageOf(plan));
+    process.stderr.write(`written: ${html}\n`);
   }
   if (yaml !== undefined) {
     const { yamlOf } = await import("../../plan/fleet-yaml.js");
     writeOut(yaml, yamlOf(plan, plan.configurations[0]!));
+    process.stderr.write(`written: ${yaml}; to start it: millrace serve --config ${yaml}\n`);
   }
 }
 

@@ -49,7 +49,7 @@ export function shortenCommand(): Command {
     .option(
       "--max-drop <points>",
       "largest drop in points of right answers that all changes together may cause",
-      numberIn("--max-drop", 0.1, 100),
+      numberIn("--max-drop", 0.1, 100, "points"),
       2,
     )
     .option(

@@ -97,7 +97,12 @@ export function quantizeCommand(): Command {
     .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
     .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept")
     .option("--count <n>", "items of each task in --evals", integerIn("--count", 1, 1_000_000), 1000)
-    .option("--max-drop <points>", "largest drop of right answers, in points", numberIn("--max-drop", 0.1, 100), 2)
+    .option(
+      "--max-drop <points>",
+      "largest drop of right answers, in points",
+      numberIn("--max-drop", 0.1, 100, "points"),
+      2,
+    )
     .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table")
@@ -346,7 +351,7 @@ function textOf({ candidates, chosen, original }: Quantised): string {
   const end =
     chosen === undefined
       ? "none passed; they are kept aside with their figures, under names with .failed, or .undecided where more questions would tell"
-      : `written: ${chosen.path}`;
+      : `written: ${chosen.path}; to serve it: millrace serve --model ${chosen.path}`;
   const numTokens = candidates[0]?.loss?.numTokens ?? FEW_TOKENS;
   const note = numTokens < FEW_TOKENS ? `\nthe loss is a rough figure: it is of ${numTokens} held-out tokens only` : "";
   return `${formatTable([header, ...rows])}${note}\n${end}`;

@@ -74,7 +74,7 @@ test("an organisation, a team and a key are made, shown, changed, rotated and en
   expect(store.index.callerOf(rotated.key)?.scopes?.[0]?.limits.budgets).toMatchObject([{ hard: undefined }]);
   await json("orgs", "delete", "acme");
   expect(store.index.callerOf(rotated.key)).toBeUndefined();
-  expect((await run("teams", "list")).stdout).toBe("there are no teams\n");
+  expect((await run("teams", "list")).stdout).toBe("there are no teams besides those of the gateway's file\n");
   expect((await run("keys", "list", "--all")).stdout).toMatch(/desktop.*revoked 20/);
 });
 

@@ -132,7 +132,9 @@ async function runRotate(id: string, flags: ChangeFlags): Promise<void> {
 async function runList(kind: Kind, { org, team, all = false, ...flags }: ListFlags): Promise<void> {
   const query = { org, team, ...(all ? { ended: "true" } : {}) };
   const scopes = await new AdminClient(flags).list(kind.path, query);
-  print(flags, { data: scopes }, () => (scopes.length === 0 ? `there are no ${kind.many}` : scopeTable(scopes)));
+  print(flags, { data: scopes }, () =>
+    scopes.length === 0 ? `there are no ${kind.many} besides those of the gateway's file` : scopeTable(scopes),
+  );
 }
 
 /** Seconds since 1970. */

@@ -92,7 +92,12 @@ export function tuneCommand(): Command {
       "chats as of millrace eval, by which a change that alters answers is judged (default: such changes are rolled back)",
     )
     .option("--count <n>", "items of each task in --chats", integerIn("--count", 1, 1_000_000), 1000)
-    .option("--max-drop <points>", "largest drop of right answers, in points", numberIn("--max-drop", 0.1, 100), 2)
+    .option(
+      "--max-drop <points>",
+      "largest drop of right answers, in points",
+      numberIn("--max-drop", 0.1, 100, "points"),
+      2,
+    )
     .option(
       "--min-attainment <share>",
       "least share of requests within --slo, unless it was lower before",

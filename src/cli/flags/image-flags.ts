@@ -8,6 +8,7 @@ import { MillraceError } from "../../core/errors.js";
 import { isLoopback } from "../../core/loopback.js";
 import { optionError } from "../../core/option-error.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
+import { gotOf } from "../../core/read-text.js";
 import type { FleetSource } from "../../image/image-fleet.js";
 import type { ImageRequest, ImageTarget, PackageSource } from "../../image/image-request.js";
 import { integerIn, type ValueParser } from "./option-values.js";
@@ -93,8 +94,7 @@ export function sourceOf({ preset, model }: ImageFlags): FleetSource {
   try {
     return { name: isName ? preset : basename(file), text: readFileSync(file, "utf8"), model };
   } catch (cause) {
-    const code = (cause as NodeJS.ErrnoException).code ?? "an error";
-    throw new MillraceError("file_unreadable", `expected a millrace.yaml at ${shown(file)}, got ${code}`, {
+    throw new MillraceError("file_unreadable", `expected a millrace.yaml at ${shown(file)}, got ${gotOf(cause)}`, {
       hint: "write one with millrace plan --yaml, or name a preset",
       cause,
     });

@@ -14,11 +14,12 @@ export function integerIn(flag: string, min: number, max: number): ValueParser<n
   };
 }
 
-export function numberIn(flag: string, min: number, max: number): ValueParser<number> {
+/** @param unit of the number, which the refusal names */
+export function numberIn(flag: string, min: number, max: number, unit?: string): ValueParser<number> {
   return (text) => {
     const value = text.trim() === "" ? Number.NaN : Number(text);
     if (value >= min && value <= max) return value;
-    throw optionError(flag, `a number in [${min}, ${max}]`, text);
+    throw optionError(flag, `a number ${unit === undefined ? "" : `of ${unit} `}in [${min}, ${max}]`, text);
   };
 }
 

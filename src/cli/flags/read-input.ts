@@ -1,14 +1,17 @@
 /** Reads a command's text from a file or from standard input. */
 import { readFileSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
+import { gotOf } from "../../core/read-text.js";
 
 /** @param source a path, or undefined for standard input; throws file_unreadable */
 export function readInput(source: string | undefined): string {
   try {
     return readFileSync(source ?? process.stdin.fd, "utf8");
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new MillraceError("file_unreadable", `expected a text in ${source ?? "stdin"}, got ${reason}`, { cause });
+    throw new MillraceError("file_unreadable", `expected a text in ${source ?? "stdin"}, got ${gotOf(cause)}`, {
+      hint: "check the path and its permissions",
+      cause,
+    });
   }
 }
 

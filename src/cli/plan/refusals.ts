@@ -8,12 +8,14 @@ export function refuseUnfit(plan: Plan): void {
 }
 
 export function unfit({ request, refusals, nearest }: Plan): MillraceError {
-  const missing = refusals
-    .map(({ what, because }) => (because.startsWith(what) ? because : `${what}: ${because}`))
-    .join("; ");
-  const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got ${missing}`;
-  return new MillraceError("plan_does_not_fit", message, { hint: nearest.join("; ") });
+  const missing = refusals.map(({ what, because }) => (because.startsWith(what) ? because : `${what}: ${because}`));
+  const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got ${listed(missing)}`;
+  return new MillraceError("plan_does_not_fit", message, { hint: listed(nearest) });
 }
+
+/** Several items stand one a line: each is a sentence with figures of its own. */
+const listed = (items: readonly string[]): string =>
+  items.length === 1 ? items[0]! : items.map((item) => `\n  ${item}`).join("");
 
 /** The plan is told before: it shows what is possible. */
 export function refuseMissed({ configurations }: Plan, targets: string): void {

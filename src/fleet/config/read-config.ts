@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { LineCounter, parseDocument, type YAMLError } from "yaml";
 import { MillraceError } from "../../core/errors.js";
+import { gotOf } from "../../core/read-text.js";
 import { conflictsIn } from "./conflicts.js";
 import { missingFiles } from "./missing-files.js";
 import { type ConfigProblem, type ConfigSource, findingsOf, placed } from "./problems.js";
@@ -120,7 +121,7 @@ export function readConfigText(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (cause) {
-    const message = `expected a configuration file at ${file}, got ${(cause as NodeJS.ErrnoException).code ?? "an error"}`;
+    const message = `expected a configuration file at ${file}, got ${gotOf(cause)}`;
     throw new MillraceError("file_unreadable", message, { cause, hint: "check the path and its permissions" });
   }
 }

@@ -8,10 +8,11 @@ import type { Json } from "../../../test/helpers/json.js";
 import { parseConfig } from "../config/read-config.js";
 import { Fleet } from "../fleet.js";
 
-/** A server under vLLM's flags whose number of seats plants a fault: 1: slow, 2: every answer is an error. It answers with its seats. */
+/** A server under vLLM's flags whose number of seats plants a fault: 0: it does not start, 1: slow, 2: every answer is an error. It answers with its seats. */
 const ENGINE = `
 const flag = (name) => process.argv[process.argv.lastIndexOf(name) + 1];
 const seats = process.argv.includes("--max-num-seqs") ? flag("--max-num-seqs") : "64";
+if (seats === "0") throw new Error("no seats");
 require("node:http").createServer(async (request, response) => {
   if (request.method === "GET") return response.end(request.url === "/v1/models" ? '{"data":[]}' : "");
   for await (const _ of request);
@@ -28,7 +29,7 @@ let fleet: Fleet;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "millrace-canary-"));
   const program = JSON.stringify(scriptProgram(ENGINE));
-  const models = ["slow", "bad", "good", "cached", "still"].map(
+  const models = ["slow", "bad", "broken", "good", "cached", "still"].map(
     (name) =>
       `  - { name: ${name}, aliases: [${name}-alias], engine: vllm, program: ${program}, model: x, cache: { version: one } }`,
   );
@@ -120,6 +121,20 @@ test("no client sees the errors of a failing canary", SLOW, async () => {
   await startCanary("bad", "2", { share: 0.25 });
   expect((await untilEnd("bad")).every(({ status }) => status === 200)).toBe(true);
   expect(await report("bad")).toMatchObject({ state: "failing", because: expect.stringContaining("requests failed") });
+});
+
+test("a canary whose instance does not start ends at its first try, with the engine's own words", SLOW, async () => {
+  const wish = { model: "broken", args: ["--max-num-seqs", "0"], minutes: 5 };
+  expect(await ask("POST", "/admin/canaries", wish)).toMatchObject({ status: 202, body: { state: "starting" } });
+  const starts = () =>
+    Math.max(...fleet.instances().map(({ model, starts }) => (model === "broken~canary" ? starts : 0)));
+  let numStarts = 0;
+  await vi.waitFor(async () => {
+    numStarts = Math.max(numStarts, starts());
+    expect(await report("broken")).toMatchObject({ state: "failing", because: expect.stringContaining("no seats") });
+  }, SLOW);
+  expect(numStarts).toBeLessThan(4);
+  expect((await chats("broken", 4)).every(({ status }) => status === 200)).toBe(true);
 });
 
 test("a canary that is as good passes at its end", SLOW, async () => {

@@ -56,6 +56,8 @@ class Canary {
   because = "";
   share = 0;
   route: ModelRoute | undefined;
+  /** Why its instance's first start failed. */
+  startFailure: string | undefined;
   /** On the clock of `performance.now`. */
   #endMs = Number.POSITIVE_INFINITY;
 
@@ -190,6 +192,14 @@ export class Canaries {
     return this.#routes.has(model);
   }
 
+  /** A canary whose instance does not start is not tried again: its flags or its weights are what is new. */
+  onStatus({ model, state, pid, reason }: InstanceStatus): void {
+    // While its process ends, the reason lacks the process's last lines.
+    if (state !== "failed" || pid !== undefined || !isCanaryName(model)) return;
+    const starting = [...this.#all.values()].find((canary) => canary.name === model && canary.state === "starting");
+    if (starting !== undefined) starting.startFailure = reason ?? "its instance does not start";
+  }
+
   /** Judges all canaries, and shares requests with those that are ready. To call each second. */
   look(): void {
     for (const canary of this.#all.values()) {
@@ -211,9 +221,10 @@ export class Canaries {
 
   /** @returns how the canary ends now, and why; undefined: it goes on */
   #judged(canary: Canary): readonly [CanaryState, string] | undefined {
-    const { model, name, wish, stable } = canary;
+    const { model, name, wish, stable, startFailure } = canary;
     if (!isDeepStrictEqual(this.options.entryOf(model), canary.entry))
       return ["stopped", "the model's configuration has changed"];
+    if (startFailure !== undefined) return ["failing", startFailure];
     const givenUp = this.options.instances(name).find(({ isGivenUp }) => isGivenUp);
     if (givenUp !== undefined) return ["failing", givenUp.reason ?? "its instance does not start"];
     const breach = breachOf(canary.canary, stable, wish.limits);

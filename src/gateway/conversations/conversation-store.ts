@@ -166,7 +166,8 @@ export class ConversationStore {
   }
 
   #rowOf(owner: string, id: string): ConversationRow | undefined {
-    return this.#row.get([owner, id]) as ConversationRow | undefined;
+    // `get` adds a field of its own, `_metadata`, which clients would see.
+    return this.#row.all([owner, id])[0] as ConversationRow | undefined;
   }
 
   #drop(owner: string, { id, bytes }: ConversationRow): void {
