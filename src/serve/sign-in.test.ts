@@ -1,5 +1,5 @@
 /** Sign-in at a server of one model: what the cookie of a client or of the administrator opens, and to whom. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -133,4 +133,29 @@ test("wrong keys are refused and slowed, and a server without keys knows nobody"
   expect((await keyless.ask("GET", "/session")).json).toEqual({ signed_in: false, ways: [], provider: null });
   expect((await keyless.signIn("any")).code).toBe("invalid_api_key");
   expect((await keyless.ask("POST", CHAT, BODY)).status).toBe(200);
+});
+
+test("reports are listed for the administrator alone, and a link of the list opens a page", async () => {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "kept.html"), "<p>Kept</p>");
+  const own = await startFakeServer({}, { apiKeys: ["k-one"], adminKey: "k-boss", reports: folder });
+  open.push(own);
+  const { url } = own.server;
+  const list = (headers: Readonly<Record<string, string>>) => fetch(`${url}/watch/reports`, { headers });
+  expect((await list({})).status).toBe(401);
+  expect((await list({ authorization: "Bearer k-one" })).status).toBe(401);
+  const { data } = (await (await list({ authorization: "Bearer k-boss" })).json()) as {
+    data: readonly { name: string; page: string }[];
+  };
+  expect(data).toMatchObject([{ name: "kept.html", page: expect.stringMatching(/^watch\/reports\/\w{16}\/page\?/) }]);
+  const opened = await fetch(`${url}/${data[0]!.page}`);
+  expect([opened.status, await opened.text()]).toEqual([200, "<p>Kept</p>"]);
+  expect(opened.headers.get("content-security-policy")).toMatch(/^sandbox; default-src 'none'/);
+  expect((await fetch(`${url}/${data[0]!.page.replace(/proof=./, "proof=x")}`)).status).toBe(404);
+  // A server without a folder says how to have one.
+  await page.signIn("k-boss");
+  expect(await page.ask("GET", "/watch/reports")).toMatchObject({
+    status: 404,
+    json: { error: { message: expect.stringContaining("--reports") } },
+  });
 });

@@ -17,8 +17,10 @@ const benchJson = (outputTokensPerS: number): string =>
     runs: [{ target: "ours", cell: "chat", voidReasons: [], metrics: { outputTokensPerS } }],
   });
 
+/** Set by the start of the fleet. */
+let reports = "";
 const web = useWebFleet((dataFolder) => {
-  const reports = join(dataFolder, "reports");
+  reports = join(dataFolder, "reports");
   mkdirSync(reports);
   const script = "<script>document.title = 'ran'</script>";
   writeFileSync(join(reports, "before.json"), benchJson(10));
@@ -327,6 +329,28 @@ test("the last requests are shown with their parts, filtered, and opened by the 
   expect(faults).toEqual([]);
   const answer = await fetch(`${web.fleet.url}/watch/requests`, { headers: { authorization: "Bearer fleet-admin" } });
   expect(await answer.text()).not.toContain("secret");
+});
+
+test("one model's server lists its administrator's reports, and opens them", SLOW, async () => {
+  const flags = ["--threads", "1", "--admin-key", "boss", "--reports", reports];
+  await using server = await startTestServer(flags);
+  await using watched = await openPage(web.browser, `${server.url}/`);
+  const { page, faults } = watched;
+  await page.getByRole("link", { name: "Reports" }).click();
+  await page.getByLabel("The administrator's key").fill("boss");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  await page.getByLabel("Compare before.json").check();
+  await page.getByLabel("Compare after.json").check();
+  const row = page.getByRole("region", { name: "Comparison" }).locator("tbody tr");
+  await row.waitFor();
+  expect(await row.locator("td").allInnerTexts()).toContain("2 ×");
+  const [opened] = await Promise.all([
+    page.context().waitForEvent("page"),
+    page.getByRole("link", { name: "Open after.json" }).click(),
+  ]);
+  await opened.getByText("Kept").waitFor();
+  expect(await opened.title()).not.toBe("ran");
+  expect(faults).toEqual([]);
 });
 
 test("one model's server shows its requests too", SLOW, async () => {
