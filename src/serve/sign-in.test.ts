@@ -118,11 +118,39 @@ test("servers side by side have cookies of their own", async () => {
   expect(page.cookie.split("=")[0]).not.toBe(other.cookie.split("=")[0]);
 });
 
-test("behind a proxy with TLS the cookie is Secure", async () => {
+test("behind a proxy with TLS the cookie is this very host's, until the sign-out", async () => {
   const far = new BrowserSession(server.server.url, "https://llm.example");
   const { headers } = await far.signIn("k-one", { "x-forwarded-host": "llm.example" });
-  expect(headers.get("set-cookie")).toMatch(/; Secure$/);
+  // Browsers take such a name only with Path=/ and Secure, and without Domain.
+  expect(headers.get("set-cookie")).toMatch(
+    /^__Host-millrace-client-session-[0-9a-f]{12}=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict; Path=\/; Secure$/,
+  );
   expect((await far.ask("POST", CHAT, BODY)).status).toBe(200);
+  const { cookie } = far;
+  expect((await far.signOut()).status).toBe(204);
+  expect(far.cookie).toBe("");
+  expect((await far.ask("POST", CHAT, BODY, { cookie })).status).toBe(401);
+});
+
+test("over https a cookie that a host beside this one may have set is no session", async () => {
+  const forwarded = { "x-forwarded-host": "llm.example" };
+  const far = new BrowserSession(server.server.url, "https://llm.example");
+  await far.signIn("k-one", forwarded);
+  const planted = async (origin: string | undefined, own: string, asked: object = {}) => {
+    const attacker = new BrowserSession(server.server.url, origin ?? "");
+    await attacker.signIn("k-two", forwarded);
+    const value = attacker.cookie.split("=")[1]!;
+    const cookie = [own, `millrace-client-session-${new URL(server.server.url).port}=${value}`].join("; ");
+    return (await far.ask("GET", "/session", undefined, { cookie, ...asked })).json;
+  };
+  const csrf_token = far.token;
+  for (const origin of ["https://llm.example", "http://llm.example", undefined]) {
+    expect(await planted(origin, far.cookie)).toMatchObject({ csrf_token });
+    const proto = { "x-forwarded-proto": "https" };
+    expect(await planted(origin, far.cookie, proto)).toMatchObject({ csrf_token });
+    expect(await planted(origin, "", proto)).toMatchObject({ signed_in: false });
+  }
+  expect(await planted("https://llm.example", "")).toMatchObject({ signed_in: false });
 });
 
 test("wrong keys are refused and slowed, and a server without keys knows nobody", async () => {
