@@ -8,7 +8,6 @@ import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { readingOf } from "../observe/live/load.js";
 import { TenantWatch } from "../observe/live/tenant-watch.js";
-import { ReportFolder } from "../observe/reports/report-folder.js";
 import { type AdminTarget, adminHandler } from "./admin.js";
 import { operatorsOf } from "./config/sections/operators.js";
 
@@ -36,7 +35,7 @@ const instance: ReturnType<AdminTarget["instances"]>[number] = {
   logFile: "/logs/m-0.log",
 };
 
-async function start(adminKey: string | undefined, needsKeys = false, reports?: ReportFolder) {
+async function start(adminKey: string | undefined, needsKeys = false, reports?: string) {
   const done: string[] = [];
   const readings = (atMs: number) => new Map([["tenant=acme", readingOf([], atMs)]]);
   const tenants = new TenantWatch({ readings });
@@ -135,7 +134,7 @@ test("reports are listed for those who see requests, and a page opens by its lin
   expect((await (await start("boss")).ask("GET", "/watch/reports", "boss")).text).toContain("add reports:");
   server?.close();
   const root = tempTree({ "plan.html": "<p>plan</p>" });
-  const { ask } = await start("boss", false, new ReportFolder(root));
+  const { ask } = await start("boss", false, root);
   expect((await ask("GET", "/watch/reports")).status).toBe(401);
   const { text } = await ask("GET", "/watch/reports", "boss");
   const { page } = (JSON.parse(text) as { data: { page: string }[] }).data[0]!;

@@ -21,7 +21,7 @@ import { requestIdIn } from "../gateway/api/request-id.js";
 import type { Caller } from "../gateway/request.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { readQuery, rowsAnswer } from "../observe/live/request-rows.js";
-import type { ReportFolder } from "../observe/reports/report-folder.js";
+import { createReportsApp } from "../observe/reports/reports-app.js";
 import { MAX_INSTANCES } from "./config/schema.js";
 import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
@@ -75,7 +75,8 @@ export interface AdminTarget {
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
   /** Undefined where the configuration names no folder. */
-  readonly reports?: ReportFolder | undefined;
+  /** Folder of reports; undefined: none are kept. */
+  readonly reports?: string | undefined;
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
   /** Runs a task beyond the answer, and logs its failure. */
@@ -220,20 +221,8 @@ function createAdminApp(target: AdminTarget): Hono {
     const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
     return rowsAnswer(rows, kept);
   });
-  const reports = (): ReportFolder => {
-    if (target.reports !== undefined) return target.reports;
-    const hint = "add reports: and the name of a folder to the gateway's file, and start it again";
-    throw new MillraceError("not_found", "expected a gateway with a folder of reports, got one without", { hint });
-  };
-  app.get("/watch/reports", async (c) => {
-    checkReader(c);
-    return await reports().list();
-  });
-  // The link of the list is the proof that its reader may open it.
-  app.get("/watch/reports/:id/page", async (c) => {
-    const { until = "", proof = "" } = c.req.query();
-    return await reports().page(c.req.param("id"), until, proof);
-  });
+  const reportsRemedy = "add reports: and the name of a folder to the gateway's file, and start it again";
+  app.route("/watch/reports", createReportsApp(target.reports, checkReader, reportsRemedy));
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
     if (page !== undefined) return c.html(page);

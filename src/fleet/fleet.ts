@@ -7,7 +7,6 @@ import { sessionAuthorization } from "../core/sign-in/session-cookie.js";
 import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
 import { requestLogOf } from "../observe/live/request-log.js";
-import { reportsIn } from "../observe/reports/report-folder.js";
 import { adminHandler, type Scaled } from "./admin.js";
 import { AppliedConfig, residenceRules } from "./applied-config.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -369,7 +368,7 @@ export class Fleet {
       operators: () => operatorsOf(this.#applied.config),
       signIn: this.#applied.config.signIn,
       reportFile: this.options.reportFile,
-      reports: reportsIn(this.#applied.config.reports),
+      reports: this.#applied.config.reports,
       parts: this.#gateway.adminParts(),
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };

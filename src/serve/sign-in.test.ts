@@ -1,5 +1,5 @@
 /** Sign-in at a server of one model: what the cookie of a client or of the administrator opens, and to whom. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -118,11 +118,39 @@ test("servers side by side have cookies of their own", async () => {
   expect(page.cookie.split("=")[0]).not.toBe(other.cookie.split("=")[0]);
 });
 
-test("behind a proxy with TLS the cookie is Secure", async () => {
+test("behind a proxy with TLS the cookie is this very host's, until the sign-out", async () => {
   const far = new BrowserSession(server.server.url, "https://llm.example");
   const { headers } = await far.signIn("k-one", { "x-forwarded-host": "llm.example" });
-  expect(headers.get("set-cookie")).toMatch(/; Secure$/);
+  // Browsers take such a name only with Path=/ and Secure, and without Domain.
+  expect(headers.get("set-cookie")).toMatch(
+    /^__Host-millrace-client-session-[0-9a-f]{12}=[\w-]{43}; Max-Age=43200; HttpOnly; SameSite=Strict; Path=\/; Secure$/,
+  );
   expect((await far.ask("POST", CHAT, BODY)).status).toBe(200);
+  const { cookie } = far;
+  expect((await far.signOut()).status).toBe(204);
+  expect(far.cookie).toBe("");
+  expect((await far.ask("POST", CHAT, BODY, { cookie })).status).toBe(401);
+});
+
+test("over https a cookie that a host beside this one may have set is no session", async () => {
+  const forwarded = { "x-forwarded-host": "llm.example" };
+  const far = new BrowserSession(server.server.url, "https://llm.example");
+  await far.signIn("k-one", forwarded);
+  const planted = async (origin: string | undefined, own: string, asked: object = {}) => {
+    const attacker = new BrowserSession(server.server.url, origin ?? "");
+    await attacker.signIn("k-two", forwarded);
+    const value = attacker.cookie.split("=")[1]!;
+    const cookie = [own, `millrace-client-session-${new URL(server.server.url).port}=${value}`].join("; ");
+    return (await far.ask("GET", "/session", undefined, { cookie, ...asked })).json;
+  };
+  const csrf_token = far.token;
+  for (const origin of ["https://llm.example", "http://llm.example", undefined]) {
+    expect(await planted(origin, far.cookie)).toMatchObject({ csrf_token });
+    const proto = { "x-forwarded-proto": "https" };
+    expect(await planted(origin, far.cookie, proto)).toMatchObject({ csrf_token });
+    expect(await planted(origin, "", proto)).toMatchObject({ signed_in: false });
+  }
+  expect(await planted("https://llm.example", "")).toMatchObject({ signed_in: false });
 });
 
 test("wrong keys are refused and slowed, and a server without keys knows nobody", async () => {
@@ -133,4 +161,29 @@ test("wrong keys are refused and slowed, and a server without keys knows nobody"
   expect((await keyless.ask("GET", "/session")).json).toEqual({ signed_in: false, ways: [], provider: null });
   expect((await keyless.signIn("any")).code).toBe("invalid_api_key");
   expect((await keyless.ask("POST", CHAT, BODY)).status).toBe(200);
+});
+
+test("reports are listed for the administrator alone, and a link of the list opens a page", async () => {
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "kept.html"), "<p>Kept</p>");
+  const own = await startFakeServer({}, { apiKeys: ["k-one"], adminKey: "k-boss", reports: folder });
+  open.push(own);
+  const { url } = own.server;
+  const list = (headers: Readonly<Record<string, string>>) => fetch(`${url}/watch/reports`, { headers });
+  expect((await list({})).status).toBe(401);
+  expect((await list({ authorization: "Bearer k-one" })).status).toBe(401);
+  const { data } = (await (await list({ authorization: "Bearer k-boss" })).json()) as {
+    data: readonly { name: string; page: string }[];
+  };
+  expect(data).toMatchObject([{ name: "kept.html", page: expect.stringMatching(/^watch\/reports\/\w{16}\/page\?/) }]);
+  const opened = await fetch(`${url}/${data[0]!.page}`);
+  expect([opened.status, await opened.text()]).toEqual([200, "<p>Kept</p>"]);
+  expect(opened.headers.get("content-security-policy")).toMatch(/^sandbox; default-src 'none'/);
+  expect((await fetch(`${url}/${data[0]!.page.replace(/proof=./, "proof=x")}`)).status).toBe(404);
+  // A server without a folder says how to have one.
+  await page.signIn("k-boss");
+  expect(await page.ask("GET", "/watch/reports")).toMatchObject({
+    status: 404,
+    json: { error: { message: expect.stringContaining("--reports") } },
+  });
 });

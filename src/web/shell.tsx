@@ -32,7 +32,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
-  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: true },
+  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false },
 ];
 
 const THEME_NAME = "millrace-theme";
@@ -61,11 +61,13 @@ export function Shell() {
     void learnSession();
   }, []);
   document.documentElement.dataset.theme = theme.value;
-  const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value);
-  const page = pages.find((one) => one.hash === hash.value) ?? pages[0]!;
-  const View = page.view;
+  const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value === true);
+  // A gateway's page waits until the server has said that it is one: another in its place would ask for another key.
+  const isKnown = isFleet.value !== undefined || PAGES.every((one) => !one.isFleets || one.hash !== hash.value);
+  const page = isKnown ? (pages.find((one) => one.hash === hash.value) ?? pages[0]!) : undefined;
+  const View = page?.view;
   // The list of models is a client's. Pages that do not show it ask nobody to sign in for it.
-  const hasModels = page.view === Playground || page.view === ModelsPage;
+  const hasModels = View === Playground || View === ModelsPage;
   useEffect(() => void loadModels(hasModels ? "client" : "nobody"), [hasModels, signIns.value]);
   const wanted = wantedSignIn.value;
   return (
@@ -99,8 +101,8 @@ export function Shell() {
       </header>
       {wanted !== undefined && <KeyForm key={wanted} asker={wanted} onDone={showAnew} />}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: keyboard users scroll it */}
-      <main tabIndex={0} aria-label={page.name}>
-        <View key={signIns.value} />
+      <main tabIndex={0} aria-label={page?.name}>
+        {View !== undefined && <View key={signIns.value} />}
       </main>
     </>
   );

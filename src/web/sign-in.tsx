@@ -1,5 +1,6 @@
 /** The form that asks for a key, and who is signed in. */
 import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { type Asker, call, wantedSignIn } from "./api/client.js";
 import { clientSignOuts, learnSession, type Session, session, takeSession } from "./api/session.js";
 import { isFleet } from "./fleet/server-kind.js";
@@ -24,6 +25,20 @@ async function signIn(key: string, asker: Asker): Promise<void> {
 /** @param onDone shows the page anew */
 export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): void }) {
   const error = useSignal<string | undefined>(undefined);
+  const input = useRef<HTMLInputElement>(null);
+  // Who has pressed a button for it goes on in the form, and goes back by Escape. A form that the page asks for by itself takes no focus from anybody.
+  const opener = useRef<HTMLButtonElement>(undefined);
+  useEffect(() => {
+    const focused = document.activeElement;
+    if (!(focused instanceof HTMLButtonElement)) return;
+    opener.current = focused;
+    input.current?.focus();
+  }, []);
+  const onKeyDown = ({ key }: KeyboardEvent) => {
+    if (key !== "Escape" || opener.current === undefined) return;
+    wantedSignIn.value = undefined;
+    opener.current.focus();
+  };
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
@@ -43,7 +58,7 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
       {(asker === "client" || ways.includes("key")) && (
         <>
           <label for="key">{labelOf(asker)}</label>
-          <input id="key" name="key" type="password" autocomplete="off" required />
+          <input ref={input} id="key" name="key" type="password" autocomplete="off" required onKeyDown={onKeyDown} />
           <button type="submit">Sign in</button>
         </>
       )}

@@ -376,6 +376,8 @@ test("conversations are kept over a reload, exported and imported; two models an
   await page.locator(".turn.assistant .facts", { hasText: "tokens" }).nth(1).waitFor();
   expect(server.requests.slice(1).map(({ model }) => model)).toEqual(["canned", "second"]);
   expect(await page.locator(".turn.assistant .text").allInnerTexts()).toEqual(["Left.", "Right."]);
+  // This server knows no prices.
+  expect((await page.locator(".turn.assistant .facts").allInnerTexts()).join()).not.toContain("$");
   expect(faults).toEqual([]);
 });
 

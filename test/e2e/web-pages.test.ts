@@ -2,19 +2,13 @@
  * All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill, small and large, light and dark.
  * size: one fleet and one browser serve all pages, since starting them takes longer than the tests.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { chromiumPath, launchBrowser, openPage, seriousFindings, skipWithoutBrowser } from "../helpers/browser.js";
-import { repositoryRoot } from "../helpers/fixtures.js";
-import { FleetProcess } from "../helpers/fleet-process.js";
+import type { Page } from "playwright-core";
+import { expect, test, vi } from "vitest";
+import { openPage, seriousFindings } from "../helpers/browser.js";
 import { startTestServer } from "../helpers/server.js";
-
-let browser: Browser;
-let fleet: FleetProcess;
-let dataFolder: string | undefined;
+import { makeKey, screenshots, useAdminKey, useClientKey, useWebFleet } from "../helpers/web-fleet.js";
 
 /** As far as the list of reports reads it. */
 const benchJson = (outputTokensPerS: number): string =>
@@ -22,78 +16,31 @@ const benchJson = (outputTokensPerS: number): string =>
     format: "millrace-bench",
     runs: [{ target: "ours", cell: "chat", voidReasons: [], metrics: { outputTokensPerS } }],
   });
-const screenshots = join(repositoryRoot(), "build/screenshots");
 
-beforeAll(async () => {
-  if (chromiumPath === undefined) return;
-  mkdirSync(screenshots, { recursive: true });
-  browser = await launchBrowser();
-  dataFolder = mkdtempSync(join(tmpdir(), "millrace-web-"));
-  const reports = join(dataFolder, "reports");
+/** Set by the start of the fleet. */
+let reports = "";
+const web = useWebFleet((dataFolder) => {
+  reports = join(dataFolder, "reports");
   mkdirSync(reports);
   const script = "<script>document.title = 'ran'</script>";
   writeFileSync(join(reports, "before.json"), benchJson(10));
   writeFileSync(join(reports, "after.json"), benchJson(20));
   writeFileSync(join(reports, "after.html"), `<style>p { color: red }</style><p>Kept ${script}</p>`);
-  fleet = await FleetProcess.start({
-    "data-folder": dataFolder,
-    // None can keep to the first; all keep to the second.
-    slo: "ttft=0.001ms,tpot=100s",
-    reports,
-    "managed-keys": true,
-    ledger: {},
-    quality: { sample: "100%" },
-    models: [
-      {
-        name: "mill-base",
-        model: join(repositoryRoot(), "models/mill-base.gguf"),
-        price: { input: 1, output: 2 },
-        // The other core is the browser's.
-        options: { threads: 1 },
-      },
-    ],
-  });
-}, 60_000);
-afterAll(async () => {
-  await browser?.close();
-  await fleet?.[Symbol.asyncDispose]();
-  if (dataFolder !== undefined) rmSync(dataFolder, { recursive: true });
+  // None can keep to the first target; all keep to the second.
+  return { slo: "ttft=0.001ms,tpot=100s", reports, quality: { sample: "100%" } };
 });
-beforeEach(skipWithoutBrowser);
 
 const SLOW = { timeout: 90_000 };
-async function useAdminKey(page: Page): Promise<void> {
-  await page.getByLabel("Your key as an operator").fill("fleet-admin");
-  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
-  // The page is then made anew, without what was typed into it before.
-  await page.locator("#signed-in").waitFor();
-}
-
-async function useClientKey(page: Page, key: string): Promise<void> {
-  await page.locator("#key").fill(key);
-  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
-  await page.locator("#signed-in-client").waitFor();
-}
-
-/** A key as an administrator's program makes it. */
-async function makeKey(name: string): Promise<string> {
-  const response = await fetch(`${fleet.url}/admin/keys`, {
-    method: "POST",
-    headers: { authorization: "Bearer fleet-admin" },
-    body: JSON.stringify({ name }),
-  });
-  return ((await response.json()) as { key: string }).key;
-}
 
 const chat = (key: string, maxTokens = 16): Promise<Response> =>
-  fetch(`${fleet.url}/v1/chat/completions`, {
+  fetch(`${web.fleet.url}/v1/chat/completions`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}` },
     body: JSON.stringify({ messages: [{ role: "user", content: "Tell me a story." }], max_tokens: maxTokens }),
   });
 
 test("a key is made, works, shows its use, and is refused once it is revoked", SLOW, async () => {
-  await using watched = await openPage(browser, `${fleet.url}/#/keys`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/keys`);
   const { page, faults } = watched;
   await useAdminKey(page);
   await page.getByLabel("Name", { exact: true }).fill("laptop");
@@ -120,7 +67,7 @@ test("a key is made, works, shows its use, and is refused once it is revoked", S
 });
 
 test("an organisation and its team are made with limits, and deleted", SLOW, async () => {
-  await using watched = await openPage(browser, `${fleet.url}/#/keys`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/keys`);
   const { page, faults } = watched;
   await useAdminKey(page);
   const make = async (id: string, tokens: string) => {
@@ -146,9 +93,9 @@ test("an organisation and its team are made with limits, and deleted", SLOW, asy
 });
 
 test("spend is shown by model, and the last requests", SLOW, async () => {
-  const key = await makeKey("spender");
+  const key = await makeKey(web, { name: "spender" });
   expect((await chat(key)).status).toBe(200);
-  await using watched = await openPage(browser, `${fleet.url}/#/spend`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/spend`);
   const { page, faults } = watched;
   await useAdminKey(page);
   const row = page.locator("tbody tr", { hasText: "mill-base" }).first();
@@ -161,11 +108,36 @@ test("spend is shown by model, and the last requests", SLOW, async () => {
   expect(faults).toEqual([]);
 });
 
+test("both answers of a comparison say what they cost", SLOW, async () => {
+  const key = await makeKey(web, { name: "comparer" });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/`);
+  const { page, faults } = watched;
+  await useClientKey(page, key);
+  await page.locator("#model", { hasText: "mill-base" }).waitFor();
+  await page.getByLabel("Two models side by side").check();
+  await page.getByLabel("Most tokens").fill("12");
+  await page.fill("#input", "Tell me a story about a hen.");
+  await page.press("#input", "Enter");
+  const facts = page.locator(".turn.assistant .facts", { hasText: "$" });
+  await facts.nth(1).waitFor();
+  const shown = (await facts.allInnerTexts()).map((text) => Number(/· \$(0\.\d+)/.exec(text)?.[1]));
+  const headers = { authorization: `Bearer ${key}` };
+  const total = async () => {
+    const usage = (await (await fetch(`${web.fleet.url}/v1/usage`, { headers })).json()) as {
+      data: { cost: string }[];
+    };
+    return Number(usage.data[0]?.cost ?? 0);
+  };
+  await expect.poll(total).toBeCloseTo(shown[0]! + shown[1]!, 9);
+  expect(Math.min(...shown)).toBeGreaterThan(0);
+  expect(faults).toEqual([]);
+});
+
 test("the checks of sampled answers are shown, and those that fail", SLOW, async () => {
-  const key = await makeKey("sampled");
+  const key = await makeKey(web, { name: "sampled" });
   // Cut by the limit, which is a fault.
   expect((await chat(key, 1)).status).toBe(200);
-  await using watched = await openPage(browser, `${fleet.url}/#/quality`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/quality`);
   const { page, faults } = watched;
   await useAdminKey(page);
   const row = page.locator("tbody tr", { hasText: "length: cut by a limit of tokens" }).first();
@@ -178,7 +150,7 @@ test("the checks of sampled answers are shown, and those that fail", SLOW, async
 });
 
 test("two reports are compared, and the page of one opens without running its scripts", SLOW, async () => {
-  await using watched = await openPage(browser, `${fleet.url}/#/reports`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/reports`);
   const { page, faults } = watched;
   await useAdminKey(page);
   await page.getByLabel("Compare before.json").check();
@@ -202,14 +174,14 @@ const chartOf = (page: Page, title: string) =>
 
 /** Of the last hour, the most tokens of answers in a second. */
 async function mostKept(): Promise<number> {
-  const answer = await fetch(`${fleet.url}/watch/history`);
+  const answer = await fetch(`${web.fleet.url}/watch/history`);
   const { loads } = (await answer.json()) as { loads: readonly { readonly tokens_out_per_s?: number }[] };
   return Math.max(0, ...loads.map(({ tokens_out_per_s = 0 }) => tokens_out_per_s));
 }
 
 test("the dashboard follows a load, and an instance that is killed and starts again", SLOW, async () => {
-  const key = await makeKey("loader");
-  await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
+  const key = await makeKey(web, { name: "loader" });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);
   const { page, faults } = watched;
   const tile = (name: string) => tileOf(page, name);
   await tile("Running").waitFor();
@@ -251,17 +223,17 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
     isOver = true;
     await load;
   }
-  await page.goto(`${fleet.url}/#/models`);
+  await page.goto(`${web.fleet.url}/#/models`);
   await useAdminKey(page);
   await page.locator(".state.ready").waitFor();
-  const [instance] = await fleet.instances();
+  const [instance] = await web.fleet.instances();
   process.kill(instance!.pid, "SIGKILL");
   await page
     .locator("tr", { hasText: instance!.id })
     .filter({ hasText: "ready" })
     .getByText("2", { exact: true })
     .waitFor();
-  await page.goto(`${fleet.url}/#/dashboard`);
+  await page.goto(`${web.fleet.url}/#/dashboard`);
   await tile("Running").waitFor();
   await page.getByLabel("Week").check();
   await page.getByText("no figures of that time yet").waitFor();
@@ -274,8 +246,8 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
 });
 
 test("the dashboard shows the figures of one instance and of one model, now and before", SLOW, async () => {
-  const key = await makeKey("watched");
-  await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
+  const key = await makeKey(web, { name: "watched" });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);
   const { page, faults } = watched;
   const tile = (name: string) => tileOf(page, name);
   const asks = (path: string, query: string) =>
@@ -298,7 +270,7 @@ test("the dashboard shows the figures of one instance and of one model, now and 
     await page.screenshot({ path: join(screenshots, "dashboard-instance.png") });
     await Promise.all([asks("watch/history", model), choice.selectOption(model)]);
     await chartOf(page, "Tokens").locator("canvas").waitFor();
-    const past = await fetch(`${fleet.url}/watch/history?${part}`);
+    const past = await fetch(`${web.fleet.url}/watch/history?${part}`);
     const { loads } = (await past.json()) as { loads: readonly { readonly tpot: { readonly p50?: number } }[] };
     expect(loads.some(({ tpot }) => (tpot.p50 ?? 0) > 0)).toBe(true);
   } finally {
@@ -309,9 +281,9 @@ test("the dashboard shows the figures of one instance and of one model, now and 
 });
 
 test("the last requests are shown with their parts, filtered, and opened by the keyboard", SLOW, async () => {
-  const key = await makeKey("inspected");
+  const key = await makeKey(web, { name: "inspected" });
   const ask = (id: string, model: string) =>
-    fetch(`${fleet.url}/v1/chat/completions`, {
+    fetch(`${web.fleet.url}/v1/chat/completions`, {
       method: "POST",
       headers: { authorization: `Bearer ${key}`, "x-request-id": id },
       body: JSON.stringify({
@@ -322,9 +294,9 @@ test("the last requests are shown with their parts, filtered, and opened by the 
     });
   expect((await ask("good-1", "mill-base")).status).toBe(200);
   const bad = { method: "POST", headers: { authorization: `Bearer ${key}`, "x-request-id": "bad-1" } };
-  const refused = await fetch(`${fleet.url}/v1/chat/completions`, { ...bad, body: '{"messages": 3}' });
+  const refused = await fetch(`${web.fleet.url}/v1/chat/completions`, { ...bad, body: '{"messages": 3}' });
   expect(refused.status).toBe(400);
-  await using watched = await openPage(browser, `${fleet.url}/#/requests`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/requests`);
   const { page, faults } = watched;
   await useAdminKey(page);
   const rows = page.locator("tbody tr");
@@ -355,8 +327,30 @@ test("the last requests are shown with their parts, filtered, and opened by the 
   await page.getByLabel("Took").selectOption("10000");
   await page.getByText("No request of the last 1000").waitFor();
   expect(faults).toEqual([]);
-  const answer = await fetch(`${fleet.url}/watch/requests`, { headers: { authorization: "Bearer fleet-admin" } });
+  const answer = await fetch(`${web.fleet.url}/watch/requests`, { headers: { authorization: "Bearer fleet-admin" } });
   expect(await answer.text()).not.toContain("secret");
+});
+
+test("one model's server lists its administrator's reports, and opens them", SLOW, async () => {
+  const flags = ["--threads", "1", "--admin-key", "boss", "--reports", reports];
+  await using server = await startTestServer(flags);
+  await using watched = await openPage(web.browser, `${server.url}/`);
+  const { page, faults } = watched;
+  await page.getByRole("link", { name: "Reports" }).click();
+  await page.getByLabel("The administrator's key").fill("boss");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  await page.getByLabel("Compare before.json").check();
+  await page.getByLabel("Compare after.json").check();
+  const row = page.getByRole("region", { name: "Comparison" }).locator("tbody tr");
+  await row.waitFor();
+  expect(await row.locator("td").allInnerTexts()).toContain("2 ×");
+  const [opened] = await Promise.all([
+    page.context().waitForEvent("page"),
+    page.getByRole("link", { name: "Open after.json" }).click(),
+  ]);
+  await opened.getByText("Kept").waitFor();
+  expect(await opened.title()).not.toBe("ran");
+  expect(faults).toEqual([]);
 });
 
 test("one model's server shows its requests too", SLOW, async () => {
@@ -366,7 +360,7 @@ test("one model's server shows its requests too", SLOW, async () => {
     body: JSON.stringify({ prompt: "Once", max_tokens: 8, temperature: 0 }),
   });
   expect(answer.status).toBe(200);
-  await using watched = await openPage(browser, `${server.url}/#/requests`);
+  await using watched = await openPage(web.browser, `${server.url}/#/requests`);
   const { page, faults } = watched;
   const row = page.locator("tbody tr").first();
   await row.waitFor();
@@ -395,8 +389,8 @@ const SCREENS = [
 ] as const;
 
 test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({ name, ...options }) => {
-  const key = await makeKey("reader");
-  await using watched = await openPage(browser, `${fleet.url}/`, options);
+  const key = await makeKey(web, { name: "reader" });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/`, options);
   const { page, faults } = watched;
   await useClientKey(page, key);
   await page.locator("#model", { hasText: "mill-base" }).waitFor();
@@ -411,12 +405,12 @@ test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({
     expect(overflow, what).toBeLessThanOrEqual(0);
   };
   // The first page for operators asks who is there; then all pages know.
-  await page.goto(`${fleet.url}/#/keys`);
+  await page.goto(`${web.fleet.url}/#/keys`);
   await page.getByLabel("Your key as an operator").waitFor();
   await look("sign-in");
   await useAdminKey(page);
   for (const [path, content] of Object.entries(PAGES)) {
-    await page.goto(`${fleet.url}/#/${path}`);
+    await page.goto(`${web.fleet.url}/#/${path}`);
     await page.locator(`main ${content}`).first().waitFor();
     // The dashboard's stream never ends.
     if (path !== "dashboard") await page.waitForLoadState("networkidle");
@@ -427,8 +421,8 @@ test.each(SCREENS)("pages fit and everybody can use them: $name", SLOW, async ({
 });
 
 test("the keyboard alone reaches the pages, the message and the answer", SLOW, async () => {
-  const key = await makeKey("typist");
-  await using watched = await openPage(browser, `${fleet.url}/`);
+  const key = await makeKey(web, { name: "typist" });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/`);
   const { page, faults } = watched;
   await useClientKey(page, key);
   await page.locator("#model", { hasText: "mill-base" }).waitFor();

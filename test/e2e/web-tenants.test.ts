@@ -1,63 +1,27 @@
 /** The dashboard of a gateway with tenants: an operator sees and chooses them, and nobody else learns of them. */
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { chromiumPath, launchBrowser, openPage, seriousFindings, skipWithoutBrowser } from "../helpers/browser.js";
-import { repositoryRoot } from "../helpers/fixtures.js";
-import { FleetProcess } from "../helpers/fleet-process.js";
+import { expect, test } from "vitest";
+import { openPage, seriousFindings } from "../helpers/browser.js";
+import { makeKey, screenshots, useAdminKey, useWebFleet } from "../helpers/web-fleet.js";
 
-let browser: Browser;
-let fleet: FleetProcess;
-let dataFolder: string | undefined;
-const screenshots = join(repositoryRoot(), "build/screenshots");
-
-beforeAll(async () => {
-  if (chromiumPath === undefined) return;
-  mkdirSync(screenshots, { recursive: true });
-  browser = await launchBrowser();
-  dataFolder = mkdtempSync(join(tmpdir(), "millrace-web-"));
-  fleet = await FleetProcess.start({
-    "data-folder": dataFolder,
-    "managed-keys": true,
-    ledger: {},
-    models: [
-      {
-        name: "mill-base",
-        model: join(repositoryRoot(), "models/mill-base.gguf"),
-        price: { input: 1, output: 2 },
-        // The other core is the browser's.
-        options: { threads: 1 },
-      },
-    ],
-  });
-}, 60_000);
-afterAll(async () => {
-  await browser?.close();
-  await fleet?.[Symbol.asyncDispose]();
-  if (dataFolder !== undefined) rmSync(dataFolder, { recursive: true });
-});
-beforeEach(skipWithoutBrowser);
+const web = useWebFleet();
 
 const SLOW = { timeout: 90_000 };
 
 test("an operator sees the figures of tenants, chooses one, and nobody else learns of them", SLOW, async () => {
-  const admin = (path: string, body: object) =>
-    fetch(`${fleet.url}/admin/${path}`, {
-      method: "POST",
-      headers: { authorization: "Bearer fleet-admin" },
-      body: JSON.stringify(body),
-    });
-  await admin("orgs", { id: "acme" });
-  const { key } = (await (await admin("keys", { org: "acme", name: "watched" })).json()) as { key: string };
+  await fetch(`${web.fleet.url}/admin/orgs`, {
+    method: "POST",
+    headers: { authorization: "Bearer fleet-admin" },
+    body: JSON.stringify({ id: "acme" }),
+  });
+  const key = await makeKey(web, { org: "acme", name: "watched" });
   const ask = async () => {
     const body = { messages: [{ role: "user", content: "Tell me a story." }], max_tokens: 60, stream: true };
     const headers = { authorization: `Bearer ${key}` };
     const init = { method: "POST", headers, body: JSON.stringify(body) };
-    await (await fetch(`${fleet.url}/v1/chat/completions`, init)).arrayBuffer();
+    await (await fetch(`${web.fleet.url}/v1/chat/completions`, init)).arrayBuffer();
   };
-  await using watched = await openPage(browser, `${fleet.url}/#/dashboard`);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);
   const { page, faults } = watched;
   const choice = page.getByLabel("Figures of");
   const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
@@ -70,8 +34,7 @@ test("an operator sees the figures of tenants, chooses one, and nobody else lear
   })();
   try {
     await page.getByRole("button", { name: "Sign in for tenants" }).click();
-    await page.getByLabel("Your key as an operator").fill("fleet-admin");
-    await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+    await useAdminKey(page);
     const row = page.getByRole("region", { name: "Tenants now" }).locator("tbody tr", { hasText: "org:acme" });
     await row.waitFor();
     // The server looks every ten seconds, and so does the page.
@@ -93,9 +56,9 @@ test("an operator sees the figures of tenants, chooses one, and nobody else lear
     await row.waitFor();
     expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
     for (const headers of [{}, { authorization: `Bearer ${key}` }]) {
-      const past = await fetch(`${fleet.url}/watch/history?${query}`, { headers });
+      const past = await fetch(`${web.fleet.url}/watch/history?${query}`, { headers });
       expect([past.status, await past.text()]).toEqual([401, expect.not.stringContaining("acme")]);
-      const series = await (await fetch(`${fleet.url}/watch/series`, { headers })).text();
+      const series = await (await fetch(`${web.fleet.url}/watch/series`, { headers })).text();
       expect(series).not.toContain("tenant");
     }
   } finally {

@@ -5,7 +5,7 @@ import { Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import { integerIn, listOf } from "./option-values.js";
-import { assertKeysToIsolate, type ServerFlags } from "./server-options.js";
+import { assertAdminReads, assertKeysToIsolate, type ServerFlags } from "./server-options.js";
 
 export interface FleetFlags extends ServerFlags {
   readonly config?: string;
@@ -86,6 +86,7 @@ const FLEET_FLAGS = [
   "--port",
   "--api-key",
   "--admin-key",
+  "--reports",
   "--isolate-api-keys",
   "--no-isolate-api-keys",
   "--allowed-origins",
@@ -153,6 +154,7 @@ export async function fleetConfigFrom(
   }
   const { configSchema } = await import("../../fleet/config/schema.js");
   assertKeysToIsolate(flags);
+  assertAdminReads(flags);
   assertConversationsHaveOwners(flags);
   assertNoneOfOneServer(written);
   const { apiKey = [], attach = [], instances } = flags;
@@ -175,6 +177,7 @@ export async function fleetConfigFrom(
     "log-format": flags.logFormat,
     "allowed-origins": flags.allowedOrigins,
     "admin-key": flags.adminKey,
+    reports: flags.reports,
     "isolate-api-keys": flags.isolateApiKeys,
     slo: flags.slo?.name,
     ...(flags.keepConversations === true ? { conversations: {} } : {}),

@@ -22,6 +22,7 @@ export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly servedModelName?: readonly string[];
   readonly apiKey?: readonly string[];
   readonly adminKey?: string;
+  readonly reports?: string;
   readonly isolateApiKeys?: boolean;
   readonly allowedOrigins?: readonly string[];
   readonly unknownFields: UnknownFields;
@@ -63,6 +64,13 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option("--admin-key <key>", "key that opens /admin, where models are pulled and removed", adminKey).env(
         "MILLRACE_ADMIN_KEY",
+      ),
+    )
+    .addOption(
+      option(
+        "--reports <folder>",
+        "list and compare what bench, tune, eval and plan wrote here, for the administrator (default: none)",
+        String,
       ),
     )
     .addOption(
@@ -140,5 +148,12 @@ export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags
   if (isolateApiKeys !== true || apiKey.length > 0) return;
   throw new MillraceError("invalid_option", "expected --api-key with --isolate-api-keys, got no keys", {
     hint: "give each user of the server a key of its own",
+  });
+}
+
+export function assertAdminReads({ reports, adminKey: key }: ServerFlags): void {
+  if (reports === undefined || key !== undefined) return;
+  throw new MillraceError("invalid_option", "expected --admin-key with --reports, got no key", {
+    hint: "reports are for who has the administrator's key",
   });
 }

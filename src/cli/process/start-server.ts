@@ -14,7 +14,7 @@ import { EventLog } from "../../observe/live/event-log.js";
 import { History } from "../../observe/live/history.js";
 import type { RunningServer } from "../../serve/server.js";
 import { engineSettingsFrom } from "../flags/engine-options.js";
-import { assertKeysToIsolate, type ServerFlags } from "../flags/server-options.js";
+import { assertAdminReads, assertKeysToIsolate, type ServerFlags } from "../flags/server-options.js";
 import { describeSharing } from "../output/describe-access.js";
 import { reportError } from "../output/report-error.js";
 import { onStopSignals, withoutRepeats } from "./stop-signal.js";
@@ -31,6 +31,7 @@ interface ServingInstance extends StartedEngine {
 
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
   assertKeysToIsolate(flags);
+  assertAdminReads(flags);
   await assertFreePort(flags.host, flags.port);
   const logger = createLogger(flags.logLevel, flags.logFormat);
   const history = new History(flags.historyFile, (text) => logger.warn(text));
@@ -72,6 +73,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       isolatesApiKeys,
       adminKey: flags.adminKey,
       library,
+      reports: flags.reports,
       schedulingPolicy: flags.schedulingPolicy,
       pages: pagePolicy(flags.allowedOrigins, apiKeys.length > 0, flags.host),
       limits: {

@@ -14,6 +14,7 @@ import {
   csrfTokenOf,
   endSessions,
   foundSession,
+  isHttps,
   openSession,
   SIDES,
   type Side,
@@ -58,8 +59,6 @@ interface SignedIn {
   readonly operator: FoundSession | undefined;
   readonly client: { readonly session: Session; readonly known: KnownClient } | undefined;
 }
-
-const isHttps = (origin: string | undefined): boolean => origin?.startsWith("https:") ?? false;
 
 export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
   const app = new Hono();
@@ -124,7 +123,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       throw tooMany ?? known;
     }
     const open = (grant: Omit<Grant, "origin">): Session => {
-      const { session, cookie } = openSession(incoming, sessions, { ...grant, origin }, isHttps(origin));
+      const { session, cookie } = openSession(incoming, sessions, { ...grant, origin });
       c.header("Set-Cookie", cookie, { append: true });
       return session;
     };
@@ -150,7 +149,9 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     const found = sides.map((side) => ({ side, session: sessionOf(incoming, sessions, side) }));
     for (const { side, session } of found) {
       endSessions(incoming, sessions, side);
-      c.header("Set-Cookie", sessionCookie(incoming, side, undefined, isHttps(session?.origin)), { append: true });
+      c.header("Set-Cookie", sessionCookie(incoming, sessions, side, undefined, isHttps(session?.origin)), {
+        append: true,
+      });
     }
     return c.body(null, 204);
   });

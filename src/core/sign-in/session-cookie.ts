@@ -20,10 +20,29 @@ export type Side = (typeof SIDES)[number];
 
 export const addressOf = ({ socket }: Asked): string => socket.remoteAddress ?? "";
 
-/** Browsers send cookies to every port of a host, so servers side by side need names of their own. */
-export const cookieName = (start: string, { socket }: Asked): string => `${start}-${socket.localPort}`;
+export const isHttps = (origin: string | undefined): boolean => origin?.startsWith("https:") ?? false;
 
-const nameOf = (asked: Asked, side: Side): string => cookieName(`millrace-${side}-session`, asked);
+/**
+ * Over https a name that browsers take from this very host alone, so that no page of a host beside it plants a session. Such a cookie is for all paths of
+ * the host, and browsers send cookies to every port of it, so that servers side by side need names of their own.
+ */
+export const cookieName = (start: string, { socket }: Asked, { serverId }: Sessions, isSecure: boolean): string =>
+  isSecure ? `__Host-${start}-${serverId}` : `${start}-${socket.localPort}`;
+
+/**
+ * What follows the value. Without Path, as over http, a browser takes the folder of the address that it asked. All paths that set a cookie are in the app's
+ * own folder, so it is right under any prefix of a proxy.
+ */
+export const cookieEnd = (sameSite: "Strict" | "Lax", isSecure: boolean): string =>
+  `HttpOnly; SameSite=${sameSite}${isSecure ? "; Path=/; Secure" : ""}`;
+
+const nameOf = (asked: Asked, sessions: Sessions, side: Side, isSecure: boolean): string =>
+  cookieName(`millrace-${side}-session`, asked, sessions, isSecure);
+
+/** As its page says, or the proxy before this server. */
+function comesByHttps({ headers: { origin, "x-forwarded-proto": proto } }: Asked): boolean {
+  return isHttps(origin) || /^https\b/i.test(proto?.toString() ?? "");
+}
 
 /** Of several with one name, that of the longest path comes first. */
 export function cookiesNamed({ headers }: Asked, name: string): readonly string[] {
@@ -32,22 +51,28 @@ export function cookiesNamed({ headers }: Asked, name: string): readonly string[
   return pairs.slice(0, MAX_COOKIES).map((pair) => pair.slice(start.length));
 }
 
-/**
- * Without Path, a browser takes the folder of the address that it asked. All paths that set the cookie are in the app's own folder, so it is right under any
- * prefix of a proxy.
- * @param id undefined: the cookie is removed
- */
-export function sessionCookie(asked: Asked, side: Side, id: string | undefined, isSecure: boolean): string {
+/** @param id undefined: the cookie is removed */
+export function sessionCookie(
+  asked: Asked,
+  sessions: Sessions,
+  side: Side,
+  id: string | undefined,
+  isSecure: boolean,
+): string {
   const maxAge = id === undefined ? 0 : SESSION_MS / 1000;
-  const end = isSecure ? "; Secure" : "";
-  return `${nameOf(asked, side)}=${id ?? ""}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${end}`;
+  return `${nameOf(asked, sessions, side, isSecure)}=${id ?? ""}; Max-Age=${maxAge}; ${cookieEnd("Strict", isSecure)}`;
 }
 
-/** The session of one side, whoever sends its cookie. A cookie with the other side's id is no session. */
+/**
+ * The session of one side, whoever sends its cookie. A cookie with the other side's id is no session, and neither is one of a page by https under the name
+ * that any host beside this one may set.
+ */
 export function foundSession(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
-  for (const id of cookiesNamed(asked, nameOf(asked, side))) {
-    const session = sessions.find(id);
-    if (session !== undefined && sideOf(session) === side) return session;
+  for (const isSecure of comesByHttps(asked) ? [true] : [true, false]) {
+    for (const id of cookiesNamed(asked, nameOf(asked, sessions, side, isSecure))) {
+      const session = sessions.find(id);
+      if (session !== undefined && sideOf(session) === side && isHttps(session.origin) === isSecure) return session;
+    }
   }
   return undefined;
 }
@@ -79,7 +104,9 @@ export function sessionAuthorization(asked: Asked, sessions: Sessions): string |
 }
 
 export function endSessions(asked: Asked, sessions: Sessions, side: Side): void {
-  for (const id of cookiesNamed(asked, nameOf(asked, side))) sessions.end(id);
+  for (const isSecure of [true, false]) {
+    for (const id of cookiesNamed(asked, nameOf(asked, sessions, side, isSecure))) sessions.end(id);
+  }
 }
 
 /** Ends the session that the browser had on the grant's side; the other side's goes on, untouched. @returns the session, and its cookie */
@@ -87,12 +114,11 @@ export function openSession(
   asked: Asked,
   sessions: Sessions,
   grant: Grant,
-  isSecure: boolean,
 ): { readonly session: Session; readonly cookie: string } {
   const side = sideOf(grant);
   endSessions(asked, sessions, side);
   const { id, session } = sessions.open(grant);
-  return { session, cookie: sessionCookie(asked, side, id, isSecure) };
+  return { session, cookie: sessionCookie(asked, sessions, side, id, isHttps(grant.origin)) };
 }
 
 /** What a page sends in X-CSRF-Token, whichever of its sessions a request is for. */

@@ -46,7 +46,7 @@ test("an operator and a client in one browser have sessions of their own, and ne
   const client: Grant = { ...grantOf("client"), operator: undefined, clientKey: new Secret("k") };
   let cookie = "";
   const asked = () => ({ headers: { cookie }, socket: { localPort: 1 } }) as Parameters<typeof openSession>[0];
-  const signIn = (grant: Grant) => openSession(asked(), sessions, grant, false);
+  const signIn = (grant: Grant) => openSession(asked(), sessions, grant);
   const idIn = (set: string) => /=([\w-]{43});/.exec(set)![1]!;
   const ofClient = idIn(signIn(client).cookie);
   cookie = `millrace-client-session-1=${ofClient}`;

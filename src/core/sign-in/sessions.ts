@@ -35,6 +35,8 @@ export const isSameSecret = (a: string, b: string): boolean =>
   timingSafeEqual(Buffer.from(digestOf(a)), Buffer.from(digestOf(b)));
 
 export class Sessions {
+  /** Tells this server's cookies from those of others on the same host. */
+  readonly serverId = randomBytes(6).toString("hex");
   readonly #byDigest = new Map<string, Session>();
 
   /** @param now milliseconds since 1970 */

@@ -137,7 +137,7 @@ export class ConversationsPart {
           // The key may have been revoked while its body came; what it has kept is gone then.
           const { holder } = await this.context.authorize(incoming.headers);
           if (holder !== owner) throw noValidKey([]);
-          return await store.write(owner, id, revision, conversation);
+          return await store.write({ holder: owner, tenant }, id, revision, conversation);
         });
         return { ...shownRow(row), removed };
       }

@@ -2,11 +2,9 @@
 import { type Context, Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import { incomingOf } from "../../core/sign-in/session-app.js";
-import { cookieName, cookiesNamed, openSession } from "../../core/sign-in/session-cookie.js";
+import { cookieEnd, cookieName, cookiesNamed, isHttps, openSession } from "../../core/sign-in/session-cookie.js";
 import type { Sessions } from "../../core/sign-in/sessions.js";
 import { ATTEMPT_SECONDS, type ProviderSignIn } from "./provider-sign-in.js";
-
-const nameOf = (c: Context): string => cookieName("millrace-sign-in", incomingOf(c));
 
 export function createProviderApp(provider: ProviderSignIn | undefined, sessions: Sessions): Hono {
   const app = new Hono();
@@ -17,11 +15,11 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
     });
   };
   const publicUrl = new URL(provider?.settings.publicUrl ?? "http://localhost");
-  const isSecure = publicUrl.protocol === "https:";
+  const isSecure = isHttps(publicUrl.origin);
+  const nameOf = (c: Context): string => cookieName("millrace-sign-in", incomingOf(c), sessions, isSecure);
   // The provider's page leads here, so this cookie is sent along from another site, once.
   const setAttempt = (c: Context, id: string, seconds: number) => {
-    const end = isSecure ? "; Secure" : "";
-    const cookie = `${nameOf(c)}=${id}; Max-Age=${seconds}; HttpOnly; SameSite=Lax${end}`;
+    const cookie = `${nameOf(c)}=${id}; Max-Age=${seconds}; ${cookieEnd("Lax", isSecure)}`;
     c.header("Set-Cookie", cookie, { append: true });
     c.header("Cache-Control", "no-store");
   };
@@ -34,7 +32,7 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
     const who = await known().finish(cookiesNamed(incomingOf(c), nameOf(c))[0], new URL(c.req.url).search);
     const grant = { operator: () => who, clientKey: undefined, owner: `operator ${who.name}` };
     // The browser keeps its cookies of sessions to itself here, since the visitor comes from another site: a client's session stays as it is.
-    const { cookie } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin }, isSecure);
+    const { cookie } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin });
     setAttempt(c, "", 0);
     c.header("Set-Cookie", cookie, { append: true });
     // Always to the app, so that no link can choose where a sign-in ends.

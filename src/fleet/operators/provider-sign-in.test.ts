@@ -79,10 +79,10 @@ test("the visitor comes back with a session of the greatest role that the claim 
     response_type: "code",
     code_challenge_method: "S256",
   });
-  expect(setCookie).toMatch(/=[\w-]{43}; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/);
+  expect(setCookie).toMatch(/=[\w-]{43}; Max-Age=600; HttpOnly; SameSite=Lax; Path=\/; Secure$/);
   const { status, location, cookies } = await get(`/signed-in?code=code-1&state=${state}`, cookie);
   expect([status, location]).toEqual([302, "./"]);
-  expect(cookies[1]).toMatch(/; HttpOnly; SameSite=Strict; Secure$/);
+  expect(cookies[1]).toMatch(/; HttpOnly; SameSite=Strict; Path=\/; Secure$/);
   const session = cookies[1]!.split(";", 1)[0]!;
   const answer = await fetch(`${url}/session`, { headers: { cookie: session } });
   const { name, role, csrf_token: token } = (await answer.json()) as Json;
@@ -101,8 +101,8 @@ test("a client's session goes on beside that of the operator who comes back, wit
   const client = await fetch(`${url}/session`, { method: "POST", headers: ofProxy, body: '{"key": "sk-search"}' });
   const ofClient = client.headers.getSetCookie()[0]!.split(";", 1)[0]!;
   const { cookies } = await signIn();
-  const names = cookies.map((each) => each.split("=", 1)[0]!.replace(/-\d+$/, ""));
-  expect(names).toEqual(["millrace-sign-in", "millrace-operator-session"]);
+  const names = cookies.map((each) => each.split("=", 1)[0]!.replace(/-[0-9a-f]{12}$/, ""));
+  expect(names).toEqual(["__Host-millrace-sign-in", "__Host-millrace-operator-session"]);
   const both = `${ofClient}; ${cookies[1]!.split(";", 1)[0]}`;
   const answer = (await (await fetch(`${url}/session`, { headers: { cookie: both } })).json()) as Json;
   expect(answer).toMatchObject({ name: "oidc:ann@example.com", role: "admin", is_client: true, client: "search" });

@@ -29,6 +29,8 @@ const turn = z.strictObject({
   /** Why the answer is not whole, so that it can be continued later. */
   trouble: z.enum(["cut", "full", "broken", "stopped", "too-long", "failed"]).optional(),
   error: text.optional(),
+  /** Dollars. */
+  cost: z.number().min(0).optional(),
   speed: z.strictObject({ numTokens: z.number().int().min(0), firstMs: time, restMs: time }).optional(),
 });
 

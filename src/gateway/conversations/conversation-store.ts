@@ -1,6 +1,7 @@
 /**
  * Conversations in the gateway's database: a row each, under the client whose key wrote it. A write names the revision that it replaces, so that of two pages
- * none overwrites the other. Older conversations of the same client make room for newer ones, never those of others.
+ * none overwrites the other. Older conversations of the same client make room for newer ones, never those of others. Each tenant has a share of the whole, so
+ * that others have room where one has filled its own.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { Database, Statement } from "../store/database.js";
@@ -11,6 +12,8 @@ interface ConversationBounds {
   readonly perClient: number;
   /** Of all conversations of a client. */
   readonly bytesPerClient: number;
+  /** Of all clients of a tenant. */
+  readonly bytesPerTenant: number;
   /** Of all clients together. */
   readonly maxBytes: number;
   readonly keepMs: number;
@@ -22,6 +25,19 @@ export interface ConversationRow {
   readonly updated_ms: number;
   readonly title: string;
   readonly bytes: number;
+}
+
+/** Whose a conversation is. */
+interface ConversationOwner {
+  /** The client. */
+  readonly holder: string;
+  /** Whose share it takes. */
+  readonly tenant: string;
+}
+
+interface KeptRow extends ConversationRow {
+  /** Of the last write; empty: of a version that did not note it. */
+  readonly tenant: string;
 }
 
 interface Sum {
@@ -38,12 +54,20 @@ const TABLES = `
   CREATE TABLE IF NOT EXISTS conversation_bytes (one INTEGER PRIMARY KEY CHECK (one = 1), bytes INTEGER NOT NULL);
   INSERT OR REPLACE INTO conversation_bytes SELECT 1, coalesce(sum(bytes), 0) FROM conversations`;
 
+const HAS_TENANT = "SELECT 1 FROM pragma_table_info('conversations') WHERE name = 'tenant'";
+const ADD_TENANT = "ALTER TABLE conversations ADD COLUMN tenant TEXT NOT NULL DEFAULT ''";
+const TENANTS = `
+  DROP TABLE IF EXISTS conversation_tenants;
+  CREATE TABLE conversation_tenants (tenant TEXT PRIMARY KEY, bytes INTEGER NOT NULL);
+  INSERT INTO conversation_tenants SELECT tenant, sum(bytes) FROM conversations GROUP BY tenant`;
+
 /** Room on the disk beside the JSON: the row's other fields and its places in the indexes. */
 const ROW_BYTES = 512;
 /** Rows that one transaction deletes when they are old. */
 const AT_ONCE = 100;
 
 const COLUMNS = "id, revision, updated_ms, title, bytes";
+const KEPT_COLUMNS = `${COLUMNS}, tenant`;
 
 export class ConversationStore {
   readonly #list: Statement;
@@ -53,6 +77,8 @@ export class ConversationStore {
   readonly #sum: Statement;
   readonly #total: Statement;
   readonly #addTotal: Statement;
+  readonly #ofTenant: Statement;
+  readonly #addTenant: Statement;
   readonly #write: Statement;
   readonly #delete: Statement;
 
@@ -64,23 +90,30 @@ export class ConversationStore {
     private readonly now: () => number = Date.now,
   ) {
     database.exec(TABLES);
+    if (database.prepare(HAS_TENANT).get([]) === undefined) database.exec(ADD_TENANT);
+    database.exec(TENANTS);
     this.#list = database.prepare(
       `SELECT ${COLUMNS} FROM conversations WHERE owner = ? ORDER BY updated_ms DESC, revision DESC`,
     );
-    this.#row = database.prepare(`SELECT ${COLUMNS} FROM conversations WHERE owner = ? AND id = ?`);
+    this.#row = database.prepare(`SELECT ${KEPT_COLUMNS} FROM conversations WHERE owner = ? AND id = ?`);
     this.#json = database.prepare("SELECT json FROM conversations WHERE owner = ? AND id = ?");
     this.#older = database.prepare(
-      `SELECT ${COLUMNS} FROM conversations WHERE owner = ? AND updated_ms < ? AND id != ? ORDER BY updated_ms, revision`,
+      `SELECT ${KEPT_COLUMNS} FROM conversations WHERE owner = ? AND updated_ms < ? AND id != ? ORDER BY updated_ms, revision`,
     );
     this.#sum = database.prepare(
       "SELECT count(*) AS rows, coalesce(sum(bytes), 0) AS bytes FROM conversations WHERE owner = ?",
     );
     this.#total = database.prepare("SELECT bytes FROM conversation_bytes");
     this.#addTotal = database.prepare("UPDATE conversation_bytes SET bytes = bytes + ?");
+    this.#ofTenant = database.prepare("SELECT bytes FROM conversation_tenants WHERE tenant = ?");
+    this.#addTenant = database.prepare(
+      `INSERT INTO conversation_tenants (tenant, bytes) VALUES (?, ?)
+       ON CONFLICT (tenant) DO UPDATE SET bytes = conversation_tenants.bytes + excluded.bytes`,
+    );
     this.#write = database.prepare(
-      `INSERT INTO conversations (owner, id, revision, updated_ms, written_ms, title, bytes, json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+      `INSERT INTO conversations (owner, tenant, id, revision, updated_ms, written_ms, title, bytes, json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (owner, id) DO UPDATE SET revision = excluded.revision, updated_ms = excluded.updated_ms, written_ms = excluded.written_ms,
-       title = excluded.title, bytes = excluded.bytes, json = excluded.json`,
+       title = excluded.title, bytes = excluded.bytes, json = excluded.json, tenant = excluded.tenant`,
     );
     this.#delete = database.prepare("DELETE FROM conversations WHERE owner = ? AND id = ?");
   }
@@ -97,21 +130,22 @@ export class ConversationStore {
 
   /** Throws not_found. */
   read(owner: string, id: string): { readonly row: ConversationRow; readonly conversation: KeptConversation } {
-    const row = this.#rowOf(owner, id);
-    if (row === undefined) throw noSuchConversation(id);
+    const found = this.#rowOf(owner, id);
+    if (found === undefined) throw noSuchConversation(id);
+    const { tenant: _, ...row } = found;
     const { json } = this.#json.get([owner, id]) as { readonly json: string };
     return { row, conversation: JSON.parse(json) as KeptConversation };
   }
 
   /**
    * Resolves when the conversation is in the database. Rejects with conversation_changed, where the revision is not the present one, and storage_quota, where
-   * older conversations of the client do not make enough room.
+   * older conversations of the client do not make enough room, or its tenant's share is full.
    *
    * @param revision that this one replaces; 0: there is none yet
    * @returns the row, and the ids of the conversations that made room
    */
   write(
-    owner: string,
+    { holder, tenant }: ConversationOwner,
     id: string,
     revision: number,
     conversation: KeptConversation,
@@ -119,16 +153,17 @@ export class ConversationStore {
     const json = JSON.stringify(conversation);
     const bytes = Buffer.byteLength(json) + ROW_BYTES;
     const write = () => {
-      const before = this.#rowOf(owner, id);
+      const before = this.#rowOf(holder, id);
       assertRevision(revision, before);
       const nowMs = this.now();
       const { title } = conversation;
       const updatedMs = Math.min(conversation.updatedMs, nowMs);
-      const removed = this.#makeRoom(owner, id, updatedMs, bytes, before);
+      const removed = this.#makeRoom({ holder, tenant }, id, updatedMs, bytes, before);
       // By the clock, so that a deleted one that comes back has no revision again that it had.
       const next = Math.max(nowMs, (before?.revision ?? 0) + 1);
-      this.#write.run([owner, id, next, updatedMs, nowMs, title, bytes, json]);
-      this.#addTotal.run([bytes - (before?.bytes ?? 0)]);
+      this.#write.run([holder, tenant, id, next, updatedMs, nowMs, title, bytes, json]);
+      if (before !== undefined) this.#addBytes(before.tenant, -before.bytes);
+      this.#addBytes(tenant, bytes);
       return { row: { id, revision: next, updated_ms: updatedMs, title, bytes }, removed };
     };
     return this.commits.run(write, { isWhole: true });
@@ -147,56 +182,66 @@ export class ConversationStore {
 
   /** Deletes all of a client, within the transaction that is open. */
   forget(owner: string): void {
-    const { rows, bytes } = this.#sum.get([owner]) as Sum;
-    if (rows === 0) return;
-    this.database.prepare("DELETE FROM conversations WHERE owner = ?").run([owner]);
-    this.#addTotal.run([-bytes]);
+    const sql = "SELECT tenant, sum(bytes) AS bytes FROM conversations WHERE owner = ? GROUP BY tenant";
+    const sums = this.database.prepare(sql).all([owner]) as readonly { tenant: string; bytes: number }[];
+    for (const { tenant, bytes } of sums) this.#addBytes(tenant, -bytes);
+    if (sums.length > 0) this.database.prepare("DELETE FROM conversations WHERE owner = ?").run([owner]);
   }
 
   /** Deletes those that nobody has changed for long, some at a time. @returns whether there may be more */
   sweep(): Promise<boolean> {
     const oldMs = this.now() - this.bounds.keepMs;
-    const sql = `SELECT owner, ${COLUMNS} FROM conversations WHERE written_ms < ? ORDER BY written_ms LIMIT ${AT_ONCE}`;
+    const sql = `SELECT owner, ${KEPT_COLUMNS} FROM conversations WHERE written_ms < ? ORDER BY written_ms LIMIT ${AT_ONCE}`;
     const write = () => {
-      const old = this.database.prepare(sql).all([oldMs]) as readonly (ConversationRow & { readonly owner: string })[];
+      const old = this.database.prepare(sql).all([oldMs]) as readonly (KeptRow & { readonly owner: string })[];
       for (const row of old) this.#drop(row.owner, row);
       return old.length === AT_ONCE;
     };
     return this.commits.run(write, { isWhole: true });
   }
 
-  #rowOf(owner: string, id: string): ConversationRow | undefined {
+  #rowOf(owner: string, id: string): KeptRow | undefined {
     // `get` adds a field of its own, `_metadata`, which clients would see.
-    return this.#row.all([owner, id])[0] as ConversationRow | undefined;
+    return this.#row.all([owner, id])[0] as KeptRow | undefined;
   }
 
-  #drop(owner: string, { id, bytes }: ConversationRow): void {
+  #drop(owner: string, { id, tenant, bytes }: KeptRow): void {
     this.#delete.run([owner, id]);
-    this.#addTotal.run([-bytes]);
+    this.#addBytes(tenant, -bytes);
+  }
+
+  #addBytes(tenant: string, bytes: number): void {
+    this.#addTenant.run([tenant, bytes]);
+    this.#addTotal.run([bytes]);
+  }
+
+  #bytesOf(tenant: string): number {
+    return (this.#ofTenant.get([tenant]) as { readonly bytes: number } | undefined)?.bytes ?? 0;
   }
 
   /** Deletes older conversations of the client until a new one is within its bounds. Throws storage_quota. @returns their ids */
   #makeRoom(
-    owner: string,
+    { holder, tenant }: ConversationOwner,
     id: string,
     updatedMs: number,
     newBytes: number,
-    before: ConversationRow | undefined,
+    before: KeptRow | undefined,
   ): readonly string[] {
-    const { perClient, bytesPerClient, maxBytes } = this.bounds;
-    const own = this.#sum.get([owner]) as Sum;
+    const { perClient, bytesPerClient, bytesPerTenant, maxBytes } = this.bounds;
+    const own = this.#sum.get([holder]) as Sum;
     const grown = newBytes - (before?.bytes ?? 0);
-    let [rows, bytes, total] = [own.rows + (before === undefined ? 1 : 0), own.bytes + grown, this.numBytes + grown];
+    const [totalBefore, tenantBefore] = [this.numBytes, this.#bytesOf(tenant)];
+    let [rows, bytes] = [own.rows + (before === undefined ? 1 : 0), own.bytes + grown];
     // After a bound was lowered, what is there may be changed as long as it does not grow.
     const mostRows = Math.max(perClient, before === undefined ? 0 : own.rows);
     const mostBytes = Math.max(bytesPerClient, before === undefined ? 0 : own.bytes);
     const isWithinOwn = (): boolean => rows <= mostRows && bytes <= mostBytes;
     const removed: string[] = [];
-    for (const row of isWithinOwn() ? [] : (this.#older.all([owner, updatedMs, id]) as readonly ConversationRow[])) {
+    for (const row of isWithinOwn() ? [] : (this.#older.all([holder, updatedMs, id]) as readonly KeptRow[])) {
       if (isWithinOwn()) break;
-      this.#drop(owner, row);
+      this.#drop(holder, row);
       removed.push(row.id);
-      [rows, bytes, total] = [rows - 1, bytes - row.bytes, total - row.bytes];
+      [rows, bytes] = [rows - 1, bytes - row.bytes];
     }
     if (!isWithinOwn()) {
       throw new MillraceError(
@@ -205,8 +250,19 @@ export class ConversationStore {
         { hint: "delete conversations; older ones than this make room by themselves, newer ones do not" },
       );
     }
+    const ofTenant = this.#bytesOf(tenant) + newBytes - (before?.tenant === tenant ? before.bytes : 0);
+    if (ofTenant > bytesPerTenant && ofTenant > tenantBefore) {
+      throw new MillraceError(
+        "storage_quota",
+        `expected at most ${bytesPerTenant} bytes of all clients of a tenant, got more`,
+        {
+          hint: "delete conversations of this tenant's keys, or ask the operator for a larger conversations.bytes-per-tenant",
+        },
+      );
+    }
     // Nobody's conversations go because others have filled the disk.
-    if (total > maxBytes && total > this.numBytes) {
+    const total = this.numBytes + grown;
+    if (total > maxBytes && total > totalBefore) {
       throw new MillraceError("storage_quota", `expected at most ${maxBytes} bytes of all clients, got more`, {
         hint: "delete conversations, or ask the operator for a larger conversations.max-bytes",
       });

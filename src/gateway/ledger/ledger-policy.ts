@@ -3,13 +3,12 @@ import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { sizeOf } from "../budget/estimate.js";
-import { formatCost } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
-import { CostHeaderSink } from "./cost-header.js";
+import { CostSink } from "./cost-sink.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
 
@@ -23,7 +22,7 @@ interface LedgerOptions {
   readonly prices: LedgerPrices;
   readonly meter: HardwareMeter;
   readonly logger: RequestLogger;
-  /** Whether whole answers get their cost as a header. */
+  /** Whether whole answers get their cost as a header, too. */
   readonly hasCostHeader: () => boolean;
   /** Name of the model that a client's name stands for. */
   readonly modelOf: (name: string) => string;
@@ -37,6 +36,8 @@ interface LedgerOptions {
 /** Notes beyond this are cut: no policy's note needs more. */
 const MAX_NOTES_CHARACTERS = 2048;
 const MAX_ID_CHARACTERS = 200;
+/** Answers whose `usage` has their cost. Those of /v1/responses repeat what the client wrote, behind which theirs would have to be told apart. */
+const PRICED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 
 export class LedgerPolicy implements Policy {
   readonly name = "ledger";
@@ -55,8 +56,10 @@ export class LedgerPolicy implements Policy {
     record.wantsUsage = true;
     record.watcher = this.#watcher(record);
     const seen = new SeenAnswer(sink, now);
-    const cost = (): string => formatCost(costOf(record));
-    const outer = hasCostHeader() && !request.isStream ? new CostHeaderSink(seen, cost) : seen;
+    const hasHeader = hasCostHeader() && !request.isStream;
+    const hasUsage = PRICED_PATHS.includes(request.path);
+    const terms = { hasHeader, hasUsage, isPriced: () => this.#isPriced(request), cost: () => costOf(record) };
+    const outer = hasHeader || hasUsage ? new CostSink(seen, terms) : seen;
     try {
       const ending = await next(request, outer);
       this.#close(open, request, seen, startMs, resultOf(ending, seen, request.cancellation.error));
@@ -89,6 +92,13 @@ export class LedgerPolicy implements Policy {
         if (attempt.usage?.isDoubtful === true) this.#sayDoubt(attempt);
       },
     };
+  }
+
+  /** Whether all that may have cost something has a price. An answer that was kept has no attempt, and costs nothing where its model has a price. */
+  #isPriced({ model, record: { attempts, notes } }: GatewayRequest): boolean {
+    const { prices, modelOf } = this.options;
+    if (attempts.length === 0) return prices.priceOf(modelOf(model), notes.has(NOTE.batch)) !== undefined;
+    return attempts.every((attempt) => attempt.outcome === "refused" || this.#prices.has(attempt));
   }
 
   #charge(attempt: AttemptRecord): void {

@@ -127,10 +127,6 @@ export class ReportFolder {
   }
 }
 
-/** @param folder undefined: the operator keeps no reports */
-export const reportsIn = (folder: string | undefined): ReportFolder | undefined =>
-  folder === undefined ? undefined : new ReportFolder(folder);
-
 /** Whether a page shows what is in the file: of the same name, or the report of the tuning whose journal the file is. */
 function belongs(page: string, file: string): boolean {
   if (dirname(page) !== dirname(file)) return false;
@@ -155,7 +151,7 @@ async function filesIn(folder: string): Promise<readonly Found[]> {
   try {
     await walk(folder, 0);
   } catch (cause) {
-    const hint = "make the folder of reports, or change reports in the gateway's file";
+    const hint = "make the folder of reports, or name another: reports of a gateway's file, --reports of a server";
     throw new MillraceError("not_found", "expected a folder of reports that can be read, got none", { hint, cause });
   }
   return found.sort((a, b) => b.changedMs - a.changedMs);

@@ -93,6 +93,8 @@ export interface AppOptions {
   readonly adminKey?: string | undefined;
   /** The models on this machine's disk, for the administrator. */
   readonly library?: ModelLibrary | undefined;
+  /** Folder of reports, for the administrator; undefined: none are kept. */
+  readonly reports?: string | undefined;
   /** Web pages that may call this server. */
   readonly pages: PagePolicy;
   readonly limits: ServeLimits;

@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import {
   curlOf,
   DEFAULT_SETTINGS,
+  describeCost,
   describeSpeed,
   droppable,
   dropTurns,
@@ -78,5 +79,6 @@ test("titles, speeds and commands", () => {
   expect(describeSpeed({ numTokens: 41, firstMs: 120, restMs: 1000 })).toBe(
     "41 tokens · 40.0 tokens/s · first token after 120 ms",
   );
+  expect([0, 3e-9, 0.0000123, 20].map(describeCost)).toEqual(["$0", "$0.000000003", "$0.0000123", "$20"]);
   expect(curlOf({ a: "it's" }, "http://h/")).toContain(`-d '{"a":"it'\\''s"}'`);
 });

@@ -40,6 +40,8 @@ export interface Turn {
   readonly files?: readonly Attachment[];
   readonly tokens?: readonly TokenChoice[];
   readonly speed?: Speed;
+  /** Dollars, with those of the answers that it continues. Absent: the server does not say. */
+  readonly cost?: number;
   readonly trouble?: Trouble;
   /** What the server says about the trouble. */
   readonly error?: string;
@@ -211,6 +213,9 @@ export function describeSpeed({ numTokens, firstMs, restMs }: Speed): string {
   if (numTokens < 2 || restMs <= 0) return `${numTokens} tokens · ${first}`;
   return `${numTokens} tokens · ${(((numTokens - 1) / restMs) * 1000).toFixed(1)} tokens/s · ${first}`;
 }
+
+/** To the nano-dollar, which is as exact as a gateway counts. @example describeCost(0.0000123) // "$0.0000123" */
+export const describeCost = (dollars: number): string => `$${dollars.toFixed(9).replace(/\.?0+$/, "")}`;
 
 /** The request as a command; the key stays out. */
 export function curlOf(request: Record<string, unknown>, base: string): string {

@@ -44,11 +44,20 @@ function PaneView({
   );
 }
 
+/** Closes the drawer, and gives the focus back to its button. */
+function onEscape({ key }: KeyboardEvent): void {
+  if (key !== "Escape" || drawer.value === undefined) return;
+  const button = document.getElementById(`opens-${drawer.value}`);
+  drawer.value = undefined;
+  button?.focus();
+}
+
 function DrawerButton({ name, label }: { readonly name: "history" | "settings"; readonly label: string }) {
   return (
     <button
       type="button"
       class="plain"
+      id={`opens-${name}`}
       aria-expanded={drawer.value === name}
       onClick={() => {
         drawer.value = drawer.value === name ? undefined : name;
@@ -61,6 +70,10 @@ function DrawerButton({ name, label }: { readonly name: "history" | "settings"; 
 
 export function Playground() {
   const { panes } = chat.value;
+  useEffect(() => {
+    addEventListener("keydown", onEscape);
+    return () => removeEventListener("keydown", onEscape);
+  }, []);
   return (
     <div class={`playground shows-${drawer.value ?? "neither"}`}>
       <HistoryList />

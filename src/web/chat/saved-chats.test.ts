@@ -27,13 +27,13 @@ test("conversations come back as they were, the newest first, without the probab
   const store = storeOf(1e6);
   const tokens = [{ text: "a", probability: 1, others: [] }];
   const old = chatOf("old", 1);
-  const turns = [...old.panes[0]!.turns, { role: "assistant", content: "a", tokens } as const];
+  const turns = [...old.panes[0]!.turns, { role: "assistant", content: "a", tokens, cost: 0.5 } as const];
   writeChats(store, [{ ...old, panes: [{ model: "m", turns }] }, chatOf("new", 2)]);
   const [first, second] = readChats(store);
   expect([first!.id, second!.id]).toEqual(["new", "old"]);
   expect(second!.panes[0]!.turns).toEqual([
     { role: "user", content: "Hello" },
-    { role: "assistant", content: "a" },
+    { role: "assistant", content: "a", cost: 0.5 },
   ]);
 });
 

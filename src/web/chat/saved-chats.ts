@@ -22,12 +22,13 @@ const isObject = (value: unknown): value is Record<string, unknown> => typeof va
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
-const isTime = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
+const isAmount = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
 
 function speedOf(value: unknown): Speed | undefined {
   if (!isObject(value)) return undefined;
   const { numTokens, firstMs, restMs } = value;
-  if (!isTime(numTokens) || !Number.isSafeInteger(numTokens) || !isTime(firstMs) || !isTime(restMs)) return undefined;
+  if (!isAmount(numTokens) || !Number.isSafeInteger(numTokens) || !isAmount(firstMs) || !isAmount(restMs))
+    return undefined;
   return { numTokens, firstMs, restMs };
 }
 
@@ -48,6 +49,7 @@ function turnOf(value: unknown): Turn | undefined {
     ...(files.length === 0 ? {} : { files }),
     ...(calls.length === 0 ? {} : { toolCalls: calls }),
     ...(speed === undefined ? {} : { speed }),
+    ...(isAmount(value.cost) ? { cost: value.cost } : {}),
     ...(trouble === undefined ? {} : { trouble }),
     ...(trouble === undefined || textOf(value.error) === "" ? {} : { error: textOf(value.error) }),
     ...(value.isDropped === true ? { isDropped: true } : {}),

@@ -25,7 +25,12 @@ interface Chunk {
     readonly finish_reason?: string | null;
     readonly logprobs?: { readonly content?: readonly LogProb[] } | null;
   }[];
-  readonly usage?: { readonly completion_tokens: number; readonly total_tokens: number } | null;
+  readonly usage?: {
+    readonly completion_tokens: number;
+    readonly total_tokens: number;
+    /** Dollars; of gateways that know a price. */
+    readonly cost?: unknown;
+  } | null;
 }
 
 interface StreamOptions {
@@ -123,6 +128,7 @@ async function grow(
         ? {}
         : { tokens: [...(turn.tokens ?? from.tokens ?? []), ...logprobs.content.map(choiceOf)] }),
       speed: speed(usage?.completion_tokens ?? numSeen),
+      ...(typeof usage?.cost === "number" ? { cost: (from.cost ?? 0) + usage.cost } : {}),
     };
     update(turn);
   }

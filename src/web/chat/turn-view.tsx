@@ -6,6 +6,7 @@ import { MarkdownView } from "../text/markdown-view.js";
 import { drop, goOn, isBusy, modelOf, regenerate, startOver, takeBack } from "./chat-state.js";
 import { editAgain } from "./composer.js";
 import {
+  describeCost,
   describeSpeed,
   droppable,
   lastQuestion,
@@ -149,7 +150,11 @@ export function TurnView({ pane, paneIndex, place, format }: TurnProps) {
   const isUser = turn.role === "user";
   const isLast = place === pane.turns.length - 1;
   const isError = turn.trouble === "broken" || turn.trouble === "too-long" || turn.trouble === "failed";
-  const facts = [turn.speed === undefined ? "" : describeSpeed(turn.speed), troubleText(turn, pane)];
+  const facts = [
+    turn.speed === undefined ? "" : describeSpeed(turn.speed),
+    turn.cost === undefined ? "" : describeCost(turn.cost),
+    troubleText(turn, pane),
+  ];
   return (
     <article class={`turn ${turn.role} ${turn.isDropped === true ? "dropped" : ""}`}>
       <span class="sr">{isUser ? "You said:" : "The model said:"}</span>

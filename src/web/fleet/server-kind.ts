@@ -7,7 +7,8 @@ interface FleetHealth {
 }
 
 export const health = signal<FleetHealth | undefined>(undefined);
-export const isFleet = signal(false);
+/** Undefined: the server has not said yet. */
+export const isFleet = signal<boolean | undefined>(undefined);
 
 export async function learnServer(): Promise<void> {
   try {
@@ -16,5 +17,6 @@ export async function learnServer(): Promise<void> {
     isFleet.value = health.value.models !== undefined;
   } catch {
     health.value = undefined;
+    isFleet.value ??= false;
   }
 }

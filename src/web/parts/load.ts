@@ -1,6 +1,6 @@
 /** Data that a page loads when it is shown, and loads again. */
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 interface Loaded<T> {
   readonly data: T | undefined;
@@ -42,11 +42,14 @@ export function useLoaded<T>(get: () => Promise<T>, { when = [], everyMs }: Load
       await what();
       data.value = await get();
     });
+  // The timer outlives the choices on the page with which it began.
+  const latest = useRef(reload);
+  latest.current = reload;
   useEffect(() => void reload(), [...when]);
   useEffect(() => {
     if (everyMs === undefined) return undefined;
     const timer = setInterval(() => {
-      if (!document.hidden) void reload();
+      if (!document.hidden) void latest.current();
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);

@@ -6,6 +6,9 @@ export const conversations = () =>
     "per-client": integer(1, 10_000).prefault(200).describe("conversations of a client; the oldest make room"),
     "bytes-each": byteSize().prefault("2MiB").describe("size of one conversation, as JSON"),
     "bytes-per-client": byteSize().prefault("64MiB").describe("size of all of a client; the oldest make room"),
+    "bytes-per-tenant": byteSize()
+      .prefault("256MiB")
+      .describe("size of all of a tenant's clients, so that one tenant does not fill max-bytes; more is refused"),
     "max-bytes": byteSize()
       .prefault("1GiB")
       .describe("size of all; what is beyond it is refused, and stays in the browser"),
