@@ -38,7 +38,7 @@ test("the thread encodes a long text and texts that are long together; the calle
 test("the thread lists the tokens of long texts and decodes long lists of ids", async () => {
   const { encoder, tokenizer, encode } = encoderOf(MODEL);
   const decode = vi.spyOn(tokenizer, "decode");
-  const { count, ids, texts } = await encoder.list(long, options, true);
+  const { count, ids, texts } = await encoder.list(long, options, "texts");
   const read = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString());
   const back = await encoder.decode(read(ids));
   expect([encode.mock.calls, decode.mock.calls]).toEqual([[], []]);
@@ -46,7 +46,7 @@ test("the thread lists the tokens of long texts and decodes long lists of ids", 
   expect([count, read(ids)]).toEqual([expected.length, expected]);
   expect(read(texts)).toEqual(expected.map((id) => tokenText(tokenizer, id)));
   expect(back).toBe(tokenizer.decode(expected, { keepSpecial: true }));
-  expect(read((await encoder.list("short", options, false)).texts)).toBeNull();
+  expect(read((await encoder.list("short", options, "none")).texts)).toBeNull();
   const wrong = Int32Array.from({ length: 20_000 }, () => 99_999);
   await expect(encoder.decode(wrong)).rejects.toMatchObject({ code: "token_out_of_range" });
 });

@@ -5,7 +5,15 @@
 import { errorFromRecord, MillraceError } from "../core/errors.js";
 import { FairThread } from "../core/fair-thread.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer/tokenizer.js";
-import { type Encoded, type JobResult, jobSize, runJob, type TokenizerJob, type TokenList } from "./tokenizer-job.js";
+import {
+  type Encoded,
+  type JobResult,
+  jobSize,
+  runJob,
+  type TokenDetails,
+  type TokenizerJob,
+  type TokenList,
+} from "./tokenizer-job.js";
 import type { TokenizerSource } from "./tokenizer-source.js";
 import type { FromTokenizerThread } from "./tokenizer-thread.js";
 
@@ -60,9 +68,9 @@ export class AsyncTokenizer {
     return this.#run({ kind: "encode", texts, options, maxTokens }) as Promise<readonly Encoded[]>;
   }
 
-  /** A text's ids as JSON and, on demand, the text of each id. */
-  list(text: string, options: EncodeOptions, withTexts: boolean): Promise<TokenList> {
-    return this.#run({ kind: "list", text, options, withTexts }) as Promise<TokenList>;
+  /** A text's ids as JSON and, on demand, the text or the piece of each. */
+  list(text: string, options: EncodeOptions, details: TokenDetails): Promise<TokenList> {
+    return this.#run({ kind: "list", text, options, details }) as Promise<TokenList>;
   }
 
   /** Special tokens are kept. Throws `token_out_of_range`. */

@@ -55,7 +55,7 @@ describe("that only some text shows", () => {
     const [encoded] = await asyncTokenizer.encode(["Once upon a time"], options);
     expect(encode).not.toHaveBeenCalled();
     expect([...encoded!.ids]).toEqual(tokenizer.encode("Once upon a time", options));
-    await expect(asyncTokenizer.list("a text", options, true)).resolves.toMatchObject({ count: expect.any(Number) });
+    await expect(asyncTokenizer.list("a text", options, "texts")).resolves.toMatchObject({ count: expect.any(Number) });
     asyncTokenizer.end();
   });
 

@@ -8,10 +8,17 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * distinct.
  */
 export function tokenText(tokenizer: Tokenizer, tokenId: number): string {
+  const piece = tokenPiece(tokenizer, tokenId);
+  if (typeof piece === "string") return piece;
+  return `bytes:${piece.map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
+}
+
+/** A token's text, or its bytes where they are not valid UTF-8 by themselves, as llama-server has it. */
+export function tokenPiece(tokenizer: Tokenizer, tokenId: number): string | readonly number[] {
   const bytes = tokenizer.tokenBytes(tokenId);
   try {
     return decoder.decode(bytes);
   } catch {
-    return `bytes:${Array.from(bytes, (byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}`;
+    return [...bytes];
   }
 }

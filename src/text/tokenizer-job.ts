@@ -1,5 +1,5 @@
 /** Possibly long tokenizer jobs, as messages between threads; see async-tokenizer.ts. */
-import { tokenText } from "./token-text.js";
+import { tokenPiece, tokenText } from "./token-text.js";
 import type { EncodeOptions, Tokenizer } from "./tokenizer/tokenizer.js";
 
 export type TokenizerJob =
@@ -9,8 +9,11 @@ export type TokenizerJob =
       readonly options: EncodeOptions;
       readonly maxTokens: number;
     }
-  | { readonly kind: "list"; readonly text: string; readonly options: EncodeOptions; readonly withTexts: boolean }
+  | { readonly kind: "list"; readonly text: string; readonly options: EncodeOptions; readonly details: TokenDetails }
   | { readonly kind: "decode"; readonly ids: readonly number[] | Int32Array };
+
+/** What a list of tokens has beside their ids: the text of each in a list of its own, or each as an object with id and piece. */
+export type TokenDetails = "none" | "texts" | "pieces";
 
 export interface Encoded {
   /** Empty if the text has too many tokens. */
@@ -22,7 +25,7 @@ export interface Encoded {
 /** A text's tokens as JSON. */
 export interface TokenList {
   readonly count: number;
-  /** UTF-8 of a JSON array of ids. */
+  /** UTF-8 of a JSON array of ids, or of objects with `id` and `piece`. */
   readonly ids: Uint8Array<ArrayBuffer>;
   /** UTF-8 of a JSON array of texts, or of null. */
   readonly texts: Uint8Array<ArrayBuffer>;
@@ -52,8 +55,9 @@ export function runJob(tokenizer: Tokenizer, job: TokenizerJob): JobResult {
       return job.texts.map((text) => encode(tokenizer, text, job.options, job.maxTokens));
     case "list": {
       const ids = tokenizer.encode(job.text, job.options);
-      const texts = job.withTexts ? ids.map((id) => tokenText(tokenizer, id)) : null;
-      return { count: ids.length, ids: utf8.encode(JSON.stringify(ids)), texts: utf8.encode(JSON.stringify(texts)) };
+      const tokens = job.details === "pieces" ? ids.map((id) => ({ id, piece: tokenPiece(tokenizer, id) })) : ids;
+      const texts = job.details === "texts" ? ids.map((id) => tokenText(tokenizer, id)) : null;
+      return { count: ids.length, ids: utf8.encode(JSON.stringify(tokens)), texts: utf8.encode(JSON.stringify(texts)) };
     }
     case "decode":
       return tokenizer.decode(job.ids, { keepSpecial: true });

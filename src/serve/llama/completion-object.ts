@@ -1,9 +1,11 @@
 /** The JSON of llama-server's completions: whole, and as events, of which the last has everything but the text. */
 import { errorBody } from "../../core/error-body.js";
 import type { SamplingParams } from "../../engine/api/request.js";
+import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { AnswerClock, AnswerTimes } from "../generation/answer-clock.js";
-import type { GenerationEnd } from "../generation/generation.js";
+import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import type { StreamFrames } from "../http/respond.js";
+import { chatLogprobs } from "../openai/logprobs.js";
 
 export interface CompletionFacts {
   readonly model: string;
@@ -13,6 +15,36 @@ export interface CompletionFacts {
   readonly stops: readonly string[];
   readonly numTokensAsked: number;
   readonly requestId: string;
+  /** Whether `completion_probabilities` was asked for. */
+  readonly isScored: boolean;
+  /** The fields that the client wants of an answer, each a name or a path such as `timings/prompt_n`; absent: all. */
+  readonly wanted: readonly string[] | undefined;
+}
+
+/** OpenAI's log-probabilities with the tokens' ids, which llama-server's have. */
+function probabilityField(tokenizer: Tokenizer, { isScored }: CompletionFacts, scored: readonly ScoredToken[]): object {
+  if (!isScored) return {};
+  const { content } = chatLogprobs(tokenizer, scored, false);
+  const completion_probabilities = content.map((token, i) => {
+    const { tokenId, top } = scored[i]!.logprob;
+    return {
+      id: tokenId,
+      ...token,
+      top_logprobs: token.top_logprobs.map((each, rank) => ({ id: top[rank]!.tokenId, ...each })),
+    };
+  });
+  return { completion_probabilities };
+}
+
+/** As llama-server does it, a field within another one comes under its whole path, and one that is not there is left out. */
+function onlyWanted(answer: object, wanted: readonly string[] | undefined): object {
+  if (wanted === undefined) return answer;
+  const valueAt = (path: string): unknown =>
+    path.split("/").reduce<unknown>((value, name) => {
+      if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+      return (value as Readonly<Record<string, unknown>>)[name];
+    }, answer);
+  return Object.fromEntries(wanted.map((path) => [path, valueAt(path)]));
 }
 
 function stopFields({ reason, stopReason }: GenerationEnd): object {
@@ -47,10 +79,11 @@ export interface Ended {
 }
 
 /** Milliseconds, and what follows from them. */
-function timingsOf({ times: { promptMs, answerMs }, numPredicted }: Ended, numPrompt: number): object {
+function timingsOf({ times: { promptMs, answerMs }, numPredicted, numCached }: Ended, numPrompt: number): object {
   const perToken = (ms: number, count: number) => (count === 0 ? 0 : ms / count);
   const perSecond = (ms: number, count: number) => (ms === 0 ? 0 : (1000 * count) / ms);
   return {
+    cache_n: numCached,
     prompt_n: numPrompt,
     prompt_ms: promptMs,
     prompt_per_token_ms: perToken(promptMs, numPrompt),
@@ -66,17 +99,19 @@ interface Output {
   readonly content: string;
   readonly tokens: readonly number[];
   readonly hasNewLine: boolean;
+  readonly scored: readonly ScoredToken[];
 }
 
-/** @param output without content and tokens in a stream, whose earlier events had them */
+/** @param output without content, tokens and scores in a stream, whose earlier events had them */
 export function endedObject(
+  tokenizer: Tokenizer,
   facts: CompletionFacts,
   index: number,
-  { content, tokens, hasNewLine }: Output,
+  { content, tokens, hasNewLine, scored }: Output,
   ended: Ended,
 ): object {
   const { numPromptTokens, model, prompt } = facts;
-  return {
+  const answer = {
     index,
     content,
     tokens,
@@ -92,10 +127,16 @@ export function endedObject(
     ...stopFields(ended.end),
     tokens_cached: numPromptTokens + ended.numPredicted,
     timings: timingsOf(ended, numPromptTokens - ended.numCached),
+    ...probabilityField(tokenizer, facts, scored),
   };
+  return onlyWanted(answer, facts.wanted);
 }
 
-export function completionFrames(all: readonly CompletionFacts[], clocks: readonly AnswerClock[]): StreamFrames {
+export function completionFrames(
+  tokenizer: Tokenizer,
+  all: readonly CompletionFacts[],
+  clocks: readonly AnswerClock[],
+): StreamFrames {
   const numPredicted = all.map(() => 0);
   const hasNewLine = all.map(() => false);
   const event = (object: object): string => `data: ${JSON.stringify(object)}\n\n`;
@@ -104,7 +145,7 @@ export function completionFrames(all: readonly CompletionFacts[], clocks: readon
       const facts = all[index]!;
       clocks[index]!.update(update);
       numPredicted[index]! += update.numNewTokens;
-      const { text, tokenIds, end, numCachedTokens, numEvictedTokens } = update;
+      const { text, tokenIds, scored, end, numCachedTokens, numEvictedTokens } = update;
       hasNewLine[index] ||= text.includes("\n");
       const piece = {
         index,
@@ -114,15 +155,15 @@ export function completionFrames(all: readonly CompletionFacts[], clocks: readon
         id_slot: -1,
         tokens_predicted: numPredicted[index]!,
         tokens_evaluated: facts.numPromptTokens,
+        ...probabilityField(tokenizer, facts, scored),
       };
       const news = text === "" && tokenIds.length === 0 ? "" : event(piece);
       if (end === undefined) return news;
       const times = clocks[index]!.times();
       const counts = { numCached: numCachedTokens, numEvicted: numEvictedTokens };
       const ended = { end, times, numPredicted: numPredicted[index]!, ...counts };
-      return (
-        news + event(endedObject(facts, index, { content: "", tokens: [], hasNewLine: hasNewLine[index]! }, ended))
-      );
+      const rest = { content: "", tokens: [], hasNewLine: hasNewLine[index]!, scored: [] };
+      return news + event(endedObject(tokenizer, facts, index, rest, ended));
     },
     onDone: () => "",
     onError: (error) => event(errorBody(error, all[0]!.requestId)),

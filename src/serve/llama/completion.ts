@@ -1,6 +1,7 @@
 /** llama-server's POST /completion and /infill. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { AnswerClock } from "../generation/answer-clock.js";
@@ -23,20 +24,16 @@ import { planChoices } from "../openai/sampling.js";
 import { checked, integerIn, modelField, type SamplingFields, termsShape } from "../openai/schema-parts.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
+import { biasesOf, biasField } from "./logit-bias.js";
 import { llamaSamplingShape, llamaSeedOf, MAX_INT, samplingFieldsOf } from "./sampling-fields.js";
 
-const MAX_BIASES = 1024;
-
-/** Pairs of a token's id and its bias; false forbids the token. */
-const biasField = checked<readonly (readonly [number, number | false])[]>(
-  `up to ${MAX_BIASES} pairs of a token id and a bias in [-100, 100] or false`,
+const MAX_WANTED = 64;
+const wantedField = checked<readonly string[]>(
+  `up to ${MAX_WANTED} names of fields`,
   (value) =>
     Array.isArray(value) &&
-    value.length <= MAX_BIASES &&
-    value.every((pair) => {
-      if (!Array.isArray(pair) || pair.length !== 2 || !Number.isInteger(pair[0]) || pair[0] < 0) return false;
-      return pair[1] === false || (typeof pair[1] === "number" && Math.abs(pair[1]) <= 100);
-    }),
+    value.length <= MAX_WANTED &&
+    value.every((name) => typeof name === "string" && name !== ""),
 );
 
 const shared = {
@@ -46,6 +43,8 @@ const shared = {
   ...llamaSamplingShape,
   ignore_eos: z.boolean().optional(),
   logit_bias: biasField.optional(),
+  n_probs: integerIn(0, MAX_LOGPROBS).optional(),
+  response_fields: wantedField.optional(),
   return_tokens: z.boolean().optional(),
   grammar: z.string().optional(),
   json_schema: schemaField.optional(),
@@ -55,7 +54,7 @@ const shared = {
 /** llama-server's own: slots, its order of samplers, how it batches. */
 const INERT = (
   "cache_prompt id_slot n_keep n_discard n_indent t_max_predict_ms t_max_prompt_ms n_cache_reuse repeat_last_n samplers " +
-  "timings_per_token min_keep return_progress response_fields lora"
+  "timings_per_token min_keep return_progress lora"
 ).split(" ");
 
 /** Ways of sampling that this server does not have, with the values that turn them off. */
@@ -74,7 +73,6 @@ const OFF = {
   dry_penalty_last_n: () => true,
   dry_sequence_breakers: () => true,
   top_n_sigma: isOneOf(-1),
-  n_probs: isOneOf(0),
   post_sampling_probs: isOneOf(false),
   multimodal_data: isEmptyArray,
 };
@@ -110,15 +108,11 @@ function formOf({ grammar = "", json_schema: schema }: SharedFields): AnswerForm
   return schema === undefined ? undefined : { kind: "schema", schema, param: "json_schema" };
 }
 
-function samplingOf(request: SharedFields): SamplingFields {
-  const bias = request.logit_bias?.map(([id, value]) => [
-    String(id),
-    value === false ? Number.NEGATIVE_INFINITY : value,
-  ]);
+function samplingOf(request: SharedFields, bias: Readonly<Record<string, number>> | undefined): SamplingFields {
   return {
     ...samplingFieldsOf(request),
     ignore_eos: request.ignore_eos,
-    logit_bias: bias === undefined ? undefined : (Object.fromEntries(bias) as Record<string, number>),
+    logit_bias: bias,
     return_token_ids: request.return_tokens === true || request.stream === true,
   };
 }
@@ -128,17 +122,19 @@ interface Planned {
   readonly facts: CompletionFacts;
 }
 
-function plan(
-  c: AppContext,
-  context: ServeContext,
-  request: SharedFields,
-  prompt: Prompt,
-  terms: RequestTerms,
-): Planned {
+/** What all prompts of a request share. */
+interface Asked {
+  readonly request: SharedFields;
+  readonly bias: Readonly<Record<string, number>> | undefined;
+  readonly terms: RequestTerms;
+}
+
+function plan(c: AppContext, context: ServeContext, { request, bias, terms }: Asked, prompt: Prompt): Planned {
   const form = formOf(request);
-  const fields = samplingOf(request);
+  const fields = samplingOf(request, bias);
   // As many as there is room for, where it is negative.
   const limit = request.n_predict ?? -1;
+  const isScored = (request.n_probs ?? 0) > 0;
   const [generation] = planChoices(
     context,
     {
@@ -148,7 +144,7 @@ function plan(
       maxTokens: limit < 0 ? undefined : limit,
       maxTokensField: "n_predict",
       promptField: "prompt",
-      numLogprobs: undefined,
+      numLogprobs: isScored ? request.n_probs : undefined,
       numPromptLogprobs: undefined,
       reading: undefined,
       recipe: form === undefined ? undefined : recipeText(form),
@@ -165,6 +161,8 @@ function plan(
     stops: generation!.stopStrings,
     numTokensAsked: limit,
     requestId: c.get("requestId"),
+    isScored,
+    wanted: request.response_fields?.length === 0 ? undefined : request.response_fields,
   };
   return { generation: generation!, facts };
 }
@@ -176,11 +174,13 @@ async function respond(
   prompts: readonly Prompt[],
 ): Promise<Response> {
   const terms = requestTerms(c, context, request);
-  const planned = prompts.map((prompt) => plan(c, context, request, prompt, terms));
+  const asked = { request, bias: await biasesOf(context, request.logit_bias), terms };
+  const planned = prompts.map((prompt) => plan(c, context, asked, prompt));
   const generations = planned.map(({ generation }) => generation);
   const clocks = planned.map(() => new AnswerClock(c.get("startMs")));
   if (request.stream === true) {
     const frames = completionFrames(
+      context.tokenizer,
       planned.map(({ facts }) => facts),
       clocks,
     );
@@ -200,9 +200,10 @@ async function respond(
       numEvicted: update.numEvictedTokens,
     };
   });
-  const objects = results.map(({ text, tokenIds }, i) =>
-    endedObject(planned[i]!.facts, i, { content: text, tokens: tokenIds, hasNewLine: text.includes("\n") }, ended[i]!),
-  );
+  const objects = results.map(({ text, tokenIds, scored }, i) => {
+    const output = { content: text, tokens: tokenIds, hasNewLine: text.includes("\n"), scored };
+    return endedObject(context.tokenizer, planned[i]!.facts, i, output, ended[i]!);
+  });
   return c.json(objects.length === 1 ? objects[0]! : objects);
 }
 

@@ -89,7 +89,55 @@ describe("/completion", () => {
     expect(all.flatMap(({ tokens }) => tokens).length).toBe(all.at(-1)!.tokens_predicted);
   });
 
+  it("has the likeliest tokens of each place with their ids, whole and streamed", async () => {
+    const request = { prompt: "Count", n_predict: 2, n_probs: 3 };
+    const whole = (await (await ask("/completion", { ...request, return_tokens: true })).json()) as Json;
+    const probabilities = whole.completion_probabilities as Json[];
+    expect(probabilities.map(({ id }) => id)).toEqual(whole.tokens);
+    for (const { logprob, bytes, top_logprobs } of probabilities) {
+      expect(logprob).toBeLessThanOrEqual(0);
+      expect(bytes).toEqual(expect.any(Array));
+      expect(top_logprobs).toHaveLength(3);
+      expect((top_logprobs as Json[])[0]).toMatchObject({ id: expect.any(Number), token: expect.any(String) });
+    }
+    const all = await events(await ask("/completion", { ...request, stream: true }));
+    expect(all.slice(0, -1).flatMap((event) => event.completion_probabilities)).toEqual(probabilities);
+    expect(await (await ask("/completion", { prompt: "a", n_probs: 0 })).json()).not.toHaveProperty(
+      "completion_probabilities",
+    );
+  });
+
+  it("has only the fields that are wanted, those within others under their path", async () => {
+    const response_fields = ["content", "timings/predicted_n", "timings/cache_n", "generation_settings/none"];
+    const wanted = { content: "one two", "timings/predicted_n": 2, "timings/cache_n": 0 };
+    const request = { prompt: "Count", n_predict: 2, response_fields };
+    expect(Object.keys((await (await ask("/completion", request)).json()) as Json)).toEqual(Object.keys(wanted));
+    const last = (await events(await ask("/completion", { ...request, stream: true }))).at(-1)!;
+    expect(Object.keys(last)).toEqual(Object.keys(wanted));
+  });
+
   it.each([
+    [[["hi", -100]]],
+    [{ hi: -100 }],
+  ])("takes biases of texts, of each of their tokens: %j", async (logit_bias) => {
+    expect((await ask("/completion", { prompt: "a", logit_bias })).status).toBe(200);
+    const { tokens } = (await (await ask("/tokenize", { content: "hi" })).json()) as { tokens: number[] };
+    const { logitBias } = fake!.engine.submitted.at(-1)!.sampling;
+    expect(logitBias.toSorted(([a], [b]) => a - b)).toEqual(tokens.toSorted((a, b) => a - b).map((id) => [id, -100]));
+  });
+
+  it("takes an object of biases by id", async () => {
+    expect((await ask("/completion", { prompt: "a", logit_bias: { "7": false, "8": 2 } })).status).toBe(200);
+    expect(fake!.engine.submitted.at(-1)!.sampling.logitBias).toEqual([
+      [7, -1e30],
+      [8, 2],
+    ]);
+  });
+
+  it.each([
+    [{ prompt: "a", logit_bias: { hi: 101 } }, /logit_bias: expected up to/],
+    [{ prompt: "a", n_probs: 21 }, /n_probs/],
+    [{ prompt: "a", response_fields: [1] }, /response_fields/],
     [{ prompt: "a", mirostat: 2 }, /mirostat/],
     [{ prompt: "a", grammar: "root ::= [a]", json_schema: {} }, /grammar: expected nothing beside json_schema/],
     [{ prompt: "a", logit_bias: [[1, 500]] }, /logit_bias: expected up to/],
@@ -125,4 +173,23 @@ it("/props, /slots, /apply-template, /tokenize and /detokenize have llama-server
   const { tokens } = (await (await ask("/tokenize", { content: "hi there" })).json()) as { tokens: number[] };
   const { content } = (await (await ask("/detokenize", { tokens })).json()) as Json;
   expect(content).toBe("hi there");
+});
+
+it("/tokenize gives each token with its piece, and its bytes where these are no text", async () => {
+  const pieces = (await (await ask("/tokenize", { content: "h\u00e9", with_pieces: true })).json()) as Json;
+  const { tokens } = (await (await ask("/tokenize", { content: "h\u00e9" })).json()) as { tokens: number[] };
+  expect(pieces.tokens).toEqual([
+    { id: tokens[0], piece: "h" },
+    { id: tokens[1], piece: [0xc3] },
+    { id: tokens[2], piece: [0xa9] },
+  ]);
+  const both = await ask("/tokenize", { content: "a", with_pieces: true, return_token_strs: true });
+  expect(both.status).toBe(400);
+});
+
+it("an address without /v1 has chats and the list of models", async () => {
+  const messages = [{ role: "user", content: "Count" }];
+  const chat = (await (await ask("/chat/completions", { messages })).json()) as Json;
+  expect(chat).toMatchObject({ object: "chat.completion", choices: [{ message: { role: "assistant" } }] });
+  expect(await (await ask("/models")).json()).toEqual(await (await ask("/v1/models")).json());
 });

@@ -1,9 +1,22 @@
 /** The paths of llama-server's API that OpenAI's does not have. */
 import { api, type Route } from "../http/route.js";
+import { CHAT_RULES, chatCompletions } from "../openai/chat-completions.js";
+import { listModels } from "../openai/models.js";
 import { INFILL_RULES, infill, LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
 import { applyTemplate, props, slots, TEMPLATE_RULES } from "./props.js";
 
 export const LLAMA_ROUTES: readonly Route[] = [
+  // Its clients are given an address without /v1.
+  {
+    method: "POST",
+    path: "/chat/completions",
+    handler: chatCompletions,
+    ...api,
+    task: "generate",
+    summary: "An answer to a chat",
+    rules: CHAT_RULES,
+  },
+  { method: "GET", path: "/models", handler: listModels, ...api, summary: "The served names" },
   {
     method: "POST",
     path: "/completion",

@@ -3,10 +3,11 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/api/request.js";
 import { tokenText } from "../../text/token-text.js";
+import type { TokenDetails } from "../../text/tokenizer-job.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { messagesField, renderChat, templateKwargsField, toChatMessages } from "./chat-messages.js";
-import { type FieldRules, isOneOf, never, parseFields } from "./fields.js";
+import { type FieldRules, never, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { assertTextMayFit } from "./prompt-size.js";
 import { checked, isTokenIdArray, modelField } from "./schema-parts.js";
@@ -25,12 +26,14 @@ const tokenizeSchema = z.strictObject({
   chat_template_kwargs: templateKwargsField.optional(),
   tools: toolsField.optional(),
   return_token_strs: z.boolean().optional(),
+  // llama-server's: each token is an object of its id and its text, or its bytes.
+  with_pieces: z.boolean().optional(),
 });
 
 export const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
   schema: tokenizeSchema,
   inert: new Set(["parse_special"]),
-  unsupported: { chat_template: never, with_pieces: isOneOf(false) },
+  unsupported: { chat_template: never },
 };
 
 const detokenizeSchema = z.strictObject({
@@ -67,6 +70,16 @@ function textOf(context: ServeContext, request: z.output<typeof tokenizeSchema>)
   return text;
 }
 
+function detailsOf(request: z.output<typeof tokenizeSchema>): TokenDetails {
+  const { return_token_strs: withTexts = false, with_pieces: withPieces = false } = request;
+  if (withTexts && withPieces) {
+    const message = "with_pieces: expected false beside return_token_strs, got true";
+    throw new MillraceError("invalid_parameter", message, { param: "with_pieces" });
+  }
+  if (withPieces) return "pieces";
+  return withTexts ? "texts" : "none";
+}
+
 export async function tokenize(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, TOKENIZE_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
@@ -74,8 +87,8 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
   // llama-server adds none unless it is asked to.
   const isPlain = request.messages === undefined && request.content === undefined;
   const addSpecial = request.add_special_tokens ?? request.add_special ?? isPlain;
-  const withTexts = request.return_token_strs === true;
-  const { count, ids, texts } = await context.asyncTokenizer.list(text, { addSpecial, parseSpecial: true }, withTexts);
+  const options = { addSpecial, parseSpecial: true };
+  const { count, ids, texts } = await context.asyncTokenizer.list(text, options, detailsOf(request));
   const { maxModelLen } = context.engine.info;
   const head = `{"count":${count},"max_model_len":${maxModelLen},"tokens":`;
   // The ids arrive as JSON bytes, because serialising a million ids on this thread would delay other requests.

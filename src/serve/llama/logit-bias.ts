@@ -1,0 +1,65 @@
+/** llama-server's `logit_bias`: pairs, or an object as OpenAI has it; tokens by their ids, or by texts whose tokens are meant. */
+import { MillraceError } from "../../core/errors.js";
+import type { PlanContext, PromptContext } from "../http/context.js";
+import { checked } from "../openai/schema-parts.js";
+
+const MAX_BIASES = 1024;
+const MAX_TEXT_LENGTH = 256;
+/** The engine takes finite biases only; no logit comes near this one, and divided by the least temperature it is a float still. */
+const FORBIDDEN = -1e30;
+
+/** False forbids the token. */
+type Bias = number | false;
+type Pair = readonly [token: number | string, bias: Bias];
+type BiasField = readonly Pair[] | Readonly<Record<string, Bias>>;
+
+const isBias = (value: unknown): boolean => value === false || (typeof value === "number" && Math.abs(value) <= 100);
+
+function isToken(value: unknown): boolean {
+  if (typeof value === "string") return value !== "" && value.length <= MAX_TEXT_LENGTH;
+  return Number.isInteger(value) && (value as number) >= 0;
+}
+
+function isBiasField(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const pairs: readonly unknown[] = Array.isArray(value) ? value : Object.entries(value);
+  if (pairs.length > MAX_BIASES) return false;
+  return pairs.every((pair) => Array.isArray(pair) && pair.length === 2 && isToken(pair[0]) && isBias(pair[1]));
+}
+
+export const biasField = checked<BiasField>(
+  `up to ${MAX_BIASES} pairs of a token and a bias in [-100, 100] or false, or an object of such biases; ` +
+    `a token is an id or a text of 1 to ${MAX_TEXT_LENGTH} characters`,
+  isBiasField,
+);
+
+/** A key of digits in an object is an id; JSON has no other way to say one. */
+function pairsOf(field: BiasField): readonly Pair[] {
+  if (Array.isArray(field)) return field as readonly Pair[];
+  return Object.entries(field as Readonly<Record<string, Bias>>).map(
+    ([key, bias]): Pair => [/^\d{1,10}$/.test(key) ? Number(key) : key, bias],
+  );
+}
+
+/** The biases by ids, as OpenAI's requests have them. A text's bias is that of each of its tokens. */
+export async function biasesOf(
+  context: PromptContext & PlanContext,
+  field: BiasField | undefined,
+): Promise<Record<string, number> | undefined> {
+  if (field === undefined) return undefined;
+  const pairs = pairsOf(field);
+  const texts = pairs.flatMap(([token]) => (typeof token === "string" ? [token] : []));
+  const encoded = (await context.asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false })).values();
+  const biases: Record<string, number> = {};
+  for (const [token, bias] of pairs) {
+    const ids = typeof token === "string" ? encoded.next().value!.ids : [token];
+    for (const id of ids) biases[id] = bias === false ? FORBIDDEN : bias;
+  }
+  const numBiases = Object.keys(biases).length;
+  if (numBiases <= MAX_BIASES) return biases;
+  throw new MillraceError(
+    "invalid_parameter",
+    `logit_bias: expected texts of at most ${MAX_BIASES} tokens in all, got ${numBiases}`,
+    { param: "logit_bias" },
+  );
+}
