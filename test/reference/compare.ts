@@ -84,7 +84,7 @@ export function shuffled(count: number, seed: number): number[] {
 export function weightBytes(type: WeightType, rows: number, cols: number, seed: number): Uint8Array {
   const numBytes = rows * rowByteLength(type, cols)!;
   const { byteLength } = BLOCK_LAYOUT[type];
-  const hasWideScale = type === "F8_E4M3" || type === "I8";
+  const hasWideScale = type === "F8_E4M3" || type === "I8" || type === "I8_INT8";
   const scales = hasWideScale ? [] : F16_SCALE_OFFSETS[type];
   const values = normals(scales === undefined ? rows * cols : numBytes, seed);
   if (type === "F32") return new Uint8Array(values.buffer);

@@ -426,8 +426,10 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::Q4_1: return run<BlockKind<PackedQ4_1>>(args, begin, end, scratch);
     case TensorType::Q5_0: return run<BlockKind<PackedQ5_0>>(args, begin, end, scratch);
     case TensorType::Q5_1: return run<BlockKind<PackedQ5_1>>(args, begin, end, scratch);
-    case TensorType::Q8_0: return run<WideKind<PackedQ8_0>>(args, begin, end, scratch);
-    case TensorType::Q8_0_INT8: return run<BlockKind<PackedQ8_0Int8>>(args, begin, end, scratch);
+    case TensorType::Q8_0: return run<WideKind<PackedBytes<TensorType::Q8_0>>>(args, begin, end, scratch);
+    case TensorType::Q8_0_INT8: return run<BlockKind<PackedCentredBytes<TensorType::Q8_0_INT8>>>(args, begin, end, scratch);
+    case TensorType::I8: return run<WideKind<PackedBytes<TensorType::I8>>>(args, begin, end, scratch);
+    case TensorType::I8_INT8: return run<BlockKind<PackedCentredBytes<TensorType::I8_INT8>>>(args, begin, end, scratch);
     case TensorType::MXFP4: return run<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
     case TensorType::IQ4_XS: return run<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
     case TensorType::Q2_K: return run<SuperKind<PackedQ2_K>>(args, begin, end, scratch);

@@ -44,6 +44,7 @@ struct Block {
   uint8_t minima[16];
   uint8_t d[2];
   uint8_t m[2];
+  uint8_t single[4];
 };
 
 void splitNibbles(const uint8_t* bytes, uint8_t* values) {
@@ -84,6 +85,11 @@ void takeApart(TensorType type, const uint8_t* p, Block& out) {
   switch (type) {
     case TensorType::Q8_0:
     case TensorType::Q8_0_INT8: memcpy(out.values, p + 2, 32); break;
+    case TensorType::I8:
+    case TensorType::I8_INT8:
+      memcpy(out.single, p, 4);
+      memcpy(out.values, p + 4, 32);
+      break;
     case TensorType::Q4_0:
     case TensorType::IQ4_NL: splitNibbles(p + 2, out.values); break;
     case TensorType::Q4_1: splitNibbles(p + 4, out.values); break;
@@ -209,6 +215,11 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
   if (type == TensorType::MXFP4) {
     for (int r = 0; r < 8; r++) out[r] = rows[r].d[0];
     writeNibbles(rows, 0, out + 8);
+    return;
+  }
+  if (type == TensorType::I8 || type == TensorType::I8_INT8) {
+    for (int r = 0; r < 8; r++) memcpy(out + 4 * r, rows[r].single, 4);
+    writeBytes(rows, out + 32);
     return;
   }
   out = writeHalves(rows, &Block::d, out);

@@ -10,6 +10,7 @@
 //   Q2_K    f16 d[8], dmin[8]; scales [16][8], minima in the high nibbles; 8 × (two bits, twice)
 //   Q3_K    f16 d[8]; sixes scales of the first and the last eight; 8 × (bits: the third bit; two bits, twice)
 //   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
+//   I8      f32 d[8]; bytes
 // nibbles   128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high one
 // pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
 // bytes     256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
@@ -63,6 +64,8 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
   switch (type) {
     case TensorType::Q8_0: return {32, 272, ActivationFormat::row16};
     case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::centred32};
+    case TensorType::I8: return {32, 288, ActivationFormat::row16};
+    case TensorType::I8_INT8: return {32, 288, ActivationFormat::centred32};
     case TensorType::Q4_0: return {32, 144, ActivationFormat::blocks32};
     case TensorType::Q4_1: return {32, 160, ActivationFormat::blocks32};
     case TensorType::Q5_0: return {32, 176, ActivationFormat::blocks32};

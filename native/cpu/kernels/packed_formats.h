@@ -119,26 +119,38 @@ struct PackedMXFP4 {
   }
 };
 
-// Q8_0 for int8 activations: bytes 0 to 255 around 128.
-struct PackedQ8_0Int8 {
-  static constexpr TensorType kType = TensorType::Q8_0_INT8;
+// Bytes under f16 or f32 scales.
+template <TensorType kOf>
+MILLRACE_INLINE Floats unpackByteScales(Source cell) {
+  if constexpr (kOf == TensorType::Q8_0 || kOf == TensorType::Q8_0_INT8) return loadHalves(cell);
+  else return loadFloats(cell);
+}
+// Where the bytes of a cell begin: after the scales.
+template <TensorType kOf>
+constexpr int64_t kBytesAt = packedInfoOf(kOf).cellBytes - 32 * kPackedRows;
+
+// For int8 activations: bytes 0 to 255 around 128.
+template <TensorType kOf>
+struct PackedCentredBytes {
+  static constexpr TensorType kType = kOf;
   using Sum = ByteDot;
   static constexpr bool kFitsWhole = true;
   static constexpr Centre kCentre = Centre::Bytes;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    out.scale = loadHalves(cell);
+    out.scale = unpackByteScales<kOf>(cell);
     MILLRACE_UNROLL_INT
-    for (int c = 0; c < 8; c++) out.values[c] = loadPairs(cell + 16 + 32 * c) ^ splatByte(128);
+    for (int c = 0; c < 8; c++) out.values[c] = loadPairs(cell + kBytesAt<kOf> + 32 * c) ^ splatByte(128);
   }
 };
 
-struct PackedQ8_0 {
-  static constexpr TensorType kType = TensorType::Q8_0;
+template <TensorType kOf>
+struct PackedBytes {
+  static constexpr TensorType kType = kOf;
   static constexpr int kParts = 1;
   MILLRACE_INLINE void unpack(Source cell, WideCell<1>& out) {
-    out.parts[0].scale = loadHalves(cell);
+    out.parts[0].scale = unpackByteScales<kOf>(cell);
     MILLRACE_UNROLL_INT
-    for (int c = 0; c < 16; c++) out.parts[0].values[c] = loadWide(cell + 16 + 16 * c);
+    for (int c = 0; c < 16; c++) out.parts[0].values[c] = loadWide(cell + kBytesAt<kOf> + 16 * c);
   }
 };
 

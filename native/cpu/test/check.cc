@@ -84,6 +84,8 @@ static void putHalf(std::vector<uint8_t>& bytes, int64_t at, float value) {
   memcpy(bytes.data() + at, &half, 2);
 }
 
+// Blocks under an f32 scale.
+static bool hasSingle(TensorType type) { return type == TensorType::F8_E4M3 || type == TensorType::I8 || type == TensorType::I8_INT8; }
 static void putFloat(std::vector<uint8_t>& bytes, int64_t at, float value) { memcpy(bytes.data() + at, &value, 4); }
 
 std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random) {
@@ -101,7 +103,7 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
     if (type == TensorType::F16) putHalf(bytes, at, random.unit());
     else if (type == TensorType::BF16 || type == TensorType::BF16_BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
     else if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(119 + random.below(8));
-    else if (type == TensorType::F8_E4M3 || type == TensorType::I8) putFloat(bytes, at, random.unit() * 0.01f);
+    else if (hasSingle(type)) putFloat(bytes, at, random.unit() * 0.01f);
     else putHalf(bytes, at + scaleOffset(type), random.unit() * 0.05f);
     // No NaN, whose bits are all ones, and no value far above the others.
     for (int64_t j = 4; j < info.blockBytes && type == TensorType::F8_E4M3; j++) bytes[static_cast<size_t>(at + j)] &= 0xcf;
@@ -114,7 +116,7 @@ void setScales(TensorType type, std::vector<uint8_t>& bytes, float scale, float 
   const int64_t blockBytes = infoOf(type).blockBytes;
   for (int64_t at = 0; at < static_cast<int64_t>(bytes.size()); at += blockBytes) {
     if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(127 + std::ilogb(scale));
-    else if (type == TensorType::F8_E4M3 || type == TensorType::I8) putFloat(bytes, at, scale);
+    else if (hasSingle(type)) putFloat(bytes, at, scale);
     else putHalf(bytes, at + scaleOffset(type), scale);
     if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, minimumScale);
   }

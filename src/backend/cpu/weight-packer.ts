@@ -117,8 +117,10 @@ export class WeightPacker {
   /** Returns false if the pack holds other matrices, is damaged or has been removed. */
   #bindPack({ path, table }: FoundPack, matrices: readonly MatrixSpec[]): boolean {
     const isSame = (spec: MatrixSpec, index: number): boolean => {
-      const { name, start, rows, cols } = table.matrices[index]!;
-      return spec.name === name && spec.start === start && spec.rows === rows && spec.cols === cols;
+      const { name, start, rows, cols, type, byteOffset } = table.matrices[index]!;
+      // A version that had no packed form of the type left the matrix where it was.
+      const isAsPacked = (packedActivations(type) === undefined) === (byteOffset === undefined);
+      return isAsPacked && spec.name === name && spec.start === start && spec.rows === rows && spec.cols === cols;
     };
     if (table.matrices.length !== matrices.length || !matrices.every(isSame)) return false;
     let file: FileHandle;
