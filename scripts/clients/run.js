@@ -22,7 +22,7 @@ const { values } = parseArgs({ options: { folder: { type: "string" }, only: { ty
 const folder = resolve(values.folder ?? join(tmpdir(), "server-clients"));
 const TIMEOUT_MS = 600_000;
 
-/** Of Python's clients, what pip installs. */
+/** The packages that pip installs for each of Python's clients. */
 const PACKAGES = {
   "openai-agents": "openai-agents",
   "pydantic-ai": "pydantic-ai-slim[openai]",

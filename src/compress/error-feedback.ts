@@ -48,7 +48,7 @@ interface FeedbackSettings {
   /** Moves the scales of each layer before its feedback is prepared. */
   readonly mover?: ScaleMover | undefined;
   readonly numThreads: number;
-  /** Of a turn's Gram matrices; absent: MOST_BYTES */
+  /** Upper bound of the Gram matrices of one turn; absent: MOST_BYTES */
   readonly mostBytes?: number;
 }
 

@@ -11,7 +11,7 @@ import { openModel } from "../model/open-model.js";
 /** Counts changes of the bytes that the encoders write. */
 export const ENCODERS = 3;
 
-/** Of each file that a copy of the model depends on. @param path of a model on this disk */
+/** Versions of the files that a copy of the model depends on. @param path of a model on this disk */
 export function versionsOf(path: string): readonly (readonly [file: string, size: number, mtimeMs: number])[] {
   const { files } = openModel(path);
   const texts = isHfFolder(path) ? TEXT_FILES.map((name) => join(path, name)).filter((file) => existsSync(file)) : [];

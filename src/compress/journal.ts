@@ -137,7 +137,7 @@ export class Journal {
     if (!this.#records.has(OUTPUT + path)) this.set(OUTPUT + path, true);
   }
 
-  /** Of a method's copy. */
+  /** The log of one method's copy. */
   tensorLog(method: string, onFound: TensorLog["onFound"]): TensorLog {
     const idOf = (name: string): string => `tensor of ${method} ${name}`;
     return {

@@ -55,7 +55,7 @@ const NO_PLACE: readonly (string | undefined)[] = [
   "EACCES",
   "EPERM",
   "ENAMETOOLONG",
-  // Of /proc, and of folders that are removed meanwhile.
+  // /proc answers these, and so do folders that are removed meanwhile.
   "ENOENT",
   "ENOTDIR",
 ];

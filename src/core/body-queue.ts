@@ -4,7 +4,7 @@ import { errorFromRecord, MillraceError } from "./errors.js";
 import { FairThread } from "./fair-thread.js";
 import { idFieldOf } from "./json-body.js";
 
-/** Of one tenant, beside the body that the thread is at: sixteen of the largest bodies that an engine takes, four of a gateway's. */
+/** Upper bound for one tenant, beside the body that the thread works on: sixteen of the largest bodies that an engine takes, four of a gateway's. */
 export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
 /** The thread takes a few seconds for so many bytes. */

@@ -74,9 +74,9 @@ interface JsonShape {
   readonly isTooDeep: boolean;
   /** Commas, colons and opening brackets outside of strings. */
   readonly numMarks: number;
-  /** Of these, the colons: one for each member of an object. */
+  /** Colons among these marks: one for each member of an object. */
   readonly numMembers: number;
-  /** Of these, the commas in lists that hold integers and nothing else: they may be token ids. */
+  /** Commas among these marks that stand in lists of integers only: those may be token ids. */
   readonly numIdCommas: number;
   /** Backslashes that begin an escape. */
   readonly numEscapes: number;

@@ -10,7 +10,7 @@ export interface PullStatus {
   readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
   /** The file on its way; undefined before the hub has listed any. */
   readonly file: string | undefined;
-  /** Of all the model's files; 0 before the hub has listed them. */
+  /** Received bytes of all the model's files; 0 before the hub has listed them. */
   readonly receivedBytes: number;
   readonly totalBytes: number;
   readonly error: MillraceError | undefined;

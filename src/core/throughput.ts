@@ -21,7 +21,7 @@ interface Throughput {
   readonly running: number | undefined;
   readonly waiting: number | undefined;
   readonly kvUsage: number | undefined;
-  /** Of the tokens looked up meanwhile; undefined where none were. */
+  /** Share of the looked-up tokens that were cached; undefined if no tokens were looked up. */
   readonly prefixHitRate: number | undefined;
 }
 

@@ -29,7 +29,7 @@ export interface DistillOptions extends TeachingOptions {
   readonly temperature: number;
   /** A Hugging Face folder or hf:org/repo of any family; absent: a student of the mill family is trained. */
   readonly student?: string;
-  /** Of `student`. */
+  /** How `student` is trained. */
   readonly trainMethod: TrainMethod;
   readonly rank: number;
   readonly maxLength?: number;

@@ -66,7 +66,7 @@ export interface AdminTarget {
   readonly keepsChats?: boolean;
   /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable, identity_provider_unavailable */
   clientWith(key: string): Caller | Promise<Caller>;
-  /** Of the browsers of operators and of clients. */
+  /** Sessions of operators' and clients' browsers. */
   readonly sessions: Sessions;
   /** Who may use /admin. Called for each request, since a reload may change them. */
   operators(): readonly Operator[];
@@ -82,7 +82,7 @@ export interface AdminTarget {
   inBackground(what: string, task: Promise<void>): void;
 }
 
-/** Of Prometheus' text format. */
+/** Media type of Prometheus' text format. */
 const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** No path under /admin takes more. */

@@ -145,7 +145,7 @@ async function download(folder: string, spec: HubSpec, options: ResolveOptions):
   for (const file of chosen.files) refuseUnsafePath(file);
   await writeCachedListing(folder, await keptListing(folder, entries, chosen));
   const wanted = chosen.files.map((file) => entries.find(({ path }) => path === file)!);
-  // Of all files together, before the first byte of any.
+  // Checks the space for all files together before the first byte of any arrives.
   await inCache(folder, async () => expectSpace(folder, await bytesMissing(folder, wanted)));
   const totalBytes = sumOfSizes(wanted);
   let numBefore = 0;

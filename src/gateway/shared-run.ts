@@ -51,7 +51,7 @@ interface Reader {
 const CANCELLED: Ending = { kind: "cancelled" };
 
 export class SharedRun implements AnswerSink {
-  /** Of the run itself: it follows no client's. */
+  /** Ends the run itself, whatever a single client does. */
   readonly cancellation = new Cancellation();
   /** Settles when the run is over. Never rejects. */
   readonly result: Promise<RunResult>;

@@ -34,9 +34,9 @@ export interface Judge {
 
 export interface JudgeSettings {
   readonly apiKey: string | undefined;
-  /** Of a judge behind a server. */
+  /** Requests at once, for a judge behind a server. */
   readonly concurrency: number;
-  /** Of a judge in this process. */
+  /** Settings of the engine, for a judge in this process. */
   readonly engine: EngineSettings;
 }
 

@@ -44,7 +44,7 @@ export interface TokenScale {
   readonly vanillaUsdPerMonth: number | undefined;
   readonly whyNoVanilla: string | undefined;
   readonly split: CostSplit;
-  /** Of a smaller model of the family; undefined: none is known, or it saves nothing. */
+  /** Saving by a smaller model of the family; undefined: none is known, or it saves nothing. */
   readonly distillation:
     | {
         readonly model: string;
@@ -121,7 +121,7 @@ export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const decoding = { ...DECODE, numDecoding, rowsEach, context: inputTokens + outputTokens / 2 };
   const numSteps = outputTokens / numDecoding / (drafting === undefined ? 1 : expectedTokens(drafting));
   const numNew = Math.max(1, inputTokens * (1 - prefixShare));
-  // Of long prompts a step has a part, and of short ones several where that many come in each step.
+  // A step has a part of a long prompt, or several short prompts where that many come in each step.
   const most = Math.max(1, options.maxNumBatchedTokens - Math.ceil(numDecoding));
   const numPromptTokens = Math.min(most, numNew * Math.max(1, 1 / numSteps));
   const numPrompts = Math.max(1, numPromptTokens / numNew);

@@ -9,7 +9,7 @@ import type { PlannedModel } from "./planned-model.js";
  */
 type Grade = "measured" | "published-checked" | "published" | "unknown";
 
-/** Of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
+/** Grades of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
 export interface Grades {
   readonly weights: Grade | undefined;
   readonly kv: Grade | undefined;

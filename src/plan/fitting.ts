@@ -56,7 +56,7 @@ export function fits(
   return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen) / pipelineParallel;
 }
 
-/** Of the widths that the engine and the machine allow; undefined: none is wide enough. */
+/** The narrowest of the widths that the engine and the machine allow; undefined: none is wide enough. */
 export function narrowestWidth(
   request: PlanRequest,
   quantization: Quantization,

@@ -12,7 +12,7 @@ const LOADS = [64, 256, 1024, 4096];
 
 interface Limit {
   readonly what: string;
-  /** Of what it carries, under the rate asked for. */
+  /** Share of a machine's capacity that is used, under the rate asked for. */
   readonly share: number;
   readonly effect: string;
 }
@@ -20,7 +20,7 @@ interface Limit {
 export interface FleetPlan {
   readonly plan: Plan;
   readonly best: Configuration;
-  /** Of one machine, within the targets. */
+  /** Capacity of one machine, within the targets. */
   readonly capacity: Prediction;
   readonly requestsPerS: number;
   /** Machines that carry the rate at `mostLoad`, and with one zone lost. */

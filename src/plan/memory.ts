@@ -16,7 +16,7 @@ export interface MemoryPlan {
   readonly weightBytes: number;
   readonly activationBytes: number;
   readonly runtimeBytes: number;
-  /** Of a drafter's weights; 0: none. */
+  /** Bytes of a drafter's weights; 0: there is no drafter. */
   readonly drafterBytes: number;
   /** Negative: so much is missing before a single token. */
   readonly kvBytes: number;
@@ -66,7 +66,7 @@ export interface MemoryNeed {
   /** Scratch of a step, and the process itself. */
   readonly workBytes: number;
   readonly contextTokens: number;
-  /** Of one sequence of so many tokens, at 16 bits. */
+  /** KV of one sequence of so many tokens, at 16 bits. */
   readonly kvBytes: number;
   readonly totalBytes: number;
 }
@@ -94,7 +94,7 @@ export function seatsOf(
   numTokens: number,
   sharedTokens: number,
 ): number {
-  // Of a pipeline, each group of devices has its layers' part.
+  // In a pipeline, each group of devices has its layers' part.
   const { pipelineParallel = 1 } = instance;
   const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel;
   const shared = Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);

@@ -6,7 +6,7 @@ export interface StoredWeights {
   /** As the file says: Q4_0, BF16, … */
   readonly label: string;
   readonly weightBytes: number;
-  /** Of these, the embedding table, of which a step reads only rows. */
+  /** How many of these the embedding table takes; a step reads only rows of the table. */
   readonly embeddingBytes: number;
 }
 

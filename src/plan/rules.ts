@@ -288,7 +288,7 @@ export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonl
     .map((kv) => ({ what: `keys and values in ${kv.label}`, because: unaskedText(kv.evidence) }));
 }
 
-/** Of FP8 weights that have a scale for each square of so many rows and columns: engines do not cut through one. */
+/** FP8 weights have one scale for each square of so many rows and columns: engines do not cut through a square. */
 const SCALE_BLOCK = 128;
 
 const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>

@@ -6,7 +6,7 @@ import { type Change, WASTES } from "./wastes.js";
 /** Dollars for a million tokens. */
 export interface PromptPrices {
   readonly input: number;
-  /** Of tokens that come from the prefix cache. */
+  /** Price of tokens that come from the prefix cache. */
   readonly cached: number;
   readonly output: number;
 }

@@ -6,7 +6,7 @@ export type Encode = (text: string) => readonly number[];
 
 export interface TokenTotals {
   readonly prompt: number;
-  /** Of the prompt's tokens, those that an earlier request had at the same place. */
+  /** How many of the prompt's tokens an earlier request had at the same place. */
   readonly cached: number;
   readonly output: number;
   /** Tokens that the requests reserve for their answers: their limit, or the model's. */

@@ -199,7 +199,7 @@ const HEADROOM = 1.5;
 const isShort = ({ isCall }: PromptRequest, length: number | undefined, limit: number): boolean =>
   length === undefined ? !isCall : length <= limit;
 
-/** Of each application apart; a request whose own answer is longer than the limit keeps its own. */
+/** Each application's limits apart; a request whose own answer is longer than the limit keeps its own. */
 function limits(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
   const lengthOf = ({ outputTokens, answer, isCall }: PromptRequest): number | undefined =>
     outputTokens ?? (answer === undefined || isCall ? undefined : encode(answer).length);

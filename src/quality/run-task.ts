@@ -18,7 +18,7 @@ export interface ItemResult {
   readonly numPromptTokens: number;
   readonly numOutputTokens: number;
   readonly end: AskedAnswer["end"] | "refused";
-  /** Of items of a task file. */
+  /** Metrics of an item of a task file. */
   readonly metrics?: MetricValues | undefined;
   /** The log-probability of each choice, or of the text. */
   readonly logprobs?: readonly number[] | undefined;
@@ -41,7 +41,7 @@ export interface TaskResult {
   readonly exactInterval: readonly [low: number, high: number];
   /** Mean over all items. */
   readonly score: number;
-  /** Of a task file, by metric and filter. */
+  /** Metrics of a task file, by metric and filter. */
   readonly metrics?: Readonly<Record<string, MetricResult>>;
   readonly numOutputTokens: number;
   readonly seconds: number;

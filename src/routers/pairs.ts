@@ -20,7 +20,7 @@ const recordSchema = z.object({
   margins: z.array(z.number()),
   numPromptTokens: z.number(),
   numOutputTokens: z.number(),
-  /** Of a machine that computed `concurrency` answers at once. */
+  /** Seconds of a machine that computed `concurrency` answers at once. */
   seconds: z.number(),
 });
 

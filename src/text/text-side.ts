@@ -11,7 +11,7 @@ export interface TextSide {
   /** The same tokenizer, for texts of any length. */
   readonly asyncTokenizer: AsyncTokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
-  /** Of an embedding model that has them. */
+  /** Prompts of an embedding model that has them. */
   readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** The sampling defaults in the model's files. Throws if a value is invalid for requests. */
   readonly readSampling: () => SamplingDefaults;

@@ -25,7 +25,7 @@ constexpr State kEmpty = {kMinusInfinity, 0.0f};
 struct Query {
   int64_t begin;  // visible entries
   int64_t end;
-  // Of the current part: its first and last visible position, and the softmax.
+  // The current part's first and last visible position, and its softmax.
   int64_t first;
   int64_t last;
   State part;

@@ -41,7 +41,7 @@ interface KvReport {
 }
 
 interface ModelReport extends LayerSummary {
-  /** Of the layers that have some. */
+  /** The experts of the layers that have some. */
   readonly experts?: ExpertsFeedForward;
   readonly tasks: readonly Task[];
   readonly pooling?: Pooling;

@@ -25,7 +25,7 @@ import { inTuningFolder } from "../process/tuning-folder.js";
 
 const MS_PER_MINUTE = 60_000;
 const MOST_CLASSES = 12;
-/** Of the shipped families. */
+/** Temperatures that the bundled model families are usually sampled at. */
 const USUAL_TEMPERATURES = [0, 0.8];
 const USUAL_DRAFTERS = ["ngram", "auto"];
 const USUAL_DEPTHS = [2, 4, 8];
@@ -211,7 +211,7 @@ interface Asked {
     readonly request: Awaited<ReturnType<PlanBody>>[number];
   }[];
   readonly numSkipped: number;
-  /** Of the first request that the engine would not take. */
+  /** Why the engine refused the first of the requests that it refused. */
   readonly firstProblem: string | undefined;
   readonly decode: (tokens: readonly number[]) => string;
 }

@@ -200,7 +200,7 @@ function partsOf(model: ServableModel): Json {
   return parts;
 }
 
-/** Of experts, in models alone whose architecture has them. */
+/** Experts' biases: only some architectures have them. */
 const EXPERT_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
 
 /** @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others */

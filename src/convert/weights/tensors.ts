@@ -37,7 +37,7 @@ export interface CopyNote {
 export interface CopyProgress {
   onWritten(numBytes: number, total: number): void;
   onNote(note: CopyNote): void;
-  /** Of a copy that may be there, stopped; absent: it is written anew. */
+  /** Log of a stopped copy that may be there; absent: the copy is written anew. */
   readonly log?: TensorLog | undefined;
 }
 
@@ -46,14 +46,14 @@ export interface ModelTensor {
   readonly name: string;
   /** [rows, cols] of a matrix, [length] of a vector. */
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
-  /** Of experts' matrices, all of them one below the other: rows of the stack from `start` on. */
+  /** Present for experts' matrices, which lie one below the other: rows of the stack from `start` on. */
   readonly stack?: {
     readonly count: number;
     readonly totalRows: number;
     readonly start: number;
     readonly within?: WiderStack;
   };
-  /** Of vectors that each expert has one of: how many. */
+  /** How many vectors, where each expert has one. */
   readonly count?: number;
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;

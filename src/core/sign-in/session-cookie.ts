@@ -25,7 +25,7 @@ export const cookieName = (start: string, { socket }: Asked): string => `${start
 
 const nameOf = (asked: Asked, side: Side): string => cookieName(`millrace-${side}-session`, asked);
 
-/** Of several with one name, that of the longest path comes first. */
+/** If several cookies have one name, the one with the longest path comes first. */
 export function cookiesNamed({ headers }: Asked, name: string): readonly string[] {
   const start = `${name}=`;
   const pairs = (headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(start));

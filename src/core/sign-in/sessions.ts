@@ -14,7 +14,7 @@ export interface Grant {
   readonly clientKey: Secret | undefined;
   /** Whose key it was. */
   readonly owner: string;
-  /** Of the page that signed in; requests that change something must come from there. Undefined: a program. */
+  /** Origin of the page that signed in; requests that change something must come from there. Undefined: a program signed in. */
   readonly origin: string | undefined;
 }
 
@@ -64,7 +64,7 @@ export class Sessions {
     this.#byDigest.delete(digestOf(id));
   }
 
-  /** Of the owner who has the most, so that nobody ends the sessions of others by many sign-ins. */
+  /** Ends a session of the owner who has the most, so that nobody ends the sessions of others by many sign-ins. */
   #endOldest(): void {
     const oldest = new Map<string, { readonly digest: string; count: number }>();
     for (const [digest, { owner }] of this.#byDigest) {

@@ -61,7 +61,7 @@ export interface EngineStats {
   /** Wall time of the kernels, and of whole steps; the difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;
-  /** Of stepMs, the part of prompts: each step's share of rows that are prompt tokens. */
+  /** The part of stepMs that prompts took: each step counts by its share of rows that are prompt tokens. */
   readonly promptMs: number;
 }
 

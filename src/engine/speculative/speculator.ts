@@ -28,7 +28,7 @@ interface DraftCandidate {
   readonly draft: Draft;
   /** For each token, the probability that it and all before it are right. */
   readonly chances: readonly number[];
-  /** Of alternatives to its first token. */
+  /** Probabilities of the alternatives to the draft's first token. */
   readonly others?: readonly number[];
 }
 

@@ -13,7 +13,7 @@ export interface StepCapacity {
   /** Blocks of the longest sequence. */
   readonly tableStride: number;
   readonly numGroups: number;
-  /** Of an encoder: entries that a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
+  /** For an encoder: how many entries a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
   readonly encoderWindow?: number;
 }
 
@@ -56,7 +56,7 @@ export class StepBatch {
   constructor(
     readonly capacity: StepCapacity,
     backend: Backend,
-    /** Of another batch, with whose sequences these rows share their blocks; absent: tables of its own. */
+    /** Tables of another batch, whose sequences share their blocks with these rows; absent: the batch has tables of its own. */
     sharedTables?: readonly Ints[],
   ) {
     const ints = (length: number) => backend.input("i32", length);

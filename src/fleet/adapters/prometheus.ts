@@ -16,7 +16,7 @@ const MAX_BUCKETS = 100;
 /** The samples of a text. Other lines are skipped, so that an engine may add to its output. */
 export class PrometheusText {
   readonly #series = new Map<string, Series>();
-  /** Of histograms: labels and values. */
+  /** Buckets of histograms: labels and values. */
   readonly #buckets = new Map<string, (readonly [labels: string, count: number])[]>();
 
   constructor(text: string) {

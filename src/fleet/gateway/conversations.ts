@@ -18,7 +18,7 @@ import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 
 const PATH = "/v1/chats";
 const BODY_TIMEOUT_MS = 30_000;
-/** Of a body beside its conversation. */
+/** Room for what a body holds beside its conversation. */
 const ENVELOPE_BYTES = 256;
 const SWEEP_MS = 3_600_000;
 const DAY_MS = 86_400_000;

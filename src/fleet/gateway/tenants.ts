@@ -193,7 +193,7 @@ export class Tenants {
 const tenantsOfFile = (config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): ReadonlySet<string> =>
   new Set(needsKeys(config) ? config.apiKeys.map(({ tenant }) => tenant) : [""]);
 
-/** Of a tenant's person: providers may give one `sub` to people of several organisations. */
+/** The tenant's person: providers may give one `sub` to people of several organisations. */
 function holderOf({ tenant, subject }: TokenClaims): string | undefined {
   if (subject === undefined) return undefined;
   return `oidc:${createHash("sha256")

@@ -20,7 +20,7 @@ interface FleetWatchOptions {
   readonly alerts: () => AlertWatch | undefined;
   /** Asked at the start. Undefined: nobody counts tenants' requests. */
   readonly tenants: () => TenantSource | undefined;
-  /** Of the dashboard; undefined: the configuration has none. */
+  /** The dashboard's latency targets; undefined: the configuration has none. */
   readonly targets: () => LatencyTargets | undefined;
   readonly logger: Logger;
 }

@@ -10,7 +10,7 @@ import { askForText } from "../adapters/engine-http.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
 const ASK_MS = 2000;
-/** Of one question. Servers take a URL and its headers of 16 KiB. */
+/** Upper bound for one question: servers take a URL and its headers of 16 KiB. */
 const MOST_IDS = 50;
 const MOST_ID_BYTES = 8192;
 const REASON_LENGTH = 200;

@@ -157,7 +157,7 @@ function setKnown(gauge: Gauge<"model" | "instance" | "engine">, upstream: Upstr
   if (value !== undefined) gauge.set(labelsOf(upstream), value);
 }
 
-/** Of its processes on this machine, else as an attached server of ours tells it. */
+/** Memory of the upstream's processes on this machine; for an attached server of ours, what the server reports. */
 const memoryOf = ({ pid, metrics }: Upstream): number | undefined =>
   pid === undefined ? metrics?.residentBytes : residentBytes(pid);
 

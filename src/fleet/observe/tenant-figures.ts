@@ -18,7 +18,7 @@ const NANO = 1e9;
 const OUTCOMES = ["answered", "broken", "cancelled", "refused"] as const satisfies readonly RowOutcome[];
 
 class Times {
-  /** Of each bucket alone; the last has no end. */
+  /** Counts of each bucket by itself; the last bucket has no end. */
   readonly #counts: number[];
   sumSeconds = 0;
 
@@ -50,7 +50,7 @@ class Figures {
   savedNano = 0;
   readonly firstToken = new Times(LATENCY_BUCKETS_S);
   readonly perToken = new Times(TOKEN_BUCKETS_S);
-  /** Of the latest request. */
+  /** Time of the latest request. */
   latestMs = 0;
 
   constructor(readonly name: string) {}

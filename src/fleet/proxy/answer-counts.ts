@@ -15,13 +15,13 @@ export class AnswerCounts {
     if (isWanted) this.reader = new UsageReader();
   }
 
-  /** Of a whole answer. */
+  /** Counts of a whole answer. */
   whole(): TokenCounts | undefined {
     const counts = this.translation === undefined ? this.reader?.counts() : this.translation.counts();
     return counts !== undefined && this.reader?.endsByLength() === true ? { ...counts, isTruncated: true } : counts;
   }
 
-  /** Of a whole answer that reports nothing. @param promptTokens as the router counted or estimated them */
+  /** Counts of a whole answer that reports none. @param promptTokens as the router counted or estimated them */
   estimate(promptTokens: number, isGeneration: boolean): TokenCounts | undefined {
     return this.reader?.estimateWhole(promptTokens, isGeneration);
   }
@@ -33,7 +33,7 @@ export class AnswerCounts {
     return counts && { inputTokens: promptTokensOf(counts), outputTokens: counts.output };
   }
 
-  /** Of an answer that was cut after it had begun. @param promptTokens as the router counted or estimated them */
+  /** Counts of an answer that was cut after it had begun. @param promptTokens as the router counted or estimated them */
   cut(promptTokens: number): TokenCounts | undefined {
     if (this.reader === undefined) return this.translation?.counts();
     return this.reader.estimate(promptTokens, this.translation?.counts());

@@ -55,7 +55,7 @@ export class Hedging {
     known.samplesMs[known.numSeen % NUM_SAMPLES] = ms;
     known.numSeen++;
     if (known.numSeen < MIN_SAMPLES || known.numSeen % REFRESH !== 0) return;
-    // Of a typed array, numbers are sorted as such, without a call for each two.
+    // A typed array sorts by number, without a call for each comparison.
     const sorted = known.samplesMs.slice(0, known.numSeen).sort();
     known.delayMs = Math.max(MIN_DELAY_MS, sorted[Math.ceil(PERCENTILE * sorted.length) - 1]!);
   }

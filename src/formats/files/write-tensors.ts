@@ -13,7 +13,7 @@ export interface TensorBytes {
 
 /** Which tensors of a file are whole, kept outside of it. */
 export interface TensorLog {
-  /** Of the tensor's bytes; undefined: it was never finished. */
+  /** Digest of the tensor's bytes; undefined: the tensor was never finished. */
   digestOf(name: string): string | undefined;
   /** Called when all bytes of the tensor are in the file. */
   add(name: string, digest: string): void;

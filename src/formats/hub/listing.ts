@@ -8,7 +8,7 @@ import type { HubSpec } from "./spec.js";
 const ENTRY = z.object({
   path: z.string(),
   sizeBytes: z.int().nonnegative(),
-  /** Of files in large-file storage, as all published weights are. */
+  /** Present for files in large-file storage, where all published weights are. */
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)

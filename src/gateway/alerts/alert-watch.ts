@@ -29,7 +29,7 @@ interface SoftBudget {
   readonly window: string;
   readonly startMs: number;
   readonly endsMs: number;
-  /** Of the caller; "": the budget is not of one. */
+  /** The caller's name; "": the budget does not belong to one caller. */
   readonly tenant: string;
   readonly key: string;
   /** Dollars: spent or reserved, and the soft limit. */

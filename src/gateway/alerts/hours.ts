@@ -6,7 +6,7 @@ export interface Hour {
   /** Dollars. */
   readonly cost: number;
   readonly requests: number;
-  /** Of requests that an upstream answered: prompt and output. */
+  /** Tokens of requests that an upstream answered: prompt and output. */
   readonly tokens: number;
   /** Requests that failed here or there, requests that limits and budgets refused, requests answered by a cache. */
   readonly errors: number;

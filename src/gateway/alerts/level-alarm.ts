@@ -24,7 +24,7 @@ const MIN_WEEKS = 4;
 const MIN_HOURS = 48;
 /** The moving average remembers about two days. */
 const EWMA_SHARE = 1 / 48;
-/** Of the highest hour, where there are less than four weeks. */
+/** Ratio to the highest hour, used before there are four weeks of hours. */
 const YOUNG_RATIO = 3;
 
 interface Unusual {

@@ -11,7 +11,7 @@ const LAST_RETRY_MS = 3_600_000;
 /** About a day. */
 const MAX_TRIES = 30;
 
-/** Of what is sent: our own JSON, that of Prometheus' Alertmanager (version 4 of its webhooks), or a message for Slack and its likes. */
+/** What a webhook is sent: our own JSON, Prometheus' Alertmanager's JSON (version 4 of its webhooks), or a message for Slack and its likes. */
 export const WEBHOOK_FORMATS = ["millrace", "alertmanager", "slack"] as const;
 export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
 
@@ -141,7 +141,7 @@ function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
   const fingerprint = createHash("sha256").update(JSON.stringify(labels)).digest("hex").slice(0, 16);
   return {
     version: "4",
-    // Of an instance the same until it ends, whatever is repeated.
+    // The key of an instance's alert stays the same until the alert ends, however often it is sent.
     groupKey: instance === "" ? alert.id : `${metric} ${instance}`,
     truncatedAlerts: 0,
     status,

@@ -49,7 +49,7 @@ export class Lane {
     return this.#sources.size === 0 && this.#running.size === 0;
   }
 
-  /** Of the lane's clock. */
+  /** Now, on the lane's clock. */
   nowMs(): number {
     return this.options.now();
   }

@@ -9,7 +9,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 const ZERO = 0x30;
-/** Of the body without its elements: two bytes for each of them, and a few words. */
+/** Upper bound of the body without its elements: two bytes for each of them, and a few words. */
 const MAX_FRAME_BYTES = 1024 * 1024;
 
 interface SplitLimits {

@@ -14,7 +14,7 @@ export const OUTCOMES = ["succeeded", "errored", "expired", "cancelled"] as cons
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface LogEntry {
-  /** Of the line in the batch's index, from 0. */
+  /** Position of the line in the batch's index, from 0. */
   readonly index: number;
   readonly outcome: Outcome;
   readonly usage: BatchUsage;

@@ -37,7 +37,7 @@ export type ReserveResult =
   | {
       readonly kind: "refused";
       readonly limit: Limit;
-      /** Of the claim, in its list. */
+      /** Index of the claim in its list. */
       readonly index: number;
       /** When a bucket has enough; when a budget's window ends. 0: unknown. */
       readonly retryAfterMs: number;

@@ -30,7 +30,7 @@ export class StreamUsage {
   #final: TokenCounts | undefined;
   #numTexts = 0;
   #textBytes = 0;
-  /** Of the texts, those before the last report of the whole answer: some upstreams report early. */
+  /** How many of the texts came before the last report of the whole answer: some upstreams report early. */
   #reportedTexts = 0;
   #reportedBytes = 0;
   /** Whether every event with a choice has had a report. */

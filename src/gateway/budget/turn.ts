@@ -12,11 +12,11 @@ import {
 import { windowEnd, windowStart } from "./windows.js";
 
 export interface Meter {
-  /** Of money: when the window began; of a bucket: when it was last refilled. It only grows, whatever the clock does. */
+  /** For money: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock does. */
   readonly at: number;
-  /** Of money: spent; of a bucket: units taken from it. */
+  /** For money: the amount spent. For a bucket: the units taken from it. */
   readonly used: number;
-  /** Of money: reserved; of places: requests under way. */
+  /** For money: the amount reserved. For places: the requests under way. */
   readonly held: number;
 }
 

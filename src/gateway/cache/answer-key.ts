@@ -66,7 +66,7 @@ export interface KeyParts {
 export interface AnswerKey {
   /** 64 hexadecimal digits. */
   readonly id: string;
-  /** Of running requests: they also share their terms, since the leader's time limit ends the answer of all. */
+  /** Key under which running requests are joined. It includes their terms, since the leader's time limit ends the answer of all. */
   readonly flight: string;
 }
 

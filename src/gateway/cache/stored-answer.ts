@@ -16,7 +16,7 @@ export interface StoredAnswer {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
   readonly isEventStream: boolean;
-  /** Of a stream, in alternation: the end of a write in bytes, and its time since the request in milliseconds. Empty for other answers. */
+  /** For a stream, in alternation: the end of a write in bytes, and its time since the request in milliseconds. Empty for other answers. */
   readonly marks: readonly number[];
   /** Token counts as the upstream reported them. */
   readonly usage: TokenCounts | undefined;

@@ -4,7 +4,7 @@
 const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];
 const UNBOUNDED = new Set(OWN_ENDS);
 const REGULAR_ENDS = new Set([...OWN_ENDS, "length", "max_tokens"]);
-/** Of a response that its own length limit ended. */
+/** Reason of a response that its own length limit ended. */
 const LENGTH_LIMIT = "max_output_tokens";
 
 const ERROR_EVENT = /^(?:event: ?error\r?$|data: ?\{"error":)/m;

@@ -9,9 +9,9 @@ import { type KeptConversation, noSuchConversation } from "./conversation-form.j
 
 interface ConversationBounds {
   readonly perClient: number;
-  /** Of all conversations of a client. */
+  /** Upper bound of all conversations of one client. */
   readonly bytesPerClient: number;
-  /** Of all clients together. */
+  /** Upper bound of all clients' conversations together. */
   readonly maxBytes: number;
   readonly keepMs: number;
 }

@@ -82,7 +82,7 @@ export class Translation {
     });
   }
 
-  /** Of the client's answer, at its first byte or at its end. */
+  /** Head of the client's answer, at its first byte or at its end. */
   head(): AnswerHead {
     const { client, isStream, course } = this.terms;
     const isStreamed = this.#mode === "sse" || this.#mode === "frames";

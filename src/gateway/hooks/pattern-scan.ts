@@ -4,14 +4,14 @@
  */
 import { isMember, type PatternSet } from "./pattern-set.js";
 
-/** Of a longer match, only the end is found. It is also the most that a stream is held back by. In UTF-16 units. */
+/** Upper bound of a match, in UTF-16 units: of a longer match, only the end is found. A stream is held back by at most this much. */
 export const MAX_MATCH_LENGTH = 512;
 
 interface Match {
   /** Offsets in the whole text, in UTF-16 units. */
   readonly start: number;
   readonly end: number;
-  /** Of the match that begins first. */
+  /** Name of the pattern whose match begins first. */
   readonly name: string;
   /** The rest of a match whose beginning was taken before. */
   readonly isContinued: boolean;
@@ -40,7 +40,7 @@ export class PatternScan {
   #kept = "";
   #keptFrom = 0;
   #length = 0;
-  /** Of each live position, where the earliest match through it began. */
+  /** For each live position, where the earliest match through it began. */
   #active: number[] = [];
   #starts: Int32Array;
   #next: number[] = [];

@@ -17,7 +17,7 @@ export interface PatternSource {
   readonly accepts?: (text: string) => boolean;
 }
 
-/** Of all patterns of a set together. */
+/** Upper bound for all patterns of a set together. */
 const MAX_POSITIONS = 4000;
 const MAX_EDGES = 100_000;
 const NUM_ASCII = 128;

@@ -31,7 +31,7 @@ interface Usage {
 interface Choice {
   readonly delta?: Message;
   readonly message?: Message;
-  /** Of a completion. */
+  /** Text of a completion. */
   readonly text?: string;
   readonly finish_reason?: string | null;
 }

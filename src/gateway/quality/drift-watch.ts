@@ -26,7 +26,7 @@ export interface Judgement {
   readonly atMs: number;
   readonly model: string;
   readonly tenant: string;
-  /** Of a check, or "feedback". */
+  /** Name of a check, or "feedback". */
   readonly name: string;
   readonly badness: number;
   /** Drawn by the plain share: only such samples of different tenants are alike. */

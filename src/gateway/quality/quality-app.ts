@@ -42,11 +42,11 @@ export interface ReportRow {
   readonly model: string;
   readonly tenant?: string;
   readonly version?: string;
-  /** Of a check, or "feedback". */
+  /** Name of a check, or "feedback". */
   readonly check: string;
   readonly judged: number;
   readonly failing: number;
-  /** Of all requests: samples count by the inverse of their chance. */
+  /** Share of all requests: samples count by the inverse of their chance. */
   readonly failing_share: number;
   /** Mean badness, 0 to 1. */
   readonly mean: number;

@@ -18,7 +18,7 @@ import { evaluatePair } from "../evaluate.js";
 export interface Decision {
   readonly name: string;
   readonly method: Method;
-  /** Of all prompts as they were tried, by the counting tokenizer. */
+  /** Length of all prompts as they were tried, by the counting tokenizer. */
   readonly numTokens: number;
   /** What the candidate saves beyond those kept before, as a share of the original tokens. */
   readonly saved: number;

@@ -91,7 +91,7 @@ export interface ClassCount {
   readonly numRequests: number;
   /** Requests by the rule that decided, the most frequent first. */
   readonly rules: readonly { readonly because: string; readonly numRequests: number }[];
-  /** Of the time in which all requests decode without drafts; all classes sum to 1. */
+  /** Share of the time in which all requests decode without drafts; all classes sum to 1. */
   readonly share: number;
 }
 

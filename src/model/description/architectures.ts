@@ -179,7 +179,7 @@ export function windowOfBothSides(stated: number, contextLength: number): number
 
 export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
 
-/** Of a name as files have it. @returns undefined for an architecture that the embedded engine does not compute */
+/** Facts about an architecture, by its name in files. @returns undefined for an architecture that the embedded engine does not compute */
 export function knownFacts(name: string): ArchitectureFacts | undefined {
   return ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : undefined;
 }

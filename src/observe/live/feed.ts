@@ -34,7 +34,7 @@ const MOST_EVENTS = 100;
 
 type Watcher = ReadableStreamDefaultController<Uint8Array>;
 
-/** Of a request for figures. */
+/** The query of a request for figures. */
 interface Query {
   readonly window?: string | undefined;
   readonly model?: string | undefined;
@@ -64,11 +64,11 @@ const encoder = new TextEncoder();
 
 export class LiveFeed {
   readonly #watchers = new Map<Watcher, Watched>();
-  /** Of the last seconds: of the whole server, and of what is watched. */
+  /** The last seconds' readings of the whole server and of each watched part. */
   readonly #readings = new Map<string, readonly Reading[]>();
   /** Keys of the parts that the metrics tell of. */
   #parts: ReadonlySet<string> = new Set();
-  /** Of the history, in which the latest readings of the parts lie. */
+  /** Slot of the history that holds the parts' latest readings. */
   #slot: number | undefined;
   /** Undefined while metrics are read. */
   #timer: NodeJS.Timeout | undefined;

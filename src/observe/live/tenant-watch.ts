@@ -18,14 +18,14 @@ interface Taken {
   readonly readings: ReadonlyMap<string, Reading>;
 }
 
-/** Of a tenant before its first request, which would be missing from its history otherwise. */
+/** A tenant's figures before its first request; without them the tenant's history would lack that request. */
 function nothingAt(atMs: number, reading: Reading): Reading {
   const counters = Object.fromEntries(Object.keys(reading.counters).map((name) => [name, 0]));
   return { ...reading, atMs, counters, firstToken: new Map(), perToken: new Map() };
 }
 
 export class TenantWatch {
-  /** Of the last minute, the oldest first. */
+  /** Samples of the last minute, the oldest first. */
   #taken: readonly Taken[] = [];
 
   constructor(

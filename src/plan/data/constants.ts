@@ -10,9 +10,9 @@ const assumed = (value: number, why: string): Constant => ({ value, source: `ass
 
 /** What calibration may replace. */
 export interface Efficiencies {
-  /** Of the memory bandwidth, reading weights and KV in decode. */
+  /** Share of the memory bandwidth that decoding reaches, reading weights and KV. */
   readonly memoryShare: number;
-  /** Of the arithmetic's peak, in large products. */
+  /** Share of the arithmetic's peak that large products reach. */
   readonly computeShare: number;
   /** Seconds per step that do not depend on its size. */
   readonly stepSeconds: number;
@@ -131,7 +131,7 @@ export const DISTILLATION = {
   mostMonths: cited(3, "it is worth it where it pays back within three months (the reference guide)"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/** Of fleets: what a gateway passes, and how much is kept in reserve. */
+/** Constants of fleets: the requests that a gateway passes, and the reserve that is kept. */
 export const FLEET = {
   gatewayRequestsPerS: cited(
     7000,

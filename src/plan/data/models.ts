@@ -53,7 +53,7 @@ type Row = readonly [
   billions: number,
 ];
 
-/** Of families in which all are of one kind. */
+/** Model types of families in which all models are of one kind. */
 const MODEL_TYPES: Readonly<Record<string, string>> = {
   llama: "llama",
   "llama-2": "llama",

@@ -14,7 +14,7 @@ export interface PublishedCase {
   readonly instances?: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Of all instances together. */
+  /** Requests at once, over all instances together. */
   readonly concurrency: number;
   readonly prefixHit?: number;
   /** With EAGLE-3. */
@@ -59,7 +59,7 @@ export interface PublishedFigure {
   readonly metric: PublishedMetric;
   readonly what: string;
   readonly value: number;
-  /** Of several cases the mean. */
+  /** The case that the figure is of; for several cases, their mean. */
   readonly of: PublishedCase | readonly PublishedCase[];
   /** The figure is that of `of` over that of this one. */
   readonly over?: PublishedCase | readonly PublishedCase[] | undefined;

@@ -212,7 +212,7 @@ export type KvTypeId = "16" | "fp8" | "int8";
 export interface PlannedKvType {
   readonly id: KvTypeId;
   readonly label: string;
-  /** Of one vector of `width` keys or values, its scale included. */
+  /** Bytes of one vector of `width` keys or values, its scale included. */
   readonly vectorBytes: (width: number) => number;
   readonly evidence: string;
 }

@@ -13,7 +13,7 @@ const DIGITS = /^\d+$/;
 export class FieldReader {
   readonly #templates = new Map<string, TextTemplate>();
 
-  /** Of all documents of the task. */
+  /** Numbers of all documents of the task. */
   readonly numbers: Numbers = new Map();
 
   /** @param path the task's file, for errors */

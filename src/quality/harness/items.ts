@@ -27,7 +27,7 @@ interface TextOutcome extends Omit<Continued, "text"> {
   readonly score: number;
   readonly exact: boolean;
   readonly metrics: MetricValues;
-  /** Of each choice, or of the text. */
+  /** Log-probabilities of each choice, or of the text. */
   readonly logprobs?: readonly number[];
   /** What each filter took from the answer. */
   readonly filtered?: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export interface TextItem {
   run(model: TextModel, signal: AbortSignal): Promise<TextOutcome>;
 }
 
-/** Of a document, with its prompt. */
+/** Makes an item of a document, with its prompt. */
 type MakeItem = (document: Document, context: string) => TextItem;
 
 /** Throws invalid_option and template_failed. */

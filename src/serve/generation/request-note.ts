@@ -21,7 +21,7 @@ export class RequestNote {
   readonly #start: NoteStart;
   /** While the request runs. */
   #timers: readonly RequestTimer[] = [];
-  /** Of these, one for each prompt. */
+  /** One of these timers for each prompt. */
   #prompts: readonly RequestTimer[] = [];
   #outcome: Outcome = "running";
   #end: Figures = {};

@@ -107,7 +107,7 @@ export interface AppOptions {
   /** Keeps the dashboard's figures; in memory when absent. */
   readonly history?: History;
   readonly events?: EventLog;
-  /** Of the dashboard. */
+  /** Latency targets of the dashboard. */
   readonly targets?: LatencyTargets | undefined;
   /** Draws seeds for requests without one; random when absent. */
   readonly drawSeed?: SeedSource;
@@ -145,7 +145,7 @@ export interface ServeContext extends AppOptions {
   readonly lifecycle: Lifecycle;
   /** The responses that /v1/responses stores between requests. */
   readonly responses: ResponseState;
-  /** Of browsers that signed in. */
+  /** Sessions of browsers that signed in. */
   readonly sessions: Sessions;
 }
 

@@ -42,8 +42,8 @@ export interface Route extends DescribedRoute {
   readonly task?: Task;
 }
 
-/** Of the API's own paths. */
+/** Rules of the API's own paths. */
 export const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_ERRORS } as const;
 
-/** Of paths that say something about the server. */
+/** Rules of paths that say something about the server. */
 export const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_ERRORS } as const;

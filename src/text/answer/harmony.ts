@@ -89,7 +89,7 @@ type Kind = "reasoning" | "content" | "call";
 /** @example new HarmonyReader(options).push("<|channel|>final<|message|>Yes") // [{ kind: "content", text: "Yes" }] */
 export class HarmonyReader implements PartReader {
   readonly #options: HarmonyReaderOptions;
-  /** Of the message whose text is being read; undefined: its header is. */
+  /** Kind of the message whose text is being read; undefined: the reader is in a header. */
   #kind: Kind | undefined;
   #held = "";
   #isFirstHeader = true;
