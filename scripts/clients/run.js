@@ -190,7 +190,7 @@ function run([command, ...args], { url, model }) {
   };
 }
 
-/** What a run of a benchmark says beside its exit status. */
+/** Failures that a benchmark's report shows beside its exit status. */
 function failuresIn(name) {
   if (name !== "guidellm") return undefined;
   const report = JSON.parse(readFileSync(join(folder, "guidellm.json"), "utf8"));

@@ -7,7 +7,7 @@ import { packageVersion } from "../core/package-root.js";
 import type { Comparison } from "../quality/compare.js";
 import type { MovedInputs } from "./scale-mover.js";
 
-/** What was written, and what it lost. */
+/** A written copy, and its measured losses. */
 export interface Candidate {
   /** A method's name. */
   readonly method: string;

@@ -140,7 +140,7 @@ export class ErrorFeedback implements Preparation {
   }
 }
 
-/** What the lower half of a Gram matrix is when columns are divided by `factors`. */
+/** Changes the lower half of a Gram matrix as if the columns were divided by `factors`. */
 function divide(gram: Float32Array, factors: Float32Array): void {
   const cols = factors.length;
   for (let i = 0; i < cols; i++) {

@@ -105,7 +105,7 @@ function codesOf(
   }
 }
 
-/** What rows of a layer become, each value rounded to the nearest. @param values f32 [rows, cols]; for FP8_BLOCK whole squares */
+/** Rows of a layer with each value rounded to the nearest. @param values f32 [rows, cols]; for FP8_BLOCK whole squares */
 export function roundedAs(
   method: FolderMethod,
   plain: PlainType,

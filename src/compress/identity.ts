@@ -1,4 +1,4 @@
-/** What decides the bytes of a quantised copy beside the options. */
+/** The facts that decide the bytes of a quantised copy, beside the options. */
 import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createBackend } from "../backend/create/create-backend.js";

@@ -155,7 +155,7 @@ interface Measured {
   readonly errors: readonly number[];
 }
 
-/** What a group's probe shows; `fixedBytes`: of the file beside the groups' matrices. */
+/** Measurement of a group; `fixedBytes`: bytes of the file beside the groups' matrices. */
 interface Probe extends Omit<Measured, "group"> {
   readonly fixedBytes: number;
 }

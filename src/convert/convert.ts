@@ -24,7 +24,7 @@ import {
 
 /** Time after which signals are heard, between two pieces. */
 const WORK_MS = 50;
-/** What file systems without hard links answer to one. */
+/** Errors of file systems that have no hard links. */
 const NO_LINKS: readonly (string | undefined)[] = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
 
 export interface ConvertOptions {

@@ -11,7 +11,7 @@ export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 const RETRY_AFTER_SECONDS = 5;
 
 export interface BodyOrigin {
-  /** That the body was sent to: it says which field may hold lists of token ids. */
+  /** Path of the request: it says which field may hold lists of token ids. */
   readonly path: string;
   /** Large bodies are read by turns between tenants. */
   readonly tenant: string;
@@ -41,7 +41,7 @@ export class BodyQueue {
   }
 }
 
-/** What other bytes share its memory with is not to go with it. */
+/** Copies bytes that share their memory with others, which must not be moved with them. */
 function movable(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
   return isWhole ? new Uint8Array(bytes.buffer as ArrayBuffer) : new Uint8Array(bytes);

@@ -41,7 +41,7 @@ export class FairTurns<T> {
     return this.#size;
   }
 
-  /** What waits of the tenant, in order of arrival. */
+  /** The tenant's waiting items, in order of arrival. */
   waitingOf(tenant: string): readonly T[] {
     return this.#accounts.get(tenant)?.waiting ?? [];
   }

@@ -1,4 +1,4 @@
-/** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
+/** The part that all our HTTP servers share: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";

@@ -214,7 +214,7 @@ export function assertOnce(body: JsonObject, numMembers: number): void {
   });
 }
 
-/** Nothing that has been parsed nests deeper than MAX_JSON_DEPTH. */
+/** Safe from deep recursion: parsed JSON nests at most MAX_JSON_DEPTH deep. */
 function countMembers(value: unknown): number {
   if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
   let count = 0;

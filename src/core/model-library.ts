@@ -28,7 +28,7 @@ export interface FoundModel {
   /** As `--model` takes it. */
   readonly name: string;
   readonly path: string;
-  /** What the planner expects one instance to need; undefined: its files do not say. */
+  /** Memory that one instance needs by the planner's estimate; undefined: its files do not say. */
   readonly neededBytes: number | undefined;
   readonly freeBytes: number;
 }

@@ -1,4 +1,4 @@
-/** What /v1/responses keeps between requests, at the door that clients see: requests go on from stored answers, and those can be asked for. */
+/** Keeps answers of /v1/responses between requests, at the server that clients reach: later requests go on from stored answers, and clients can ask for them. */
 import { MillraceError } from "./errors.js";
 import { MAX_JSON_MARKS } from "./json-body.js";
 import {

@@ -2,7 +2,7 @@
 
 export const THROUGHPUT_EVERY_MS = 10_000;
 
-/** What there is now, and totals since the process began; undefined: the engine does not tell. */
+/** Present counts, and totals since the process began; undefined: the engine does not report them. */
 export interface LoadCounts {
   readonly numRunning: number | undefined;
   readonly numWaiting: number | undefined;

@@ -45,7 +45,7 @@ export interface Telling {
 
 export type Teacher = Pick<AnswerSource, "name" | "path" | "contentHash" | "url">;
 
-/** What training a student on this machine needs. */
+/** Inputs of training a student on this machine. */
 export interface TrainerSide {
   readonly python: string;
   readonly tokenizer: { readonly path: string; readonly contentHash: string };

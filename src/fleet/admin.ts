@@ -68,7 +68,7 @@ export interface AdminTarget {
   clientWith(key: string): Caller | Promise<Caller>;
   /** Sessions of operators' and clients' browsers. */
   readonly sessions: Sessions;
-  /** Who may use /admin. Called for each request, since a reload may change them. */
+  /** The operators who may use /admin. Called for each request, since a reload may change them. */
   operators(): readonly Operator[];
   /** The identity provider at which operators sign in, if there is one. */
   readonly signIn?: SignInSettings | undefined;
@@ -196,7 +196,7 @@ function createAdminApp(target: AdminTarget): Hono {
     const hint = "add ledger: {} to the gateway's file, and start it again";
     throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
   });
-  // What names a tenant is for operators; the other figures are everybody's.
+  // Figures that name a tenant are for operators; the others are for everybody.
   const checkQuery = (c: Context): void => {
     if (c.req.query("tenant") !== undefined) checkReader(c);
   };

@@ -16,7 +16,7 @@ import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { Supervisor } from "./supervision/supervisor.js";
 import type { NamedPool } from "./upstream/named-pool.js";
 
-/** What is told of a change, in this order. */
+/** The parts that are told of a change, in this order. */
 interface ConfiguredParts {
   readonly gateway: () => GatewayParts;
   readonly pool: NamedPool;

@@ -1,4 +1,4 @@
-/** What operators should know of a plan that is applied: where their tenants are not kept apart, memory that cannot hold what is always loaded, and short keys. */
+/** Warnings about a plan that is applied: tenants that are not kept apart, memory that cannot hold the models that are always loaded, and short keys. */
 import type { Logger } from "pino";
 import { ADAPTERS } from "./adapters/index.js";
 import type { FleetConfig } from "./config/schema.js";

@@ -11,7 +11,7 @@ const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 const NO_CHOICES = /"choices":\s*\[\]/;
 const NULL = "null";
 
-/** What a stream's client asked for, and what the upstream is asked for. */
+/** The usage that a stream's client asked for, and the usage that the upstream is asked for. */
 interface UsageTerms {
   /** The client wants the counts of the whole answer, at its end. */
   readonly wantsLast: boolean;

@@ -21,7 +21,7 @@ import { factsOf } from "./model-facts.js";
 import { Pulls } from "./pulls.js";
 
 export interface LibraryOptions {
-  /** What this server is configured with: texts that may hold paths of files, and names of the hub. Called when it matters. */
+  /** Texts of this server's configuration that may hold paths of files or names of the hub. Called when it matters. */
   readonly uses: () => readonly string[];
   readonly cacheDir?: string;
   readonly hub?: HubOptions;

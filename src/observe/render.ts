@@ -7,7 +7,7 @@ import { COLLECTOR_PORT, tenantsJob, type Watched } from "./watched.js";
 export interface ObserveFile {
   readonly path: string;
   readonly text: string;
-  /** What to do with it. */
+  /** How to use the file. */
   readonly use: string;
 }
 
@@ -25,7 +25,7 @@ export function renderObserve(watched: Watched, otlpEndpoint: string | undefined
     ),
   };
   const { tenantsKeyFile } = watched;
-  // What names tenants is for operators.
+  // Figures that name tenants are for operators.
   const byTenant = {
     ...scrape,
     job_name: tenantsJob(watched.job),

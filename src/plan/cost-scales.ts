@@ -1,4 +1,4 @@
-/** What so many tokens a day cost: beside an engine without optimisations, and what the money is spent on. */
+/** The cost of so many tokens a day: beside an engine without optimisations, and by what the money is spent on. */
 import { HOURS_PER_MONTH, PEAK_FACTOR, paybackMonths } from "./cost.js";
 import { DISTILLATION, FLEET } from "./data/constants.js";
 import type { Machine } from "./data/device.js";

@@ -148,7 +148,7 @@ function sustainable({ engine, instance, drafting, ...limits }: Limited, request
 
 export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
 
-/** What an instance sustains, and the sequences that it is started with: those that keep the targets, else the load's and spare ones. */
+/** The requests at once that an instance sustains, and the sequences that it is started with: those that keep the targets, else the load's and spare ones. */
 function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: number; readonly maxNumSeqs: number } {
   const { wantedSeats: wanted, seats } = limited;
   const each = sustainable(limited, request);

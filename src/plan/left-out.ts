@@ -1,4 +1,4 @@
-/** What a source leaves open, found from its figures without the one to predict: so no figure helps to predict itself. */
+/** The free parameters of a source, found from its figures without the one to predict: so no figure helps to predict itself. */
 import type { PublishedFigure } from "./data/published.js";
 
 const sharesReading = (a: PublishedFigure, b: PublishedFigure): boolean =>

@@ -60,7 +60,7 @@ export function planMemory(instance: PlannedInstance, demand: MemoryDemand, draf
   };
 }
 
-/** What one instance of the embedded engine needs, before it is tried. */
+/** Memory that one instance of the embedded engine needs, known before it starts. */
 export interface MemoryNeed {
   readonly weightBytes: number;
   /** Scratch of a step, and the process itself. */

@@ -66,7 +66,7 @@ export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   };
 }
 
-/** What drafting adds to a step: reading the drafter, and starting it. */
+/** Time that drafting adds to a step: reading the drafter, and starting it. */
 export function draftSeconds(
   { weightSeconds, overheadSeconds }: StepTime,
   drafting: Drafting | undefined,
@@ -246,7 +246,7 @@ function predictStage(
   const isSaturated = isClosed
     ? load.concurrency > limits.seats && state.inside < load.concurrency
     : state.requestsPerS < load.requestsPerS * 0.999;
-  // Who finds no seat waits for one: by Little's law, as long as it takes to serve those before him.
+  // A request without a seat waits, by Little's law, as long as the requests before it take.
   const waiting = isSaturated
     ? isClosed
       ? (load.concurrency - state.inside) / state.requestsPerS

@@ -1,4 +1,4 @@
-/** What a model costs a month under real traffic, and what replacing it by another saves. */
+/** The monthly cost of a model under real traffic, and the saving if another replaces it. */
 import { paybackMonths } from "./cost.js";
 import { usdPerMonthOf } from "./cost-scales.js";
 import type { ApiPrice } from "./data/prices.js";

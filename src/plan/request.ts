@@ -41,7 +41,7 @@ export interface PlanRequest {
   readonly efficiencies?: Efficiencies | undefined;
 }
 
-/** What sets one configuration of a plan apart from the others. */
+/** The choices in which the configurations of a plan differ. */
 export interface ConfigurationKey {
   readonly weights: QuantizationId;
   readonly kv: KvTypeId;
@@ -118,7 +118,7 @@ export interface Configuration extends PlanCandidate {
   readonly misses: readonly string[];
   readonly choices: readonly Choice[];
   readonly grades: Grades;
-  /** What must be there before the start. */
+  /** Needs that must be met before the start. */
   readonly needs: readonly string[];
   readonly options: PlannedOptions;
   readonly extraArgs: readonly string[];

@@ -280,7 +280,7 @@ export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly Pla
 export const allowedKvTypes = (request: PlanRequest, engine: PlannedEngine): readonly PlannedKvType[] =>
   kvTypesOf(request.machine, engine).filter(({ id }) => !isUnasked(request, kvGrade(id, engine)));
 
-/** What is said of the others. */
+/** Reasons against the other types. */
 export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonly Refusal[] {
   const allowed = allowedKvTypes(request, engine);
   return kvTypesOf(request.machine, engine)

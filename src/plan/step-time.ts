@@ -90,7 +90,7 @@ export const kvBytesPerDevice = ({ model, kv, tensorParallel }: PlannedInstance,
 
 function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
-  // What calibration finds of products holds for attention in proportion.
+  // The factor that calibration finds for products holds for attention in proportion.
   const found = efficiencies.computeShare / defaultComputeShare(machine, quantization);
   return machine.device.flops.cpuFloat! * CPU_CONSTANTS.attentionShare.value * found;
 }

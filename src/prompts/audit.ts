@@ -17,7 +17,7 @@ export interface PromptFinding {
   readonly because: string;
   readonly advice: string;
   readonly numRequests: number;
-  /** What the requests cost less, in tokens; `cached` are those that come from the cache in addition. */
+  /** Saving of the requests, in tokens; `cached` are tokens that come from the cache in addition. */
   readonly saved: TokenTotals;
   /** Dollars a month; undefined without prices. */
   readonly dollars: number | undefined;

@@ -9,7 +9,7 @@ import type { Encode } from "./simulate.js";
 import { compactJson, mapProse, minified, withoutBlanks, withTexts } from "./text-mends.js";
 import { isVolatile } from "./volatile.js";
 
-/** What a mend changes for the model: the place of words, their form, or what is said, which only an evaluation can judge. */
+/** The kind of change that the model sees: the place of words, their form, or their content, which only an evaluation can judge. */
 export type Change = "place" | "form" | "content" | "limits";
 
 interface Mended {
@@ -22,7 +22,7 @@ interface Mended {
 interface Waste {
   readonly name: string;
   readonly changes: Change;
-  /** What the application should do. */
+  /** The change to make in the application. */
   readonly advice: string;
   /** undefined: nothing of the kind */
   find(requests: readonly PromptRequest[], encode: Encode): Mended | undefined;

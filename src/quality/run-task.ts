@@ -22,11 +22,11 @@ export interface ItemResult {
   readonly metrics?: MetricValues | undefined;
   /** The log-probability of each choice, or of the text. */
   readonly logprobs?: readonly number[] | undefined;
-  /** What each filter took from the answer. */
+  /** The result of each filter. */
   readonly filtered?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What a model can be asked. */
+/** A model that can be asked. */
 export interface AskedModel {
   readonly ask: Ask;
   /** For items of task files. Absent: it answers chats only. */

@@ -26,7 +26,7 @@ const recordSchema = z.object({
 
 export type AnswerRecord = z.infer<typeof recordSchema>;
 
-/** What the answers depend on, beside the prompts. */
+/** The facts that the answers depend on, beside the prompts. */
 export interface PairTerms {
   readonly url: string;
   readonly small: string;

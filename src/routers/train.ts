@@ -36,7 +36,7 @@ const MIN_PAIRS = 100;
 const labelsPath = (folder: string): string => join(folder, "qualities.json");
 const routerPath = (folder: string): string => join(folder, "router.json");
 
-/** What a report needs beside the answers. */
+/** The labels that a report needs beside the answers. */
 interface Labelled {
   readonly prompts: string;
   readonly label: Label;

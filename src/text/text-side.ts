@@ -38,7 +38,7 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
   return { ...loaded, asyncTokenizer, chatTemplate: replacing };
 }
 
-/** Nothing is encoded on this thread before: a file's own expression may take any time. */
+/** This thread encodes no text before: a file's own expression may take any time. */
 async function tryOut(tokenizer: Tokenizer, asyncTokenizer: AsyncTokenizer): Promise<void> {
   if (!tokenizer.hasOwnExpressions) return;
   const { TRIAL_TEXTS } = await import("./trial-texts.js");

@@ -126,7 +126,7 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
     USUAL_DRAFTERS.map((word) => lab.drafterFrom("--drafter", word)).concat(lab.draftersBeside(model.path));
   const candidates = lab.candidatesOf(drafters, depths, fixed);
   const presetText = preset === undefined ? undefined : readPreset(preset);
-  // What cannot be written is told before the hours that it takes to know what to write.
+  // A preset that cannot be written is refused now, before hours of measuring.
   if (presetText !== undefined) files.presetWith(presetText, preset!, model.name, configKeys(NO_SPECULATION), "");
   const temperatures = flags.temperatures ?? (flags.requests === undefined ? USUAL_TEMPERATURES : "own");
   const numThreads = flags.threads ?? defaultNumThreads();

@@ -85,7 +85,7 @@ function architectureOf({ architecture, layers }: ServableModel): Architecture {
   return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
 }
 
-/** What llama.cpp computes otherwise, for which no key of its files is read. */
+/** Differences in llama.cpp's computation that no key of its files can express. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
   const { layers, ropes, routing } = config;
   const window = Math.max(...layers.map(({ mixer }) => mixer.window));

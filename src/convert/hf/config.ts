@@ -20,7 +20,7 @@ const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16:
 interface HfClass {
   readonly modelType: ModelType;
   readonly className: string;
-  /** What it says of windows: nothing; one for all layers; which layers have one; or that, where the window is switched on. */
+  /** How the configuration lists windows. none: not at all; all: one window for all layers; listed: the layers that have one; switched: the same, with a switch. */
   readonly windows: "none" | "all" | "listed" | "switched";
   /** Its keys that switch biases on, and the parts that each key is for. */
   readonly biases: Readonly<Record<string, readonly string[]>>;

@@ -49,7 +49,7 @@ export interface LoraFactors {
 }
 
 export interface LoraAdapter {
-  /** What the adapter says it was trained on: a name of the hub, or a path of another machine. */
+  /** The base model that the adapter names: a repository of the hub, or a path of another machine. */
   readonly trainedOn: string | undefined;
   /** Ranks of the tensors that the adapter changes, by their names in the base. */
   readonly ranks: ReadonlyMap<string, number>;

@@ -27,7 +27,7 @@ export interface CopySource {
   readonly text: Pick<TextSide, "tokenizer" | "readSampling"> | undefined;
 }
 
-/** What the copy does otherwise than the model. */
+/** A difference between the copy and the model. */
 export interface CopyNote {
   readonly text: string;
   /** Some texts have other tokens. */

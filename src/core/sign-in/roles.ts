@@ -1,4 +1,4 @@
-/** What people who run a server may do. */
+/** Roles of the people who run a server. */
 
 /** Each may do what the ones before it may. */
 export const ROLES = ["viewer", "operator", "admin"] as const;

@@ -31,7 +31,7 @@ const IN_HEADERS = /^[\x21-\x7e]+$/;
 
 /** The client that a key belongs to. */
 interface KnownClient {
-  /** Whose sessions are counted together; the client's own page is told, to know it from others. No secret. */
+  /** Sessions of one owner are counted together. The client's own page gets this name to tell its session from others. No secret. */
   readonly owner: string;
   /** Whether the server keeps its conversations. */
   readonly keepsChats: boolean;
@@ -53,7 +53,7 @@ export interface KeyOwners {
 
 export const incomingOf = (c: Context) => (c.env as HttpBindings).incoming;
 
-/** What a browser is signed in as, of the sessions that are valid now. */
+/** A browser's valid sessions. */
 interface SignedIn {
   readonly operator: FoundSession | undefined;
   readonly client: { readonly session: Session; readonly known: KnownClient } | undefined;

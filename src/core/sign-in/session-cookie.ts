@@ -14,7 +14,7 @@ const TOKEN_SEPARATOR = ".";
 /** A browser sends one for each path that leads here; more come from somebody else. */
 const MAX_COOKIES = 8;
 
-/** What somebody can be signed in as. A browser has a session for each, in a cookie of its own, so that neither sign-in changes or carries the other. */
+/** The two kinds of sessions. A browser has a cookie for each, so that neither sign-in changes or carries the other. */
 export const SIDES = ["operator", "client"] as const;
 export type Side = (typeof SIDES)[number];
 
@@ -95,7 +95,7 @@ export function openSession(
   return { session, cookie: sessionCookie(asked, side, id, isSecure) };
 }
 
-/** What a page sends in X-CSRF-Token, whichever of its sessions a request is for. */
+/** The value that a page sends in X-CSRF-Token, whichever of its sessions a request is for. */
 export const csrfTokenOf = (sessions: readonly Session[]): string =>
   sessions.map(({ csrfToken }) => csrfToken).join(TOKEN_SEPARATOR);
 

@@ -17,7 +17,7 @@ export interface EngineInfo {
   readonly maxModelLen: number;
   /** Sequences computed at once. */
   readonly maxNumSeqs: number;
-  /** What requests may ask of the model. */
+  /** The tasks that the model can do for requests. */
   readonly tasks: readonly Task[];
   /** A token sees only those before it; false: an encoder, in which it sees the whole text. */
   readonly isCausal: boolean;

@@ -1,4 +1,4 @@
-/** What a speculator has learnt from all requests of a kind: how often drafts come true, and whether they pay. */
+/** A speculator's measurements over all requests of a kind: how often drafts come true, and whether they pay. */
 import { Acceptance } from "./acceptance.js";
 import { DraftAccount } from "./draft-account.js";
 

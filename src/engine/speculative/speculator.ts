@@ -63,7 +63,7 @@ export class Speculator {
   /** Background requests are of other texts, and are kept apart: what becomes of their drafts says nothing about others'. */
   readonly #foreground = new Experience();
   readonly #background = new Experience();
-  /** That of the step under way: no step has sequences of both kinds. */
+  /** The shared counts of the step under way: no step has sequences of both kinds. */
   #shared = this.#foreground;
   readonly #ofRequest = new Map<Sequence, RequestAcceptance>();
   readonly #planned = new Map<Sequence, Planned>();

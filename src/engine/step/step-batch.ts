@@ -29,7 +29,7 @@ export class StepBatch {
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
-  /** Which of a request's two texts the token is in: 0 or 1. */
+  /** Whether the token is in the first of a request's two texts, 0, or in the second, 1. */
   readonly tokenTypes: Ints;
   /** Per group [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: readonly Ints[];
@@ -98,7 +98,7 @@ export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   });
 }
 
-/** What a row's inputs depend on besides its sequence: `EngineInfo` has it. */
+/** The facts of `EngineInfo` that a row's inputs depend on besides its sequence. */
 interface RowTraits {
   readonly blockSize: number;
   /** A token sees only those before it; false: the whole text. */

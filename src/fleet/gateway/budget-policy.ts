@@ -86,7 +86,7 @@ function hasLimits({ models, apiKeys }: FleetConfig): boolean {
   return models.some(({ limits }) => limits !== undefined) || apiKeys.some(({ scopes }) => scopes.length > 0);
 }
 
-/** What the budgets of this gateway will charge for requests that an earlier process lost, by their ids: the ledger has the same. */
+/** The amounts that this gateway's budgets will charge for requests that an earlier process lost, by their ids: the ledger has the same. */
 export function lostCharges(config: FleetConfig, database: () => Database.Database): LostCharge {
   let charges: LostCharge | undefined;
   return (requestId) => {

@@ -34,7 +34,7 @@ interface TenantsOptions {
   readonly logger: Logger;
   /** Told of managed keys that end, within the transaction that ends them and, at the start, of all that have ended. */
   readonly onKeysEnded?: (keyIds: readonly string[]) => void;
-  /** What scopes have used; undefined while nothing counts. */
+  /** Reads the use of scopes; undefined while no use is counted. */
   readonly usageOf?: UsageOf | undefined;
 }
 

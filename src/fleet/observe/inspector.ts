@@ -28,7 +28,7 @@ class GatewayNote implements RequestObserver {
   #hedge: { readonly instance: string; readonly atMs: number } | undefined;
   #retries: { instance: string; reason: string }[] | undefined;
   #end: Pick<RequestRow, "outcome" | "status" | "error_code"> = { outcome: "running" };
-  /** What the instance says of a request that has ended. */
+  /** The instance's own record of a request that has ended. */
   #told: RequestRow | undefined;
   /** The instance has nothing more to say. */
   isKnown = false;

@@ -55,7 +55,7 @@ interface ProxyGauges {
   breakerState(upstream: Upstream): BreakerState;
   /** The model that a name stands for; undefined if there is none. */
   modelOf(name: string): string | undefined;
-  /** What the store of kept answers holds. */
+  /** The size of the store of kept answers. */
   cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
 }
 

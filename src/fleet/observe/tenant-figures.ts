@@ -56,7 +56,7 @@ class Figures {
   constructor(readonly name: string) {}
 
   count(row: RequestRow): void {
-    // What the gateway lost is told by the next start.
+    // The next start reports requests that the gateway lost.
     if (row.outcome !== "lost") this.requests[row.outcome]++;
     for (const { counts, cost } of row.attempts) {
       this.costNano += Number(cost ?? 0n);

@@ -188,7 +188,7 @@ export class Delivery {
     const isUsed = wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
     const counts = new AnswerCounts(isUsed, translation);
     const { promptTokens } = this.sendable.entrant.request.prefix;
-    // What an upstream keeps to itself is not free. Unknown paths may have nothing that is counted in tokens.
+    // An answer without reported usage is not free: its tokens are estimated. Other paths may have nothing that is counted in tokens.
     const isEstimable = wantsUsage && isOwnPath(path);
     const unreported = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
@@ -304,7 +304,7 @@ function learnFromBody(lease: Lease, body: Buffer | undefined): void {
   if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
 }
 
-/** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */
+/** The instance's state after an attempt. Being busy is no failure; answering every request with an error is. */
 function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
   switch (result.kind) {
     case "answered":

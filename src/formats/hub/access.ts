@@ -1,4 +1,4 @@
-/** Which hub is asked, with which token, and until when. */
+/** The hub's address, its token, and the time limit of a connection. */
 import { MillraceError } from "../../core/errors.js";
 import { authorised, type HubAccess } from "./listing.js";
 import type { HubSpec } from "./spec.js";

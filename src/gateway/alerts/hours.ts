@@ -31,7 +31,7 @@ const NO_HOUR: Hour = {
   truncated: 0,
 };
 
-/** Whose hours; undefined: everybody's. */
+/** The owner of the hours; undefined: everybody's together. */
 export interface Series {
   readonly tenant: string;
   readonly key: string;

@@ -11,7 +11,7 @@ const LAST_RETRY_MS = 3_600_000;
 /** About a day. */
 const MAX_TRIES = 30;
 
-/** What a webhook is sent: our own JSON, Prometheus' Alertmanager's JSON (version 4 of its webhooks), or a message for Slack and its likes. */
+/** The forms of a webhook's messages: our own JSON, Prometheus' Alertmanager's JSON (version 4 of its webhooks), or a message for Slack and its likes. */
 export const WEBHOOK_FORMATS = ["millrace", "alertmanager", "slack"] as const;
 export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
 

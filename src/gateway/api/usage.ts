@@ -42,7 +42,7 @@ export class UsageReader {
   #carried = "\n";
   /** The beginning of a stream's event that ends it early. */
   #incomplete = "";
-  /** What has been read of the chunks so far. */
+  /** The usage in the chunks that were read so far. */
   #known: { readonly usage: ReportedUsage | undefined } | undefined;
 
   push(chunk: Buffer): void {

@@ -32,7 +32,7 @@ export interface PageQuery {
   readonly isAscending?: boolean | undefined;
 }
 
-/** What an Idempotency-Key stands for. */
+/** The file or batch that an Idempotency-Key stands for. */
 export interface KeyedResource {
   readonly tenant: string;
   /** files, batches or messages: the same key of two operations is two keys. */

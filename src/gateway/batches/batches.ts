@@ -24,7 +24,7 @@ interface BatchesOptions extends Omit<RunContext, "laneOf"> {
   readonly maxOpenBatches: () => number;
 }
 
-/** What a new batch is made of. */
+/** The parts of a new batch. */
 interface NewBatch {
   readonly kind: BatchKind;
   readonly owner: CallerIdentity;

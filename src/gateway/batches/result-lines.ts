@@ -11,7 +11,7 @@ export interface LineId {
   readonly customId: string;
 }
 
-/** What a line has come to. */
+/** The result of a line. */
 export interface LineResult {
   readonly outcome: Outcome;
   readonly usage: BatchUsage;

@@ -1,4 +1,4 @@
-/** What a request with limits claims and reserves, and what it has cost in the end. */
+/** Claims and reserves for a request with limits, and settles its cost at the end. */
 import { isOwnPath } from "../api/routes.js";
 import type { Price } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
@@ -14,7 +14,7 @@ import { WorstCost } from "./worst-cost.js";
 
 /** A stream that can pay for less is not begun. */
 const LEAST_OUTPUT_TOKENS = 16;
-/** What an answer without max_tokens that is not streamed may have at least, and in terms of the longest that are usual. */
+/** Least output that is reserved for a whole answer without max_tokens, and a multiple of the usual longest answers. */
 const WHOLE_OUTPUT_TOKENS = 4096;
 const WHOLE_FACTOR = 4;
 
@@ -102,7 +102,7 @@ function worstOf(price: Price): WorstCost {
   return worst;
 }
 
-/** Whose answers are alike. */
+/** Groups callers whose answers have similar lengths. */
 export function subjectOf({ tenant, keyId }: Caller): string {
   return keyId ?? tenant;
 }

@@ -1,4 +1,4 @@
-/** What a request claims of each of its scopes, as numbers that every store can count. */
+/** Turns a request into claims on each of its scopes, as numbers that every store can count. */
 import type { BudgetWindow, ScopeKind, ScopeLimits } from "../scope.js";
 
 /** A model is a scope too: of all requests for it. */

@@ -1,4 +1,4 @@
-/** What a request will cost at most, and probably, from its body alone. */
+/** Estimates a request's cost, at most and probably, from its body alone. */
 import type { RequestBody } from "../request.js";
 
 /** Tokens that a template adds around a conversation. Those around each message are fewer than the bytes of its JSON. */

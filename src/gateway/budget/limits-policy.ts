@@ -142,7 +142,7 @@ export class LimitsPolicy implements Policy {
     return await this.#run(admission, await this.#reserve(admission), sink, next);
   }
 
-  /** What a scope has used. Rejects where the store is down. */
+  /** The use of a scope. Rejects where the store is down. */
   async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
     const claims = claimsOf([scope]);
     const { money, requests, tokens, concurrent } = await this.#opened().store.read(claims);
@@ -287,7 +287,7 @@ export class LimitsPolicy implements Policy {
     const { isPaid, maxTokensField: own } = this.options.traits(model);
     const { isStream, path, body } = request;
     if (isStream && !isPaid) return request;
-    // What a paid upstream thinks, and does not show, is bounded by all that is left.
+    // A paid upstream's hidden thinking is bounded only by all that is left.
     const payable = isStream ? money + leastLeft(claims, levels) : money;
     const bound = Math.floor(priced.worst.outputFor(payable, promptTokens) / numAnswers);
     if (maxTokens !== undefined && maxTokens <= bound && isBounded(path, body, own)) return request;

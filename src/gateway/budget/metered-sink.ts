@@ -168,7 +168,7 @@ export class MeteredSink extends PassingSink {
     else if (this.#held.length > 0) this.#grow(attempt + 1);
   }
 
-  /** What other requests hold may come back; a store that does not answer may, too. */
+  /** Reservations of other requests may be returned, and a store that does not answer may recover. */
   #wait(attempt: number, result: ResizeResult | undefined): void {
     const mayChange = result === undefined || (result.kind === "refused" && result.isHeld);
     if (mayChange && attempt < MAX_RETRIES) setTimeout(() => this.#grow(attempt + 1), RETRY_MS);

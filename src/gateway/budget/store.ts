@@ -19,7 +19,7 @@ export interface Reservation {
   readonly tokens: number;
 }
 
-/** What the meters show after an operation, in the order of the claims. */
+/** The meters after an operation, in the order of the claims. */
 export interface Levels {
   /** Spent and reserved in the window, and when it began. */
   readonly money: readonly { readonly used: number; readonly held: number; readonly startMs: number }[];

@@ -88,7 +88,7 @@ export class StreamUsage {
     const json = jsonOf(event);
     if (json === "" || json === "[DONE]") return;
     const data = parse(json);
-    // What cannot be read may be text.
+    // An event that cannot be read may be text.
     this.#addText(data === undefined ? Buffer.byteLength(json) : textBytesOf(data));
     const usage = data === undefined ? undefined : usageOf(data);
     if (usage !== undefined) this.#report(usage, data!);

@@ -1,4 +1,4 @@
-/** What each operation does to meters and reservations. Stores differ in where these are kept; the Redis store does the same in Lua. */
+/** The effect of each operation on meters and reservations. Stores differ in where these are kept; the Redis store does the same in Lua. */
 import { type Claims, MAX_MONEY, windowOfKey } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import {
@@ -190,7 +190,7 @@ function resize(state: TurnState, id: string, want: number, least: number, nowMs
   let isHeld = false;
   for (const [key, hard] of held.moneyKeys) {
     const meter = rolled(state, key, nowMs);
-    // What is free beside this reservation. A window that has begun may have less than is held.
+    // The rest of the limit beside this reservation. A window that has begun may have less than is held.
     const free = Math.max(0, leftOf(meter, hard));
     if (held.money + free < least && meter.held > held.money) isHeld = true;
     room = Math.min(room, free);

@@ -45,7 +45,7 @@ export const CACHEABLE_PATHS: readonly string[] = [...LEFT_OUT.keys()];
 /** Headers that change what upstreams answer. */
 const ANSWER_HEADERS = ["anthropic-beta", "anthropic-version", "openai-beta", "openai-organization", "openai-project"];
 
-/** Whose answers a request may get. */
+/** The tenants and keys whose answers a request may get. */
 export interface CacheScope {
   readonly kind: "tenant" | "shared";
   readonly name: string;

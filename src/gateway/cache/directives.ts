@@ -1,4 +1,4 @@
-/** What a request says about caches, by its `cache-control` (RFC 9111) and `x-millrace-cache-tag`. */
+/** Reads a request's wishes about caches from `cache-control` (RFC 9111) and `x-millrace-cache-tag`. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 
@@ -9,7 +9,7 @@ const TAG = /^[\w.:/@+-]{1,128}$/;
 export interface Directives {
   /** A kept answer is not wanted; the new one is kept. */
   readonly noCache: boolean;
-  /** Nothing is looked up or kept. */
+  /** No answer is looked up or kept. */
   readonly noStore: boolean;
   /** Only a kept answer is wanted. */
   readonly onlyIfCached: boolean;

@@ -30,7 +30,7 @@ import { isWholeAnswer } from "./whole-answer.js";
 /** The name of the policy in the ledger's notes. */
 export const CACHE_NOTE = "cache";
 
-/** What the operator chose for a model. */
+/** The operator's settings for a model. */
 export interface CacheSettings {
   readonly ttlMs: number;
   readonly maxAnswerBytes: number;
@@ -43,7 +43,7 @@ export interface CacheSettings {
   readonly headers: readonly string[];
 }
 
-/** What a request's model is, as far as its answers depend on it. */
+/** The facts about a model that its answers depend on. */
 export interface CachedModel {
   /** Its own name, whatever the client calls it. */
   readonly name: string;

@@ -6,7 +6,7 @@ import type { TokenCounts } from "../usage/record.js";
 export interface StoredAnswer {
   /** The model that gave it. */
   readonly model: string;
-  /** Whose it is. */
+  /** Owner of the answer. */
   readonly tenant: string;
   /** Names under which it can be purged. */
   readonly tags: readonly string[];
@@ -25,7 +25,7 @@ export interface StoredAnswer {
   readonly body: Buffer;
 }
 
-/** What an answer counts beside its body. */
+/** Bytes that an answer takes beside its body. */
 const ENTRY_BYTES = 512;
 
 export function bytesOf({ body, marks, tags }: StoredAnswer): number {

@@ -1,4 +1,4 @@
-/** What a judge knows of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was asked. */
+/** A judge's view of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was asked. */
 import type { AnswerSignals } from "./answer-signals.js";
 
 /** Names of the features, in their order; a router's file lists those it was trained on. */

@@ -24,7 +24,7 @@ export interface ProviderEvent {
   readonly data: string;
 }
 
-/** What the rest of a translation is made of: how the provider's answer is read, and how the client's is written. */
+/** The two halves of the rest of a translation: reading the provider's answer, and writing the client's. */
 export interface AnswerCourse {
   /** The provider speaks the client's dialect. */
   readonly isNative: boolean;
@@ -118,7 +118,7 @@ export class Translation {
     });
   }
 
-  /** What the provider says with an error status, as far as it has been read. */
+  /** The provider's text with an error status, as far as it has been read. */
   get errorBody(): Buffer | undefined {
     return this.#mode === "error" ? this.#held.view() : undefined;
   }

@@ -21,7 +21,7 @@ export interface Guard {
   readonly checker: Checker | undefined;
 }
 
-/** What guardrails have found in one request and its answer. */
+/** Findings of guardrails in one request and its answer. */
 export class Findings {
   readonly #counts = new Map<string, number>();
 

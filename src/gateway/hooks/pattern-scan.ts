@@ -56,7 +56,7 @@ export class PatternScan {
     this.#nextStarts = new Int32Array(length).fill(-1);
   }
 
-  /** What the scan has cost so far, in steps of some nanoseconds. */
+  /** Cost of the scan so far, in steps of some nanoseconds. */
   get numSteps(): number {
     return this.#numSteps;
   }

@@ -42,7 +42,7 @@ interface IdempotencyOptions {
 interface KeyedRequest {
   /** As the client wrote it. */
   readonly key: string;
-  /** Whose it is, and what it asks for: the same key means another request elsewhere. */
+  /** The key's owner and the request's path: in another scope, the same key means another request. */
   readonly scope: readonly string[];
   /** Hash of everything that makes it this request. */
   readonly bodyHash: string;

@@ -17,7 +17,7 @@ export interface LengthRules {
   readonly cap?: number | undefined;
 }
 
-/** Whose limit an answer had: the client's own, the gateway's, nobody's. */
+/** The source of an answer's length limit: the client, the gateway, or none. */
 export type LimitSource = "client" | "policy" | "none";
 
 /** One answer that was given earlier, to a request without a limit of its client's. */

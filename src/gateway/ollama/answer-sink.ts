@@ -5,7 +5,7 @@ import { readArguments } from "../../text/answer/read-arguments.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { EventReader } from "../dialects/wire/sse.js";
 
-/** What stands in each line: a chat's message, or the text of a completion. */
+/** Content of each line: a chat's message, or the text of a completion. */
 export type LineShape = (news: {
   readonly content: string;
   readonly thinking: string;

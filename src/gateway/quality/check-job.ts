@@ -1,4 +1,4 @@
-/** What the thread of the checks does with one request and its answer: reads both, judges, and takes personal data out of what is kept. */
+/** The work of the checks' thread on one request and its answer: it reads both, judges, and takes personal data out of the kept texts. */
 import { compilePatterns, type PatternSet, type PatternSource } from "../hooks/pattern-set.js";
 import { PERSONAL_DATA, personalDataPatterns } from "../hooks/personal-data.js";
 import { redactTexts } from "../hooks/redactor.js";

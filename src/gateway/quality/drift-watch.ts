@@ -151,7 +151,7 @@ export class DriftWatch {
     });
   }
 
-  /** What was changed, from the newest on. */
+  /** Changes of the gateway, from the newest on. */
   changes(atMost: number): readonly (Change & { readonly model: string })[] {
     const sql = "SELECT at_ms AS atMs, model, version, before FROM quality_changes ORDER BY seq DESC LIMIT ?";
     return this.options.database.prepare(sql).all([atMost]) as (Change & { model: string })[];

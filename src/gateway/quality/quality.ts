@@ -54,7 +54,7 @@ export interface QualityCounts {
   readonly textBytes: number;
 }
 
-/** What is known of an answer before its checks. */
+/** The known facts about an answer before its checks. */
 interface Answered {
   readonly tenant: string;
   readonly model: string;

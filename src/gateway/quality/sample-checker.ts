@@ -32,7 +32,7 @@ export function checkThread(patterns: readonly PlainPattern[]): JobRunner {
   };
 }
 
-/** What waits. */
+/** A tenant's waiting samples. */
 interface Load {
   count: number;
   numBytes: number;

@@ -1,4 +1,4 @@
-/** What rules ask about a request. Each fact is computed once, when a rule first asks for it. */
+/** The facts of a request that rules use. Each fact is computed once, when a rule first asks for it. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Caller, GatewayRequest, RequestBody } from "../request.js";
 import { type Language, languageOf, type Script, scriptOf } from "./language.js";

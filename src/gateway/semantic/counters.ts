@@ -1,4 +1,4 @@
-/** What became of the requests that the semantic cache looked at. */
+/** Counts the requests that the semantic cache looked at, by their outcome. */
 import type { TrustSummary } from "./learning/trust.js";
 
 export interface SemanticCounts {

@@ -18,7 +18,7 @@ import type { Hit, Lookup, ModelCache } from "./model-cache.js";
 import type { Entry } from "./store/entries.js";
 import { type Subject, subjectOf } from "./subject.js";
 
-/** What a model's cache needs to know of the model. */
+/** The facts about a model that its cache needs. */
 export interface CachedModel {
   readonly cache: ModelCache;
   readonly model: string;

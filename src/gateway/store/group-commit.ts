@@ -51,7 +51,7 @@ export class GroupCommit {
     this.#turn ??= setImmediate(() => this.#endTurn());
   }
 
-  /** Nothing is committed, but by `flush`, until `release`: the event loop must not wait while a thread has the database's lock. */
+  /** Until `release`, only `flush` commits: the event loop must not wait while a thread has the database's lock. */
   hold(): void {
     this.#isHeld = true;
   }

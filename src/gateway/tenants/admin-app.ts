@@ -80,7 +80,7 @@ function tooLarge(): MillraceError {
   return new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
 }
 
-/** Whose key has been checked. */
+/** The actor of a request whose key has been checked. */
 function actorOf(c: Context): Actor {
   return { name: operatorNameIn(c), requestId: requestIdIn(c) };
 }

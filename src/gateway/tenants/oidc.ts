@@ -40,7 +40,7 @@ export interface OidcSettings {
   readonly clockSkewMs: number;
 }
 
-/** What a valid token says. */
+/** Claims of a valid token. */
 export interface TokenClaims {
   readonly tenant: string;
   readonly team: string | undefined;

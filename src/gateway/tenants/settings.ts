@@ -1,4 +1,4 @@
-/** What an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
+/** Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { formatDollars, parseDollars } from "../money.js";

@@ -101,7 +101,7 @@ async function makeRoot(
   await runProgram(
     stage,
     [
-      // What mmdebstrap mounts in the root, such as /dev, ends with it: the root can then be removed.
+      // Mounts that mmdebstrap makes in the root, such as /dev, end with this namespace: the root can then be removed.
       "unshare",
       "--mount",
       "mmdebstrap",

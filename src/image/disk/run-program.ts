@@ -41,7 +41,7 @@ export interface DiskStage extends Stage {
 interface RunOptions {
   readonly cwd?: string;
   readonly stdin?: string;
-  /** What to do where the program fails. */
+  /** Advice for a user whose program fails. */
   readonly hint?: string;
 }
 

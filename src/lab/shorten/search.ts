@@ -20,7 +20,7 @@ export interface Decision {
   readonly method: Method;
   /** Length of all prompts as they were tried, by the counting tokenizer. */
   readonly numTokens: number;
-  /** What the candidate saves beyond those kept before, as a share of the original tokens. */
+  /** The candidate's saving beyond those kept before, as a share of the original tokens. */
   readonly saved: number;
   readonly verdict: Verdict;
   readonly comparison: Comparison;

@@ -19,7 +19,7 @@ export interface Candidate {
   readonly config: SpeculativeConfig;
 }
 
-/** What drafts: a method, and the model or heads that it needs. */
+/** A choice of drafter: a method, and the model or heads that it needs. */
 export interface DrafterChoice {
   readonly method: SpeculativeMethod;
   readonly path: string | undefined;

@@ -1,4 +1,4 @@
-/** What a tuning of drafts has measured, on disk, so that an interrupted one goes on where it was. */
+/** Measurements of a tuning of drafts, on disk, so that an interrupted one goes on where it was. */
 import { z } from "zod";
 import { JournalFile } from "../tune/journal-file.js";
 import type { DraftsBench, Look } from "./search.js";

@@ -1,6 +1,6 @@
 /** Sorts requests into classes of tasks, since drafts are right by what is written: a value copied from the prompt, a line of code, a free sentence. */
 
-/** What the rules read of a request. */
+/** The parts of a request that the rules read. */
 export interface RuledRequest {
   /** The user's own class. */
   readonly label?: string | undefined;

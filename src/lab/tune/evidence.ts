@@ -1,4 +1,4 @@
-/** What a server's runs under the workload say about it: the figures that name a bottleneck. */
+/** Evidence from a server's runs under the workload: the figures that name a bottleneck. */
 import type { BenchRun } from "../../bench/results/schema.js";
 import type { Entry, Workload } from "../../bench/workload/workload.js";
 import { turnsOf } from "../../bench/workload/workload.js";

@@ -162,7 +162,7 @@ export async function tune(
     const proposals = proposalsFor(findings, best, latest, settings.alternatives).filter(
       (each) => !tried.has(keyOf(edited(best, each.edit))) && !harmful.has(each.name),
     );
-    // What gained nothing before another change was kept may gain now, but what is new is likelier to.
+    // A change that gained nothing before another was kept may gain now, but a new change is likelier to.
     const proposal = proposals.find((each) => !triedEdits.has(each.name)) ?? proposals[0];
     if (proposal === undefined) {
       end = "no further change is worth its trial";

@@ -171,7 +171,7 @@ function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): str
 }
 
 /**
- * What runs of one configuration say, one value for each.
+ * Sums up the runs of one configuration, one value for each.
  * @param cores that the server may use
  */
 export function measuredOf(

@@ -95,7 +95,7 @@ interface ExpertFacts {
   readonly mayShare?: true;
 }
 
-/** Which layers have a sliding window, where a file is silent. */
+/** The layers with a sliding window, where a file does not list them. */
 export interface WindowFacts {
   /** Every so-many-th layer sees everything (0: none does), the others have the window. */
   readonly period: number;

@@ -120,7 +120,7 @@ export function fixedBy(architecture: Architecture, width: number) {
   } as const satisfies Partial<ServableModel>;
 }
 
-/** What requests may ask of a model. */
+/** The tasks that a model can do for requests. */
 export const TASKS = ["generate", "embed", "rerank"] as const;
 export type Task = (typeof TASKS)[number];
 

@@ -7,7 +7,7 @@ import { unservedArchitecture, unservedVariant } from "../description/servable.j
 export interface TypeTraits {
   /** Absent: the engine does not compute such models. */
   readonly architecture?: Architecture;
-  /** Which layers have the sliding window where `layer_types` does not say; period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
+  /** The layers with the sliding window where `layer_types` is absent. period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if use_sliding_window. */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
   /** A config.json must state its rope: the class's default is not assumed. */

@@ -48,13 +48,13 @@ interface Watched {
   readonly isAllowed: () => boolean;
 }
 
-/** What the operator wants of 95 requests in 100, in milliseconds. */
+/** The operator's targets for 95 requests in 100, in milliseconds. */
 export interface LatencyTargets {
   readonly ttftMs?: number | undefined;
   readonly tpotMs?: number | undefined;
 }
 
-/** What a tenant's requests wait for is the whole server's matter. */
+/** A tenant has no `binding`: its requests wait for the whole server. */
 type LiveLoad = Load & { readonly binding?: Binding };
 
 /** Key of the whole server. */
@@ -157,7 +157,7 @@ export class LiveFeed {
     return uncached(snakeNames(listBody(series)));
   }
 
-  /** What each tenant does now; none where nobody counts them. */
+  /** The tenants' present figures; none where tenants are not counted. */
   tenantsNow(): Response {
     return uncached(snakeNames(listBody(this.tenants?.now() ?? [])));
   }

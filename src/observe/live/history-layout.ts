@@ -1,5 +1,5 @@
 /**
- * Which figures of a load a history keeps, and in which order they stand in a row of numbers. Figures are floats of 32 bits, seven digits, so that a row takes
+ * The figures of a load that a history keeps, and their order in a row of numbers. Figures are floats of 32 bits, seven digits, so that a row takes
  * half the room; the time, which needs more, takes two of them.
  */
 import type { Load } from "./load.js";

@@ -3,7 +3,7 @@ import { EVERY_MS, type History } from "./history.js";
 import { type Load, loadBetween, partOf, type Reading, readingOf } from "./load.js";
 import { SeriesStore, TENANTS } from "./series-store.js";
 
-/** What counts tenants' requests. */
+/** Counts of tenants' requests. */
 export interface TenantSource {
   /** By the tenants' keys. @param wanted keys; undefined: of all tenants */
   readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading>;

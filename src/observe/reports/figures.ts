@@ -1,4 +1,4 @@
-/** What a report of a measurement says in a few numbers, whichever command wrote it: from its JSON to a kind, facts and named figures. */
+/** Sums up the report of a measurement in a few numbers, whichever command wrote it: from its JSON to a kind, facts and named figures. */
 import { z } from "zod";
 import { extremesOf, median } from "../../core/statistics.js";
 

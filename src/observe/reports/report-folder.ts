@@ -20,7 +20,7 @@ const MOST_PAGE_BYTES = 32 * 2 ** 20;
 /** A link to a page, which a browser opens without a key, is good for so long. */
 const LINK_MS = 3_600_000;
 
-/** Nothing runs, nothing is loaded, nothing is sent; the page's own styles and pictures are shown. */
+/** The browser runs, loads and sends nothing for the page, except for the page's own styles and pictures. */
 const PAGE_HEADERS = {
   "Content-Type": "text/html; charset=UTF-8",
   "Content-Security-Policy":

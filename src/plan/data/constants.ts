@@ -8,7 +8,7 @@ interface Constant {
 const cited = (value: number, source: string): Constant => ({ value, source });
 const assumed = (value: number, why: string): Constant => ({ value, source: `assumed: ${why}` });
 
-/** What calibration may replace. */
+/** Efficiencies that calibration may replace. */
 export interface Efficiencies {
   /** Share of the memory bandwidth that decoding reaches, reading weights and KV. */
   readonly memoryShare: number;

@@ -27,7 +27,7 @@ export interface KnownModel extends ModelDescription {
   readonly publishedActiveParameters?: number;
 }
 
-/** What sets a model's layers apart from attention over everything and dense feed-forward parts. */
+/** Traits in which a model's layers differ from attention over everything and dense feed-forward parts. */
 interface LayerTraits {
   readonly experts?: Omit<ExpertsFeedForward, "kind"> | undefined;
   /** First layers without experts. */

@@ -46,9 +46,9 @@ export interface Family {
 }
 
 export interface FamilyOption {
-  /** What it makes of a figure's case. */
+  /** Changes of the figure's case. */
   readonly with?: Partial<PublishedCase>;
-  /** What it multiplies a figure by that is no ratio; 1 if absent. */
+  /** Factor of figures that are no ratios; 1 if absent. */
   readonly scale?: number;
 }
 

@@ -39,7 +39,7 @@ export interface Quantization {
   /** Per weight of the embedding table and the output matrix. */
   readonly tableBytes: number;
   readonly arithmetic: Arithmetic;
-  /** What unpacking leaves of the arithmetic's speed. */
+  /** Share of the arithmetic's speed that is left after unpacking. */
   readonly computeFactor: number;
   /** Times as long as its bytes alone take to be read; absent: 1. */
   readonly readFactor?: number;

@@ -29,7 +29,7 @@ interface TextOutcome extends Omit<Continued, "text"> {
   readonly metrics: MetricValues;
   /** Log-probabilities of each choice, or of the text. */
   readonly logprobs?: readonly number[];
-  /** What each filter took from the answer. */
+  /** The result of each filter. */
   readonly filtered?: Readonly<Record<string, string>>;
 }
 

@@ -1,4 +1,4 @@
-/** What needs the administrator's key: the models on this machine's disk, under /admin and in Ollama's API. */
+/** Paths that need the administrator's key: the models on this machine's disk, under /admin and in Ollama's API. */
 import type { Hono } from "hono";
 import { assertAdminKey } from "../../core/admin-key.js";
 import type { Sessions } from "../../core/sign-in/sessions.js";

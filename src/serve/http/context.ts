@@ -169,7 +169,7 @@ export interface AppEnv {
     route?: string;
     /** The request's tenant; set on routes that need a key. */
     tenant: string;
-    /** What is remembered of the request; set with the tenant. */
+    /** The server's note of the request; set with the tenant. */
     note: RequestNote;
     /** Keywords of the request's schema that are not enforced, as the answer's header lists them. */
     unenforced?: string;

@@ -38,7 +38,7 @@ export interface Route extends DescribedRoute {
   readonly dialect: ErrorDialect;
   /** The administrator's key opens it too. */
   readonly isForAdmin?: boolean;
-  /** What the model must be for. */
+  /** The task that the model must be able to do. */
   readonly task?: Task;
 }
 

@@ -76,7 +76,7 @@ export const awaitsChannel = (prompt: string): boolean => prompt.endsWith(ASSIST
 export interface HarmonyReaderOptions {
   /** The functions that may be called; messages to others are content. */
   readonly toolNames: ReadonlySet<string>;
-  /** Nothing is read after the first call. */
+  /** The reader stops after the first call. */
   readonly isSingle: boolean;
   /** Reasoning is told apart; otherwise it is content. */
   readonly hasReasoning: boolean;

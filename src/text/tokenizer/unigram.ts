@@ -8,7 +8,7 @@ import { WordCache } from "./word-cache.js";
 const UTF8 = new TextEncoder();
 /** U+2581, which stands for a space in the vocabulary. */
 const SPACE_MARK = "\u2581";
-/** What an unknown character costs beyond the worst token. */
+/** Cost of an unknown character beyond the worst token. */
 const UNKNOWN_PENALTY = 10;
 
 interface UnigramOptions {

@@ -1,4 +1,4 @@
-/** What a provider's writer is told beside the conversation, and the rules that several writers share. */
+/** The terms that a provider's writer gets beside the conversation, and the rules that several writers share. */
 import type { Conversation, Effort, FieldNames, Reasoning } from "../conversation/conversation.js";
 import type { Losses } from "../conversation/losses.js";
 

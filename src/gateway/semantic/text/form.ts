@@ -143,7 +143,7 @@ interface Unframed {
   readonly kind: string;
   /** Auxiliaries that were in the frame. */
   readonly cues: readonly string[];
-  /** Who does what is asked, as the frame says. */
+  /** The person who does what is asked for, as the frame says. */
   readonly asker?: string | undefined;
   readonly rest: readonly Word[];
 }
@@ -192,7 +192,7 @@ function firstFrame(words: readonly Word[]): { readonly frame: Frame; readonly e
   return undefined;
 }
 
-/** What does X mean, what is the meaning of X. */
+/** "What does X mean", "what is the meaning of X". */
 interface Kinded {
   readonly kind: string;
   readonly rest: readonly Word[];

@@ -1,4 +1,4 @@
-/** What every quantised matrix is here: small whole numbers (or FP8 bits), each times the scale of its place. */
+/** The common form of quantised matrices: small whole numbers (or FP8 bits), each times the scale of its place. */
 
 /** Scales by place: `values[⌊row / rowsPerScale⌋ · rowStride + groupOfCol[col] · groupStride]`. */
 export interface ScaleGrid {
