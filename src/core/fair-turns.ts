@@ -30,7 +30,7 @@ export class FairTurns<T> {
   #numTurns = 0;
   #size = 0;
 
-  /** @param mostDebt at least what a turn may cost */
+  /** @param mostDebt at least the cost of the dearest turn */
   constructor(
     private readonly credit: number,
     private readonly mostDebt: number,

@@ -18,7 +18,7 @@ export interface PullStatus {
   readonly endedAtMs: number | undefined;
 }
 
-/** A download, which goes on whoever looks at it. */
+/** A download, which goes on even if nobody watches it. */
 export interface Pull {
   status(): PullStatus;
   readonly ended: Promise<void>;
@@ -34,7 +34,7 @@ export interface FoundModel {
 }
 
 export interface ModelLibrary {
-  /** The paths under /admin/library. Who asks has been checked; errors are thrown to the app that it becomes part of. */
+  /** The paths under /admin/library. The caller has been checked already; errors are thrown to the app that includes this one. */
   readonly app: Hono;
   /** Starts a download, or joins the one of the same model. @param name as people write it */
   pull(name: string): Pull;

@@ -22,7 +22,7 @@ export function warnOfPlan(config: FleetConfig, planned: readonly PlannedModel[]
   logger.warn(fields, `keys of operators with fewer than ${SAFE_KEY_LENGTH} characters may be guessed`);
 }
 
-/** Whether tenants share what a paid API caches: unless the operator wants them apart, since such an API cannot keep them so. */
+/** Whether tenants share a paid API's cached prompts: they do unless the operator wants them apart, since such an API cannot keep them so. */
 export function sharesProvider(config: FleetConfig, { attach = [] }: ModelSpec): boolean {
   return config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
 }

@@ -66,7 +66,7 @@ async function openServerJudge(
   signal: AbortSignal,
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
-  /** Index of the fields that the server has taken once: what it refuses later is a pair, such as one that is too long. */
+  /** Index of the fields that the server has taken once: a later refusal is about a pair, such as one that is too long. */
   let taken: number | undefined;
   let refusal: string | undefined;
   async function ask(message: Message, stop: AbortSignal): Promise<string | undefined> {

@@ -22,7 +22,7 @@ type Shown = Pick<StoredModel, "path" | "format">;
 
 const cache = new Map<string, { readonly state: string; readonly facts: ModelFacts | string }>();
 
-/** Throws what the reader of its format throws. */
+/** Throws the errors of its format's reader. */
 async function read({ path, format }: Shown): Promise<ModelFacts> {
   const planned = await readPlannedModel(path).catch(() => undefined);
   if (format === "GGUF") {

@@ -11,7 +11,7 @@ export interface ObserveFile {
   readonly use: string;
 }
 
-/** @param otlpEndpoint where a collector sends on what it gets; undefined: no file for a collector */
+/** @param otlpEndpoint where a collector sends its data on to; undefined: no file for a collector */
 export function renderObserve(watched: Watched, otlpEndpoint: string | undefined): ObserveFile[] {
   const yaml = (value: object): string => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
   const scrape = {

@@ -28,7 +28,7 @@ interface CostSplit {
   readonly bandwidth: number;
   /** All-reduces and the host's part of a step. */
   readonly linksAndHost: number;
-  /** Machines that stand there to hold the weights, beyond what the busiest hour takes. */
+  /** Machines that hold the weights, beyond those that the busiest hour needs. */
   readonly capacity: number;
   /** Machines that stand there for the busiest hour. */
   readonly idle: number;

@@ -27,7 +27,7 @@ export interface PromptAudit {
   readonly numRequests: number;
   readonly totals: TokenTotals;
   readonly dollars: number | undefined;
-  /** By what they save: the most first. */
+  /** The findings, by their saving: the largest first. */
   readonly findings: readonly PromptFinding[];
   /** With the mends that change no content, together. */
   readonly mended: {

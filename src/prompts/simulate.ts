@@ -1,4 +1,4 @@
-/** Tokens of a sequence of requests, and how many of them a prefix cache holds: what a mend is worth is the difference. */
+/** Tokens of a sequence of requests, and how many of them a prefix cache holds: a mend is worth the difference. */
 import type { PromptRequest } from "./requests.js";
 
 /** Token ids of a text. */

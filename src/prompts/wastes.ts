@@ -1,5 +1,5 @@
 /**
- * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and tells what it found; the saving is what the mended
+ * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and describes its finding; the saving is what the mended
  * requests cost less (simulate.ts).
  */
 
@@ -15,7 +15,7 @@ export type Change = "place" | "form" | "content" | "limits";
 interface Mended {
   /** As many as before, in order; untouched ones are the same objects. */
   readonly requests: readonly PromptRequest[];
-  /** One sentence about what was found. */
+  /** The finding in one sentence. */
   readonly because: string;
 }
 
@@ -24,7 +24,7 @@ interface Waste {
   readonly changes: Change;
   /** The change to make in the application. */
   readonly advice: string;
-  /** undefined: nothing of the kind */
+  /** undefined: the requests have no such waste */
   find(requests: readonly PromptRequest[], encode: Encode): Mended | undefined;
 }
 
@@ -41,7 +41,7 @@ function eachMended(
   return numChanged === 0 ? undefined : { requests: mended, because: because(numChanged) };
 }
 
-/** Lines of the system prompt that differ within a group only in what is volatile go to the last message. */
+/** Lines of the system prompt that differ within a group only in volatile parts go to the last message. */
 function earlyVolatile(requests: readonly PromptRequest[]): Mended | undefined {
   const moved = new Map<PromptRequest, PromptRequest>();
   const examples: string[] = [];

@@ -1,4 +1,4 @@
-/** Compares two models by their answers to the same items: what was lost and won, by task and in all, and whether the loss is within a margin. */
+/** Compares two models by their answers to the same items: losses and wins, by task and in all, and whether the loss is within a margin. */
 import { promptId } from "./ask.js";
 import {
   dropInterval,

@@ -61,7 +61,7 @@ export async function trainRoute(
     assertEnough(answered);
     const label = options.label ?? labelFor(answered);
     const labels = await labelled(label, answered);
-    // A pair without a verdict says nothing of either model.
+    // A pair without a verdict is evidence for neither model.
     const pairs = answered.filter((_, index) => labels[index] !== undefined);
     const qualities = labels.filter((quality) => quality !== undefined);
     const byId = Object.fromEntries(pairs.map(({ prompt }, index) => [prompt.id, qualities[index]!]));

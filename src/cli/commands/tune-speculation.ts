@@ -235,7 +235,7 @@ async function askedRequests(
   }
   const sources = evenly(file === undefined ? await familyRequests(count) : await recordedRequests(file), count);
   const { contextLength, vocabSize } = openModel(modelPath).config;
-  // Memory is made for what is asked.
+  // The engine reserves memory only for the requested sizes.
   const info = { maxModelLen: contextLength, vocabSize, numKvBlocks: contextLength, blockSize: 1 };
   const plan = createRequestPlanner({ ...text, samplingDefaults: text.readSampling() }, info);
   const requests: Asked["requests"][number][] = [];

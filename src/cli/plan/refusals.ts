@@ -15,7 +15,7 @@ export function unfit({ request, refusals, nearest }: Plan): MillraceError {
   return new MillraceError("plan_does_not_fit", message, { hint: nearest.join("; ") });
 }
 
-/** The plan is told before: it shows what is possible. */
+/** The plan is printed before this refusal: it shows what is possible. */
 export function refuseMissed({ configurations }: Plan, targets: string): void {
   const best = configurations[0]!;
   if (best.meetsSlo) return;

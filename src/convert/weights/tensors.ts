@@ -68,7 +68,7 @@ interface WiderStack {
 
 /** Measures a model layer by layer while it is written, because its tensors depend on statistics of each matrix's inputs. */
 export interface Preparation {
-  /** Whether nothing of the tensor can be read or encoded before `prepare` has resolved. */
+  /** Whether the tensor cannot be read or encoded before `prepare` has resolved. */
   needs(name: string): boolean;
   /** Prepares the tensor that `needs` was asked for last, and some that follow; nothing where it is prepared. */
   prepare(): Promise<void>;

@@ -35,13 +35,13 @@ interface KnownClient {
   readonly owner: string;
   /** Whether the server keeps its conversations. */
   readonly keepsChats: boolean;
-  /** Shown to whoever is signed in; null: keys have no names. */
+  /** Shown to the person who is signed in; null: keys have no names. */
   readonly name: string | null;
 }
 
 /** Tells to whom the keys of a server belong. */
 export interface KeyOwners {
-  /** @returns somebody who runs the server, asked for with each request; undefined: the key is no operator's */
+  /** @returns a function that finds the person who runs the server, called for each request; undefined: the key is no operator's */
   operator(key: string): (() => Who | undefined) | undefined;
   /** Throws or rejects where the key is not valid now. @returns undefined: clients have no keys */
   client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;

@@ -43,7 +43,7 @@ export function sessionCookie(asked: Asked, side: Side, id: string | undefined, 
   return `${nameOf(asked, side)}=${id ?? ""}; Max-Age=${maxAge}; HttpOnly; SameSite=Strict${end}`;
 }
 
-/** The session of one side, whoever sends its cookie. A cookie with the other side's id is no session. */
+/** The session of one side, for any request that brings its cookie. A cookie with the other side's id is no session. */
 export function foundSession(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   for (const id of cookiesNamed(asked, nameOf(asked, side))) {
     const session = sessions.find(id);
@@ -123,7 +123,7 @@ export function assertOwnPage(asked: Asked): string | undefined {
   throw notOwnPage(`a page of ${own.filter((each) => each !== undefined).join(" or ")} (Origin)`, origin);
 }
 
-/** Throws forbidden unless the request comes from the page that signed in: pages say so with all that changes something, and others give themselves away with what they read. */
+/** Throws forbidden unless the request comes from the page that signed in. Pages name their origin with every change, and browsers mark the reads of other pages. */
 function assertFromApp(asked: Asked, session: Session): void {
   const { origin, [CSRF_HEADER]: token } = asked.headers;
   const isRead = SAFE_METHODS.includes(asked.method ?? "");

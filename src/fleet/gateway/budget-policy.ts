@@ -110,7 +110,7 @@ function scopeOf(model: string, { models }: FleetConfig): LimitedScope | undefin
   return limits === undefined ? undefined : { kind: "model", id: model, limits: limitsFrom(limits) };
 }
 
-/** Calls what is said under a name at most once in a while: a store that is down fails every request. */
+/** Calls `say` at most once in a while for each name: a store that is down fails every request. */
 function quietly(): (name: string, say: () => void) => void {
   const saidMs = new Map<string, number>();
   return (name, say) => {

@@ -134,7 +134,7 @@ export class ConversationsPart {
           const bytes = await readIncoming(incoming, limits);
           const { body } = await readBody(bytes, { path: PATH, tenant, onWait: () => {} });
           const { revision, conversation } = readUpload(body);
-          // The key may have been revoked while its body came; what it has kept is gone then.
+          // The key may have been revoked while its body came; its conversations are gone then.
           const { holder } = await this.context.authorize(incoming.headers);
           if (holder !== owner) throw noValidKey([]);
           return await store.write(owner, id, revision, conversation);

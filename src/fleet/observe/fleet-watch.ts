@@ -49,7 +49,12 @@ export class FleetWatch {
     const series = new SeriesStore(inFolder("history-parts"), warn);
     const tenants = source && new TenantWatch(source, new SeriesStore(inFolder("history-tenants"), warn, TENANTS));
     const targets = (): LatencyTargets => this.options.targets() ?? {};
-    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series, tenants, targets);
+    this.#live = new LiveFeed(metrics, history, {
+      events: new EventLog(inFolder("events"), warn),
+      series,
+      tenants,
+      targets,
+    });
     this.#live.start();
     return this.#live;
   }

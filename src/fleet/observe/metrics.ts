@@ -64,7 +64,7 @@ interface LengthCounts {
   answerEnded(model: string, limit: LimitSource, isTruncated: boolean): void;
 }
 
-/** Counts what the exact cache did. */
+/** Counts the results of the exact cache. */
 interface CacheCounts {
   /** @param saved token counts of the answer that was given again, where they are known */
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;

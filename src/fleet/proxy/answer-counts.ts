@@ -26,7 +26,7 @@ export class AnswerCounts {
     return this.reader?.estimateWhole(promptTokens, isGeneration);
   }
 
-  /** For observers. */
+  /** The usage for observers. */
   usage(): TokenUsage | undefined {
     if (this.translation === undefined) return this.reader?.read();
     const counts = this.translation.counts();

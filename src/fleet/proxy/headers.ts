@@ -34,7 +34,7 @@ const NOT_SENT = new Set([
   "origin",
   "sec-fetch-site",
   "user-agent",
-  // A browser's session is with the gateway: whoever had its cookie could use it.
+  // A browser's session is with the gateway: an instance that got its cookie could use it.
   "cookie",
   "x-csrf-token",
 ]);

@@ -15,7 +15,7 @@ const NUM_SAMPLES = 200;
 /** The percentile is computed anew after this many times. */
 const REFRESH = 10;
 const PERCENTILE = 0.95;
-/** A delay below this would hedge what is fast anyway. */
+/** A shorter delay would hedge requests that are fast anyway. */
 const MIN_DELAY_MS = 5;
 
 interface SizeClass {

@@ -71,7 +71,7 @@ export async function fetchListing(access: HubAccess, { repo, revision }: HubSpe
   return entries;
 }
 
-/** @param what the requested thing, for the message */
+/** @param what names the requested thing in the message */
 export function hubError(thrown: unknown, what: string, endpoint: string): MillraceError {
   if (thrown instanceof MillraceError) return thrown;
   const status = thrown instanceof Error && "statusCode" in thrown ? thrown.statusCode : undefined;

@@ -253,7 +253,7 @@ function fileOf(row: Row): FileRecord {
   };
 }
 
-/** JSON leaves out what is undefined, which the record's type allows in each of these. */
+/** JSON leaves out undefined members, which the record's type allows in each of these. */
 function batchOf(row: Row): BatchRecord {
   return JSON.parse(String(row.record)) as BatchRecord;
 }

@@ -137,7 +137,7 @@ export class Batches {
     await this.#forget(record);
   }
 
-  /** Deletes what has expired. */
+  /** Deletes expired files and batches. */
   async sweep(): Promise<void> {
     const { table, shelf, keptSeconds, nowMs } = this.options;
     const nowSeconds = Math.floor(nowMs() / 1000);

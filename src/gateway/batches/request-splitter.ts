@@ -19,7 +19,7 @@ interface SplitLimits {
 
 /**
  * Elements are objects in an array that is a member of the body. The body without them is small, is parsed at the end, and so shows whether all of it is
- * JSON of the form {"requests":[…]}. Who reads the elements learns whether they are JSON.
+ * JSON of the form {"requests":[…]}. Parsing the elements shows whether they are JSON.
  */
 export class RequestSplitter {
   readonly #frame = Buffer.alloc(MAX_FRAME_BYTES);

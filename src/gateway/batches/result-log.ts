@@ -44,7 +44,7 @@ export class ResultLog {
   }
 
   /**
-   * Opens a log, and cuts off what is not a whole entry.
+   * Opens a log, and cuts off an entry that is not whole.
    * @param onEntry told of every entry that is there
    */
   static async open(path: string, onEntry: (entry: EntryHead) => void): Promise<ResultLog> {

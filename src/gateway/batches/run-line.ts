@@ -1,4 +1,4 @@
-/** Sends one line of a batch through the gateway, as a client's request, and says what has come of it. */
+/** Sends one line of a batch through the gateway, as a client's request, and reports its result. */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
 import type { Cancellation } from "../cancellation.js";

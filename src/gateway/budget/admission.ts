@@ -125,7 +125,7 @@ export function tokensOf({ attempts }: RequestRecord): number {
 }
 
 /**
- * Notes what an answer that is cut has cost: what the client got of a stream, and the prompt where nothing has come.
+ * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt where nothing has come.
  *
  * @param delivered undefined: the answer is no stream that is counted, or has not begun
  */
@@ -140,7 +140,7 @@ export function noteCut({ request, promptTokens, priced }: Admission, delivered:
   }
 }
 
-/** Notes what a complete stream that reports nothing has cost, from its texts. @param delivered undefined: it is no stream that is counted */
+/** Notes the cost of a complete stream that reports no usage, from its texts. @param delivered undefined: the answer is no counted stream */
 export function noteUnreported({ request, priced }: Admission, delivered: TokenCounts | undefined): void {
   const last = request.record.attempts.at(-1);
   if (last?.outcome !== "answered" || last.usage?.isEstimated !== true) return;

@@ -12,7 +12,7 @@ export interface LimitedScope {
 export const MAX_MONEY = 9_000_000_000_000_000;
 
 interface Claim {
-  /** Names the meter; unique to the scope and to what is counted. */
+  /** Names the meter; unique to the scope and to the counted unit. */
   readonly key: string;
   readonly scope: LimitedScope;
 }

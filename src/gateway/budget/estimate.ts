@@ -48,7 +48,7 @@ export function sizeOf(
 }
 
 /**
- * The fields that bound an answer, lowered to what it may have. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
+ * The fields that bound an answer, lowered to the allowed length. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
  * @param own the upstream's field of chats
  */
 export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {

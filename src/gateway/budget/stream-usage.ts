@@ -185,7 +185,7 @@ function choiceStart(event: string): number | undefined {
   return hasOthers ? undefined : start;
 }
 
-/** Counts of an engine that reports with every event, where they say nothing but what is needed to go on. */
+/** Counts of an engine that reports with every event, where its report has only the expected members. */
 function plainCounts(usage: Json): TokenCounts | undefined {
   const { prompt_tokens: fresh, completion_tokens: output, total_tokens: total } = usage;
   if (!isCount(fresh) || !isCount(output) || total !== fresh + output) return undefined;

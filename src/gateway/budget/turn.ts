@@ -77,7 +77,7 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
   }
 }
 
-/** A meter of money as it is now: a new window begins with what is reserved. It is written only with the change that follows. */
+/** A meter of money as it is now: a new window begins with the reserved amount. It is written only with the change that follows. */
 function rolled(state: TurnState, key: string, nowMs: number): Meter {
   const meter = state.meter(key);
   const at = windowStart(windowOfKey(key), nowMs);

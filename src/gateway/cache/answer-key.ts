@@ -14,7 +14,7 @@ import { spellingsOf } from "./number-spellings.js";
 /** Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is found. */
 const KEY_VERSION = 2;
 
-/** Fields that say how urgent a request is: they decide whether and when an answer comes, never what it says. */
+/** Fields of a request's urgency: they decide whether and when an answer comes, never its text. */
 const TERMS = ["priority", "timeout"] as const;
 
 /** A provider's bookkeeping about the sender, which answers of these paths neither follow nor repeat. */

@@ -19,7 +19,7 @@ export interface Directives {
 
 const NONE: Directives = { noCache: false, noStore: false, onlyIfCached: false, maxAgeSeconds: undefined };
 
-/** RFC 9111, 1.2.2: what a larger number of seconds counts as. */
+/** RFC 9111, 1.2.2: a larger number of seconds counts as this one. */
 const MAX_SECONDS = 2 ** 31;
 
 /** Unknown directives are ignored, as RFC 9111 wants; `max-age` that is no number counts as 0. */

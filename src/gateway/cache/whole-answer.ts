@@ -41,7 +41,7 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
   }
 }
 
-/** Strings in events are escaped, so what the model wrote cannot look like a member or an event. */
+/** Strings in events are escaped, so the model's text cannot look like a member or an event. */
 function isWholeStream(path: string, body: Buffer, ends: Ends): boolean {
   const text = body.toString();
   // Looking for the word is cheap, and most answers do not have it.

@@ -186,7 +186,7 @@ export class ConversationStore {
     const own = this.#sum.get([owner]) as Sum;
     const grown = newBytes - (before?.bytes ?? 0);
     let [rows, bytes, total] = [own.rows + (before === undefined ? 1 : 0), own.bytes + grown, this.numBytes + grown];
-    // After a bound was lowered, what is there may be changed as long as it does not grow.
+    // After a bound was lowered, existing conversations may be changed as long as they do not grow.
     const mostRows = Math.max(perClient, before === undefined ? 0 : own.rows);
     const mostBytes = Math.max(bytesPerClient, before === undefined ? 0 : own.bytes);
     const isWithinOwn = (): boolean => rows <= mostRows && bytes <= mostBytes;

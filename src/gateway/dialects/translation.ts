@@ -38,7 +38,7 @@ export interface AnswerCourse {
 }
 
 interface TranslationTerms {
-  /** For messages. */
+  /** Names the provider in messages. */
   readonly provider: string;
   readonly client: ClientDialect;
   /** The client wants a stream. */
@@ -167,7 +167,7 @@ export class Translation {
 
   #hold(chunk: Buffer): void {
     if (this.#mode === "error") {
-      // The beginning of an error says what it is about.
+      // The beginning of an error names its cause.
       this.#held.append(chunk.subarray(0, MAX_ERROR_BYTES - this.#held.length));
       return;
     }
@@ -215,7 +215,7 @@ export class Translation {
         const value: unknown = JSON.parse(text);
         if (isObject(value)) return value;
       } catch {
-        // The error below says what was expected; the parser's would quote the answer.
+        // The error below states the expected form; the parser's own would quote the answer.
       }
     }
     throw this.#unexpected("something that is no JSON object");

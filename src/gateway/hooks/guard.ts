@@ -1,4 +1,4 @@
-/** A guardrail: what it looks for, where, and what then happens. Nothing here knows of requests or answers. */
+/** A guardrail: its patterns, the texts it reads, and its action. This file does not know requests or answers. */
 import { MillraceError } from "../../core/errors.js";
 import type { Checker } from "./checker.js";
 import { PatternScan } from "./pattern-scan.js";

@@ -110,7 +110,7 @@ export class PatternScan {
       return;
     }
     const oldest = at + 1 - MAX_MATCH_LENGTH;
-    // Loops over indexes: they are what a text costs.
+    // Loops over indexes: these loops are most of a text's cost.
     for (let i = 0; i < this.#active.length; i++) {
       const from = this.#active[i]!;
       const start = Math.max(this.#starts[from]!, oldest);

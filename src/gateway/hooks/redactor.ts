@@ -19,7 +19,7 @@ export class TextRedactor {
   #held = "";
   #heldFrom = 0;
 
-  /** @param found gets the name of each match @param cut gets the ends of what is replaced, and by what */
+  /** @param found gets the name of each match @param cut gets the ends of each replaced text, and its replacement */
   constructor(
     patterns: PatternSet,
     private readonly found: (name: string) => void,

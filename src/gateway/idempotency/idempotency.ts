@@ -38,7 +38,7 @@ interface IdempotencyOptions {
   readonly now?: () => number;
 }
 
-/** A request as this policy sees it, whoever answers it. */
+/** A request as this policy sees it, however it will be answered. */
 interface KeyedRequest {
   /** As the client wrote it. */
   readonly key: string;

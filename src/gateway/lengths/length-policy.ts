@@ -22,7 +22,7 @@ export type LimitSource = "client" | "policy" | "none";
 
 /** One answer that was given earlier, to a request without a limit of its client's. */
 export interface EarlierAnswer {
-  /** The key, or whoever asked. */
+  /** The key, or the tenant without one. */
   readonly subject: string;
   /** The model, or the name of a route. */
   readonly name: string;

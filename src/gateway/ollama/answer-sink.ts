@@ -197,7 +197,7 @@ export class OllamaSink extends PassingSink {
   }
 
   /**
-   * Ollama's times, in nanoseconds, as the gateway measures them: what a prompt waits in a queue counts as its own. Of a whole answer it sees no first token,
+   * Ollama's times, in nanoseconds, as the gateway measures them: a prompt's time in a queue counts as its own. For a whole answer it sees no first token,
    * so both parts are the whole time: clients divide counts of tokens by them.
    */
   #lastFields(): object {

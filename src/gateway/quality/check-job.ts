@@ -23,7 +23,7 @@ export type CheckJob =
   /** Texts of a client to be redacted. */
   | { readonly kind: "texts"; readonly texts: readonly string[] };
 
-/** A prompt and its answer without what the patterns find. */
+/** A prompt and its answer without the texts that the patterns find. */
 export interface KeptText {
   readonly messages: readonly SampleMessage[];
   readonly answer: string;

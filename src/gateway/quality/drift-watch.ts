@@ -168,7 +168,7 @@ export class DriftWatch {
     });
   }
 
-  /** Forgets what series were, so that they learn what they are. @returns how many */
+  /** Forgets the earlier levels of series, so that they learn their present ones. @returns how many */
   accept(model: string | undefined, name: string | undefined): number {
     const accepted = [...this.#series.values()].filter(
       (series) => (model ?? series.model) === series.model && (name ?? series.name) === series.name,

@@ -87,7 +87,7 @@ function textBytes(value: unknown, depth = 0): number {
   return textBytes(content, depth + 1) + textBytes(text, depth + 1);
 }
 
-/** The text of the request's last message, prompt or input, cut to what a guess needs. */
+/** The text of the request's last message, prompt or input, cut to the length that a guess needs. */
 export function lastText(body: RequestBody): string {
   const { messages, prompt, input } = body;
   return textOf(messages ?? input ?? prompt).slice(0, MAX_SAMPLED);

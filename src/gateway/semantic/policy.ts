@@ -94,14 +94,14 @@ export class SemanticCache implements Policy {
     return false;
   }
 
-  /** Forgets what a model's hits have earned, or lost. @returns whether it has a cache */
+  /** Forgets the trust that a model's hits have earned or lost. @returns whether it has a cache */
   async reset(model: string): Promise<boolean> {
     const cache = this.options.all().find(({ parts }) => parts.model === model);
     await cache?.reset();
     return cache !== undefined;
   }
 
-  /** Resolves when what is being learned is stored. */
+  /** Resolves when running judgements are stored. */
   async settled(): Promise<void> {
     while (this.#learning.size > 0) await Promise.all(this.#learning);
   }

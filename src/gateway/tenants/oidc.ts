@@ -14,7 +14,7 @@ import {
 } from "jose";
 import { MillraceError } from "../../core/errors.js";
 
-/** Signatures by a key pair only: with a shared secret or none, whoever can check a token could make one. */
+/** Signatures by a key pair only: with a shared secret or none, anybody who can check a token could make one. */
 const TOKEN_ALGORITHMS = [
   "RS256",
   "RS384",

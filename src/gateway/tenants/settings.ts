@@ -13,7 +13,7 @@ const MAX_PATCH_DEPTH = 4;
 
 const dollars = z
   .union([z.string(), z.number()])
-  // The shortest text of a number is what the client wrote.
+  // A number's shortest text is the client's own.
   .transform((written) => String(written))
   .refine((text) => parseDollars(text) !== undefined, {
     error: "expected dollars with at most nine decimals, such as 12.50",

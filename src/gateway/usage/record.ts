@@ -79,6 +79,6 @@ export class RequestRecord {
   watcher: AttemptWatcher | undefined;
   /** Reservation of the policy of limits. Only the policy's part behind the caches reads it. A WeakMap would keep each request until a full collection. */
   admitted: unknown;
-  /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
+  /** Token counts of a kept answer that was given instead of a new one: the cache has saved their cost. */
   savedUsage?: TokenCounts;
 }

@@ -46,7 +46,7 @@ interface RunOptions {
 }
 
 const MAX_LINES = 12;
-/** For mmdebstrap to unmount what it mounted. */
+/** Time for mmdebstrap to unmount its mounts. */
 const STOP_MS = 10_000;
 
 /** Each line of the program updates the stage, whose signal ends the program and its children. Throws image_failed with its last lines. */

@@ -79,7 +79,7 @@ export function draftersBeside(modelPath: string): DrafterChoice[] {
     .slice(0, MOST_FOUND);
 }
 
-/** Changes with what a drafter's file or folder holds. */
+/** A digest of a drafter's file or folder, which changes with its content. */
 export function contentOf({ path }: DrafterChoice): string | undefined {
   if (path === undefined) return undefined;
   const files = statSync(path).isDirectory()

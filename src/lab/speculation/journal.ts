@@ -45,7 +45,7 @@ export class SpeculationJournal {
     return answers;
   }
 
-  /** Measures only what the journal lacks. */
+  /** Measures only cells that the journal lacks. */
   recorded(bench: DraftsBench): DraftsBench {
     return {
       measure: async (candidate, numRounds, look) => {

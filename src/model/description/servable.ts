@@ -55,7 +55,7 @@ export interface ServableModel extends ModelDescription {
   readonly rmsEps: number;
   readonly embeddingScale: number;
   readonly attentionScale: number;
-  /** Factor on what a sub-layer adds to the residual stream. */
+  /** Factor on a sub-layer's output, which is added to the residual stream. */
   readonly residualScale: number;
   readonly logitScale: number;
   /** Bounds of attention scores and of logits, which become cap · tanh(x / cap); 0 = none. */

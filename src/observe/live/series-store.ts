@@ -14,7 +14,7 @@ const MOST_NAME = 255;
 
 interface SeriesKind {
   readonly layout: HistoryLayout;
-  /** In words. */
+  /** The owner, in words. */
   readonly whose: string;
 }
 

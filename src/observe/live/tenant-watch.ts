@@ -1,4 +1,4 @@
-/** The figures of a gateway's tenants over time: their histories, and what they do now. They are for operators alone. */
+/** The figures of a gateway's tenants: their histories, and the present ones. They are for operators alone. */
 import { EVERY_MS, type History } from "./history.js";
 import { type Load, loadBetween, partOf, type Reading, readingOf } from "./load.js";
 import { SeriesStore, TENANTS } from "./series-store.js";

@@ -43,7 +43,7 @@ interface Read {
 
 export class ReportFolder {
   readonly #linkKey = randomBytes(32);
-  /** By path. */
+  /** Read files, by path. */
   #read: ReadonlyMap<string, Read> = new Map();
   readonly #thread = new FairThread<Uint8Array, ReadReport>({
     script: "observe/reports/report-thread.js",
@@ -131,7 +131,7 @@ export class ReportFolder {
 export const reportsIn = (folder: string | undefined): ReportFolder | undefined =>
   folder === undefined ? undefined : new ReportFolder(folder);
 
-/** Whether a page shows what is in the file: of the same name, or the report of the tuning whose journal the file is. */
+/** Whether a page shows the file's content: it has the same name, or is the report of the tuning whose journal the file is. */
 function belongs(page: string, file: string): boolean {
   if (dirname(page) !== dirname(file)) return false;
   const name = basename(page, ".html");

@@ -1,4 +1,4 @@
-/** Every constant of the speed model, with where it comes from. `assumed` marks judgement; what was used to set one of these is not used to check the model. */
+/** Every constant of the speed model, with its source. `assumed` marks judgement; a source that set one of these is not used to check the model. */
 
 interface Constant {
   readonly value: number;

@@ -23,7 +23,7 @@ export interface PublishedCase {
   readonly draftModel?: { readonly model: string; readonly depth: number; readonly acceptance: number };
   /** Dollars per GPU and hour. */
   readonly price?: number;
-  /** All lengths are equal, and who is answered asks again: those whose prompts share a step end in the same step, and ask again together. */
+  /** All lengths are equal, and a client asks again once it is answered: requests whose prompts share a step end in the same step, and come again together. */
   readonly isInStep?: boolean;
 }
 

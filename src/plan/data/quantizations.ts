@@ -5,7 +5,7 @@ export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | 
 
 /** Published by others: a model that is not in `of` may keep less. */
 interface QualityGate {
-  /** Mean score kept, in percent of the unquantised model's, the least of what is published; undefined: not known as a score. */
+  /** Mean score kept, in percent of the unquantised model's: the least published figure; undefined: no score is known. */
   readonly recovery: number | undefined;
   /** The models it was found of. */
   readonly of: readonly string[];

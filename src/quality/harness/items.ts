@@ -1,4 +1,4 @@
-/** The items of a task: what is asked of the model for each document, and how its results are judged. */
+/** The items of a task: the question for each document, and how the model's results are judged. */
 import type { Document } from "./documents.js";
 import type { FieldReader, Target } from "./fields.js";
 import { filterOf } from "./filters.js";

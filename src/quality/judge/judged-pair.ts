@@ -1,4 +1,4 @@
-/** Pairs of answers after the judge's verdicts: how many were won, and what the judge prefers beside the better answer. */
+/** Pairs of answers after the judge's verdicts: how many were won, and the judge's biases, such as for longer answers. */
 
 import type { Judgement, Preference } from "../../text/judge/preference.js";
 import { dropInterval, type Flips } from "../paired.js";

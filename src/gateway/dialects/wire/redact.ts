@@ -1,4 +1,4 @@
-/** Takes keys out of what a provider says: errors quote the key that was sent, or a part of it. */
+/** Takes keys out of a provider's texts: errors quote the key that was sent, or a part of it. */
 
 const SHOWN = "(key)";
 /** The forms of the providers' keys, whole or masked in the middle. */

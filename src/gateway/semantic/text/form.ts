@@ -275,7 +275,7 @@ function cuesOf(words: readonly Word[], kind: string): readonly string[] {
   return be >= 0 && !isCopula ? [...cues, "be"] : cues;
 }
 
-/** Whoever asks how to do something with what is his does not ask about himself: the words that say so, by the word for whoever does it. */
+/** A question about doing something with one's own thing is not a question about oneself: the words for "own", by the word for the person who acts. */
 const OWN: ReadonlyMap<string | undefined, readonly string[]> = new Map([
   ["i", ["my"]],
   ["we", ["our"]],
