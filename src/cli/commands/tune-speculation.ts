@@ -73,7 +73,7 @@ export function tuneSpeculationCommand(): Command {
     .option("--fixed", "also try each with drafts that are always as long as they may be")
     .option(
       "--temperatures <t,…>",
-      "own: those of the requests; or a list (default: own with --requests, else 0,0.8)",
+      "own: the requests' temperatures; or a list (default: own with --requests, else 0,0.8)",
       temperaturesFrom,
     )
     .option("--concurrency <n>", "requests at once", integerIn("--concurrency", 1, 256), 1)

@@ -8,7 +8,7 @@ export const conversations = () =>
     "bytes-per-client": byteSize().prefault("64MiB").describe("size of all of a client; the oldest make room"),
     "max-bytes": byteSize()
       .prefault("1GiB")
-      .describe("size of all; what is beyond it is refused, and stays in the browser"),
+      .describe("size of all conversations; further ones are refused, and stay in the browser"),
     "keep-days": integer(1, 3650).prefault(365).describe("days after its last change for which one is kept"),
   })
     .optional()
