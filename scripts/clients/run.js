@@ -22,7 +22,7 @@ const { values } = parseArgs({ options: { folder: { type: "string" }, only: { ty
 const folder = resolve(values.folder ?? join(tmpdir(), "server-clients"));
 const TIMEOUT_MS = 600_000;
 
-/** Of Python's clients, what pip installs. */
+/** The packages that pip installs for each of Python's clients. */
 const PACKAGES = {
   "openai-agents": "openai-agents",
   "pydantic-ai": "pydantic-ai-slim[openai]",
@@ -190,7 +190,7 @@ function run([command, ...args], { url, model }) {
   };
 }
 
-/** What a run of a benchmark says beside its exit status. */
+/** Failures that a benchmark's report shows beside its exit status. */
 function failuresIn(name) {
   if (name !== "guidellm") return undefined;
   const report = JSON.parse(readFileSync(join(folder, "guidellm.json"), "utf8"));

@@ -1,4 +1,4 @@
-/** What quantised copies lose on a text, window by window, so that two copies can be compared over the same windows. */
+/** Measures the losses of quantised copies on a text, window by window, so that two copies can be compared over the same windows. */
 import { createBackend } from "../../dist/src/backend/create/create-backend.js";
 import { divergenceOf, openScorer } from "../../dist/src/bench/engine/divergence.js";
 import { uniform } from "../../dist/src/core/random.js";

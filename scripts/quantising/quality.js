@@ -15,7 +15,7 @@ import { millrace } from "./millrace.js";
 
 /** Types by measured sensitivity, in a file of the size of the type that follows. */
 const MIXED = "MIXED_";
-/** Of chats that neither training nor `millrace eval` draws. */
+/** Seeds of chats that neither training nor `millrace eval` draws. */
 const SEEDS = { calibration: 7, losses: 990_001 };
 const MANY_TOKENS = 2 ** 30;
 

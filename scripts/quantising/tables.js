@@ -16,7 +16,7 @@ const ratio = ({ ratio: value, low, high }, digits = 2) => {
   return `${value.toFixed(digits)} (${low.toFixed(digits)} to ${high.toFixed(digits)})`;
 };
 
-/** What each method's copy costs, beside the original. */
+/** A table of each method's losses, beside the original. */
 export function qualityTable({ original, rows }, inOrder) {
   const names = inOrder(Object.keys(rows));
   if (names.length === 0) return "";

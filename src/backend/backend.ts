@@ -81,7 +81,7 @@ export interface ProductInputs {
 
 export type AnyWeight = WeightHandle | WeightStackHandle;
 
-/** Which places the rows of a step go to. */
+/** The places that a step's rows go to. */
 export interface Dispatch {
   /** i32 [numRows, numChosen], as `groupExperts` writes them */
   readonly places: BufferHandle;

@@ -29,7 +29,7 @@ export const CODES = {
   KvType: ["f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"],
   /** A router's function of its logits, by which it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
   Scoring: ["softmax", "sigmoid"],
-  /** Of a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
+  /** Applied to a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
   Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8

@@ -67,7 +67,7 @@ export async function quantisedCopy(
   }
   for (const name of readdirSync(folder)) {
     const each = join(folder, name);
-    // Of the model's files as they were before.
+    // An earlier copy of the model, whose files have changed since.
     const isOlder = name.startsWith(prefix) && COPY.test(name.slice(prefix.length)) && each !== copy;
     if (isOlder || isLeftOver(each)) rmSync(each, { recursive: true, force: true });
   }

@@ -30,7 +30,7 @@ export function bySize(model: OpenModel, methods: readonly Method[], layout: Lay
   }
 }
 
-/** Of the matrices; undefined: some have a shape that the method cannot store */
+/** Bytes that the matrices take in this storage; undefined: some have a shape that the method cannot store */
 function bytesIn(storage: ReturnType<typeof quantisedStorage>, tensors: readonly ModelTensor[]): number | undefined {
   const plainBytes = (type: WeightType, { shape: [rows, cols] }: ModelTensor): number =>
     rows * rowByteLength(type, cols!)!;

@@ -7,15 +7,15 @@ import { packageVersion } from "../core/package-root.js";
 import type { Comparison } from "../quality/compare.js";
 import type { MovedInputs } from "./scale-mover.js";
 
-/** What was written, and what it lost. */
+/** A written copy, and its measured losses. */
 export interface Candidate {
   /** A method's name. */
   readonly method: string;
   readonly path: string;
-  /** Of the whole file. */
+  /** Size of the whole file. */
   readonly numBytes: number;
   readonly weightBytes: number;
-  /** Of all weights, those that stay wider included. */
+  /** Mean over all weights, including those that stay wider. */
   readonly bitsPerWeight: number;
   /** Inputs whose scales were moved into the weights; absent: scales stay. */
   readonly scaled?: MovedInputs | undefined;
@@ -27,7 +27,7 @@ export interface Candidate {
 export interface DataFile {
   /** Without its folder, which is nobody else's business. */
   readonly name: string;
-  /** Of its bytes, in hexadecimal digits. */
+  /** SHA-256 of the file's bytes, in hexadecimal digits. */
   readonly sha256: string;
 }
 

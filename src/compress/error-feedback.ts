@@ -48,7 +48,7 @@ interface FeedbackSettings {
   /** Moves the scales of each layer before its feedback is prepared. */
   readonly mover?: ScaleMover | undefined;
   readonly numThreads: number;
-  /** Of a turn's Gram matrices; absent: MOST_BYTES */
+  /** Upper bound of the Gram matrices of one turn; absent: MOST_BYTES */
   readonly mostBytes?: number;
 }
 
@@ -140,7 +140,7 @@ export class ErrorFeedback implements Preparation {
   }
 }
 
-/** What the lower half of a Gram matrix is when columns are divided by `factors`. */
+/** Changes the lower half of a Gram matrix as if the columns were divided by `factors`. */
 function divide(gram: Float32Array, factors: Float32Array): void {
   const cols = factors.length;
   for (let i = 0; i < cols; i++) {

@@ -1,5 +1,5 @@
 /**
- * Which layers are measured together for rounding with feedback. A Gram matrix is as large as a weight matrix, and each turn computes the layers
+ * Chooses the layers that are measured together for rounding with feedback. A Gram matrix is as large as a weight matrix, and each turn computes the layers
  * before it again, so turns are as few as the memory allows, and the short one comes first, where it costs least.
  */
 

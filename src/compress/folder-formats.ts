@@ -62,7 +62,7 @@ interface RowsRounding {
   readonly encoder: RowEncoder;
   readonly weights: Float32Array | undefined;
   readonly feedback?: Feedback | undefined;
-  /** Of all values that share FP8_TENSOR's scale; absent: of those that are rounded. */
+  /** Largest of all values that share FP8_TENSOR's scale; absent: the largest of the rounded values. */
   readonly largest?: number | undefined;
 }
 
@@ -105,7 +105,7 @@ function codesOf(
   }
 }
 
-/** What rows of a layer become, each value rounded to the nearest. @param values f32 [rows, cols]; for FP8_BLOCK whole squares */
+/** Rows of a layer with each value rounded to the nearest. @param values f32 [rows, cols]; for FP8_BLOCK whole squares */
 export function roundedAs(
   method: FolderMethod,
   plain: PlainType,
@@ -118,7 +118,7 @@ export function roundedAs(
   return Float32Array.from(codes, (code, at) => levelOf(code) * perGroup[Math.floor(at / group)]!);
 }
 
-/** Of a code's bits. */
+/** The number that a code's bits stand for. */
 const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
   e4m3: (code) => E4M3[code]!,
   int8: (code) => (code << 24) >> 24,

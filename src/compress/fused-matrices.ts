@@ -19,7 +19,7 @@ function fusedWith(name: string): readonly string[] {
   return parts?.map((each) => `${layer}.${each}${expert}.weight`) ?? [name];
 }
 
-/** Of the matrix alone, where `name` is its stack's. */
+/** Name of the matrix itself, where `name` is the name of its stack. */
 function ownNameOf({ name, shape: [rows, cols = 1], stack }: ModelTensor): string {
   if (stack === undefined) return name;
   return unstacked({ name, totalRows: stack.totalRows, cols, start: stack.start, rows, numStacked: stack.count }).name;

@@ -1,4 +1,4 @@
-/** What decides the bytes of a quantised copy beside the options. */
+/** The facts that decide the bytes of a quantised copy, beside the options. */
 import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { createBackend } from "../backend/create/create-backend.js";
@@ -11,7 +11,7 @@ import { openModel } from "../model/open-model.js";
 /** Counts changes of the bytes that the encoders write. */
 export const ENCODERS = 3;
 
-/** Of each file that a copy of the model depends on. @param path of a model on this disk */
+/** Versions of the files that a copy of the model depends on. @param path of a model on this disk */
 export function versionsOf(path: string): readonly (readonly [file: string, size: number, mtimeMs: number])[] {
   const { files } = openModel(path);
   const texts = isHfFolder(path) ? TEXT_FILES.map((name) => join(path, name)).filter((file) => existsSync(file)) : [];

@@ -99,7 +99,7 @@ interface CalibrationRun {
   readonly journal: Journal;
 }
 
-/** What the texts show of the columns, measured once, however often the journal's run is stopped. */
+/** Importance of the columns by the texts, measured once, however often the journal's run is stopped. */
 export async function keptImportance(
   { model: path, texts, source, saveTo, numThreads, journal }: CalibrationRun,
   startStage: StartStage,

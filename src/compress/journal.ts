@@ -1,5 +1,5 @@
 /**
- * What a stopped `millrace quantize` leaves beside its output, in `OUT.partial`: copies so far, and a journal of all that took time. A later run of
+ * The folder `OUT.partial` of a stopped `millrace quantize`: copies so far, and a journal of all that took time. A later run of
  * the same identity goes on from there. Lines and tensors have digests, so that a torn end, by whatever it was torn, counts as not written.
  */
 import { createHash } from "node:crypto";
@@ -90,7 +90,7 @@ export class Journal {
       const path = join(folder, NAME);
       const { records, numBytes } = readLines(path);
       const isOwn = records.get(IDENTITY) === JSON.stringify(identity);
-      // Nothing is lost of a run that had come to nothing.
+      // A run without results has nothing to lose.
       if (!isOwn && records.size > 1) throw otherRun(folder, JSON.parse(records.get(IDENTITY) ?? "{}"), identity);
       this.isResumed = records.size > 1;
       this.#records = isOwn ? records : new Map();
@@ -137,7 +137,7 @@ export class Journal {
     if (!this.#records.has(OUTPUT + path)) this.set(OUTPUT + path, true);
   }
 
-  /** Of a method's copy. */
+  /** The log of one method's copy. */
   tensorLog(method: string, onFound: TensorLog["onFound"]): TensorLog {
     const idOf = (name: string): string => `tensor of ${method} ${name}`;
     return {

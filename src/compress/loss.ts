@@ -1,4 +1,4 @@
-/** What a quantised copy's predictions lose against its original. */
+/** Measures how far a quantised copy's predictions are from its original's. */
 import { createBackend } from "../backend/create/create-backend.js";
 import { type Divergence, divergenceOf, openScorer } from "../bench/engine/divergence.js";
 import type { StartStage } from "../core/stages.js";

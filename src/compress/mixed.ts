@@ -33,7 +33,7 @@ const PROBE_WINDOWS = 8;
 export interface TypeChoice {
   readonly group: string;
   readonly type: BlockType;
-  /** Of the file with this group alone in PROBE. */
+  /** Divergence of the file in which this group alone has the type PROBE. */
   readonly probeKl: number;
   readonly numBytes: number;
 }
@@ -42,7 +42,7 @@ interface MixedSettings {
   readonly model: string;
   /** Probes are written into it, one at a time. */
   readonly folder: string;
-  /** Of the file. */
+  /** Upper bound of the file's size. */
   readonly maxBytes: number;
   readonly importance: Importance | undefined;
   readonly numThreads: number;
@@ -155,12 +155,12 @@ interface Measured {
   readonly errors: readonly number[];
 }
 
-/** What a group's probe shows; `fixedBytes`: of the file beside the groups' matrices. */
+/** Measurement of a group; `fixedBytes`: bytes of the file beside the groups' matrices. */
 interface Probe extends Omit<Measured, "group"> {
   readonly fixedBytes: number;
 }
 
-/** Of rows from the middle of one matrix, weighted by the importance of its columns. */
+/** Rounding errors of rows from the middle of one matrix, weighted by the importance of its columns. */
 function errorsOf(model: OpenModel, { tensors }: Group, importance: Importance | undefined, encoder: RowEncoder) {
   const tensor = tensors[tensors.length >> 1]!;
   const [rows, cols] = tensor.shape as readonly [number, number];

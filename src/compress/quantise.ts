@@ -39,7 +39,7 @@ export interface QuantiseSettings {
   /** In the order in which they are tried; all of files, or all of folders. Of MIXED, `types` has the type of each group of matrices. */
   readonly methods: readonly (Method | typeof MIXED)[];
   readonly types?: ReadonlyMap<string, BlockType>;
-  /** Of four-bit folders. */
+  /** Layout of four-bit folders. */
   readonly layout: Layout;
   readonly importance: Importance | undefined;
   /** Token ids of texts for rounding with feedback. */
@@ -53,7 +53,7 @@ export interface QuantiseSettings {
   /** Token ids of texts to measure the loss on; empty: it is not measured. */
   readonly heldOut: readonly (readonly number[])[];
   readonly gate: QuantiseGate | undefined;
-  /** Of `out`. */
+  /** The journal of the run that writes `out`. */
   readonly journal: Journal;
 }
 

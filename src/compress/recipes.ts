@@ -56,7 +56,7 @@ const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
 /** Logits read every row of the output matrix, so it keeps at least this type. */
 const OUTPUT_TYPE = "Q6_K";
 
-/** Of a matrix. @param hasOutput the model has an output matrix beside its embeddings @param numLayers of the model */
+/** The type for a matrix. @param hasOutput the model has an output matrix beside its embeddings @param numLayers of the model */
 export function typeFor(method: FileMethod, tensor: ModelTensor, hasOutput: boolean, numLayers: number): TensorType {
   const { base, better }: Recipe = RECIPES[method];
   const cols = tensor.shape[1]!;

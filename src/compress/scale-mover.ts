@@ -16,7 +16,7 @@ interface MoverSettings {
   readonly recall: Recall;
 }
 
-/** Of the inputs of layers' matrices. */
+/** How the inputs of layers' matrices were scaled. */
 export interface MovedInputs {
   readonly scaling: Scaling;
   readonly numMoved: number;

@@ -14,7 +14,7 @@ export const SCALINGS = ["awq", "smoothquant"] as const;
 export type Scaling = (typeof SCALINGS)[number];
 
 /**
- * What rows of a matrix become when each value is rounded to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not quantised.
+ * Rounds each value of a matrix's rows to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not quantised.
  * @param weights of the columns' squared errors
  */
 export type RowsAfter = (

@@ -52,7 +52,7 @@ function plainIn(layout: Layout, { summary }: OpenModel): PlainType {
   return widest === "F32" ? "BF16" : widest;
 }
 
-/** Of a method. */
+/** Encodes rows as a method says. */
 export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder, layout: Layout): RowsAfter {
   if (!isFolderMethod(method))
     return rowsInTypes(quantisedStorage(method, model, { encoder, importance: undefined }) as Storage, encoder);
@@ -63,7 +63,7 @@ export function rowsAfter(method: Method, model: OpenModel, encoder: RowEncoder,
       : undefined;
 }
 
-/** Of a file's types. */
+/** Encodes rows in the types of a file. */
 export const rowsInTypes =
   ({ typeOf }: Pick<Storage, "typeOf">, encoder: RowEncoder): RowsAfter =>
   (tensor) => {

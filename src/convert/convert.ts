@@ -24,7 +24,7 @@ import {
 
 /** Time after which signals are heard, between two pieces. */
 const WORK_MS = 50;
-/** What file systems without hard links answer to one. */
+/** Errors of file systems that have no hard links. */
 const NO_LINKS: readonly (string | undefined)[] = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
 
 export interface ConvertOptions {
@@ -55,7 +55,7 @@ const NO_PLACE: readonly (string | undefined)[] = [
   "EACCES",
   "EPERM",
   "ENAMETOOLONG",
-  // Of /proc, and of folders that are removed meanwhile.
+  // /proc answers these, and so do folders that are removed meanwhile.
   "ENOENT",
   "ENOTDIR",
 ];
@@ -63,7 +63,7 @@ const NO_PLACE: readonly (string | undefined)[] = [
 /**
  * The result appears under its name only when it is whole.
  * @param onWritten called with the bytes of tensors written so far, and those of all
- * @param onNote called with what the copy does otherwise than the model
+ * @param onNote gets each difference between the copy and the model
  * @param signal ends the work with its reason, and nothing is left
  * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
  */
@@ -179,7 +179,7 @@ export async function writingTo<T>(out: string, left: string, work: () => Promis
   }
 }
 
-/** Gives the copy, a file or a folder, its name, and never replaces what has come to lie there meanwhile. */
+/** Gives the copy, a file or a folder, its name. Never replaces a file or folder that another program has put there meanwhile. */
 export function publishCopy(copy: string, out: string): void {
   try {
     // Renaming would replace a file; it replaces an empty folder only.

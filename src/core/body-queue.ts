@@ -4,14 +4,14 @@ import { errorFromRecord, MillraceError } from "./errors.js";
 import { FairThread } from "./fair-thread.js";
 import { idFieldOf } from "./json-body.js";
 
-/** Of one tenant, beside the body that the thread is at: sixteen of the largest bodies that an engine takes, four of a gateway's. */
+/** Upper bound for one tenant, beside the body that the thread works on: sixteen of the largest bodies that an engine takes, four of a gateway's. */
 export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
 /** The thread takes a few seconds for so many bytes. */
 const RETRY_AFTER_SECONDS = 5;
 
 export interface BodyOrigin {
-  /** That the body was sent to: it says which field may hold lists of token ids. */
+  /** Path of the request: it says which field may hold lists of token ids. */
   readonly path: string;
   /** Large bodies are read by turns between tenants. */
   readonly tenant: string;
@@ -41,7 +41,7 @@ export class BodyQueue {
   }
 }
 
-/** What other bytes share its memory with is not to go with it. */
+/** Copies bytes that share their memory with others, which must not be moved with them. */
 function movable(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const isWhole = bytes.byteLength === bytes.buffer.byteLength && bytes.buffer instanceof ArrayBuffer;
   return isWhole ? new Uint8Array(bytes.buffer as ArrayBuffer) : new Uint8Array(bytes);

@@ -1,4 +1,4 @@
-/** Which web pages may use a server from their visitors' browsers. Headers are kept as a plain record because streamed answers are written past Hono. */
+/** The web pages that may use a server from their visitors' browsers. Headers are kept as a plain record because streamed answers are written past Hono. */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { MillraceError } from "./errors.js";

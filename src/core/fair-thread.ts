@@ -41,7 +41,7 @@ export class FairThread<Job, Answer> {
   /** The job in the thread, even if its client has gone. */
   #current: Waiting<Job, Answer> | undefined;
   #endsWhenIdle = false;
-  /** Of the job in the thread. */
+  /** Time limit of the job in the thread. */
   #limit: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: FairThreadOptions) {}

@@ -30,7 +30,7 @@ export class FairTurns<T> {
   #numTurns = 0;
   #size = 0;
 
-  /** @param mostDebt at least what a turn may cost */
+  /** @param mostDebt at least the cost of the dearest turn */
   constructor(
     private readonly credit: number,
     private readonly mostDebt: number,
@@ -41,7 +41,7 @@ export class FairTurns<T> {
     return this.#size;
   }
 
-  /** What waits of the tenant, in order of arrival. */
+  /** The tenant's waiting items, in order of arrival. */
   waitingOf(tenant: string): readonly T[] {
     return this.#accounts.get(tenant)?.waiting ?? [];
   }

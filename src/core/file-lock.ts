@@ -41,7 +41,7 @@ export function tryFileLock(path: string): (() => void) | undefined {
   if (tryCreate(path, own)) return hold(path, own);
   const state = stateOf(path);
   const touchedMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
-  // A machine whose clock is as wrong as this takes a lock that lives; whoever tries can do without it.
+  // A machine whose clock is as wrong as this may take a lock that is alive; the program works without the lock too.
   const isAbandoned = state === undefined || isOwnerGone(state) || Date.now() - touchedMs > ABANDONED_MS;
   if (!isAbandoned || (state !== undefined && !clear(path, state))) return undefined;
   return tryCreate(path, own) ? hold(path, own) : undefined;

@@ -1,4 +1,4 @@
-/** What every HTTP server of ours does alike: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
+/** The part that all our HTTP servers share: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -93,8 +93,8 @@ const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 1000;
 
 /**
- * A client may end its side of the connection once its request is whole, and is answered all the same. One that has closed altogether looks alike, so it is
- * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection whose client has gone. Who ends its side
+ * A client may end its side of the connection once its request is whole, and is answered all the same. A client that has closed both sides looks the same, so it is
+ * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection whose client has gone. A client that ends its side
  * in the middle of an answer leaves: there is no place for interim answers, and an answer may be silent for long.
  * @param unanswered the server's responses that are not over, in the order of their requests
  */

@@ -73,9 +73,9 @@ interface JsonShape {
   readonly isTooDeep: boolean;
   /** Commas, colons and opening brackets outside of strings. */
   readonly numMarks: number;
-  /** Of these, the colons: one for each member of an object. */
+  /** Colons among these marks: one for each member of an object. */
   readonly numMembers: number;
-  /** Of these, the commas in lists that hold integers and nothing else: they may be token ids. */
+  /** Commas among these marks that stand in lists of integers only: those may be token ids. */
   readonly numIdCommas: number;
   /** Backslashes that begin an escape. */
   readonly numEscapes: number;
@@ -213,7 +213,7 @@ export function assertOnce(body: JsonObject, numMembers: number): void {
   });
 }
 
-/** Nothing that has been parsed nests deeper than MAX_JSON_DEPTH. */
+/** Safe from deep recursion: parsed JSON nests at most MAX_JSON_DEPTH deep. */
 function countMembers(value: unknown): number {
   if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
   let count = 0;

@@ -9,7 +9,7 @@ export interface MachineSpeeds {
   readonly float: number;
 }
 
-/** Of several readings what lasts: the medians, but of memory the lower quartile, as it is read half as fast again for seconds at a time and decoding was not seen to gain by it. */
+/** Combines several readings into the speed that lasts: the median, but for memory the lower quartile. Memory is read half as fast again for seconds at a time, and decoding was not seen to gain by it. */
 export function lastingSpeeds(readings: readonly MachineSpeeds[]): MachineSpeeds {
   const bandwidths = readings.map(({ bytesPerS }) => bytesPerS).sort((a, b) => a - b);
   const middle = (name: "narrow" | "wide" | "float"): number => median(readings.map((reading) => reading[name]));

@@ -10,7 +10,7 @@ export interface PullStatus {
   readonly state: "waiting" | "running" | "done" | "failed" | "cancelled";
   /** The file on its way; undefined before the hub has listed any. */
   readonly file: string | undefined;
-  /** Of all the model's files; 0 before the hub has listed them. */
+  /** Received bytes of all the model's files; 0 before the hub has listed them. */
   readonly receivedBytes: number;
   readonly totalBytes: number;
   readonly error: MillraceError | undefined;
@@ -18,7 +18,7 @@ export interface PullStatus {
   readonly endedAtMs: number | undefined;
 }
 
-/** A download, which goes on whoever looks at it. */
+/** A download, which goes on even if nobody watches it. */
 export interface Pull {
   status(): PullStatus;
   readonly ended: Promise<void>;
@@ -28,13 +28,13 @@ export interface FoundModel {
   /** As `--model` takes it. */
   readonly name: string;
   readonly path: string;
-  /** What the planner expects one instance to need; undefined: its files do not say. */
+  /** Memory that one instance needs by the planner's estimate; undefined: its files do not say. */
   readonly neededBytes: number | undefined;
   readonly freeBytes: number;
 }
 
 export interface ModelLibrary {
-  /** The paths under /admin/library. Who asks has been checked; errors are thrown to the app that it becomes part of. */
+  /** The paths under /admin/library. The caller has been checked already; errors are thrown to the app that includes this one. */
   readonly app: Hono;
   /** Starts a download, or joins the one of the same model. @param name as people write it */
   pull(name: string): Pull;

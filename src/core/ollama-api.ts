@@ -1,4 +1,4 @@
-/** What an engine's server and the gateway say alike in Ollama's API. */
+/** The part of Ollama's API that an engine's server and the gateway answer alike. */
 import { createHash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { ollamaErrorBody } from "./error-body.js";

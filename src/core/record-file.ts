@@ -16,7 +16,7 @@ export class RecordFile<T extends { readonly id: string }> {
    * Reads the file, which is made where it is missing. Of several records of one id the first counts; an incomplete last line is removed.
    *
    * @param parse throws for a value that is no record
-   * @param what the records' name, for errors
+   * @param what names the records in errors
    * @param flag names the file, for hints
    * @throws MillraceError file_unreadable where the file cannot be opened, or with the number of a damaged line
    */

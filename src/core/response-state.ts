@@ -1,4 +1,4 @@
-/** What /v1/responses keeps between requests, at the door that clients see: requests go on from stored answers, and those can be asked for. */
+/** Keeps answers of /v1/responses between requests, at the server that clients reach: later requests go on from stored answers, and clients can ask for them. */
 import { MillraceError } from "./errors.js";
 import { MAX_JSON_MARKS } from "./json-body.js";
 import {
@@ -195,7 +195,7 @@ export function isStateRequest(method: string, path: string): boolean {
 const MAX_PAGE = 100;
 const DEFAULT_PAGE = 20;
 
-/** Of the whole conversation up to the response's own input, newest first unless asked otherwise. */
+/** The items of the whole conversation up to the response's own input, newest first unless the query says otherwise. */
 function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchParams): object {
   const earlier = turn.previous === undefined ? [] : conversationOf(turn.previous);
   const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, `item_${responseId}_${index}`));

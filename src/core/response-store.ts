@@ -6,9 +6,9 @@ import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 
 export interface StoreLimits {
   readonly maxResponses: number;
-  /** Of all that is stored, as JSON. */
+  /** Upper bound of everything stored, as JSON. */
   readonly maxBytes: number;
-  /** Of a conversation's items: each request that goes on with it has all of them read. */
+  /** Upper bound of a conversation's items: each request that goes on with the conversation reads all of them. */
   readonly maxConversationBytes: number;
   readonly ttlMs: number;
 }
@@ -29,9 +29,9 @@ export interface Turn {
   readonly input: Buffer;
   /** The answer's items: a JSON array. */
   readonly output: Buffer;
-  /** Of the items of this turn and all turns before it. */
+  /** Size of the items of this turn and all turns before it. */
   readonly conversationBytes: number;
-  /** Of the same items: their marks (see MAX_JSON_MARKS), which later requests bring along. */
+  /** Marks of the same items (see MAX_JSON_MARKS), which later requests bring along. */
   readonly conversationMarks: number;
   /** The turns that go on from it, and its response: none left, its bytes are free. */
   numHolders: number;

@@ -3,7 +3,7 @@ import { MillraceError } from "./errors.js";
 import { optionError } from "./option-error.js";
 
 export interface Slo {
-  /** As written. */
+  /** The name as written. */
   readonly name: string;
   readonly ttftMs?: number | undefined;
   readonly tpotMs?: number | undefined;

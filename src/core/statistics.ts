@@ -15,7 +15,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Of any number of values; of none, +∞ and −∞. */
+/** Least and largest of any number of values; +∞ and −∞ if there are none. */
 export function extremesOf(values: readonly number[]): { readonly min: number; readonly max: number } {
   let [min, max] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const value of values) {

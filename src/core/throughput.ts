@@ -2,7 +2,7 @@
 
 export const THROUGHPUT_EVERY_MS = 10_000;
 
-/** What there is now, and totals since the process began; undefined: the engine does not tell. */
+/** Present counts, and totals since the process began; undefined: the engine does not report them. */
 export interface LoadCounts {
   readonly numRunning: number | undefined;
   readonly numWaiting: number | undefined;
@@ -21,7 +21,7 @@ interface Throughput {
   readonly running: number | undefined;
   readonly waiting: number | undefined;
   readonly kvUsage: number | undefined;
-  /** Of the tokens looked up meanwhile; undefined where none were. */
+  /** Share of the looked-up tokens that were cached; undefined if no tokens were looked up. */
   readonly prefixHitRate: number | undefined;
 }
 

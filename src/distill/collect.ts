@@ -11,7 +11,7 @@ import { samplingOf, sourceOf, type TeachingOptions, templateHash } from "./teac
 /** The model that answers: in this process, or reached through `ask`. */
 export interface AnswerSource {
   readonly name: string;
-  /** Of a model in this process. */
+  /** Path of a model in this process. */
   readonly path: string | undefined;
   readonly contentHash: string | undefined;
   readonly url?: string | undefined;

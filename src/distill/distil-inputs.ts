@@ -29,7 +29,7 @@ export interface DistillOptions extends TeachingOptions {
   readonly temperature: number;
   /** A Hugging Face folder or hf:org/repo of any family; absent: a student of the mill family is trained. */
   readonly student?: string;
-  /** Of `student`. */
+  /** How `student` is trained. */
   readonly trainMethod: TrainMethod;
   readonly rank: number;
   readonly maxLength?: number;
@@ -45,7 +45,7 @@ export interface Telling {
 
 export type Teacher = Pick<AnswerSource, "name" | "path" | "contentHash" | "url">;
 
-/** What training a student on this machine needs. */
+/** Inputs of training a student on this machine. */
 export interface TrainerSide {
   readonly python: string;
   readonly tokenizer: { readonly path: string; readonly contentHash: string };

@@ -125,7 +125,7 @@ interface Outcome extends Compared {
   readonly trained: Trained;
 }
 
-/** What the student was before its training. */
+/** Configuration of the student before its training. */
 function configOf({ student, initFrom, studentConfig = DEFAULT_CONFIG }: DistillOptions): string {
   if (student !== undefined) return nameOf(student);
   return initFrom === undefined ? studentConfig : `${basename(initFrom)}-shaped`;

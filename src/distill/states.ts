@@ -45,7 +45,7 @@ export async function writeStates(
       return { ids, numPrompt: promptIds.length, family: answered.prompt.family ?? "chat", isHeldOut };
     };
   const all = [...heldOut.map(encode(true)), ...training.map(encode(false))];
-  // Of a prompt that fills the context there is no answer to learn from.
+  // A prompt that fills the context leaves no answer to learn from.
   const chats = all.filter(({ ids, numPrompt }) => ids.length > numPrompt);
   mkdirSync(folder, { recursive: true });
   const fd = openSync(join(folder, "states.f32"), "w");

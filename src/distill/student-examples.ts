@@ -8,7 +8,7 @@ import type { AnsweredPrompt } from "./answers.js";
 /** One line of the trainer's files, under its names there. */
 export interface Example {
   readonly ids: readonly number[];
-  /** Of the first ids, which the loss leaves out. */
+  /** How many of the first ids are the prompt, which the loss leaves out. */
   readonly num_prompt: number;
 }
 
@@ -48,7 +48,7 @@ export interface Examples {
   readonly numTooLong: number;
 }
 
-/** Of the complete answers. @param maxLength in tokens, prompt and answer together */
+/** Training examples from the complete answers. @param maxLength in tokens, prompt and answer together */
 export function examplesOf(items: readonly AnsweredPrompt[], reader: Reader, maxLength: number): Examples {
   const end = endOfAnswer(reader);
   const { tokenizer, template } = reader;

@@ -20,7 +20,7 @@ const RATES = { lora: 2e-4, full: 2e-5 } as const satisfies Readonly<Record<Trai
 const BATCH = 4;
 const SCRIPT = "student.py";
 
-/** What a student's training needs of Python beside the student. */
+/** Python packages that a student's training needs. */
 export const STUDENT_PACKAGES = "torch transformers peft accelerate";
 
 interface RecipeOptions extends Pick<TeachingOptions, "out" | "seed" | "steps" | "lrScale"> {
@@ -88,7 +88,7 @@ function requireSome({ examples, numTooLong }: Examples, what: string, maxLength
   });
 }
 
-/** What to run on a machine with GPUs, to which the folder is copied, and what brings the result back. */
+/** Commands for a machine with GPUs, to which the folder is copied, and those that bring the result back. */
 export const elsewhere = ({ folder, base }: Recipe, teacher: string): string =>
   [
     `to train elsewhere, copy ${folder} and the student to a machine with GPUs, and run there:`,
@@ -128,7 +128,7 @@ export async function trainStudent(
   return { path: method === "lora" ? path : result, trained };
 }
 
-/** What the program has written beside the weights; undefined: it has not ended. */
+/** The program's record beside the weights; undefined: it has not ended. */
 function trainedRun(folder: string): { readonly run: string; readonly eval_loss: number } | undefined {
   const path = join(folder, "training.json");
   return existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : undefined;

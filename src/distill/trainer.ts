@@ -45,7 +45,7 @@ export async function findPython(
   });
 }
 
-/** Of weights that models/training/export.py reads. */
+/** Types of weights that models/training/export.py reads. */
 const TRAINABLE_TYPES = /^(F16|F32|Q8_0)$/;
 
 /** The reason why the trainer cannot read a model; undefined: it can. */

@@ -19,7 +19,7 @@ interface MeteredInput {
   readonly rowsPerToken: number;
 }
 
-/** Of what an operation writes, by columns. */
+/** Bytes of an operation's result, by its number of columns. */
 const BYTES: Readonly<Record<InputMeter["op"], (cols: number) => number>> = {
   addSquares: (cols) => 8 * cols,
   addGram: (cols) => 4 * cols ** 2,

@@ -1,4 +1,4 @@
-/** Checks a request at the door of the engine, before it costs anything. */
+/** Checks a request before it goes to the engine's thread. */
 import { MillraceError } from "../core/errors.js";
 import type { Task } from "../model/description/servable.js";
 import type { EngineRequest, SamplingParams } from "./api/request.js";

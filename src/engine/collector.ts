@@ -46,15 +46,12 @@ export class Collector {
     return undefined;
   }
 
-  /**
-   * Every token of the sequence is computed: appends the sampled ones and reports them.
-   */
+  /** Every token of the sequence is computed: appends the sampled ones and reports them. */
   #advance(rows: SequenceRows): EngineOutput | MillraceError {
     const { sequence } = rows;
     const isFirst = sequence.numOutputTokens === 0;
     if (isFirst) this.numPromptTokens += sequence.numPromptTokens;
-    const { numDraftTokens } = sequence;
-    const { alternatives } = sequence;
+    const { numDraftTokens, alternatives } = sequence;
     const added = this.#appendSampled(rows);
     if (added === undefined) return notNumbers(`the logits of token ${sequence.numTokens}`);
     const { tokenIds, logprobs, finishReason, stopTokenId } = added;

@@ -1,4 +1,4 @@
-/** What each type of keys and values changes in a model's predictions, for a start that is to choose the type. */
+/** Measures how each type of keys and values changes a model's predictions, for a start that is to choose the type. */
 import { setImmediate } from "node:timers/promises";
 import { KV_TYPES, type KvType } from "../backend/ops.js";
 import { MillraceError } from "../core/errors.js";

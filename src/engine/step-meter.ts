@@ -9,7 +9,7 @@ export class StepMeter {
   /** Wall time of the kernels, and of whole steps from layout to outputs, since start. */
   kernelMs = 0;
   stepMs = 0;
-  /** Of the steps' time, each step's share of rows that are prompt tokens. */
+  /** Each step's time counts by its share of rows that are prompt tokens. */
   promptMs = 0;
   #promptShare = 0;
   /** After prompts or idle time the CPU's caches hold other data than decoding needs: such a step teaches nothing about decoding. */

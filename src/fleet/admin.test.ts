@@ -40,7 +40,7 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
   const readings = (atMs: number) => new Map([["tenant=acme", readingOf([], atMs)]]);
   const tenants = new TenantWatch({ readings });
   tenants.take(Date.now());
-  const live = new LiveFeed(async () => "up 1\n", new History(), undefined, undefined, tenants);
+  const live = new LiveFeed(async () => "up 1\n", new History(), { tenants });
   const target: AdminTarget = {
     instances: () => [instance],
     drain: async (id) => void done.push(`drain ${id}`),

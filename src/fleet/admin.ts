@@ -66,9 +66,9 @@ export interface AdminTarget {
   readonly keepsChats?: boolean;
   /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable, identity_provider_unavailable */
   clientWith(key: string): Caller | Promise<Caller>;
-  /** Of the browsers of operators and of clients. */
+  /** Sessions of operators' and clients' browsers. */
   readonly sessions: Sessions;
-  /** Who may use /admin. Called for each request, since a reload may change them. */
+  /** The operators who may use /admin. Called for each request, since a reload may change them. */
   operators(): readonly Operator[];
   /** The identity provider at which operators sign in, if there is one. */
   readonly signIn?: SignInSettings | undefined;
@@ -83,7 +83,7 @@ export interface AdminTarget {
   inBackground(what: string, task: Promise<void>): void;
 }
 
-/** Of Prometheus' text format. */
+/** Media type of Prometheus' text format. */
 const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** No path under /admin takes more. */
@@ -197,7 +197,7 @@ function createAdminApp(target: AdminTarget): Hono {
     const hint = "add ledger: {} to the gateway's file, and start it again";
     throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
   });
-  // What names a tenant is for operators; the other figures are everybody's.
+  // Figures that name a tenant are for operators; the others are for everybody.
   const checkQuery = (c: Context): void => {
     if (c.req.query("tenant") !== undefined) checkReader(c);
   };

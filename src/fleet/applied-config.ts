@@ -1,4 +1,4 @@
-/** The configuration in effect, which is the file's with the models loaded beside it, and what a change of it does to the parts of the fleet. */
+/** The configuration in effect (the file's, with the models loaded beside it), and the effect of its changes on the parts of the fleet. */
 import type { Logger } from "pino";
 import type { FoundModel } from "../core/model-library.js";
 import { OneAtATime } from "../core/one-at-a-time.js";
@@ -16,7 +16,7 @@ import { DEFAULT_RESIDENCE } from "./scaling/on-demand.js";
 import type { Supervisor } from "./supervision/supervisor.js";
 import type { NamedPool } from "./upstream/named-pool.js";
 
-/** What is told of a change, in this order. */
+/** The parts that are told of a change, in this order. */
 interface ConfiguredParts {
   readonly gateway: () => GatewayParts;
   readonly pool: NamedPool;

@@ -163,7 +163,7 @@ export class Fleet {
       metrics: this.#metrics,
       proxy: () => this.#running(),
       canaries: this.#canaries,
-      // Anybody may see events, so they say nothing of a tenant.
+      // Events are public, so they never mention a tenant.
       onAlert: ({ metric, model, instance }) =>
         this.#watch.add("alert", [metric, instance ?? model].filter((part) => part !== "").join(" of ")),
       onRow: (row) => this.#figures.count(row),

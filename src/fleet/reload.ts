@@ -1,4 +1,4 @@
-/** What a new configuration changes in a running fleet. */
+/** Compares a new configuration with the running fleet's. */
 import { isDeepStrictEqual } from "node:util";
 import type { FleetConfig } from "./config/schema.js";
 import { fixedCacheKeys } from "./gateway/cache-policies.js";

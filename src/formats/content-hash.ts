@@ -1,4 +1,4 @@
-/** What tells two models apart, whatever their files are called. */
+/** A hash of a model's content, by which models are told apart whatever their files are called. */
 import { createHash } from "node:crypto";
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 

@@ -113,7 +113,7 @@ export function f16ToNumber(bits: number): number {
   return sign * (1024 + fraction) * F16_UNITS[exponent]!;
 }
 
-/** What one unit of the fraction is worth, by biased exponent. */
+/** Value of one unit of the fraction, by biased exponent. */
 const F16_UNITS = Float64Array.from({ length: 32 }, (_, exponent) => 2 ** (exponent - 25));
 
 /** Number → IEEE 754 binary16, round to nearest even; NaN becomes the quiet NaN. */

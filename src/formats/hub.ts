@@ -145,7 +145,7 @@ async function download(folder: string, spec: HubSpec, options: ResolveOptions):
   for (const file of chosen.files) refuseUnsafePath(file);
   await writeCachedListing(folder, await keptListing(folder, entries, chosen));
   const wanted = chosen.files.map((file) => entries.find(({ path }) => path === file)!);
-  // Of all files together, before the first byte of any.
+  // Checks the space for all files together before the first byte of any arrives.
   await inCache(folder, async () => expectSpace(folder, await bytesMissing(folder, wanted)));
   const totalBytes = sumOfSizes(wanted);
   let numBefore = 0;
@@ -173,7 +173,7 @@ async function expectSpace(folder: string, numBytes: number): Promise<void> {
 
 const sumOfSizes = (entries: readonly HubEntry[]): number => entries.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 
-/** What of the files is still to come, beside whole ones and the starts of others. */
+/** The bytes still to receive: all files, less whole ones and the begun parts of others. */
 async function bytesMissing(folder: string, entries: readonly HubEntry[]): Promise<number> {
   const there = entries.map(async (entry) => {
     const path = join(folder, entry.path);

@@ -20,7 +20,7 @@ export const GENERATION_CONFIG_NAME = "generation_config.json";
 
 const MAX_TOP_K = 2 ** 31 - 1;
 
-/** What requests may say, and no model may say more. */
+/** The ranges of requests' fields, which hold for a model's defaults too. */
 const RANGES: Readonly<Record<SamplingField, readonly [expected: string, isValid: (value: number) => boolean]>> = {
   temperature: ["a number in [0, 2]", (value) => value >= 0 && value <= 2],
   top_p: ["a number in [0, 1]", (value) => value >= 0 && value <= 1],

@@ -1,5 +1,5 @@
 /**
- * Asks the upstream for token counts that the gateway needs and a stream's client did not ask for, and keeps from the client what it did not ask for.
+ * Asks the upstream for token counts that the gateway needs and a stream's client did not ask for, and removes them from the client's stream.
  * OpenAI's chat and completions alone need this: the streams of every other API have counts.
  */
 import { type AnswerHead, type AnswerSink, PassingSink } from "./answer.js";
@@ -11,7 +11,7 @@ const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 const NO_CHOICES = /"choices":\s*\[\]/;
 const NULL = "null";
 
-/** What a stream's client asked for, and what the upstream is asked for. */
+/** The usage that a stream's client asked for, and the usage that the upstream is asked for. */
 interface UsageTerms {
   /** The client wants the counts of the whole answer, at its end. */
   readonly wantsLast: boolean;
@@ -73,7 +73,7 @@ class UsageStripper extends PassingSink {
   }
 
   #stripped(bytes: Buffer): Buffer {
-    // One call reads the bytes and one writes them; what is between is cheap on strings.
+    // One call reads the bytes and one writes them; the work between is cheap on strings.
     const text = bytes.toString("latin1");
     let kept = "";
     eachEvent(text, (event) => {

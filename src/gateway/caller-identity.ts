@@ -1,4 +1,4 @@
-/** Who a caller is, for work that goes on after the request and after a restart: plain JSON without a secret, and without rights, which may change meanwhile. */
+/** A caller's identity, for work that goes on after the request and after a restart: plain JSON without a secret, and without rights, which may change meanwhile. */
 import type { Caller } from "./request.js";
 
 export interface CallerIdentity {

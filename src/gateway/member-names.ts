@@ -1,6 +1,6 @@
 /**
  * Names of a request's JSON members. Servers written in Go, such as Ollama, read them without regard to case: what the gateway does not see as `max_tokens`
- * would reach them as such. So a name that differs from a field's in case alone is refused, whoever the request goes to.
+ * would reach them under that name. So a name that differs from a field's only in case is refused, for every upstream.
  */
 import { MillraceError } from "../core/errors.js";
 import type { RequestBody } from "./request.js";

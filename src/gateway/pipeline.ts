@@ -22,7 +22,7 @@ export interface Policy {
   /** Its key in the configuration and in the ledger. */
   readonly name: string;
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending>;
-  /** Frees what the policy holds. */
+  /** Frees the policy's resources. */
   close?(): Promise<void>;
 }
 

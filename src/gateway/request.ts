@@ -20,7 +20,7 @@ export interface Caller {
   readonly cacheScope?: string | undefined;
   /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
-  /** Who has the key or token, for what is that person's own, and no secret: the same over rotations of a managed key and tokens of a subject; a key of the file is another holder once it is replaced. Absent: nobody can be told apart. */
+  /** The person or program that holds the key or token. It names what belongs to the holder alone, and is no secret. It stays the same when a managed key rotates and for all tokens of a subject; a key of the file gets a new holder once it is replaced. Absent: holders cannot be told apart. */
   readonly holder?: string | undefined;
   /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
   readonly scopes?: readonly Scope[] | undefined;

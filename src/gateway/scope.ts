@@ -1,4 +1,4 @@
-/** Who a request is charged to: its key, the key's team and the team's organisation, each with limits of its own. */
+/** The scopes that a request is charged to: its key, the key's team and the team's organisation, each with limits of its own. */
 
 /** Windows are of the UTC calendar. */
 export const BUDGET_WINDOWS = ["hour", "day", "month"] as const;
@@ -13,7 +13,7 @@ export interface Budget {
   readonly soft?: bigint | undefined;
 }
 
-/** What is absent is unlimited. */
+/** An absent limit is unlimited. */
 export interface ScopeLimits {
   readonly requestsPerMinute?: number | undefined;
   /** Prompt and output together. */

@@ -1,4 +1,4 @@
-/** Which requests belong together: those of one conversation or user, as the client says it. */
+/** Groups the requests of one conversation or user, as the client names it. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { RequestBody } from "./request.js";
 

@@ -51,7 +51,7 @@ interface Reader {
 const CANCELLED: Ending = { kind: "cancelled" };
 
 export class SharedRun implements AnswerSink {
-  /** Of the run itself: it follows no client's. */
+  /** Ends the run itself, whatever a single client does. */
   readonly cancellation = new Cancellation();
   /** Settles when the run is over. Never rejects. */
   readonly result: Promise<RunResult>;
@@ -80,7 +80,7 @@ export class SharedRun implements AnswerSink {
     private readonly options: SharedRunOptions,
     private readonly onClosed: () => void,
   ) {
-    // Not in this turn, so that whoever makes the run can read it first.
+    // Not in this turn, so that the maker of the run can read it first.
     this.#ending = Promise.resolve().then(() => start(this, this.cancellation));
     this.result = this.#ending.then(
       (ending) => this.#conclude(ending),
@@ -93,7 +93,7 @@ export class SharedRun implements AnswerSink {
   }
 
   /**
-   * Reads the answer from its beginning. The owner's promise settles with the run, even if its client left before, so that what the run cost is settled
+   * Reads the answer from its beginning. The owner's promise settles with the run, even if its client left before, so that the run's cost is settled
    * with the owner's request; it rejects if the run does.
    *
    * @returns undefined for others than the owner, if the run ended without an answer for them: they have got nothing
@@ -166,7 +166,7 @@ export class SharedRun implements AnswerSink {
   #conclude(ending: Ending): RunResult {
     if (this.#end === undefined || this.options.staysOpen !== true) this.close();
     clearTimeout(this.#lingering);
-    // Whoever has not got the end by now gets it when it can take more; the others have nothing to wait for.
+    // A reader without the end gets it when it can take more; the others have nothing to wait for.
     for (const reader of [...this.#readers]) {
       if (this.#end === undefined || this.#head === undefined)
         this.#release(reader, reader.isOwner || reader.hasBegun ? this.#ending : undefined);

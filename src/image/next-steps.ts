@@ -1,4 +1,4 @@
-/** What to type after `image render`. */
+/** Commands to type after `image render`. */
 
 import { shellWord } from "../core/shell-word.js";
 import { KEY_VARIABLE } from "./image-fleet.js";

@@ -1,4 +1,4 @@
-/** Writes what was rendered into a folder of its own. */
+/** Writes the rendered files into a folder of their own. */
 import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { MillraceError } from "../core/errors.js";

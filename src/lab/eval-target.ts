@@ -29,13 +29,13 @@ export interface AnswerSettings {
   readonly temperature: number;
   readonly maxTokens: number;
   readonly seed: number;
-  /** Of models behind a server. */
+  /** Requests at once, for models behind a server. */
   readonly concurrency: number;
   readonly apiKey?: string | undefined;
 }
 
 export interface EvalSettings extends AnswerSettings {
-  /** Of models in this process. */
+  /** Settings of the engine, for models in this process. */
   readonly engine: EngineSettings;
   readonly chatTemplate?: string;
 }

@@ -29,7 +29,7 @@ export interface JudgeReport {
   readonly verdict?: GateVerdict | undefined;
   readonly pairs: readonly {
     readonly judgement: Judgement;
-    /** Of both orders: the place that it prefers; null: no verdict. */
+    /** For both orders: the place that the judge prefers; null: no verdict. */
     readonly replies: readonly (Preference | null)[];
     readonly task: string;
     readonly prompt: readonly { readonly role: string; readonly content: string }[];

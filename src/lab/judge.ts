@@ -34,9 +34,9 @@ export interface Judge {
 
 export interface JudgeSettings {
   readonly apiKey: string | undefined;
-  /** Of a judge behind a server. */
+  /** Requests at once, for a judge behind a server. */
   readonly concurrency: number;
-  /** Of a judge in this process. */
+  /** Settings of the engine, for a judge in this process. */
   readonly engine: EngineSettings;
 }
 
@@ -66,7 +66,7 @@ async function openServerJudge(
   signal: AbortSignal,
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
-  /** Index of the fields that the server has taken once: what it refuses later is a pair, such as one that is too long. */
+  /** Index of the fields that the server has taken once: a later refusal is about a pair, such as one that is too long. */
   let taken: number | undefined;
   let refusal: string | undefined;
   async function ask(message: Message, stop: AbortSignal): Promise<string | undefined> {

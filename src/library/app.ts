@@ -68,7 +68,7 @@ function createLibraryApp(library: Library): Hono {
     await pull.cancel();
     return c.json(shown(pull.status()));
   });
-  // Without a body, and the same however often: whoever asks twice gets the download that runs.
+  // No body is needed, and repeating it is harmless: a second request gets the download that runs.
   app.put("/models/:model{.+}", (c) => c.json(shown(library.pull(c.req.param("model")).status()), 202));
   app.delete("/models/:model{.+}", async (c) => {
     const model = c.req.param("model");

@@ -21,7 +21,7 @@ import { factsOf } from "./model-facts.js";
 import { Pulls } from "./pulls.js";
 
 export interface LibraryOptions {
-  /** What this server is configured with: texts that may hold paths of files, and names of the hub. Called when it matters. */
+  /** Texts of this server's configuration that may hold paths of files or names of the hub. Called when it matters. */
   readonly uses: () => readonly string[];
   readonly cacheDir?: string;
   readonly hub?: HubOptions;
@@ -91,7 +91,7 @@ export class Library implements Omit<ModelLibrary, "app"> {
     return variants.map(({ numBytes, ...each }) => ({ ...each, bytes: numBytes, isOnDisk: here.has(each.name) }));
   }
 
-  /** Of a model on disk by its header, of another by its header on the hub, or by its config.json there. */
+  /** Needed memory: by the model's header on disk, else by its header on the hub, else by its config.json there. */
   async need(name: string, contextTokens: number | undefined) {
     const found = await this.#onDisk(name);
     const planned = await (found === undefined ? this.#planRemote(hubSpecFrom(name)) : readPlannedModel(found.path));

@@ -1,4 +1,4 @@
-/** What a model's header says: its family, the type of its weights, and the memory that it needs. Read once for each state of its file. */
+/** Facts from a model's header: its family, the type of its weights, and the memory that it needs. Read once for each state of its file. */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { toMillraceError } from "../core/errors.js";
@@ -22,7 +22,7 @@ type Shown = Pick<StoredModel, "path" | "format">;
 
 const cache = new Map<string, { readonly state: string; readonly facts: ModelFacts | string }>();
 
-/** Throws what the reader of its format throws. */
+/** Throws the errors of its format's reader. */
 async function read({ path, format }: Shown): Promise<ModelFacts> {
   const planned = await readPlannedModel(path).catch(() => undefined);
   if (format === "GGUF") {

@@ -1,4 +1,4 @@
-/** What a dashboard shows: rows of panels with their queries, without the form that Grafana gives them. */
+/** The content of a dashboard: rows of panels with their queries, without the form that Grafana gives them. */
 import { firstTokenMetric, modelLabel, tenantsJob, type Watched } from "./watched.js";
 
 interface Query {
@@ -8,7 +8,7 @@ interface Query {
 
 export interface PanelSpec {
   readonly title: string;
-  /** What it shows and when to act. */
+  /** The panel's meaning, and when to act. */
   readonly about: string;
   readonly unit: Unit;
   readonly queries: readonly Query[];

@@ -7,11 +7,11 @@ import { COLLECTOR_PORT, tenantsJob, type Watched } from "./watched.js";
 export interface ObserveFile {
   readonly path: string;
   readonly text: string;
-  /** What to do with it. */
+  /** How to use the file. */
   readonly use: string;
 }
 
-/** @param otlpEndpoint where a collector sends on what it gets; undefined: no file for a collector */
+/** @param otlpEndpoint where a collector sends its data on to; undefined: no file for a collector */
 export function renderObserve(watched: Watched, otlpEndpoint: string | undefined): ObserveFile[] {
   const yaml = (value: object): string => stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
   const scrape = {
@@ -25,7 +25,7 @@ export function renderObserve(watched: Watched, otlpEndpoint: string | undefined
     ),
   };
   const { tenantsKeyFile } = watched;
-  // What names tenants is for operators.
+  // Figures that name tenants are for operators.
   const byTenant = {
     ...scrape,
     job_name: tenantsJob(watched.job),

@@ -138,7 +138,7 @@ function serverRules(of: string, model: string): AlertRule[] {
   ];
 }
 
-/** Of a path that only operators may read. */
+/** Rules over a path that only operators may read. */
 function costRules(job: string): AlertRule[] {
   const of = `{job="${tenantsJob(job)}"}`;
   const dollars = "millrace_model:cost_dollars_total";

@@ -1,4 +1,4 @@
-/** What is watched: one server, or the gateway of a fleet, which shows the figures of its instances under the same names. */
+/** The two things that can be watched: one server, or the gateway of a fleet, which shows the figures of its instances under the same names. */
 import { MillraceError } from "../core/errors.js";
 import { LATENCY_BUCKETS_S } from "../core/latency-buckets.js";
 

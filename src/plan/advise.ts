@@ -1,4 +1,4 @@
-/** Which techniques to take first for a model and traffic, without a trial: each beside the plan without it, in the order of effort. */
+/** Techniques to try first for a model and traffic, found without a trial: each is compared with the plan without it, in the order of effort. */
 import { formatUsd } from "../core/quantities.js";
 import { apiPerMillionOutput } from "./cost.js";
 import { API_PRICES } from "./data/prices.js";
@@ -24,12 +24,12 @@ export interface Technique {
   readonly latency: number | undefined;
   readonly quality: string;
   readonly effort: (typeof EFFORTS)[number];
-  /** What the figures assume, or why it cannot be had. */
+  /** Assumptions of the figures, or why the technique cannot be had. */
   readonly note: string;
 }
 
 export interface Advice {
-  /** That the figures are for: the one asked for, or as many requests at once as the machine holds, where they come too fast for it. */
+  /** The load of the figures: the load asked for or, where its requests come too fast for the machine, as many requests at once as the machine holds. */
   readonly load: PlanRequest["load"];
   readonly techniques: readonly Technique[];
   /** Names, in the order to try them in. */

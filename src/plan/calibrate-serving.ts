@@ -36,7 +36,7 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
   const { quantization, kv, tensorParallel, instances, seats, options, drafting } = configuration;
   const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
   const limits = { seats: Math.min(seats, options.maxNumSeqs), maxNumBatchedTokens: options.maxNumBatchedTokens };
-  // Of a comparison, the first server's.
+  // In a comparison, the first server's runs count.
   const own = runs.filter(({ target, voidReasons }) => target === runs[0]?.target && voidReasons.length === 0);
   return own.flatMap(({ metrics }): Point[] => {
     const { numRequests, promptTokens, cachedTokens, outputTokens, outputTokensPerS, concurrency } = metrics;
@@ -52,7 +52,7 @@ function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: 
       {
         cell: `${Math.round(concurrency)} at once`,
         measured: outputTokensPerS,
-        // Of more instances than requests some stood idle.
+        // If there were more instances than requests, some stood idle.
         predict: (efficiencies) =>
           Math.min(instances, Math.max(1, concurrency)) *
           predict({ ...instance, efficiencies }, traffic, limits, drafting).outputTokensPerS,

@@ -26,7 +26,7 @@ interface CheckedFigure extends PublishedFigure {
   readonly predicted: number;
   /** Predicted ÷ published − 1. */
   readonly error: number;
-  /** Other figures of the source that told what it leaves open; 0: none did. */
+  /** Other figures of the source that helped to find its free parameters; 0: none did. */
   readonly numSiblings: number;
 }
 

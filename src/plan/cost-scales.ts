@@ -1,4 +1,4 @@
-/** What so many tokens a day cost: beside an engine without optimisations, and what the money is spent on. */
+/** The cost of so many tokens a day: beside an engine without optimisations, and by what the money is spent on. */
 import { HOURS_PER_MONTH, PEAK_FACTOR, paybackMonths } from "./cost.js";
 import { DISTILLATION, FLEET } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
@@ -28,7 +28,7 @@ interface CostSplit {
   readonly bandwidth: number;
   /** All-reduces and the host's part of a step. */
   readonly linksAndHost: number;
-  /** Machines that stand there to hold the weights, beyond what the busiest hour takes. */
+  /** Machines that hold the weights, beyond those that the busiest hour needs. */
   readonly capacity: number;
   /** Machines that stand there for the busiest hour. */
   readonly idle: number;
@@ -44,7 +44,7 @@ export interface TokenScale {
   readonly vanillaUsdPerMonth: number | undefined;
   readonly whyNoVanilla: string | undefined;
   readonly split: CostSplit;
-  /** Of a smaller model of the family; undefined: none is known, or it saves nothing. */
+  /** Saving by a smaller model of the family; undefined: none is known, or it saves nothing. */
   readonly distillation:
     | {
         readonly model: string;
@@ -121,7 +121,7 @@ export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const decoding = { ...DECODE, numDecoding, rowsEach, context: inputTokens + outputTokens / 2 };
   const numSteps = outputTokens / numDecoding / (drafting === undefined ? 1 : expectedTokens(drafting));
   const numNew = Math.max(1, inputTokens * (1 - prefixShare));
-  // Of long prompts a step has a part, and of short ones several where that many come in each step.
+  // A step has a part of a long prompt, or several short prompts where that many come in each step.
   const most = Math.max(1, options.maxNumBatchedTokens - Math.ceil(numDecoding));
   const numPromptTokens = Math.min(most, numNew * Math.max(1, 1 / numSteps));
   const numPrompts = Math.max(1, numPromptTokens / numNew);

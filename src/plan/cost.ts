@@ -84,6 +84,6 @@ export function scaleCost(
   };
 }
 
-/** Months after which a monthly saving has paid what was spent once; undefined: nothing is saved. */
+/** Months after which a monthly saving has paid a single expense; undefined: nothing is saved. */
 export const paybackMonths = (usd: number, savedPerMonth: number): number | undefined =>
   savedPerMonth > 0 ? usd / savedPerMonth : undefined;

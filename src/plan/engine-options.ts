@@ -68,7 +68,7 @@ function wordAtStart(
 ): string | undefined {
   if (model.stored !== undefined || model.native !== undefined) return undefined;
   const isOurs = engine === "millrace";
-  // Of FP8 checkpoints, plans name those that GPUs' engines load.
+  // Plans name only the FP8 checkpoints that GPUs' engines load.
   if (publishedAs(model, id) !== undefined && !(isOurs && id === "fp8")) return undefined;
   const sixteen = weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel;
   // The others make their types layer by layer.

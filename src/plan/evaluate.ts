@@ -125,7 +125,7 @@ function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Pred
   ];
 }
 
-/** Of an evaluation, what is known before its step. */
+/** The parts of an evaluation that are known before its step. */
 type Limited = Pick<Evaluation, "engine" | "drafting" | "instance" | "seats" | "maxNumBatchedTokens" | "wantedSeats">;
 
 /** Requests at once in one instance at which the targets still hold. */
@@ -148,7 +148,7 @@ function sustainable({ engine, instance, drafting, ...limits }: Limited, request
 
 export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
 
-/** What an instance sustains, and the sequences that it is started with: those that keep the targets, else the load's and spare ones. */
+/** The requests at once that an instance sustains, and the sequences that it is started with: those that keep the targets, else the load's and spare ones. */
 function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: number; readonly maxNumSeqs: number } {
   const { wantedSeats: wanted, seats } = limited;
   const each = sustainable(limited, request);
@@ -190,7 +190,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxMode
     ? defaultBatchedTokens(sequencesFor(request, limited).maxNumSeqs)
     : demand.maxNumBatchedTokens;
   const own = predict(instance, trafficOf(request, instances), { seats, maxNumBatchedTokens }, drafting);
-  // Of more instances than requests some stand idle.
+  // If there are more instances than requests, some stand idle.
   const numBusy = "concurrency" in request.load ? Math.min(instances, request.load.concurrency) : instances;
   const prediction: Prediction = {
     ...own,
@@ -215,7 +215,7 @@ export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
   return { ...evaluation, maxNumSeqs, sustainableConcurrency: each * evaluation.instances };
 }
 
-/** Of one instance, for `--kv-cache-memory-bytes`. */
+/** KV memory of one instance, for `--kv-cache-memory-bytes`. */
 export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, numTokens: number): number {
   const needed = kvBytes(instance.model, instance.kv.vectorBytes, numTokens) * (maxNumSeqs + 1);
   return Math.floor(Math.min(memory.kvBytes, needed));

@@ -1,4 +1,4 @@
-/** By which grade of evidence a compression is on, and what the evidence is. */
+/** The grade of evidence for a compression, and the evidence. */
 import type { PlannedEngine } from "./data/engines.js";
 import type { KvTypeId, PlannedKvType, Quantization } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
@@ -9,7 +9,7 @@ import type { PlannedModel } from "./planned-model.js";
  */
 type Grade = "measured" | "published-checked" | "published" | "unknown";
 
-/** Of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
+/** Grades of a configuration; undefined: nothing is compressed beyond what the model's authors have published. */
 export interface Grades {
   readonly weights: Grade | undefined;
   readonly kv: Grade | undefined;
@@ -30,7 +30,7 @@ export function weightsGrade(model: PlannedModel, { id, gate }: Quantization): G
   return gate.recovery === undefined ? "unknown" : "published";
 }
 
-/** Our engine measures types of keys and values when it starts (`--kv-cache-dtype measured`); the others take what they are told. */
+/** Our engine measures types of keys and values when it starts (`--kv-cache-dtype measured`); the others take the given type. */
 export function kvGrade(id: KvTypeId, engine: PlannedEngine): Grade | undefined {
   if (id === "16") return undefined;
   return engine === "millrace" ? "published-checked" : "published";

@@ -20,7 +20,7 @@ export interface Context {
   /** All that may be chosen, best first. */
   readonly all: readonly Evaluation[];
   readonly refusals: readonly Refusal[];
-  /** What weights are for, by their label. */
+  /** Purposes of weights, by their label. */
   readonly weights: ReadonlyMap<string, string>;
 }
 

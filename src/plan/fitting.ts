@@ -15,7 +15,7 @@ import type { PlanRequest } from "./request.js";
 import { allowedKvTypes, chooseEngine, weightChoices, widthsOf } from "./rules.js";
 import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
 
-/** What any engine can start with. */
+/** The least memory that any engine can start with. */
 const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
   maxNumBatchedTokens: CHUNKS[kind].at(-1)!,
   maxNumSeqs: 1,
@@ -56,7 +56,7 @@ export function fits(
   return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen) / pipelineParallel;
 }
 
-/** Of the widths that the engine and the machine allow; undefined: none is wide enough. */
+/** The narrowest of the widths that the engine and the machine allow; undefined: none is wide enough. */
 export function narrowestWidth(
   request: PlanRequest,
   quantization: Quantization,
@@ -113,7 +113,7 @@ function refusedTypeThatFits(request: PlanRequest, maxModelLen: number): string[
   return [`${found.label} would fit, but ${found.gate.evidence}: --quantization ${found.id} takes it nevertheless`];
 }
 
-/** What would fit with compression that the planner does not choose by itself. */
+/** A compressed type that would fit, though the planner does not choose it by itself. */
 function unaskedTypeThatFits(request: PlanRequest, maxModelLen: number): string[] {
   if (request.allowsPublished === true) return [];
   const found = fitsSomehow({ ...request, allowsPublished: true }, maxModelLen);

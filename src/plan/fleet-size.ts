@@ -1,4 +1,4 @@
-/** A rate of requests that one machine cannot serve: how many machines, gateways and zones do, what they cost, and what fails first. */
+/** A rate of requests that one machine cannot serve: how many machines, gateways and zones can, their cost, and the first part to fail. */
 import { HOURS_PER_MONTH } from "./cost.js";
 import { FLEET } from "./data/constants.js";
 import { GPU_WATTS } from "./data/prices.js";
@@ -12,7 +12,7 @@ const LOADS = [64, 256, 1024, 4096];
 
 interface Limit {
   readonly what: string;
-  /** Of what it carries, under the rate asked for. */
+  /** Share of a machine's capacity that is used, under the rate asked for. */
   readonly share: number;
   readonly effect: string;
 }
@@ -20,7 +20,7 @@ interface Limit {
 export interface FleetPlan {
   readonly plan: Plan;
   readonly best: Configuration;
-  /** Of one machine, within the targets. */
+  /** Capacity of one machine, within the targets. */
   readonly capacity: Prediction;
   readonly requestsPerS: number;
   /** Machines that carry the rate at `mostLoad`, and with one zone lost. */

@@ -11,7 +11,7 @@ function kebabCase(name: string): string {
 
 const MAX_COMMENT = 116;
 
-/** Comment lines of readable length. Texts name what a model's files say, whose line breaks must not end the comment. */
+/** Comment lines of readable length. Texts quote a model's files, whose line breaks must not end the comment. */
 export function comment(text: string): string {
   const lines: string[] = [];
   for (const word of text.split(/[\s\p{Cc}]+/u)) {

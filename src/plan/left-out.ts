@@ -1,4 +1,4 @@
-/** What a source leaves open, found from its figures without the one to predict: so no figure helps to predict itself. */
+/** The free parameters of a source, found from its figures without the one to predict: so no figure helps to predict itself. */
 import type { PublishedFigure } from "./data/published.js";
 
 const sharesReading = (a: PublishedFigure, b: PublishedFigure): boolean =>
@@ -32,7 +32,7 @@ export function toldByOthers(
   const offs = predictions[index]!.map((_, option) =>
     siblings.reduce((sum, { value, of }) => sum + Math.abs(Math.log(of[option]! / value)), 0),
   );
-  // Of options that fit as well, the one nearest to the middle of them.
+  // If several options fit as well, the one nearest to their middle is taken.
   const least = Math.min(...offs);
   const best = offs.flatMap((off, option) => (off <= least + 1e-9 ? [option] : []));
   return { option: best[Math.floor((best.length - 1) / 2)]!, numSiblings: siblings.length };

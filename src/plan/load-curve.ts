@@ -7,7 +7,7 @@ import type { Configuration, PlanCandidate, PlannedOptions, PlanRequest } from "
 import { kvBytesPerDevice, type PlannedInstance, peakOf } from "./step-time.js";
 
 interface LoadPoint {
-  /** Of all instances together. */
+  /** Requests at once, over all instances together. */
   readonly concurrency: number;
   readonly prediction: Prediction;
 }

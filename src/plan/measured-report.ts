@@ -1,4 +1,4 @@
-/** What `millrace quantize --evals` has measured on a file, by the report that it leaves beside it. */
+/** Reads the report that `millrace quantize --evals` leaves beside a file. */
 import { statSync } from "node:fs";
 import { contentHashOf } from "../formats/content-hash.js";
 import { readJsonFile } from "../formats/files/json.js";

@@ -16,7 +16,7 @@ export interface MemoryPlan {
   readonly weightBytes: number;
   readonly activationBytes: number;
   readonly runtimeBytes: number;
-  /** Of a drafter's weights; 0: none. */
+  /** Bytes of a drafter's weights; 0: there is no drafter. */
   readonly drafterBytes: number;
   /** Negative: so much is missing before a single token. */
   readonly kvBytes: number;
@@ -60,13 +60,13 @@ export function planMemory(instance: PlannedInstance, demand: MemoryDemand, draf
   };
 }
 
-/** What one instance of the embedded engine needs, before it is tried. */
+/** Memory that one instance of the embedded engine needs, known before it starts. */
 export interface MemoryNeed {
   readonly weightBytes: number;
   /** Scratch of a step, and the process itself. */
   readonly workBytes: number;
   readonly contextTokens: number;
-  /** Of one sequence of so many tokens, at 16 bits. */
+  /** KV of one sequence of so many tokens, at 16 bits. */
   readonly kvBytes: number;
   readonly totalBytes: number;
 }
@@ -94,7 +94,7 @@ export function seatsOf(
   numTokens: number,
   sharedTokens: number,
 ): number {
-  // Of a pipeline, each group of devices has its layers' part.
+  // In a pipeline, each group of devices has its layers' part.
   const { pipelineParallel = 1 } = instance;
   const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel;
   const shared = Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);

@@ -37,7 +37,7 @@ export function maxModelLenOf({ model, inputTokens, outputTokens, maxModelLen }:
 const lengthError = (message: string, hint: string): MillraceError =>
   new MillraceError("invalid_option", message, { hint });
 
-/** Of more instances than requests some would stand idle. */
+/** With more instances than requests, some would stand idle. */
 function instanceCounts({ machine, load }: PlanRequest, width: number): readonly number[] {
   const mostInstances = Math.floor(machine.count / width);
   const most = "concurrency" in load ? Math.min(mostInstances, load.concurrency) : mostInstances;

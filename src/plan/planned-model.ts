@@ -6,7 +6,7 @@ export interface StoredWeights {
   /** As the file says: Q4_0, BF16, … */
   readonly label: string;
   readonly weightBytes: number;
-  /** Of these, the embedding table, of which a step reads only rows. */
+  /** How many of these the embedding table takes; a step reads only rows of the table. */
   readonly embeddingBytes: number;
 }
 
@@ -19,7 +19,7 @@ export interface PlannedModel extends ModelDescription {
   readonly native?: "fp8" | "mxfp4" | undefined;
   /** undefined: the weights are published in 16 bits, or as `native` says; engines may quantise them. */
   readonly stored?: StoredWeights | undefined;
-  /** What a report says that was measured on these very weights, as a sentence without its full stop. */
+  /** The measurement on these very weights, by a report, as a sentence without its full stop. */
   readonly measured?: string | undefined;
   /** `model_type` of its config.json; undefined: of a GGUF file. */
   readonly modelType?: string | undefined;

@@ -4,7 +4,7 @@ import { tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
 import { DECODE, type PlannedInstance, type StepTime, type StepWork, stepTime } from "./step-time.js";
 
-/** Of one instance. Either as many requests are always there, or so many come in a second. */
+/** Traffic of one instance: either a constant number of requests at once, or so many requests a second. */
 export interface InstanceTraffic {
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -66,7 +66,7 @@ export function eagle3Drafting({ model }: PlannedInstance): Drafting {
   };
 }
 
-/** What drafting adds to a step: reading the drafter, and starting it. */
+/** Time that drafting adds to a step: reading the drafter, and starting it. */
 export function draftSeconds(
   { weightSeconds, overheadSeconds }: StepTime,
   drafting: Drafting | undefined,
@@ -201,7 +201,7 @@ function bisect(limit: number, isBelow: (value: number) => boolean): number {
 }
 
 /**
- * Of a pipeline, each stage works on its own share of the sequences while the others work on theirs: it is as fast as
+ * In a pipeline, each stage works on its own share of the sequences while the others work on theirs: it is as fast as
  * so many narrow instances, each with a share of the load and of the seats. A request alone has the speed of one.
  * @param limits with at least one seat
  */
@@ -246,7 +246,7 @@ function predictStage(
   const isSaturated = isClosed
     ? load.concurrency > limits.seats && state.inside < load.concurrency
     : state.requestsPerS < load.requestsPerS * 0.999;
-  // Who finds no seat waits for one: by Little's law, as long as it takes to serve those before him.
+  // A request without a seat waits, by Little's law, as long as the requests before it take.
   const waiting = isSaturated
     ? isClosed
       ? (load.concurrency - state.inside) / state.requestsPerS

@@ -132,7 +132,7 @@ export function namedPreset({ name, size, hardware, concurrency }: (typeof NAMED
   return written(`${name}.yaml`, makePlan({ ...request, load: { concurrency } }));
 }
 
-/** What the command line is asked for such a plan. */
+/** The command line that asks for such a plan. */
 function commandOf({ request }: Plan, best: Configuration): string {
   const { model, machine, load } = request;
   const count = machine.kind === "gpu" && machine.count > 1 ? `x${machine.count}` : "";

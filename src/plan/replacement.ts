@@ -1,4 +1,4 @@
-/** What a model costs a month under real traffic, and what replacing it by another saves. */
+/** The monthly cost of a model under real traffic, and the saving if another replaces it. */
 import { paybackMonths } from "./cost.js";
 import { usdPerMonthOf } from "./cost-scales.js";
 import type { ApiPrice } from "./data/prices.js";
@@ -31,7 +31,7 @@ export function pricedCost(
   return { usdPerMonth: requestsPerMonth * usdPerRequest, source };
 }
 
-/** Of machines that hold the busiest hour, with the weights as they were evaluated. @returns undefined where the model does not fit */
+/** Cost of machines that hold the busiest hour, with the weights as they were evaluated. @returns undefined where the model does not fit */
 export function plannedCost(request: PlanRequest, traffic: MonthlyTraffic): MonthlyCost | undefined {
   const whole = (tokens: number): number => Math.max(1, Math.round(tokens));
   const asked: PlanRequest = {

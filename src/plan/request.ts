@@ -20,7 +20,7 @@ export interface PlanRequest {
   /** Share of prompt tokens that requests have in common, at their beginning. */
   readonly prefixShare: number;
   readonly load: { readonly concurrency: number } | { readonly requestsPerS: number };
-  /** Of 95 requests in 100, and of the mean. */
+  /** Targets for 95 requests in 100, and for the mean. */
   readonly slo: { readonly ttftMs?: number | undefined; readonly tpotMs?: number | undefined };
   readonly objective: Objective;
   /** A simple task: a smaller model may do. */
@@ -41,7 +41,7 @@ export interface PlanRequest {
   readonly efficiencies?: Efficiencies | undefined;
 }
 
-/** What sets one configuration of a plan apart from the others. */
+/** The choices in which the configurations of a plan differ. */
 export interface ConfigurationKey {
   readonly weights: QuantizationId;
   readonly kv: KvTypeId;
@@ -87,7 +87,7 @@ export interface PlannedOptions {
 }
 
 export interface Cost {
-  /** Of the devices that the plan uses. */
+  /** Price of the devices that the plan uses. */
   readonly usdPerHour: number;
   readonly usdPerMillionOutput: number;
   readonly usdPerMillionTotal: number;
@@ -104,13 +104,13 @@ export interface PlanCandidate {
 }
 
 export interface Configuration extends PlanCandidate {
-  /** Of one device. */
+  /** Memory of one device. */
   readonly memory: MemoryPlan;
   /** Sequences of the planned length that fit in one instance. */
   readonly seats: number;
-  /** Of all instances together: requests at once at which the latency targets still hold. */
+  /** Requests at once at which the latency targets still hold, over all instances together. */
   readonly sustainableConcurrency: number;
-  /** Of all instances together, under the load asked for. */
+  /** Prediction for all instances together, under the load asked for. */
   readonly prediction: Prediction;
   readonly cost: Cost;
   readonly meetsSlo: boolean;
@@ -118,7 +118,7 @@ export interface Configuration extends PlanCandidate {
   readonly misses: readonly string[];
   readonly choices: readonly Choice[];
   readonly grades: Grades;
-  /** What must be there before the start. */
+  /** Needs that must be met before the start. */
   readonly needs: readonly string[];
   readonly options: PlannedOptions;
   readonly extraArgs: readonly string[];
@@ -150,6 +150,6 @@ export interface Plan {
   readonly refusals: readonly Refusal[];
   readonly nearest: readonly string[];
   readonly suggestions: readonly string[];
-  /** Of the first configuration's weights: the GPUs as few wide or many narrow instances. */
+  /** The first configuration's weights on the same GPUs, as few wide or many narrow instances. */
   readonly splits: readonly Split[];
 }

@@ -280,7 +280,7 @@ export function kvTypesOf(machine: Machine, engine: PlannedEngine): readonly Pla
 export const allowedKvTypes = (request: PlanRequest, engine: PlannedEngine): readonly PlannedKvType[] =>
   kvTypesOf(request.machine, engine).filter(({ id }) => !isUnasked(request, kvGrade(id, engine)));
 
-/** What is said of the others. */
+/** Reasons against the other types. */
 export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonly Refusal[] {
   const allowed = allowedKvTypes(request, engine);
   return kvTypesOf(request.machine, engine)
@@ -288,7 +288,7 @@ export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonl
     .map((kv) => ({ what: `keys and values in ${kv.label}`, because: unaskedText(kv.evidence) }));
 }
 
-/** Of FP8 weights that have a scale for each square of so many rows and columns: engines do not cut through one. */
+/** FP8 weights have one scale for each square of so many rows and columns: engines do not cut through a square. */
 const SCALE_BLOCK = 128;
 
 const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>

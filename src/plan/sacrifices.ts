@@ -1,4 +1,4 @@
-/** What costs precision, or rests on what text will be like, is taken only where it wins: rows that give something up for nothing are left out, with the figures that say so. */
+/** Takes a choice that costs precision, or depends on the text, only where it wins: rows that give something up for nothing are left out, with the figures that say so. */
 import { against, inFigure } from "./compare.js";
 import { QUALITY, SPECULATION } from "./data/constants.js";
 import type { Evaluation } from "./evaluate.js";

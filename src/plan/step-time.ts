@@ -84,13 +84,13 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
   return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
 }
 
-/** Of one of the devices that share each layer. */
+/** KV bytes on each of the devices that share the layers. */
 export const kvBytesPerDevice = ({ model, kv, tensorParallel }: PlannedInstance, numTokens: number): number =>
   kvBytes(model, kv.vectorBytes, numTokens, tensorParallel);
 
 function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
-  // What calibration finds of products holds for attention in proportion.
+  // The factor that calibration finds for products holds for attention in proportion.
   const found = efficiencies.computeShare / defaultComputeShare(machine, quantization);
   return machine.device.flops.cpuFloat! * CPU_CONSTANTS.attentionShare.value * found;
 }
@@ -99,7 +99,7 @@ function computeSeconds(instance: PlannedInstance, work: StepWork): number {
   const { model, quantization, machine, tensorParallel, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
-  // Of a prompt, only the last row becomes a token.
+  // Only the last row of a prompt becomes a token.
   const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? numPrompts : 0);
   const products = numRows * activeLinearParameters(model) + numHeadRows * tableParameters(model);
   const attention =

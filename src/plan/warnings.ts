@@ -1,4 +1,4 @@
-/** What a reader must not miss about a configuration: quality that no gate has passed, and keys that fill the memory. */
+/** Warnings about a configuration: quality that no gate has passed, and keys that fill the memory. */
 import { kvBytes } from "../model/description/sizes.js";
 import { gibibytes } from "./fitting.js";
 import type { PlannedModel } from "./planned-model.js";

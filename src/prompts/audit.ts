@@ -6,7 +6,7 @@ import { type Change, WASTES } from "./wastes.js";
 /** Dollars for a million tokens. */
 export interface PromptPrices {
   readonly input: number;
-  /** Of tokens that come from the prefix cache. */
+  /** Price of tokens that come from the prefix cache. */
   readonly cached: number;
   readonly output: number;
 }
@@ -17,7 +17,7 @@ export interface PromptFinding {
   readonly because: string;
   readonly advice: string;
   readonly numRequests: number;
-  /** What the requests cost less, in tokens; `cached` are those that come from the cache in addition. */
+  /** Saving of the requests, in tokens; `cached` are tokens that come from the cache in addition. */
   readonly saved: TokenTotals;
   /** Dollars a month; undefined without prices. */
   readonly dollars: number | undefined;
@@ -27,7 +27,7 @@ export interface PromptAudit {
   readonly numRequests: number;
   readonly totals: TokenTotals;
   readonly dollars: number | undefined;
-  /** By what they save: the most first. */
+  /** The findings, by their saving: the largest first. */
   readonly findings: readonly PromptFinding[];
   /** With the mends that change no content, together. */
   readonly mended: {

@@ -1,4 +1,4 @@
-/** Requests of one application, and what they have in common. */
+/** Groups requests of one application, and finds the text that they have in common. */
 import type { PromptRequest } from "./requests.js";
 import { withoutVolatile } from "./volatile.js";
 
@@ -21,7 +21,7 @@ export function groupsOf(requests: readonly PromptRequest[]): readonly (readonly
 /** Messages that all requests of a group begin with. */
 export function sharedMessages(group: readonly PromptRequest[]): number {
   const [first, ...others] = group;
-  // The system prompt may differ in what is volatile; the last message is the question.
+  // The system prompt may differ in volatile parts; the last message is the question.
   const sameAt = (index: number): boolean => {
     const message = first!.messages[index]!;
     return others.every(({ messages }) => {

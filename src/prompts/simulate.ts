@@ -1,4 +1,4 @@
-/** Tokens of a sequence of requests, and how many of them a prefix cache holds: what a mend is worth is the difference. */
+/** Tokens of a sequence of requests, and how many of them a prefix cache holds: a mend is worth the difference. */
 import type { PromptRequest } from "./requests.js";
 
 /** Token ids of a text. */
@@ -6,7 +6,7 @@ export type Encode = (text: string) => readonly number[];
 
 export interface TokenTotals {
   readonly prompt: number;
-  /** Of the prompt's tokens, those that an earlier request had at the same place. */
+  /** How many of the prompt's tokens an earlier request had at the same place. */
   readonly cached: number;
   readonly output: number;
   /** Tokens that the requests reserve for their answers: their limit, or the model's. */

@@ -1,5 +1,5 @@
 /**
- * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and tells what it found; the saving is what the mended
+ * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and describes its finding; the saving is what the mended
  * requests cost less (simulate.ts).
  */
 
@@ -9,22 +9,22 @@ import type { Encode } from "./simulate.js";
 import { compactJson, mapProse, minified, withoutBlanks, withTexts } from "./text-mends.js";
 import { isVolatile } from "./volatile.js";
 
-/** What a mend changes for the model: the place of words, their form, or what is said, which only an evaluation can judge. */
+/** The kind of change that the model sees: the place of words, their form, or their content, which only an evaluation can judge. */
 export type Change = "place" | "form" | "content" | "limits";
 
 interface Mended {
   /** As many as before, in order; untouched ones are the same objects. */
   readonly requests: readonly PromptRequest[];
-  /** One sentence about what was found. */
+  /** The finding in one sentence. */
   readonly because: string;
 }
 
 interface Waste {
   readonly name: string;
   readonly changes: Change;
-  /** What the application should do. */
+  /** The change to make in the application. */
   readonly advice: string;
-  /** undefined: nothing of the kind */
+  /** undefined: the requests have no such waste */
   find(requests: readonly PromptRequest[], encode: Encode): Mended | undefined;
 }
 
@@ -41,7 +41,7 @@ function eachMended(
   return numChanged === 0 ? undefined : { requests: mended, because: because(numChanged) };
 }
 
-/** Lines of the system prompt that differ within a group only in what is volatile go to the last message. */
+/** Lines of the system prompt that differ within a group only in volatile parts go to the last message. */
 function earlyVolatile(requests: readonly PromptRequest[]): Mended | undefined {
   const moved = new Map<PromptRequest, PromptRequest>();
   const examples: string[] = [];
@@ -199,7 +199,7 @@ const HEADROOM = 1.5;
 const isShort = ({ isCall }: PromptRequest, length: number | undefined, limit: number): boolean =>
   length === undefined ? !isCall : length <= limit;
 
-/** Of each application apart; a request whose own answer is longer than the limit keeps its own. */
+/** Each application's limits apart; a request whose own answer is longer than the limit keeps its own. */
 function limits(requests: readonly PromptRequest[], encode: Encode): Mended | undefined {
   const lengthOf = ({ outputTokens, answer, isCall }: PromptRequest): number | undefined =>
     outputTokens ?? (answer === undefined || isCall ? undefined : encode(answer).length);

@@ -50,7 +50,7 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
-  /** None of these checks of production traffic fails; `format` is the `response_format` that the answer must have. */
+  /** A chat for checks of production traffic, none of which fails; `format` is the `response_format` that the answer must have. */
   z.strictObject({
     kind: z.literal("without"),
     faults: z.array(z.enum(CHECK_NAMES)).min(1).readonly(),
@@ -101,7 +101,7 @@ const chatSchema = z
     error: "the last message must be the assistant's, after another",
   });
 
-/** Nothing is compared with the last answer of a chat for a judge, so that it may be left out. */
+/** The last answer of a chat for a judge is compared with nothing, so that it may be left out. */
 const answered = ({ messages, check }: { messages: readonly Message[]; check: Check }): readonly Message[] =>
   check.kind === "judge" && messages.at(-1)?.role !== "assistant"
     ? [...messages, { role: "assistant", content: "" }]

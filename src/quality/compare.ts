@@ -1,4 +1,4 @@
-/** Compares two models by their answers to the same items: what was lost and won, by task and in all, and whether the loss is within a margin. */
+/** Compares two models by their answers to the same items: losses and wins, by task and in all, and whether the loss is within a margin. */
 import { promptId } from "./ask.js";
 import {
   dropInterval,
@@ -132,7 +132,7 @@ function comparisonOf(task: string, pairs: readonly ItemPair[]): TaskComparison 
 /** Shares of answers that usually flip between a model and a compressed one; 5 % and 10 %. */
 const USUAL_FLIPS = [0.05, 0.1] as const;
 
-/** What this number of items can show, said before they are asked. */
+/** The smallest drop that this number of items can show, said before they are asked. */
 export function powerText(numItems: number, maxDrop: number): string {
   const [few, many] = USUAL_FLIPS.map((share) => `${Math.round(100 * powerOf(numItems, share, maxDrop, 0))} %`);
   const [need, needMany] = USUAL_FLIPS.map((share) => itemsNeeded(share, maxDrop));

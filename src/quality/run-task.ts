@@ -18,15 +18,15 @@ export interface ItemResult {
   readonly numPromptTokens: number;
   readonly numOutputTokens: number;
   readonly end: AskedAnswer["end"] | "refused";
-  /** Of items of a task file. */
+  /** Metrics of an item of a task file. */
   readonly metrics?: MetricValues | undefined;
   /** The log-probability of each choice, or of the text. */
   readonly logprobs?: readonly number[] | undefined;
-  /** What each filter took from the answer. */
+  /** The result of each filter. */
   readonly filtered?: Readonly<Record<string, string>> | undefined;
 }
 
-/** What a model can be asked. */
+/** A model that can be asked. */
 export interface AskedModel {
   readonly ask: Ask;
   /** For items of task files. Absent: it answers chats only. */
@@ -41,7 +41,7 @@ export interface TaskResult {
   readonly exactInterval: readonly [low: number, high: number];
   /** Mean over all items. */
   readonly score: number;
-  /** Of a task file, by metric and filter. */
+  /** Metrics of a task file, by metric and filter. */
   readonly metrics?: Readonly<Record<string, MetricResult>>;
   readonly numOutputTokens: number;
   readonly seconds: number;

@@ -5,6 +5,6 @@ export interface Score {
   readonly score: number;
   /** Whether the answer is fully right. */
   readonly exact: boolean;
-  /** What was wrong, or another remark. */
+  /** The fault, or another remark. */
   readonly note?: string;
 }

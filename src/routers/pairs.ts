@@ -20,13 +20,13 @@ const recordSchema = z.object({
   margins: z.array(z.number()),
   numPromptTokens: z.number(),
   numOutputTokens: z.number(),
-  /** Of a machine that computed `concurrency` answers at once. */
+  /** Seconds of a machine that computed `concurrency` answers at once. */
   seconds: z.number(),
 });
 
 export type AnswerRecord = z.infer<typeof recordSchema>;
 
-/** What the answers depend on, beside the prompts. */
+/** The facts that the answers depend on, beside the prompts. */
 export interface PairTerms {
   readonly url: string;
   readonly small: string;

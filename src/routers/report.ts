@@ -1,4 +1,4 @@
-/** What a cascade costs and how good its answers are, beside each model alone and beside random mixing at the same cost. */
+/** Compares a cascade's cost and quality with each model alone and with random mixing at the same cost. */
 import { uniform } from "../core/random.js";
 import { featuresOf } from "../gateway/cascade/features.js";
 import { judge } from "../gateway/cascade/judges.js";

@@ -36,7 +36,7 @@ const MIN_PAIRS = 100;
 const labelsPath = (folder: string): string => join(folder, "qualities.json");
 const routerPath = (folder: string): string => join(folder, "router.json");
 
-/** What a report needs beside the answers. */
+/** The labels that a report needs beside the answers. */
 interface Labelled {
   readonly prompts: string;
   readonly label: Label;
@@ -61,7 +61,7 @@ export async function trainRoute(
     assertEnough(answered);
     const label = options.label ?? labelFor(answered);
     const labels = await labelled(label, answered);
-    // A pair without a verdict says nothing of either model.
+    // A pair without a verdict is evidence for neither model.
     const pairs = answered.filter((_, index) => labels[index] !== undefined);
     const qualities = labels.filter((quality) => quality !== undefined);
     const byId = Object.fromEntries(pairs.map(({ prompt }, index) => [prompt.id, qualities[index]!]));

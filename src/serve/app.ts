@@ -47,7 +47,7 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
   });
 }
 
-/** Decided by the path, or by the header of Anthropic's clients on paths that both vendors have, such as the list of models. */
+/** Whether errors take Anthropic's form: by the path, or by the header of Anthropic's clients on paths that both vendors have, such as the list of models. */
 function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
 }
@@ -95,6 +95,17 @@ function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
 /** Paths that only a gateway has: they need a folder, and go on after a restart. */
 const OF_GATEWAYS = /^\/v1\/(files|batches|messages\/batches)(\/|$)/;
 
+function answerUnknownPath(c: AppContext, { logger }: AppOptions): Response {
+  if (isAnthropic(c)) enterDialect(c, ANTHROPIC_ERRORS);
+  else if (c.req.path.startsWith("/api/")) enterDialect(c, OLLAMA_ERRORS);
+  const path = c.req.path.slice(0, 80);
+  const hint = OF_GATEWAYS.test(path)
+    ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
+    : (ollamaPathHint(path) ?? "docs/reference/http-api.md lists them");
+  const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
+  return respondWithError(c, error, logger);
+}
+
 /** @example const app = createApp(options); const answer = await app.request("/health"); */
 export function createApp(options: AppOptions): Hono<AppEnv> {
   return createAppWithLifecycle(options).app;
@@ -112,14 +123,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   });
   const metrics = createMetrics(options.engine, options.modelNames[0]);
   const { history = new History(), events, targets = {} } = options;
-  const live = new LiveFeed(
-    () => metrics.render(),
-    history,
-    events,
-    undefined,
-    undefined,
-    () => targets,
-  );
+  const live = new LiveFeed(() => metrics.render(), history, { events, targets: () => targets });
   const context: ServeContext = {
     ...options,
     asyncTokenizer: options.asyncTokenizer ?? new AsyncTokenizer(options.tokenizer),
@@ -146,15 +150,6 @@ export function createAppWithLifecycle(options: AppOptions): {
   addAdministration(app, options, context.sessions);
   for (const route of ROUTES) addMethodCheck(app, route);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
-  app.notFound((c) => {
-    if (isAnthropic(c)) enterDialect(c, ANTHROPIC_ERRORS);
-    else if (c.req.path.startsWith("/api/")) enterDialect(c, OLLAMA_ERRORS);
-    const path = c.req.path.slice(0, 80);
-    const hint = OF_GATEWAYS.test(path)
-      ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
-      : (ollamaPathHint(path) ?? "docs/reference/http-api.md lists them");
-    const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
-    return respondWithError(c, error, options.logger);
-  });
+  app.notFound((c) => answerUnknownPath(c, options));
   return { app, lifecycle, live };
 }

@@ -20,7 +20,7 @@ import type { FromTokenizerThread } from "./tokenizer-thread.js";
 /** The largest job, in characters or ids, that runs on the caller's thread: about ten milliseconds. */
 const MAX_SHORT_JOB = 16 * 1024;
 
-/** Time for a job in the thread, the tokenizer's reading included: twenty times what a text of published models takes. */
+/** Time for a job in the thread, the tokenizer's reading included: twenty times the time that a text of published models takes. */
 const LIMIT_MS = 20_000;
 const LIMIT_MS_PER_CHARACTER = 0.02;
 

@@ -11,7 +11,7 @@ export interface TextSide {
   /** The same tokenizer, for texts of any length. */
   readonly asyncTokenizer: AsyncTokenizer;
   readonly chatTemplate: ChatTemplate | undefined;
-  /** Of an embedding model that has them. */
+  /** Prompts of an embedding model that has them. */
   readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** The sampling defaults in the model's files. Throws if a value is invalid for requests. */
   readonly readSampling: () => SamplingDefaults;
@@ -38,7 +38,7 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
   return { ...loaded, asyncTokenizer, chatTemplate: replacing };
 }
 
-/** Nothing is encoded on this thread before: a file's own expression may take any time. */
+/** This thread encodes no text before: a file's own expression may take any time. */
 async function tryOut(tokenizer: Tokenizer, asyncTokenizer: AsyncTokenizer): Promise<void> {
   if (!tokenizer.hasOwnExpressions) return;
   const { TRIAL_TEXTS } = await import("./trial-texts.js");

@@ -1,4 +1,4 @@
-// What this machine can do at best: the two ceilings that kernels are held against. Measuring only; no server loads this.
+// The machine's two ceilings that kernels are compared with. Measuring only; no server loads this.
 #pragma once
 #include <cstdint>
 

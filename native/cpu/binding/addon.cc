@@ -17,7 +17,7 @@ namespace {
 // Marks objects whose wrapped pointer is ours.
 constexpr napi_type_tag kDeviceTag = {0x6d696c6c72616365u, 0x6465766963650001u};
 
-// What a JavaScript device object owns.
+// Owned by a JavaScript device object.
 struct DeviceHolder {
   std::unique_ptr<Device> device;  // null once destroyed
   std::unordered_map<double, napi_ref> views;
@@ -36,7 +36,7 @@ Device& deviceOf(const Arguments& args, DeviceHolder** holder = nullptr) {
   return *found->device;
 }
 
-// What an ArrayBuffer holds on to. Node refuses a buffer that is too long for it by calling the finalizer before it reports the failure.
+// Keeps the memory of an ArrayBuffer alive. Node refuses a buffer that is too long for it by calling the finalizer before it reports the failure.
 struct Lease {
   std::shared_ptr<Memory> memory;
   bool isTaken = false;

@@ -1,4 +1,4 @@
-// What an operation's operands are to the compiler. op_table.h names those of each operation; runtime/operands.h reads them. An operand
+// The C++ types of operations' operands. op_table.h names the operands of each operation; runtime/operands.h reads them. An operand
 // belongs to its operation (`Name`, a struct of op_table.h): to read another operation's operand, or one as another kind than it has, does
 // not compile.
 #pragma once

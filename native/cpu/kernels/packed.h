@@ -50,7 +50,7 @@ struct Block256 {
   float d;
   int16_t sums16[16];
   int16_t sums32[8];
-  // Of each 16 columns, −32 times the sum over columns 0, 1, 4, 5, 8, … and over columns 2, 3, 6, 7, …: the offset of Q6_K's 16-bit sums.
+  // The offset of Q6_K's 16-bit sums: for each 16 columns, −32 times the sum over columns 0, 1, 4, 5, 8, … and over columns 2, 3, 6, 7, ….
   int16_t offsets16[32];
 };
 

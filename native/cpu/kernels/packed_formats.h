@@ -190,7 +190,7 @@ struct PackedIQ4_XS {
 // 256 columns of a vector's rows but their values.
 template <class Format>
 struct SuperHead {
-  // Of 32 or 16 columns each.
+  // One scale for each run of 32 or 16 columns.
   RowScales scales[Format::kNumScales];
   // Pairs of i16: the minima of two neighbouring scales' columns.
   Ints minima[Format::kNumMinima > 0 ? Format::kNumMinima / 2 : 1];

@@ -1,6 +1,6 @@
 // pagedAttention: online softmax over fixed parts of the KV range, a task's rows side by side (AttentionWork says which).
 //
-// What one query computes depends on its own q, visible range and stored K and V only: a score is one chain of multiply-adds over the head
+// The result of a query depends on its own q, visible range and stored K and V only: a score is one chain of multiply-adds over the head
 // dimension; within a part (entries [256 i, 256 (i+1)) that are visible) the maximum and the sum are taken lane by lane, lane = position
 // modulo kLanes, and V is accumulated entry by entry; parts are merged left to right. Doing several queries side by side, finding entries in
 // blocks of another size or in another sequence's table, or computing parts apart and merging them later changes no bit.
@@ -25,7 +25,7 @@ constexpr State kEmpty = {kMinusInfinity, 0.0f};
 struct Query {
   int64_t begin;  // visible entries
   int64_t end;
-  // Of the current part: its first and last visible position, and the softmax.
+  // The current part's first and last visible position, and its softmax.
   int64_t first;
   int64_t last;
   State part;
@@ -89,7 +89,7 @@ Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
 
 // As few groups as there can be, of nearly equal sizes.
 void formGroups(Workspace& work) {
-  // What one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
+  // Keys that one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
   const int64_t step = work.kv->type == KvType::fp4 ? kFp4Group : kLanes;
   work.isDirect = work.numQueries <= kDirectQueries && work.kv->headDim % step == 0;
   work.numGroups = work.isDirect ? 1 : (work.numQueries + kTileQueries - 1) / kTileQueries;

@@ -1,4 +1,4 @@
-// What `pagedAttention` is given: its decoded operands and how they are cut into work, which runtime/attention_schedule.cc does.
+// The arguments of `pagedAttention`: its decoded operands, and the work that runtime/attention_schedule.cc cuts them into.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What `sample` is given: its decoded operands, and the memory that its parts and rows need.
+// The arguments of `sample`: its decoded operands, and the memory that its parts and rows need.
 #pragma once
 #include <cstdint>
 
@@ -31,7 +31,7 @@ struct SampleArgs {
 constexpr int64_t maskWords(int64_t vocabSize) { return (vocabSize + 31) / 32; }
 constexpr int64_t sampleParts(int64_t vocabSize) { return (vocabSize + kSamplePart - 1) / kSamplePart; }
 constexpr int64_t sampleChunks(int64_t vocabSize) { return (vocabSize + kSampleChunk - 1) / kSampleChunk; }
-// What one scan of a row leaves, by parts and chunks; a multiple of 8.
+// Size of the results of one scan of a row, by parts and chunks; a multiple of 8.
 constexpr int64_t sampleScanBytes(int64_t vocabSize) {
   return sampleParts(vocabSize) * 16 + (sampleParts(vocabSize) + sampleChunks(vocabSize) + 1) / 2 * 8;
 }

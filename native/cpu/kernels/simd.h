@@ -105,7 +105,7 @@ MILLRACE_INLINE f32x8 fms8(f32x8 a, f32x8 b, f32x8 c) {
 #endif
 }
 
-// Of both the second where either is NaN.
+// Where either lane is NaN, the result is the lane of `b`.
 MILLRACE_INLINE f32x8 max8(f32x8 a, f32x8 b) {
 #if defined(MILLRACE_ISA_AVX2)
   return _mm256_max_ps(a, b);
@@ -298,7 +298,7 @@ MILLRACE_INLINE __m512i loadThirtyTwos(Source p) {
 }
 MILLRACE_INLINE Floats loadFloats(Source p) { return reinterpret_cast<Floats>(loadThirtyTwos(p)); }
 MILLRACE_INLINE Floats loadHalves(Source p) { return _mm512_cvtph_ps(loadSixteens(p)); }
-// Of one run of memory: one load where two eights take two and an insertion.
+// Loads one run of memory, where two eights would take two loads and an insertion.
 MILLRACE_INLINE Floats loadHalves(const uint8_t* p) { return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
 MILLRACE_INLINE Floats loadBfloats(const uint8_t* p) {
   const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));

@@ -294,7 +294,7 @@ MILLRACE_INLINE void dotAdd(ByteDot& dot, Bytes weights, Columns columns) {
 }
 MILLRACE_INLINE Ints dotSum(ByteDot dot) { return dot.sum; }
 #elif defined(MILLRACE_ISA_NEON)
-// Of the upper seven bits, and of the lowest one.
+// Dot products of the weights' upper seven bits, and of their lowest bit.
 struct ByteDot {
   Dot halves;
   Dot units;

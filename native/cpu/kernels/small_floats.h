@@ -15,7 +15,7 @@ MILLRACE_INLINE uint8_t magnitudeToE4m3(float y) {
   const uint32_t normal = ((bits + 0x7ffffu + ((bits >> 20) & 1u)) >> 20) - (112u << 3);
   return static_cast<uint8_t>(bits < 0x38800000u ? small : normal);
 }
-// What magnitudes' codes stand for, in the same unit; 127, which is NaN elsewhere, is not stored.
+// The values of magnitudes' codes, in the same unit; 127, which is NaN elsewhere, is not stored.
 struct E4m3Magnitudes {
   float at[128];
 

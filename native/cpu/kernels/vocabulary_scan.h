@@ -1,6 +1,6 @@
 // Passes over a row of logits that later steps build on: the largest value of every chunk, by which whole chunks are skipped, and sums of
 // exponentials by fixed parts, which any thread may compute and which are merged in order. NaN counts as −∞ throughout.
-// Nothing here is fused: every instruction set gives the same bits.
+// No operation here is fused: every instruction set gives the same bits.
 #pragma once
 #include <algorithm>
 #include <cfloat>

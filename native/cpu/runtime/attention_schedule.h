@@ -17,7 +17,7 @@ class AttentionSchedule {
 
   const AttentionWork* work() const { return &work_; }
   int64_t numUnits() const { return static_cast<int64_t>(bundleEnds_.size()); }
-  // Of the whole operation, roughly.
+  // Rough time of the whole operation.
   double nanos() const { return nanos_; }
   // Stored bytes of K and V that the tasks read, and that they would if no sequence shared its reads with another.
   int64_t kvBytesRead() const { return kvBytesRead_; }

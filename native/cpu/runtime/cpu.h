@@ -1,4 +1,4 @@
-// What the processor can do, and the floating-point control word that every kernel runs under.
+// The processor's instruction sets, and the floating-point control word that every kernel runs under.
 #pragma once
 #include <pthread.h>
 

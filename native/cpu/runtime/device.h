@@ -27,7 +27,7 @@ class Device {
   // Hints, see Memory. Throw kernels_argument when it is not a mapped file or the range lies outside.
   void releasePages(double file, double byteOffset, double byteLength, bool isEvicted);
   void prefetch(double file);
-  // Of a part of a file or buffer. Throws kernels_argument when it lies outside, and model_file_changed.
+  // Checksum of a part of a file or buffer. Throws kernels_argument when the part lies outside, and model_file_changed.
   uint64_t checksum(double source, double byteOffset, double byteLength);
   // Throws model_file_changed when a mapped file is not what it was; of files in `shared` others may set the date.
   void requireUnchanged(const std::vector<double>& shared);
@@ -36,7 +36,7 @@ class Device {
   double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
   // Weights of one type and shape, as one operand. Released weights stay in it.
   double createWeightStack(const std::vector<double>& weights);
-  // Of a weight or of a stack.
+  // Releases a weight or a stack of weights.
   void releaseWeight(double handle);
   // words: numWords of an encoded program (src/backend/program.ts). Throws before anything ran, or model_file_changed, when what it computed is of no use.
   void submit(const double* words, int64_t numWords);

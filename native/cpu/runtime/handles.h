@@ -29,7 +29,7 @@ class HandleTable {
   HandleEntry* find(double handle);
   HandleEntry* find(double handle, HandleKind kind);
   void remove(double handle);
-  // Of everything alive.
+  // Entries of all live handles.
   const std::vector<HandleEntry>& entries() const { return entries_; }
   void clear();
 

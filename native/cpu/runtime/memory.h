@@ -20,7 +20,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Of a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are read again when touched.
+  // For a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are read again when touched.
   // isEvicted: the OS need not keep them either. A hint.
   void releasePages(size_t offset, size_t numBytes, bool isEvicted) const;
   // A hint for an allocation that is not read again: its pages go back to the OS at once.
@@ -30,7 +30,7 @@ class Memory {
 
   // For a mapped file: throws model_file_changed if some of its pages could not be read; such pages read as zeros.
   void requireReadable() const;
-  // Of a mapped file: throws model_file_changed as well when it is not as long as it was, or, where isDateFixed, was written to. Costs a system call.
+  // For a mapped file: throws model_file_changed when its length has changed or, where isDateFixed, when it was written to. Costs a system call.
   void requireUnchanged(bool isDateFixed) const;
 
   uint8_t* data() const { return data_; }
@@ -43,7 +43,7 @@ class Memory {
   uint8_t* data_;
   size_t numBytes_;
   bool isMapped_;
-  // Of a mapped file.
+  // Descriptor of a mapped file.
   int file_ = -1;
   std::string path_;
   int64_t modifiedNs_ = 0;

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// What decoding a program keeps between its operations: tables that every layer uses are checked once and cut once.
+// Kept while a program is decoded: tables that every layer uses are checked once and cut once.
 struct DecodeMemo {
   // Attention over these rows and tables is checked for caches of numBlocks blocks, and cut.
   struct Attention {

@@ -28,7 +28,7 @@ struct Plan {
   // At least one stage is worth other threads.
   bool needsThreads = false;
   int64_t scratchBytes = 0;
-  // Of all operations together, which may run at the same time.
+  // Workspace of all operations together, because they may run at the same time.
   int64_t workspaceBytes = 0;
   // Worker threads that are looking at this plan; it is rewritten only at 0.
   alignas(64) std::atomic<int> numUsers{0};

@@ -105,7 +105,7 @@ void testForeignFault() {
   const volatile char* data = static_cast<const char*>(mmap(nullptr, kCols * 8, PROT_READ, MAP_PRIVATE, fd, 0));
   file.cut(0);
   const bool isBack = sigsetjmp(beforeFault, 1) != 0;
-  // Nothing that would have to be taken down is made before the jump.
+  // Before the jump, the test makes no object that would need its destructor.
   if (!isBack) static_cast<void>(data[kCols * 4]);
   check(isBack, "a fault in memory that is not the device's goes to the handler from before");
   munmap(const_cast<char*>(data), kCols * 8);

@@ -82,7 +82,7 @@ double quantized(Bench& bench, ActivationFormat format, const std::vector<float>
   return out;
 }
 
-// What the rows of x stand for once quantised, by the scalar definition; `bytes` are the kernel's, which must be the definition's.
+// The values that the rows of x have once quantised, by the scalar definition; `bytes` are the kernel's and must equal the definition's.
 std::vector<double> checkedQuantize(const std::string& name, ActivationFormat format, const std::vector<float>& x, int64_t numRows, int64_t cols,
                                     const std::vector<uint8_t>& bytes) {
   std::vector<double> values(x.size());

@@ -9,7 +9,7 @@ namespace millrace::test {
 
 namespace {
 
-// What the compiler holds decoding to: an operand is read as its operation's, as its kind, and what is only read cannot be written.
+// The compiler checks that an operand is read as its own operation's and as its kind, and that an operand for reading is not written.
 template <typename Name, typename Operand, typename = void>
 constexpr bool kIsBuffer = false;
 template <typename Name, typename Operand>
@@ -89,7 +89,7 @@ void fuzz(const char* isa) {
   pool.push_back(bench.weight(TensorType::Q4_K, std::vector<uint8_t>(288), 2, 256));
   int64_t numRun = 0;
   for (int round = 0; round < 60000; round++) {
-    // What one program leaves in a buffer must not become the next one's unlikely indices.
+    // Values that one program leaves in a buffer must not become the next one's unlikely indices.
     for (size_t i = 0; i < buffers.size(); i++) std::fill_n(reinterpret_cast<int32_t*>(bench.device.buffer(buffers[i])->data()), 512, static_cast<int32_t>(i % 3));
     const int64_t code = random.below(kNumOps);
     std::vector<double> args;

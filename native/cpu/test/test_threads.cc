@@ -20,7 +20,7 @@ constexpr auto kPause = std::chrono::microseconds(1000);
 struct Record;
 using Group = std::vector<std::unique_ptr<Record>>;
 
-// What became of one operation. Plain integers: the pool must order the threads that write and read them.
+// The observed run of one operation. Plain integers: the pool must order the threads that write and read them.
 struct Record {
   std::vector<int> timesRun;  // by unit
   const Group* before;        // the stage before, or null

@@ -130,7 +130,7 @@ export class WeightPacker {
       // The pack was removed after its table was read.
       return false;
     }
-    // Of a pack that does not fit, the pages read last would push out those read first.
+    // If a pack does not fit into memory, the pages read last would push out those read first.
     if (table.fileBytes <= this.options.freeBytes) this.device.prefetch(file);
     if (!this.#isIntact({ path, table }, file)) return false;
     table.matrices.forEach(({ type, rows, cols, byteOffset }, index) => {

@@ -156,7 +156,7 @@ interface Answer {
   readonly tokens: readonly number[];
   /** Steps that gave tokens. */
   readonly numSteps: number;
-  /** Of the first token and the last, on the clock of `performance.now`. */
+  /** When the first token and the last came, on the clock of `performance.now`. */
   readonly firstMs: number;
   readonly lastMs: number;
 }

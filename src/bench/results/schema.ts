@@ -103,7 +103,7 @@ const target = z.object({
   /** Whether answers of random workloads have exactly the requested length. */
   ignoresEos: z.boolean(),
   tokensPerWord: z.number(),
-  /** Of servers of vectors: the least cosine with the first server's vectors of the same texts. */
+  /** For servers of vectors: the least cosine with the first server's vectors of the same texts. */
   leastCosine: z.number().optional(),
   /**
    * Command of a started server, without paths. If servers are restarted for each run, this is the command for the first cell, and each run has its
@@ -174,9 +174,9 @@ const metrics = z.object({
 const server = z.object({
   /** Mean time of a request in the server's queue. */
   queueMs: z.number().optional(),
-  /** Of the steps' time, the share of prompts; of servers that do not tell, of the requests' time in the batch the share until their first token. */
+  /** Share of the steps' time that prompts took. For servers that do not report it: the share of the requests' time in the batch until their first token. */
   prefillShare: z.number().optional(),
-  /** Of the steps' time, the share inside the kernels. */
+  /** Share of the steps' time spent inside the kernels. */
   kernelShare: z.number().optional(),
   /** Accepted ÷ draft tokens; and tokens per draft, including the bonus token. */
   acceptance: z.number().optional(),

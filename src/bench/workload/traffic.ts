@@ -20,7 +20,7 @@ export interface ProbedServer {
   readonly promptOverhead: number;
   readonly chatOverhead: number;
   readonly maxModelLen?: number | undefined;
-  /** Of a server of vectors. */
+  /** Present for servers of vectors. */
   readonly vectors?: ProbedVectors | undefined;
 }
 

@@ -15,7 +15,7 @@ import { answeredLine } from "../../gateway/batches/result-lines.js";
 export interface LineAnswer {
   readonly status: number;
   readonly body: Buffer;
-  /** What the server asks to wait before another try. */
+  /** The pause that the server asks for before another try. */
   readonly retryAfterMs: number | undefined;
 }
 

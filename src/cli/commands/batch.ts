@@ -54,7 +54,7 @@ export function batchCommand(): Command {
       .action(runShow),
   );
   command.addCommand(
-    gatewayCommand("cancel", "Cancel a batch: what is answered stays.")
+    gatewayCommand("cancel", "Cancel a batch: the answered lines stay.")
       .argument("<id>", "id of the batch")
       .action((id: string, flags: GatewayFlags) => runCancel(id, flags)),
   );

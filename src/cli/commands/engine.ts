@@ -5,7 +5,7 @@ import { createLogger } from "../../core/log.js";
 import { quietStages } from "../../core/stages.js";
 import { MARK_VARIABLE } from "../../fleet/supervision/marked-processes.js";
 import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
-import { warnOfOpenDoor } from "../output/describe-access.js";
+import { openAccessWarning } from "../output/describe-access.js";
 import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
 
 export function engineCommand(): Command {
@@ -25,7 +25,7 @@ async function runEngine(flags: ServerFlags): Promise<void> {
   if (process.env[MARK_VARIABLE] === undefined) registerInstance(instance);
   stayUntilStopped(instance);
   if (instance.sharing !== undefined) logger.info(instance.sharing);
-  const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");
+  const warning = openAccessWarning(flags.host, instance.needsApiKey, "--api-key closes it");
   if (warning !== undefined) logger.warn(warning);
   const { url, port } = instance.server;
   const ready = {

@@ -41,7 +41,7 @@ interface KvReport {
 }
 
 interface ModelReport extends LayerSummary {
-  /** Of the layers that have some. */
+  /** The experts of the layers that have some. */
   readonly experts?: ExpertsFeedForward;
   readonly tasks: readonly Task[];
   readonly pooling?: Pooling;
@@ -92,7 +92,7 @@ async function runInspect(flags: InspectFlags): Promise<void> {
   process.stdout.write(`${flags.json ? jsonText(report, 2) : textOf(report)}\n`);
 }
 
-/** What the headers of either format say. */
+/** Facts from the headers of either format. */
 interface ModelFacts extends Pick<InspectReport, "name" | "license" | "architecture" | "tokenizer"> {
   readonly shards: readonly { readonly byteLength: number }[];
   readonly tensors: Iterable<StoredTensor>;

@@ -22,7 +22,7 @@ export function observeCommand(): Command {
     .description(
       "Write a Grafana dashboard, Prometheus' configuration and alerts, and an OpenTelemetry collector's configuration.",
     )
-    .option("--kind <name>", `${KINDS.join(" or ")}: of what is watched`, oneOf("--kind", KINDS), "server")
+    .option("--kind <name>", `${KINDS.join(" or ")}: the watched program`, oneOf("--kind", KINDS), "server")
     .option("--targets <list>", "host:port of each, separated by commas", targetsFrom, ["127.0.0.1:8000"])
     .option("--job <name>", "Prometheus' job label: letters, digits and ._/-", jobFrom, "millrace")
     .option(

@@ -21,7 +21,7 @@ export function planCostsCommand(): Command {
     .description(
       "Compare self-hosting with APIs: break-even, and three sizes of business. Takes the options of millrace plan.",
     )
-    .option("--api <in:out>", "an API's dollars per million tokens, beside those of the list", apiPrice("--api"))
+    .option("--api <in:out>", "an API's dollars per million tokens, beside the APIs of the list", apiPrice("--api"))
     .action(async (_: unknown, command: Command) => runCosts(command.optsWithGlobals<CostFlags>()));
 }
 

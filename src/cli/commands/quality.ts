@@ -36,7 +36,7 @@ const PAGE = 100;
 export function qualityCommand(): Command {
   const days = numberIn("--days", 1, 3650);
   const report = addAdminFlags(new Command("report"))
-    .description("Show what the checks of sampled answers say, and which have drifted.")
+    .description("Show the verdicts of the checks on sampled answers, and the checks that have drifted.")
     .option("--days <n>", "days until now", days, 7)
     .option("--by <groups>", "separate rows by tenant, version or both (tenant,version)")
     .action(runReport);
@@ -51,7 +51,7 @@ export function qualityCommand(): Command {
     .option("--out <file>", "a new file for evaluation items, as JSON lines")
     .action(runSamples);
   const accept = addAdminFlags(new Command("accept"))
-    .description("Take what the checks say now as what is usual: their drift is forgotten, and learned anew.")
+    .description("Make the checks' present levels the usual ones: forget their drift, and learn anew.")
     .option("--check <name>", "of this check only")
     .option("--model <name>", "of this model only")
     .action(runAccept);

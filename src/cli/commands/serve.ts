@@ -4,7 +4,7 @@ import { Command } from "commander";
 import { packageVersion } from "../../core/package-root.js";
 import { addFleetOptions, assertConversationsHaveOwners, type FleetFlags, isFleet } from "../flags/fleet-flags.js";
 import { addServerOptions } from "../flags/server-options.js";
-import { warnOfOpenDoor } from "../output/describe-access.js";
+import { openAccessWarning } from "../output/describe-access.js";
 import { readyText } from "../output/ready-text.js";
 import { stagesTo } from "../output/stages.js";
 import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
@@ -28,7 +28,7 @@ async function runServe(flags: FleetFlags, command: Command, args: readonly stri
   const instance = await startInstance(flags, stagesTo(process.stderr));
   registerInstance(instance);
   stayUntilStopped(instance, () => process.stderr.write("finishing the running requests; repeat to stop at once\n"));
-  const warning = warnOfOpenDoor(flags.host, instance.needsApiKey, "--api-key closes it");
+  const warning = openAccessWarning(flags.host, instance.needsApiKey, "--api-key closes it");
   if (warning !== undefined) process.stderr.write(`\n${warning}\n`);
   // Last: a program that waits for "ready" then has the whole text.
   process.stdout.write(`\n${readyText(instance)}\n`);

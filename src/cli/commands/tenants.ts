@@ -84,14 +84,14 @@ function common(kind: Kind, end: "delete" | "revoke"): readonly Command[] {
   const list = addAdminFlags(new Command("list")).description(`List the ${many}, the newest first.`);
   if (kind !== ORGS) list.option("--org <id>", "of this organisation only");
   if (kind === KEYS) list.option("--team <id>", "of this team only");
-  list.option("--all", `also what is ${end}d`).action((flags: ListFlags) => runList(kind, flags));
+  list.option("--all", `also list ${end}d ones`).action((flags: ListFlags) => runList(kind, flags));
   const show = addAdminFlags(new Command("show"))
     .description(`Show ${one}.`)
     .argument("<id>")
     .action(async (id: string, flags: AdminFlags) => {
       print(flags, await new AdminClient(flags).ask("GET", pathOf(kind, id)), scopeText);
     });
-  const update = changing("update", `Change ${one}; what is not named stays as it is.`)
+  const update = changing("update", `Change ${one}; fields that are not named stay as they are.`)
     .argument("<id>")
     .option("--name <name>", "name for people");
   if (kind === KEYS) update.option("--expires <time>", "how long it is valid from now, such as 90d; none: for ever");

@@ -13,9 +13,9 @@ import { reportError } from "../output/report-error.js";
 /** A tuning that can begin. */
 export interface PreparedTuning {
   readonly objective: Objective;
-  /** What its trials hold for. */
+  /** The settings that its trials were measured under. */
   readonly settings: object;
-  /** What may explain a drift; reads the whole model. */
+  /** Facts that may explain a drift; reads the whole model. */
   facts(): Facts;
   /** Tunes with this journal, and writes the reports into the folder. */
   run(

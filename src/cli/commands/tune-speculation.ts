@@ -25,7 +25,7 @@ import { inTuningFolder } from "../process/tuning-folder.js";
 
 const MS_PER_MINUTE = 60_000;
 const MOST_CLASSES = 12;
-/** Of the shipped families. */
+/** Temperatures that the bundled model families are usually sampled at. */
 const USUAL_TEMPERATURES = [0, 0.8];
 const USUAL_DRAFTERS = ["ngram", "auto"];
 const USUAL_DEPTHS = [2, 4, 8];
@@ -73,7 +73,7 @@ export function tuneSpeculationCommand(): Command {
     .option("--fixed", "also try each with drafts that are always as long as they may be")
     .option(
       "--temperatures <t,…>",
-      "own: those of the requests; or a list (default: own with --requests, else 0,0.8)",
+      "own: the requests' temperatures; or a list (default: own with --requests, else 0,0.8)",
       temperaturesFrom,
     )
     .option("--concurrency <n>", "requests at once", integerIn("--concurrency", 1, 256), 1)
@@ -126,7 +126,7 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
     USUAL_DRAFTERS.map((word) => lab.drafterFrom("--drafter", word)).concat(lab.draftersBeside(model.path));
   const candidates = lab.candidatesOf(drafters, depths, fixed);
   const presetText = preset === undefined ? undefined : readPreset(preset);
-  // What cannot be written is told before the hours that it takes to know what to write.
+  // A preset that cannot be written is refused now, before hours of measuring.
   if (presetText !== undefined) files.presetWith(presetText, preset!, model.name, configKeys(NO_SPECULATION), "");
   const temperatures = flags.temperatures ?? (flags.requests === undefined ? USUAL_TEMPERATURES : "own");
   const numThreads = flags.threads ?? defaultNumThreads();
@@ -211,7 +211,7 @@ interface Asked {
     readonly request: Awaited<ReturnType<PlanBody>>[number];
   }[];
   readonly numSkipped: number;
-  /** Of the first request that the engine would not take. */
+  /** Why the engine refused the first of the requests that it refused. */
   readonly firstProblem: string | undefined;
   readonly decode: (tokens: readonly number[]) => string;
 }
@@ -235,7 +235,7 @@ async function askedRequests(
   }
   const sources = evenly(file === undefined ? await familyRequests(count) : await recordedRequests(file), count);
   const { contextLength, vocabSize } = openModel(modelPath).config;
-  // Memory is made for what is asked.
+  // The engine reserves memory only for the requested sizes.
   const info = { maxModelLen: contextLength, vocabSize, numKvBlocks: contextLength, blockSize: 1 };
   const plan = createRequestPlanner({ ...text, samplingDefaults: text.readSampling() }, info);
   const requests: Asked["requests"][number][] = [];

@@ -265,7 +265,7 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
   }
 }
 
-/** What else may make a difference: versions, the machine, the model's files, and the options. */
+/** Other facts that may make a difference: versions, the machine, the model's files, and the options. */
 function factsOf({ files }: LocatedModel, told: object, startStage: StartStage): Facts {
   const stage = startStage("model's hash");
   const weights = contentHashOf(files, (fraction) => stage.update(`${Math.round(100 * fraction)} %`));

@@ -32,7 +32,7 @@ export function addImageOptions(command: Command): Command {
     )
     .option(
       "--package <source>",
-      "package of millrace: .tgz files, which are included (default: those of npm run package), https URLs of such files, or a version that you have published; repeatable",
+      "package of millrace: .tgz files, which are included (default: the files of npm run package), https URLs of such files, or a version that you have published; repeatable",
       (text: string, before: readonly string[]) => [...before, text],
       [] as readonly string[],
     )

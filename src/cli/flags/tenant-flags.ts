@@ -73,7 +73,7 @@ export function settingsOf(flags: SettingFlags): Json {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** The fields of a new scope: what a patch would remove is left out. */
+/** The fields of a new scope, without those that a patch would remove. */
 export function withoutNulls(value: Json): Json {
   const entries = Object.entries(value).filter(([, each]) => each !== null);
   return Object.fromEntries(

@@ -19,7 +19,7 @@ export function describeSharing(
 }
 
 /** @returns undefined where other machines cannot connect or need a key */
-export function warnOfOpenDoor(host: string, hasKeys: boolean, wayOut: string): string | undefined {
+export function openAccessWarning(host: string, hasKeys: boolean, wayOut: string): string | undefined {
   if (hasKeys || isLoopback(host)) return undefined;
   return `warning: everyone who can reach ${host} can use this server; ${wayOut}`;
 }

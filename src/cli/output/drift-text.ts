@@ -1,4 +1,4 @@
-/** What drifted between two tunings of one load, as lines. */
+/** The drift between two tunings of one load, as lines of text. */
 import { visible } from "../../core/visible-text.js";
 import type { Objective } from "../../lab/tune/bottleneck.js";
 import { type Configuration, flagWords } from "../../lab/tune/configuration.js";

@@ -22,7 +22,7 @@ export function tasksTable(results: readonly TaskResult[], unscored: ReadonlySet
 
 const METRIC_HEADER = ["task", "metric", "filter", "value", "standard error"];
 
-/** Of task files, with lm-evaluation-harness' digits. */
+/** Rows for metrics of task files, with lm-evaluation-harness' digits. */
 const metricRows = (results: readonly TaskResult[]): string[][] =>
   results.flatMap(({ task, metrics = {} }) =>
     Object.entries(metrics).map(([name, { value, stderr }]) => {

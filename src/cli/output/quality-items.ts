@@ -14,7 +14,7 @@ interface LeftOut {
 const ROLES: readonly string[] = ["system", "user", "assistant"];
 /** An evaluation sees no log-probabilities. */
 const NOT_EVALUATED: readonly CheckName[] = ["uncertainty"];
-/** A short correction is what a right answer has to contain. */
+/** A short correction states the phrase that a right answer must contain. */
 const MAX_PHRASE = 60;
 
 export function itemsOf(samples: readonly ShownSample[]): {

@@ -5,7 +5,7 @@ import { FakeEngine } from "../../../test/helpers/fake-engine.js";
 import { packageRoot } from "../../core/package-root.js";
 import { bundledModelPath } from "../../formats/locate-model.js";
 import { loadTextSide } from "../../text/text-side.js";
-import { describeSharing, warnOfOpenDoor } from "./describe-access.js";
+import { describeSharing, openAccessWarning } from "./describe-access.js";
 import { aboutModel, type ReadyFacts, readyText } from "./ready-text.js";
 
 function facts(overrides: Partial<ReadyFacts>): ReadyFacts {
@@ -59,9 +59,9 @@ test("the start tells what keys share, and warns of a server without keys", () =
     /2 tenants.*\(--no-isolate-api-keys, or isolate-api-keys: false in/,
   );
   expect(describeSharing("tenants", ["a", "b", "b"], false)).toMatch(/^2 tenants share cached prefixes/);
-  expect(warnOfOpenDoor("127.0.0.1", false, "x")).toBeUndefined();
-  expect(warnOfOpenDoor("0.0.0.0", true, "x")).toBeUndefined();
-  expect(warnOfOpenDoor("0.0.0.0", false, "--api-key closes it")).toMatch(/^warning: .*0\.0\.0\.0.*--api-key/);
+  expect(openAccessWarning("127.0.0.1", false, "x")).toBeUndefined();
+  expect(openAccessWarning("0.0.0.0", true, "x")).toBeUndefined();
+  expect(openAccessWarning("0.0.0.0", false, "--api-key closes it")).toMatch(/^warning: .*0\.0\.0\.0.*--api-key/);
 });
 
 test("a fleet describes the bundled model, however its path is written, and no other model", () => {

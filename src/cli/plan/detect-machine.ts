@@ -1,4 +1,4 @@
-/** What this machine is, for a plan: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or given by flags. */
+/** Describes this machine to the planner: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or given by flags. */
 
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";

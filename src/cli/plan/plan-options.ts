@@ -46,7 +46,7 @@ const TOLD = "What is told:";
 
 const grouped = (group: string, flags: string, about: string): Option => new Option(flags, about).helpGroup(group);
 
-/** Model, machine, and what is taken out of the rules' hands. */
+/** The model, the machine, and the choices that the caller makes in place of the rules. */
 const servedOptions = (): readonly Option[] => [
   grouped(
     WHAT,

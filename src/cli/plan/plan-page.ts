@@ -89,7 +89,7 @@ function cards({ prediction, cost, sustainableConcurrency }: Configuration): str
 const figure = (title: string, note: string, chart: string): string =>
   `<figure><figcaption><b>${escapeXml(title)}</b><small>${escapeXml(note)}</small></figcaption>${chart}</figure>`;
 
-/** Each configuration over a range of loads: what a user sees against what the machine does. */
+/** Each configuration over a range of loads: the user's latency against the machine's throughput. */
 function frontier(plan: Plan, shown: readonly Configuration[], isCpu: boolean): string {
   const series = shown.map((configuration, index): Series => {
     const points = loadCurve(plan.request, configuration).map(({ concurrency, prediction }) => ({

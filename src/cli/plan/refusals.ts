@@ -17,7 +17,7 @@ export function unfit({ request, refusals, nearest }: Plan): MillraceError {
 const listed = (items: readonly string[]): string =>
   items.length === 1 ? items[0]! : items.map((item) => `\n  ${item}`).join("");
 
-/** The plan is told before: it shows what is possible. */
+/** The plan is printed before this refusal: it shows what is possible. */
 export function refuseMissed({ configurations }: Plan, targets: string): void {
   const best = configurations[0]!;
   if (best.meetsSlo) return;

@@ -18,7 +18,7 @@ interface MeasureJob {
   readonly restarts?: Restarts;
 }
 
-/** The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a report of what was measured; the second ends the process. */
+/** The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a report so far; the second ends the process. */
 export async function measureServers(
   { targets, planned, restarts = "never", numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
   flags: OutputFlags,

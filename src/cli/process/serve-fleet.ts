@@ -14,7 +14,7 @@ import { needsKeys, tenantsApart } from "../../fleet/gateway/authorize.js";
 import { usesOf } from "../../fleet/loaded-models.js";
 import type { Reload } from "../../fleet/reload.js";
 import { type FleetFlags, fleetConfigFrom } from "../flags/fleet-flags.js";
-import { describeSharing, warnOfOpenDoor } from "../output/describe-access.js";
+import { describeSharing, openAccessWarning } from "../output/describe-access.js";
 import { formatTable } from "../output/format.js";
 import { aboutModel } from "../output/ready-text.js";
 import { reportError } from "../output/report-error.js";
@@ -143,7 +143,7 @@ export async function runFleet(config: FleetConfig, { signals, readAgain, report
   });
   stage.done(`${ready.length} of ${fleet.instances().length} instances ready, logs in ${folder}`);
   const ignored = process.env.MILLRACE_API_KEY ? "; MILLRACE_API_KEY is ignored with --config" : "";
-  const warning = warnOfOpenDoor(config.host, needsKeys(config), `api-keys close it${ignored}`);
+  const warning = openAccessWarning(config.host, needsKeys(config), `api-keys close it${ignored}`);
   const tenants = config.apiKeys.map(({ tenant }) => tenant);
   const sharing = describeSharing("tenants", tenants, tenantsApart(config));
   for (const text of [sharing, warning]) if (text !== undefined) process.stderr.write(`\n${text}\n`);

@@ -76,7 +76,7 @@ function turnEnds({ stopIds, eosId }: Tokenizer, vocab: Vocabulary): readonly (r
   return (["eot", "eom"] as const).flatMap((key) => (ids[key] === undefined ? [] : [[key, ids[key]] as const]));
 }
 
-/** What GGUF's metadata cannot say. */
+/** Properties of the tokenizer that GGUF's metadata cannot express. */
 function differences(
   json: JsonObject,
   added: ReturnType<typeof readAddedTokens>,

@@ -85,7 +85,7 @@ function architectureOf({ architecture, layers }: ServableModel): Architecture {
   return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
 }
 
-/** What llama.cpp computes otherwise, for which no key of its files is read. */
+/** Differences in llama.cpp's computation that no key of its files can express. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
   const { layers, ropes, routing } = config;
   const window = Math.max(...layers.map(({ mixer }) => mixer.window));
@@ -267,7 +267,7 @@ function writtenAgain(key: string, value: GgufValue): WritableValue {
   const type = LIST_TYPES.get(value.constructor);
   if (type !== undefined) return arr(type, value as ArrayLike<number | bigint>);
   const first = (value as readonly unknown[])[0];
-  // A list without elements has lost the type of what it could hold.
+  // A list without elements no longer tells the type of its elements.
   if (first === undefined || typeof first === "string") return arr("string", value as readonly string[]);
   if (typeof first === "boolean") return arr("bool", value as readonly boolean[]);
   throw unservedVariant(`expected ${key} to be a text, a number or a list of these, got a list of lists`);

@@ -20,7 +20,7 @@ const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16:
 interface HfClass {
   readonly modelType: ModelType;
   readonly className: string;
-  /** What it says of windows: nothing; one for all layers; which layers have one; or that, where the window is switched on. */
+  /** How the configuration lists windows. none: not at all; all: one window for all layers; listed: the layers that have one; switched: the same, with a switch. */
   readonly windows: "none" | "all" | "listed" | "switched";
   /** Its keys that switch biases on, and the parts that each key is for. */
   readonly biases: Readonly<Record<string, readonly string[]>>;
@@ -200,7 +200,7 @@ function partsOf(model: ServableModel): Json {
   return parts;
 }
 
-/** Of experts, in models alone whose architecture has them. */
+/** Experts' biases: only some architectures have them. */
 const EXPERT_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
 
 /** @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others */

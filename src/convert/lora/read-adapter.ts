@@ -49,9 +49,9 @@ export interface LoraFactors {
 }
 
 export interface LoraAdapter {
-  /** What the adapter says it was trained on: a name of the hub, or a path of another machine. */
+  /** The base model that the adapter names: a repository of the hub, or a path of another machine. */
   readonly trainedOn: string | undefined;
-  /** Of the tensors that it changes, by their names in the base. */
+  /** Ranks of the tensors that the adapter changes, by their names in the base. */
   readonly ranks: ReadonlyMap<string, number>;
   /** Tensors that were trained whole, by their names in the base. */
   readonly whole: ReadonlyMap<string, SafetensorsTensor>;

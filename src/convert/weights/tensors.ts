@@ -27,7 +27,7 @@ export interface CopySource {
   readonly text: Pick<TextSide, "tokenizer" | "readSampling"> | undefined;
 }
 
-/** What the copy does otherwise than the model. */
+/** A difference between the copy and the model. */
 export interface CopyNote {
   readonly text: string;
   /** Some texts have other tokens. */
@@ -37,7 +37,7 @@ export interface CopyNote {
 export interface CopyProgress {
   onWritten(numBytes: number, total: number): void;
   onNote(note: CopyNote): void;
-  /** Of a copy that may be there, stopped; absent: it is written anew. */
+  /** Log of a stopped copy that may be there; absent: the copy is written anew. */
   readonly log?: TensorLog | undefined;
 }
 
@@ -46,14 +46,14 @@ export interface ModelTensor {
   readonly name: string;
   /** [rows, cols] of a matrix, [length] of a vector. */
   readonly shape: readonly [number] | readonly [rows: number, cols: number];
-  /** Of experts' matrices, all of them one below the other: rows of the stack from `start` on. */
+  /** Present for experts' matrices, which lie one below the other: rows of the stack from `start` on. */
   readonly stack?: {
     readonly count: number;
     readonly totalRows: number;
     readonly start: number;
     readonly within?: WiderStack;
   };
-  /** Of vectors that each expert has one of: how many. */
+  /** How many vectors, where each expert has one. */
   readonly count?: number;
   /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
   readonly order?: RowOrder;
@@ -68,7 +68,7 @@ interface WiderStack {
 
 /** Measures a model layer by layer while it is written, because its tensors depend on statistics of each matrix's inputs. */
 export interface Preparation {
-  /** Whether nothing of the tensor can be read or encoded before `prepare` has resolved. */
+  /** Whether the tensor cannot be read or encoded before `prepare` has resolved. */
   needs(name: string): boolean;
   /** Prepares the tensor that `needs` was asked for last, and some that follow; nothing where it is prepared. */
   prepare(): Promise<void>;

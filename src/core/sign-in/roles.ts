@@ -1,6 +1,6 @@
-/** What people who run a server may do. */
+/** Roles of the people who run a server. */
 
-/** Each may do what the ones before it may. */
+/** Each role may do everything that the roles before it may. */
 export const ROLES = ["viewer", "operator", "admin"] as const;
 export type Role = (typeof ROLES)[number];
 
@@ -10,5 +10,5 @@ export interface Who {
   readonly role: Role;
 }
 
-/** Name of whoever has the administrator's key, in the audit and in the app. */
+/** The administrator key's name in the audit and in the app. */
 export const ADMIN_NAME = "admin-key";

@@ -32,17 +32,17 @@ const IN_HEADERS = /^[\x21-\x7e]+$/;
 
 /** The client that a key belongs to. */
 interface KnownClient {
-  /** Whose sessions are counted together; the client's own page is told, to know it from others. No secret. */
+  /** Sessions of one owner are counted together. The client's own page gets this name to tell its session from others. No secret. */
   readonly owner: string;
   /** Whether the server keeps its conversations. */
   readonly keepsChats: boolean;
-  /** Shown to whoever is signed in; null: keys have no names. */
+  /** Shown to the person who is signed in; null: keys have no names. */
   readonly name: string | null;
 }
 
 /** Tells to whom the keys of a server belong. */
 export interface KeyOwners {
-  /** @returns somebody who runs the server, asked for with each request; undefined: the key is no operator's */
+  /** @returns a function that finds the person who runs the server, called for each request; undefined: the key is no operator's */
   operator(key: string): (() => Who | undefined) | undefined;
   /** Throws or rejects where the key is not valid now. @returns undefined: clients have no keys */
   client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;
@@ -54,7 +54,7 @@ export interface KeyOwners {
 
 export const incomingOf = (c: Context) => (c.env as HttpBindings).incoming;
 
-/** What a browser is signed in as, of the sessions that are valid now. */
+/** A browser's valid sessions. */
 interface SignedIn {
   readonly operator: FoundSession | undefined;
   readonly client: { readonly session: Session; readonly known: KnownClient } | undefined;

@@ -14,7 +14,7 @@ const TOKEN_SEPARATOR = ".";
 /** A browser sends one for each path that leads here; more come from somebody else. */
 const MAX_COOKIES = 8;
 
-/** What somebody can be signed in as. A browser has a session for each, in a cookie of its own, so that neither sign-in changes or carries the other. */
+/** The two kinds of sessions. A browser has a cookie for each, so that neither sign-in changes or carries the other. */
 export const SIDES = ["operator", "client"] as const;
 export type Side = (typeof SIDES)[number];
 
@@ -44,7 +44,7 @@ function comesByHttps({ headers: { origin, "x-forwarded-proto": proto } }: Asked
   return isHttps(origin) || /^https\b/i.test(proto?.toString() ?? "");
 }
 
-/** Of several with one name, that of the longest path comes first. */
+/** If several cookies have one name, the one with the longest path comes first. */
 export function cookiesNamed({ headers }: Asked, name: string): readonly string[] {
   const start = `${name}=`;
   const pairs = (headers.cookie ?? "").split(/; */).filter((pair) => pair.startsWith(start));
@@ -64,8 +64,8 @@ export function sessionCookie(
 }
 
 /**
- * The session of one side, whoever sends its cookie. A cookie with the other side's id is no session, and neither is one of a page by https under the name
- * that any host beside this one may set.
+ * The session of one side, for any request that brings its cookie. A cookie with the other side's id is no session. Neither is a cookie of a page by https
+ * under the name that any host beside this one may set.
  */
 export function foundSession(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   for (const isSecure of comesByHttps(asked) ? [true] : [true, false]) {
@@ -121,7 +121,7 @@ export function openSession(
   return { session, cookie: sessionCookie(asked, sessions, side, id, isHttps(grant.origin)) };
 }
 
-/** What a page sends in X-CSRF-Token, whichever of its sessions a request is for. */
+/** The value that a page sends in X-CSRF-Token, whichever of its sessions a request is for. */
 export const csrfTokenOf = (sessions: readonly Session[]): string =>
   sessions.map(({ csrfToken }) => csrfToken).join(TOKEN_SEPARATOR);
 
@@ -149,7 +149,7 @@ export function assertOwnPage(asked: Asked): string | undefined {
   throw notOwnPage(`a page of ${own.filter((each) => each !== undefined).join(" or ")} (Origin)`, origin);
 }
 
-/** Throws forbidden unless the request comes from the page that signed in: pages say so with all that changes something, and others give themselves away with what they read. */
+/** Throws forbidden unless the request comes from the page that signed in. Pages name their origin with every change, and browsers mark the reads of other pages. */
 function assertFromApp(asked: Asked, session: Session): void {
   const { origin, [CSRF_HEADER]: token } = asked.headers;
   const isRead = SAFE_METHODS.includes(asked.method ?? "");

@@ -6,15 +6,15 @@ import type { Who } from "./roles.js";
 const MAX_SESSIONS = 1000;
 export const SESSION_MS = 12 * 3_600_000;
 
-/** What a browser has signed in as: somebody who runs the server, or a client of its API. */
+/** A browser's rights after signing in: as somebody who runs the server, or as a client of its API. */
 export interface Grant {
   /** Asked for with each request, since a reload may change the role or end it. Undefined: a client. */
   readonly operator: (() => Who | undefined) | undefined;
   /** Requests with the session are requests with this key: its limits are theirs, and whatever ends it ends them. Undefined: an operator. */
   readonly clientKey: Secret | undefined;
-  /** Whose key it was. */
+  /** Owner of the key that signed in. */
   readonly owner: string;
-  /** Of the page that signed in; requests that change something must come from there. Undefined: a program. */
+  /** Origin of the page that signed in; requests that change something must come from there. Undefined: a program signed in. */
   readonly origin: string | undefined;
 }
 
@@ -66,7 +66,7 @@ export class Sessions {
     this.#byDigest.delete(digestOf(id));
   }
 
-  /** Of the owner who has the most, so that nobody ends the sessions of others by many sign-ins. */
+  /** Ends a session of the owner who has the most, so that nobody ends the sessions of others by many sign-ins. */
   #endOldest(): void {
     const oldest = new Map<string, { readonly digest: string; count: number }>();
     for (const [digest, { owner }] of this.#byDigest) {

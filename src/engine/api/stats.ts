@@ -17,7 +17,7 @@ export interface EngineInfo {
   readonly maxModelLen: number;
   /** Sequences computed at once. */
   readonly maxNumSeqs: number;
-  /** What requests may ask of the model. */
+  /** The tasks that the model can do for requests. */
   readonly tasks: readonly Task[];
   /** A token sees only those before it; false: an encoder, in which it sees the whole text. */
   readonly isCausal: boolean;
@@ -61,7 +61,7 @@ export interface EngineStats {
   /** Wall time of the kernels, and of whole steps; the difference is the loop's own cost. */
   readonly kernelMs: number;
   readonly stepMs: number;
-  /** Of stepMs, the part of prompts: each step's share of rows that are prompt tokens. */
+  /** The part of stepMs that prompts took: each step counts by its share of rows that are prompt tokens. */
   readonly promptMs: number;
 }
 

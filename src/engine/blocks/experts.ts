@@ -26,7 +26,7 @@ interface ExpertScratch extends FeedForwardScratch {
   readonly groups: BufferHandle;
   /** f32 [M · k, width] */
   readonly out: BufferHandle;
-  /** Of the rows of all places. */
+  /** Inputs of the products, for the rows of all places. */
   readonly inputs: ProductInputs;
 }
 

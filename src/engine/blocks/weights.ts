@@ -25,7 +25,7 @@ interface LinearStack {
 /** A norm's parameters, f32 [width]. */
 export interface NormWeights {
   readonly gain: BufferHandle;
-  /** Of a LayerNorm, or NO_BUFFER; absent: the norm is of the root mean square. */
+  /** Bias of a LayerNorm, or NO_BUFFER; absent: the norm is an RMS norm. */
   readonly bias?: BufferHandle;
 }
 
@@ -50,7 +50,7 @@ export interface ExpertWeights {
   readonly gates: LinearStack;
   readonly ups: LinearStack;
   readonly downs: LinearStack;
-  /** Of the router's scores, f32 [experts]. */
+  /** Added to the router's scores, f32 [experts]. */
   readonly scoreBias: BufferHandle | undefined;
   /** The part that every token passes. */
   readonly shared: GatedWeights | undefined;
@@ -291,7 +291,7 @@ export interface Binder {
 /** Only lists the tensors, so that the backend can place all matrices at once. */
 class MatrixPlan implements Binder {
   readonly matrices: MatrixSpec[] = [];
-  /** Of all tensors that are taken. */
+  /** Names of all tensors that the loader takes. */
   readonly names = new Set<string>();
 
   constructor(private readonly source: TensorSource) {}

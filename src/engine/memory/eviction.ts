@@ -18,7 +18,7 @@ const POOLED_ENTRIES = 5;
 /** PyramidKV: the last layer's budget as a share of the average; the first layer has the rest of twice the average. */
 const PYRAMID_LEAST = 1 / 20;
 
-/** What the observed queries looked at in one layer. */
+/** The attention of the observed queries in one layer. */
 export interface LayerAttention {
   /** By stored entry: sum of the weights over queries and heads, in a unit of its own. */
   readonly counts: Int32Array;

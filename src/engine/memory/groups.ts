@@ -52,7 +52,7 @@ export interface KvDemand {
   readonly maxNumBatchedTokens: number;
 }
 
-/** Of an encoder: the entries of one step, which each layer overwrites in turn. */
+/** The budget of an encoder: the entries of one step, which each layer overwrites in turn. */
 export function encoderKvBudget(entryBytes: number, blockSize: number, demand: KvDemand): KvBudget {
   const numBlocks = Math.ceil(demand.maxNumBatchedTokens / blockSize) + demand.maxNumSeqs;
   return { numBlocks: [numBlocks], kvBytes: numBlocks * blockSize * entryBytes };

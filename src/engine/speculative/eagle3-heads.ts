@@ -43,7 +43,7 @@ interface Computed {
   readonly first: number;
   readonly last: number;
   readonly firstRow: number;
-  /** Of the first drafted position, the row in place of the draft's, where an alternative came true. */
+  /** Where an alternative to the first drafted token came true: its position, and the row that replaces the draft's. */
   readonly aside?: { readonly position: number; readonly row: number };
 }
 
@@ -75,7 +75,7 @@ export class Eagle3Heads implements BatchDrafter {
   /** Whether the head follows the sequence. One that was left behind has no keys and values of its last tokens. */
   readonly #isServed = new Map<Sequence, boolean>();
   #numNotServed = 0;
-  /** Of the step under way. */
+  /** Tapped rows of the step under way. */
   #tapped: readonly Tapped[] = [];
   /** Rows whose keys and values the head has yet to store; their states are at hand until the model's next step. */
   #pending: readonly Computed[] = [];
@@ -222,7 +222,7 @@ export class Eagle3Heads implements BatchDrafter {
   takeHidden(): void {
     this.#pending = this.#tapped.filter(isAdmitted).map((computed) => {
       const { sequence, first, firstRow, last: lastLaidOut, drafted } = computed;
-      // Of a draft, the positions that came true.
+      // Drafted positions count only as far as they came true.
       const last = Math.min(lastLaidOut, sequence.numComputedTokens - 1);
       const { position, token, alternatives } = drafted;
       if (last < position || sequence.tokens[position] === token) return { ...computed, last };

@@ -1,4 +1,4 @@
-/** What a speculator has learnt from all requests of a kind: how often drafts come true, and whether they pay. */
+/** A speculator's measurements over all requests of a kind: how often drafts come true, and whether they pay. */
 import { Acceptance } from "./acceptance.js";
 import { DraftAccount } from "./draft-account.js";
 
@@ -14,7 +14,7 @@ export class Experience {
   /** Acceptance of alternatives, by the drafter's own probability. */
   readonly aside = new Acceptance(NUM_LEVELS, MEMORY);
   readonly account = new DraftAccount();
-  /** Of the draft model, by the last plan. */
+  /** Whether the draft model pays, by the last plan. */
   isModelWorthIt = true;
   /** Steps that might have drafts, and those in which no draft of the draft model looked profitable. */
   numAsked = 0;

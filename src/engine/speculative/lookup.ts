@@ -73,7 +73,7 @@ export class TextLookup implements Drafter {
   /** Least recently used first. */
   readonly #corpora = new Map<string, Corpus>();
   readonly #rates = newRates();
-  /** Of background sequences: their texts say nothing about others. */
+  /** Rates of background sequences, kept apart because their texts say nothing about others. */
   readonly #backgroundRates = newRates();
   /** Index of the shortest context in use. */
   readonly #first: number;

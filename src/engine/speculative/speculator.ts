@@ -28,7 +28,7 @@ interface DraftCandidate {
   readonly draft: Draft;
   /** For each token, the probability that it and all before it are right. */
   readonly chances: readonly number[];
-  /** Of alternatives to its first token. */
+  /** Probabilities of the alternatives to the draft's first token. */
   readonly others?: readonly number[];
 }
 
@@ -63,7 +63,7 @@ export class Speculator {
   /** Background requests are of other texts, and are kept apart: what becomes of their drafts says nothing about others'. */
   readonly #foreground = new Experience();
   readonly #background = new Experience();
-  /** That of the step under way: no step has sequences of both kinds. */
+  /** The shared counts of the step under way: no step has sequences of both kinds. */
   #shared = this.#foreground;
   readonly #ofRequest = new Map<Sequence, RequestAcceptance>();
   readonly #planned = new Map<Sequence, Planned>();

@@ -13,7 +13,7 @@ export interface StepCapacity {
   /** Blocks of the longest sequence. */
   readonly tableStride: number;
   readonly numGroups: number;
-  /** Of an encoder: entries that a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
+  /** For an encoder: how many entries a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
   readonly encoderWindow?: number;
 }
 
@@ -29,7 +29,7 @@ export class StepBatch {
   /** [maxRows] each */
   readonly tokenIds: Ints;
   readonly positions: Ints;
-  /** Which of a request's two texts the token is in: 0 or 1. */
+  /** Whether the token is in the first of a request's two texts, 0, or in the second, 1. */
   readonly tokenTypes: Ints;
   /** Per group [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: readonly Ints[];
@@ -56,7 +56,7 @@ export class StepBatch {
   constructor(
     readonly capacity: StepCapacity,
     backend: Backend,
-    /** Of another batch, with whose sequences these rows share their blocks; absent: tables of its own. */
+    /** Tables of another batch, whose sequences share their blocks with these rows; absent: the batch has tables of its own. */
     sharedTables?: readonly Ints[],
   ) {
     const ints = (length: number) => backend.input("i32", length);
@@ -98,7 +98,7 @@ export function writeBlockTables(batch: StepBatch, sequence: Sequence): void {
   });
 }
 
-/** What a row's inputs depend on besides its sequence: `EngineInfo` has it. */
+/** The facts of `EngineInfo` that a row's inputs depend on besides its sequence. */
 interface RowTraits {
   readonly blockSize: number;
   /** A token sees only those before it; false: the whole text. */

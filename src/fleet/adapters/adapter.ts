@@ -12,7 +12,7 @@ export interface LaunchPlace {
   readonly sparePorts: readonly [number, number];
   /** A folder of the instance's own, for the files it needs. */
   readonly folder: string;
-  /** What `Adapter.build` made of the model. */
+  /** Path of the result of `Adapter.build`. */
   readonly built?: string;
   /** The fleet follows the engine's prefix cache, so the engine publishes its changes if it can. */
   readonly followsCache?: boolean;
@@ -34,7 +34,7 @@ export interface LaunchPlan {
   readonly notices: readonly string[];
 }
 
-/** What turns a model into the files that the engine loads. Results are kept and shared: supervision/build-cache.ts. */
+/** Turns a model into the files that the engine loads. Results are kept and shared: supervision/build-cache.ts. */
 export interface EngineBuild {
   /** Its output contains the builder's version, whatever its exit code. */
   readonly versionCommand: Command;

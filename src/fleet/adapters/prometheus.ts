@@ -10,13 +10,13 @@ interface Series {
 
 const LINE = /^([A-Za-z_:][\w:]*)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?[ \t]+(\S+)/;
 
-/** Engines have about twenty; what one sends more of is left out. */
+/** Engines have about twenty buckets; the buckets beyond this number are left out. */
 const MAX_BUCKETS = 100;
 
 /** The samples of a text. Other lines are skipped, so that an engine may add to its output. */
 export class PrometheusText {
   readonly #series = new Map<string, Series>();
-  /** Of histograms: labels and values. */
+  /** Buckets of histograms: labels and values. */
   readonly #buckets = new Map<string, (readonly [labels: string, count: number])[]>();
 
   constructor(text: string) {

@@ -98,7 +98,7 @@ function conflictsOfOne(engine: ModelEntry["engine"], each: Attachment, at: Path
   return findings;
 }
 
-/** What only paid APIs have. */
+/** Refuses settings that only paid APIs have. */
 function engineConflicts(engine: string, { url, ...each }: Attachment, at: Path): Finding[] {
   const findings: Finding[] = [];
   if (url === undefined)

@@ -308,7 +308,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     limits: limits().prefault({}).describe("limits on requests"),
     hooks: hooks(environment)
       .prefault({})
-      .describe("what looks at requests and answers on their way; fixed at the start"),
+      .describe("hooks that read requests and answers on their way; fixed at the start"),
     batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     conversations: conversations(),
     telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),

@@ -86,7 +86,7 @@ function hasLimits({ models, apiKeys }: FleetConfig): boolean {
   return models.some(({ limits }) => limits !== undefined) || apiKeys.some(({ scopes }) => scopes.length > 0);
 }
 
-/** What the budgets of this gateway will charge for requests that an earlier process lost, by their ids: the ledger has the same. */
+/** The amounts that this gateway's budgets will charge for requests that an earlier process lost, by their ids: the ledger has the same. */
 export function lostCharges(config: FleetConfig, database: () => Database.Database): LostCharge {
   let charges: LostCharge | undefined;
   return (requestId) => {
@@ -110,7 +110,7 @@ function scopeOf(model: string, { models }: FleetConfig): LimitedScope | undefin
   return limits === undefined ? undefined : { kind: "model", id: model, limits: limitsFrom(limits) };
 }
 
-/** Calls what is said under a name at most once in a while: a store that is down fails every request. */
+/** Calls `say` at most once in a while for each name: a store that is down fails every request. */
 function quietly(): (name: string, say: () => void) => void {
   const saidMs = new Map<string, number>();
   return (name, say) => {

@@ -101,7 +101,7 @@ async function openStore(
   return new SafeStore(await open(), onFailure);
 }
 
-/** What the operator calls the present version of each model. */
+/** The operator's names for the present version of each model. */
 export function versionWords({ cache, models }: FleetConfig): ReadonlyMap<string, string> {
   const words = models.map(({ name, cache: own }) => [name, cacheOf(cache, own).version] as const);
   return new Map(words.filter((each): each is readonly [string, string] => each[1] !== undefined));

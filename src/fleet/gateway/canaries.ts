@@ -22,7 +22,7 @@ interface CanaryWish {
   readonly args: readonly string[];
   /** File, folder or name of other weights. */
   readonly weights?: string | undefined;
-  /** Of the model's requests; undefined: as many as one of its other instances gets. */
+  /** The canary's share of the model's requests; undefined: as many as one of the model's other instances gets. */
   readonly share?: number | undefined;
   readonly minutes: number;
   readonly limits: CanaryLimits;

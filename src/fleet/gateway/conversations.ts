@@ -18,7 +18,7 @@ import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 
 const PATH = "/v1/chats";
 const BODY_TIMEOUT_MS = 30_000;
-/** Of a body beside its conversation. */
+/** Room for what a body holds beside its conversation. */
 const ENVELOPE_BYTES = 256;
 const SWEEP_MS = 3_600_000;
 const DAY_MS = 86_400_000;
@@ -134,7 +134,7 @@ export class ConversationsPart {
           const bytes = await readIncoming(incoming, limits);
           const { body } = await readBody(bytes, { path: PATH, tenant, onWait: () => {} });
           const { revision, conversation } = readUpload(body);
-          // The key may have been revoked while its body came; what it has kept is gone then.
+          // The key may have been revoked while its body came; its conversations are gone then.
           const { holder } = await this.context.authorize(incoming.headers);
           if (holder !== owner) throw noValidKey([]);
           return await store.write({ holder: owner, tenant }, id, revision, conversation);

@@ -40,7 +40,7 @@ interface LedgerContext {
   /** The model that a client's name stands for. */
   readonly modelOf: (name: string) => string;
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
-  /** What the budgets charged for a request that an earlier process lost. */
+  /** The amount that the budgets charged for a request that an earlier process lost. */
   readonly lostCharge?: LostCharge | undefined;
   readonly onAlert?: (alert: Alert) => void;
   /** Told of each request's row. */
@@ -55,7 +55,7 @@ interface Started {
 }
 
 export class Ledger {
-  /** What tokens cost; there also without a ledger, for budgets. */
+  /** Prices of tokens; present without a ledger too, for budgets. */
   readonly prices: ConfiguredPrices;
   readonly #meter = new HardwareMeter(() => performance.now());
   readonly #started: Started | undefined;

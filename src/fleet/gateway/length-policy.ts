@@ -39,7 +39,7 @@ function rulesFor(config: FleetConfig, asked: string, modelOf: ModelOf) {
   return { name: entry.name, rules: { default: own?.default, cap: caps.length === 0 ? undefined : Math.min(...caps) } };
 }
 
-/** Of requests without a limit of their own, from the oldest of the latest on, since older ones lose weight. Rows of earlier versions do not say it. */
+/** Answers to requests that set no limit, from the oldest kept row on, because older answers lose weight. Rows of earlier versions do not say whether a request had a limit. */
 function earlierAnswers({ config, database }: PolicyContext, modelOf: ModelOf): EarlierAnswer[] {
   if (config().ledger === undefined) return [];
   const sql = `SELECT r.key, r.tenant, r.asked, r.answers, a.output FROM ledger_attempts a

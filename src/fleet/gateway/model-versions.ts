@@ -94,7 +94,7 @@ export class ModelVersions {
     const start: Start = { starts, print: undefined };
     this.#starts.set(id, start);
     const { spec, word } = known;
-    // Where it cannot be seen what was loaded, each start counts as another model.
+    // Where the loaded version cannot be seen, each start counts as another model.
     const unseen = word === undefined ? `${this.#run} ${id} ${starts}` : "";
     const print = isAttached(id, spec) ? Promise.resolve(unseen) : this.printOf(spec).then((files) => files ?? unseen);
     void print

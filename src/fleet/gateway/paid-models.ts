@@ -1,4 +1,4 @@
-/** Which names lead to paid APIs, and by which field their chats are bounded. */
+/** The names that lead to paid APIs, and the field that bounds their chats. */
 import { isProviderEngine } from "../config/provider-conflicts.js";
 import { perConfig } from "./per-config.js";
 import type { PolicyContext } from "./policy-context.js";

@@ -1,6 +1,6 @@
 import type { FleetConfig } from "../config/schema.js";
 
-/** Remembers what a name stands for as long as the configuration stays the same: it is asked for with every request. */
+/** Remembers the result for a name while the configuration stays the same, since every request needs it. */
 export function perConfig<T>(
   config: () => FleetConfig,
   find: (name: string, config: FleetConfig) => T,

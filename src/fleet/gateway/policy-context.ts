@@ -1,4 +1,4 @@
-/** What the parts of the gateway need of the fleet. */
+/** The parts of the fleet that the gateway's parts need. */
 import type Database from "libsql";
 import type { Logger } from "pino";
 import type { AnswerSink } from "../../gateway/answer.js";
@@ -12,7 +12,7 @@ import type { EngineName } from "../upstream/engine.js";
 import type { Ledger } from "./ledger.js";
 import type { VirtualModels } from "./virtual-models.js";
 
-/** What policies know of the models. */
+/** The policies' view of the models. */
 interface ModelDirectory {
   /** The model that a client's name stands for. */
   resolve(name: string): string | undefined;

@@ -11,7 +11,7 @@ type Address = Pick<UpstreamTarget, "url" | "apiKey" | "provider" | "maxConcurre
 export function targetOf({ engine, provider: asked }: ModelEntry, each: Attachment): Address {
   const { maxConcurrency } = each;
   const apiKey = each.apiKey?.reveal();
-  // The configuration has been checked: whoever has no default has an address.
+  // The configuration has been checked: an engine without a default address has one of its own.
   const { origin, pathname } = new URL(
     (each.url ?? (isProviderEngine(engine) ? defaultUrl(engine, each.awsRegion) : undefined))!,
   );

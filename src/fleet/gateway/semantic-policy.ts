@@ -66,7 +66,7 @@ class ModelCaches {
     return cached;
   }
 
-  /** Other weights: older answers are in other namespaces, and what was learned of questions stays. */
+  /** Other weights: older answers are in other namespaces, and what the cache has learned about questions stays. */
   #renew({ made, cached }: Known, version: string): CachedModel {
     const renewed = { ...cached, version };
     this.#known.set(cached.model, { made, cached: renewed });
@@ -75,7 +75,7 @@ class ModelCaches {
 
   #create(model: string, embedderName: string, settings: Settings): ModelCache {
     const { cacheDatabase, database, logger } = this.context;
-    // Questions and answers can be made again; what was learned of them cannot.
+    // Questions and answers can be made again; judgements on them cannot.
     const [kept, learned] = [cacheDatabase(), database()];
     const { judge, strictness, maxEntries, maxBytes, ttl: ttlMs, multiTurn: isMultiTurn } = settings;
     const embedder = new Embedder((texts) => embed(this.context, settings.embeddings, texts));

@@ -34,7 +34,7 @@ interface TenantsOptions {
   readonly logger: Logger;
   /** Told of managed keys that end, within the transaction that ends them and, at the start, of all that have ended. */
   readonly onKeysEnded?: (keyIds: readonly string[]) => void;
-  /** What scopes have used; undefined while nothing counts. */
+  /** Reads the use of scopes; undefined while no use is counted. */
   readonly usageOf?: UsageOf | undefined;
 }
 
@@ -193,7 +193,7 @@ export class Tenants {
 const tenantsOfFile = (config: Pick<FleetConfig, "apiKeys" | "managedKeys" | "oidc">): ReadonlySet<string> =>
   new Set(needsKeys(config) ? config.apiKeys.map(({ tenant }) => tenant) : [""]);
 
-/** Of a tenant's person: providers may give one `sub` to people of several organisations. */
+/** The tenant's person: providers may give one `sub` to people of several organisations. */
 function holderOf({ tenant, subject }: TokenClaims): string | undefined {
   if (subject === undefined) return undefined;
   return `oidc:${createHash("sha256")

@@ -110,7 +110,7 @@ export class VirtualModels {
     const floor = entry.floor ?? router?.floor ?? 0;
     const { share, maxLoss, alarmEvery, judge: judgeModel } = audit;
     const judge = { router, floor, minLogprob };
-    // What was measured holds for this pair and this judge only.
+    // A measurement holds for this pair and this judge only.
     const terms = JSON.stringify([small, large, judge, agreement ?? null, judgeModel ?? null, maxLoss, alarmEvery]);
     const version = createHash("sha256").update(terms).digest("hex");
     const guard = new Guard(this.options.database(), name, version, { maxLoss, alarmEvery });

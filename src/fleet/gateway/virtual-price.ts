@@ -1,4 +1,4 @@
-/** What a virtual model may cost at most: the dearest model of a route, all models of a cascade. A budget reserves that, and pays what was used. */
+/** The most that a virtual model may cost: the dearest model of a route, all models of a cascade. A budget reserves that, and pays what was used. */
 import type { Price } from "../../gateway/prices/price.js";
 import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -51,7 +51,7 @@ export function highestPrice(
   return combined(prices, most);
 }
 
-/** What a judge's two replies cost, per token of the prompt and of one answer: it reads the prompt and both answers, in both orders. */
+/** Cost of a judge's two replies, per token of the prompt and of one answer: it reads the prompt and both answers, in both orders. */
 function judgedTwice(price: Price | undefined): Price | undefined {
   if (price === undefined) return undefined;
   const read = [price.fresh, price.cacheRead, price.cacheWrite].reduce(most);
@@ -62,7 +62,7 @@ function judgedTwice(price: Price | undefined): Price | undefined {
 
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
-/** What a token costs at most, however long the prompt is. */
+/** The highest price of a token, over all lengths of prompts. */
 export function highestTier(price: TieredPrice | undefined): Price | undefined {
   return price?.above === undefined ? price : combined([price, price.above.price], most);
 }

@@ -43,7 +43,7 @@ export class FleetEvents {
     if (state === "suspect") this.add("instance", `${id} does not answer`);
   }
 
-  /** To call often, with all instances. @returns what is not as it should be, and has been so for a minute */
+  /** Call often, with all instances. @returns the conditions that have been wrong for a minute */
   look(statuses: readonly Status[], breakerState: (id: string) => BreakerState): Condition[] {
     const now = this.epochMs();
     const ids = new Set(statuses.map(({ id }) => id));

@@ -1,4 +1,4 @@
-/** What a fleet tells of itself: the figures and events of the dashboard, kept in the data folder where there is one, and alerts on instances. */
+/** Watches a fleet for its dashboard: figures and events, kept in the data folder where there is one, and alerts on instances. */
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";
@@ -20,7 +20,7 @@ interface FleetWatchOptions {
   readonly alerts: () => AlertWatch | undefined;
   /** Asked at the start. Undefined: nobody counts tenants' requests. */
   readonly tenants: () => TenantSource | undefined;
-  /** Of the dashboard; undefined: the configuration has none. */
+  /** The dashboard's latency targets; undefined: the configuration has none. */
   readonly targets: () => LatencyTargets | undefined;
   readonly logger: Logger;
 }
@@ -49,7 +49,12 @@ export class FleetWatch {
     const series = new SeriesStore(inFolder("history-parts"), warn);
     const tenants = source && new TenantWatch(source, new SeriesStore(inFolder("history-tenants"), warn, TENANTS));
     const targets = (): LatencyTargets => this.options.targets() ?? {};
-    this.#live = new LiveFeed(metrics, history, new EventLog(inFolder("events"), warn), series, tenants, targets);
+    this.#live = new LiveFeed(metrics, history, {
+      events: new EventLog(inFolder("events"), warn),
+      series,
+      tenants,
+      targets,
+    });
     this.#live.start();
     return this.#live;
   }

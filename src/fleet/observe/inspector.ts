@@ -10,7 +10,7 @@ import { askForText } from "../adapters/engine-http.js";
 import type { Upstream, UpstreamTarget } from "../upstream/upstream.js";
 
 const ASK_MS = 2000;
-/** Of one question. Servers take a URL and its headers of 16 KiB. */
+/** Upper bound for one question: servers take a URL and its headers of 16 KiB. */
 const MOST_IDS = 50;
 const MOST_ID_BYTES = 8192;
 const REASON_LENGTH = 200;
@@ -28,7 +28,7 @@ class GatewayNote implements RequestObserver {
   #hedge: { readonly instance: string; readonly atMs: number } | undefined;
   #retries: { instance: string; reason: string }[] | undefined;
   #end: Pick<RequestRow, "outcome" | "status" | "error_code"> = { outcome: "running" };
-  /** What the instance says of a request that has ended. */
+  /** The instance's own record of a request that has ended. */
   #told: RequestRow | undefined;
   /** The instance has nothing more to say. */
   isKnown = false;

@@ -1,4 +1,4 @@
-/** What is counted from the ledger's rows as requests end, for operators. */
+/** Counts the ledger's rows as requests end, for operators. */
 import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { ModelFigures } from "./model-figures.js";
 import { TenantFigures } from "./tenant-figures.js";

@@ -55,7 +55,7 @@ interface ProxyGauges {
   breakerState(upstream: Upstream): BreakerState;
   /** The model that a name stands for; undefined if there is none. */
   modelOf(name: string): string | undefined;
-  /** What the store of kept answers holds. */
+  /** The size of the store of kept answers. */
   cacheStats?(): Promise<{ readonly entries: number; readonly bytes: number } | undefined>;
 }
 
@@ -64,7 +64,7 @@ interface LengthCounts {
   answerEnded(model: string, limit: LimitSource, isTruncated: boolean): void;
 }
 
-/** Counts what the exact cache did. */
+/** Counts the results of the exact cache. */
 interface CacheCounts {
   /** @param saved token counts of the answer that was given again, where they are known */
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
@@ -157,7 +157,7 @@ function setKnown(gauge: Gauge<"model" | "instance" | "engine">, upstream: Upstr
   if (value !== undefined) gauge.set(labelsOf(upstream), value);
 }
 
-/** Of its processes on this machine, else as an attached server of ours tells it. */
+/** Memory of the upstream's processes on this machine; for an attached server of ours, what the server reports. */
 const memoryOf = ({ pid, metrics }: Upstream): number | undefined =>
   pid === undefined ? metrics?.residentBytes : residentBytes(pid);
 

@@ -38,7 +38,7 @@ export class ModelFigures {
   /** A request has ended. Each attempt counts for its own model, and what was saved for the one that the ledger's spend names. */
   count({ attempts, asked, served, saved, outcome }: RequestRow): void {
     for (const { model, counts, cost } of attempts) {
-      // Of a lost request only the client's own name is known.
+      // A lost request's row knows the model only by the client's own name.
       const sums = outcome === "lost" ? this.#ofClients(model) : this.#sumsOf(model);
       sums.costNano += Number(cost ?? 0n);
       if (counts === undefined) continue;

@@ -17,7 +17,7 @@ interface Exemplar {
   readonly atMs: number;
 }
 
-/** Of one histogram. Bounded by its buckets and the values of its labels. */
+/** Exemplars of one histogram. Its buckets and the values of its labels bound their number. */
 export class Exemplars {
   /** By the selector of a bucket's line. */
   readonly #bySeries = new Map<string, Exemplar>();

@@ -46,7 +46,7 @@ export function createQualityMetrics(registry: Registry, counts: () => QualityCo
   ofChecks("failing", "Verdicts that fail", "failing");
   const drifted: Gauge = new Gauge({
     name: `${PREFIX}drifted`,
-    help: "1 while the share of failing answers is above what is usual, for all tenants or for one",
+    help: "1 while the share of failing answers is above its usual level, for all tenants or for one",
     labelNames: ["model", "check"],
     registers,
     collect: () => {

@@ -80,7 +80,7 @@ class ObservedRequest implements RequestObserver {
   #firstSeconds: number | undefined;
   #outputTokens = 0;
   #attributes: Attributes;
-  /** Of metrics alone: the span has the tenant's own name. */
+  /** For metrics, which name a bounded number of tenants; the span always has the name. */
   readonly #tenant: Attributes;
 
   constructor(
@@ -139,7 +139,7 @@ class ObservedRequest implements RequestObserver {
     if (errorType === undefined) this.#recordPerToken(seconds);
   }
 
-  /** Of whole streams alone: the first byte of another answer is its last as well. */
+  /** Only for whole streams: for any other answer, the first byte is the last as well. */
   #recordPerToken(seconds: number): void {
     if (!this.start.isStream || this.#firstSeconds === undefined || this.#outputTokens < 2) return;
     const perToken = (seconds - this.#firstSeconds) / (this.#outputTokens - 1);

@@ -18,7 +18,7 @@ const NANO = 1e9;
 const OUTCOMES = ["answered", "broken", "cancelled", "refused"] as const satisfies readonly RowOutcome[];
 
 class Times {
-  /** Of each bucket alone; the last has no end. */
+  /** Counts of each bucket by itself; the last bucket has no end. */
   readonly #counts: number[];
   sumSeconds = 0;
 
@@ -50,13 +50,13 @@ class Figures {
   savedNano = 0;
   readonly firstToken = new Times(LATENCY_BUCKETS_S);
   readonly perToken = new Times(TOKEN_BUCKETS_S);
-  /** Of the latest request. */
+  /** Time of the latest request. */
   latestMs = 0;
 
   constructor(readonly name: string) {}
 
   count(row: RequestRow): void {
-    // What the gateway lost is told by the next start.
+    // The next start reports requests that the gateway lost.
     if (row.outcome !== "lost") this.requests[row.outcome]++;
     for (const { counts, cost } of row.attempts) {
       this.costNano += Number(cost ?? 0n);

@@ -1,4 +1,4 @@
-/** Whose key a request has, and whether that operator's role is enough. */
+/** Finds the operator of a request's key, and checks that the operator's role is enough. */
 import { noAdminKey } from "../../core/admin-key.js";
 import { createKeySearch } from "../../core/api-keys.js";
 import { MillraceError } from "../../core/errors.js";

@@ -79,7 +79,7 @@ export class ProviderSignIn {
     const { roleClaim, roles } = this.settings;
     const given = [claims[roleClaim]].flat();
     const role = ROLES.findLast((each) => roles[each].some((value) => given.includes(value)));
-    // Whoever may write an address of others into their own account must not stand for them in the audit.
+    // A provider may let a person write another's address into their account: such a person must not stand for the other in the audit.
     const email = claims.email_verified === false ? undefined : claims.email;
     const name = [email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
     // No name of the file's operators begins so.

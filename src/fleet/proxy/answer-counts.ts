@@ -15,25 +15,25 @@ export class AnswerCounts {
     if (isWanted) this.reader = new UsageReader();
   }
 
-  /** Of a whole answer. */
+  /** Counts of a whole answer. */
   whole(): TokenCounts | undefined {
     const counts = this.translation === undefined ? this.reader?.counts() : this.translation.counts();
     return counts !== undefined && this.reader?.endsByLength() === true ? { ...counts, isTruncated: true } : counts;
   }
 
-  /** Of a whole answer that reports nothing. @param promptTokens as the router counted or estimated them */
+  /** Counts of a whole answer that reports none. @param promptTokens as the router counted or estimated them */
   estimate(promptTokens: number, isGeneration: boolean): TokenCounts | undefined {
     return this.reader?.estimateWhole(promptTokens, isGeneration);
   }
 
-  /** For observers. */
+  /** The usage for observers. */
   usage(): TokenUsage | undefined {
     if (this.translation === undefined) return this.reader?.read();
     const counts = this.translation.counts();
     return counts && { inputTokens: promptTokensOf(counts), outputTokens: counts.output };
   }
 
-  /** Of an answer that was cut after it had begun. @param promptTokens as the router counted or estimated them */
+  /** Counts of an answer that was cut after it had begun. @param promptTokens as the router counted or estimated them */
   cut(promptTokens: number): TokenCounts | undefined {
     if (this.reader === undefined) return this.translation?.counts();
     return this.reader.estimate(promptTokens, this.translation?.counts());

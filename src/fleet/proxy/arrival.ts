@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ResponseState } from "../../core/response-state.js";
 import type { Route } from "../../gateway/api/routes.js";
-import type { Door } from "../../gateway/ollama/doors.js";
+import type { OllamaEndpoint } from "../../gateway/ollama/endpoints.js";
 import type { Handler } from "../../gateway/pipeline.js";
 import type { GatewayRequest } from "../../gateway/request.js";
 import type { Hedging } from "../routing/hedging.js";
@@ -40,8 +40,8 @@ export interface Arrival {
   readonly url: string;
   readonly path: string;
   readonly route: Route;
-  /** The client speaks another API than the path behind it. */
-  readonly door?: Door | undefined;
+  /** Present where the client speaks Ollama's API, which is translated. */
+  readonly ollama?: OllamaEndpoint | undefined;
 }
 
 /** A request that can be sent to an instance. */

@@ -29,7 +29,7 @@ interface Ended {
   readonly lease: Lease;
 }
 
-/** Processes that may break the connection before a request's first byte: a request that may have crashed two processes is not sent to a third. */
+/** A request that two processes answered with a broken connection may have crashed them, and is not sent to a third. */
 const MAX_RESETS = 2;
 
 const CANCELLED = { kind: "cancelled" } as const;
@@ -154,7 +154,7 @@ export class Delivery {
     if (!hedging.mayHedge(model, router.utilisation(model))) return undefined;
     const lease = router.acquire(request, [...this.#excluded, processOf(first.upstream)]);
     if (typeof lease === "string") return undefined;
-    // A second answer would be paid for as well.
+    // A paid API would charge for the second answer as well.
     if (lease.target.provider !== undefined) {
       lease.end("unknown");
       return undefined;
@@ -166,36 +166,22 @@ export class Delivery {
 
   /** @returns undefined if another attempt has answered */
   async #attempt(lease: Lease, onAnswer: () => void): Promise<AttemptResult | undefined> {
-    const { options, router, connections } = this.context;
-    const { route, path, observer } = this.sendable.request;
-    const { attempts, watcher, wantsUsage } = this.sendable.request.record;
+    const { router, connections } = this.context;
+    const { route, observer, record: requestRecord } = this.sendable.request;
+    const { watcher } = requestRecord;
     const { upstream, target } = lease;
     const seed = upstream.engine === "millrace" && route.takesSeed ? this.#seed() : undefined;
     const message = this.#message(lease, seed);
     const { translation } = message;
-    const listeners = translation === undefined ? undefined : limitListeners(lease, this.context.keyWarnings);
     this.#numLeft--;
     const isHedge = this.#running.size > 0;
-    const record: AttemptRecord = {
-      instance: upstream.id,
-      engine: upstream.engine,
-      model: upstream.model,
-      startMs: performance.now(),
-    };
-    attempts.push(record);
-    watcher?.began(record);
-    const isCounted = route.isGeneration || path.endsWith("/embeddings");
-    const isUsed = wantsUsage ? route.runsPrompt : isCounted && observer.used !== undefined;
-    const counts = new AnswerCounts(isUsed, translation);
-    const { promptTokens } = this.sendable.entrant.request.prefix;
-    // What an upstream keeps to itself is not free. Unknown paths may have nothing that is counted in tokens.
-    const isEstimable = wantsUsage && isOwnPath(path);
-    const unreported = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
+    const record = this.#newRecord(lease);
+    const counts = this.#answerCounts(translation);
     if (!isHedge) observer.routed(upstream.id, lease.matchedFraction);
     const attempt = new Attempt({
       instanceId: upstream.id,
       sink: this.sink,
-      timeouts: options.timeouts,
+      timeouts: this.context.options.timeouts,
       mayRetry: () =>
         this.#running.size > 1 ||
         (this.#numLeft > 0 && router.hasOpen(this.sendable.entrant.request, [...this.#excluded, processOf(upstream)])),
@@ -211,17 +197,9 @@ export class Delivery {
         observer.firstByte();
       },
       usage: counts.reader,
-      onComplete: () => {
-        // An error costs nothing, whatever it reports.
-        const whole = isSuccess(record) ? (counts.whole() ?? unreported()) : undefined;
-        if (whole !== undefined) record.usage = whole;
-        watcher?.completing(record);
-        const used = isCounted ? counts.usage() : undefined;
-        if (used !== undefined) observer.used?.(used);
-      },
+      onComplete: () => this.#countWhole(record, counts),
       translation,
-      onHead: listeners?.onHead,
-      onRefusalBody: listeners?.onRefusalBody,
+      ...(translation === undefined ? {} : limitListeners(lease, this.context.keyWarnings)),
     });
     this.#running.set(attempt, lease);
     lease.onLost(() => attempt.forsake());
@@ -232,20 +210,63 @@ export class Delivery {
     } finally {
       isHeard = this.#running.delete(attempt);
       record.endMs = performance.now();
-      // Its second copy has won: it would have taken at least this long.
+      // The second copy has answered first. This attempt would have taken at least as long as it has so far.
       if (!isHeard && !isHedge) this.#observeFirstByte(record);
-      record.outcome = result.kind;
       if (result.kind === "answered" && translation !== undefined) learnFromBody(lease, translation.errorBody);
-      if (result.kind === "refused") record.status = result.status;
-      else if (result.kind !== "answered" && isSuccess(record)) {
-        const cut = counts.cut(promptTokens);
-        // A policy may have noted what it has passed on.
-        if (cut !== undefined) record.usage ??= cut;
-      }
+      this.#noteResult(record, result, counts);
       watcher?.ended(record);
       lease.end(leaseEnd(result, upstream.engine));
     }
     return isHeard ? result : undefined;
+  }
+
+  #newRecord({ upstream }: Lease): AttemptRecord {
+    const { attempts, watcher } = this.sendable.request.record;
+    const record: AttemptRecord = {
+      instance: upstream.id,
+      engine: upstream.engine,
+      model: upstream.model,
+      startMs: performance.now(),
+    };
+    attempts.push(record);
+    watcher?.began(record);
+    return record;
+  }
+
+  get #reportsUsage(): boolean {
+    const { route, path } = this.sendable.request;
+    return route.isGeneration || path.endsWith("/embeddings");
+  }
+
+  #answerCounts(translation: Message["translation"]): AnswerCounts {
+    const { route, observer, record } = this.sendable.request;
+    const isUsed = record.wantsUsage ? route.runsPrompt : this.#reportsUsage && observer.used !== undefined;
+    return new AnswerCounts(isUsed, translation);
+  }
+
+  /** Counts the tokens of a whole answer. */
+  #countWhole(record: AttemptRecord, counts: AnswerCounts): void {
+    const { route, path, observer, record: requestRecord } = this.sendable.request;
+    const { promptTokens } = this.sendable.entrant.request.prefix;
+    // An answer without reported usage is not free: its tokens are estimated. Other paths may have nothing that is counted in tokens.
+    const isEstimable = requestRecord.wantsUsage && isOwnPath(path);
+    const estimated = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
+    // An error costs nothing, whatever it reports.
+    const whole = isSuccess(record) ? (counts.whole() ?? estimated()) : undefined;
+    if (whole !== undefined) record.usage = whole;
+    requestRecord.watcher?.completing(record);
+    const used = this.#reportsUsage ? counts.usage() : undefined;
+    if (used !== undefined) observer.used?.(used);
+  }
+
+  #noteResult(record: AttemptRecord, result: AttemptResult, counts: AnswerCounts): void {
+    record.outcome = result.kind;
+    if (result.kind === "refused") record.status = result.status;
+    else if (result.kind !== "answered" && isSuccess(record)) {
+      const cut = counts.cut(this.sendable.entrant.request.prefix.promptTokens);
+      // A policy may have noted the part that it has passed on.
+      if (cut !== undefined) record.usage ??= cut;
+    }
   }
 
   /** Throws the client's error if the instance cannot be asked this; the lease has then ended. */
@@ -287,7 +308,7 @@ export class Delivery {
 
 const isSuccess = ({ status = 0 }: AttemptRecord): boolean => status >= 200 && status < 300;
 
-/** Tells the router what a provider's answer says of its key's limits. Google says it in the body of a refusal. */
+/** Tells the router the limits of a provider's key, from its answers. Google puts them into the body of a refusal. */
 function limitListeners(lease: Lease, keyWarnings: KeyWarnings): Pick<AttemptContext, "onHead" | "onRefusalBody"> {
   const { id, engine, model } = lease.upstream;
   return {
@@ -304,7 +325,7 @@ function learnFromBody(lease: Lease, body: Buffer | undefined): void {
   if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
 }
 
-/** What an attempt's result says about the instance. Being busy is no failure; answering every request with an error is. */
+/** The instance's state after an attempt. Being busy is no failure; answering every request with an error is. */
 function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
   switch (result.kind) {
     case "answered":

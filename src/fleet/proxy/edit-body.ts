@@ -1,4 +1,4 @@
-/** What the gateway changes in a request's JSON for one instance. */
+/** Changes a request's JSON for one instance. */
 import type { JsonObject } from "../../core/json-body.js";
 import { withFields } from "../../gateway/edit-json.js";
 

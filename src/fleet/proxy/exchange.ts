@@ -5,7 +5,7 @@ import { bodyJson, readIncoming } from "../../core/json-body.js";
 import type { OpenTurn } from "../../core/response-state.js";
 import { Cancellation } from "../../gateway/cancellation.js";
 import type { Outcome, RequestObserver } from "../../gateway/observer.js";
-import { answerIdle, type Door, throughDoor, untagged } from "../../gateway/ollama/doors.js";
+import { answerIdle, type OllamaEndpoint, ollamaSink, untagged } from "../../gateway/ollama/endpoints.js";
 import type { Ending } from "../../gateway/pipeline.js";
 import type { GatewayRequest, RequestBody } from "../../gateway/request.js";
 import { assertMayUse } from "../../gateway/tenants/model-access.js";
@@ -34,15 +34,16 @@ export class Exchange {
   async run(): Promise<void> {
     try {
       const { request, turn, given } = await this.#read();
-      const { outgoing, requestId, route, door } = this.arrival;
+      const { outgoing, requestId, route, ollama } = this.arrival;
       const socket = new ClientSink(outgoing, route.dialect, requestId);
-      if (door?.isIdle(given) === true) {
+      if (ollama?.isIdle(given) === true) {
         assertMayUse(request.caller, request.model, this.context.options.modelOf ?? ((name) => name));
-        answerIdle(door, given, String(given.model ?? request.model), socket);
+        answerIdle(ollama, given, String(given.model ?? request.model), socket);
         this.#end("answered", 200);
         return;
       }
-      const client = door === undefined ? socket : throughDoor(door, request.body, given.model, socket, this.#startMs);
+      const client =
+        ollama === undefined ? socket : ollamaSink(ollama, request.body, given.model, socket, this.#startMs);
       const sink = turn === undefined || !route.isGeneration ? client : new KeeperSink(client, turn);
       this.#conclude(await this.context.handle(request, sink));
     } catch (thrown) {
@@ -57,14 +58,14 @@ export class Exchange {
     readonly given: RequestBody;
   }> {
     const { options } = this.context;
-    const { incoming, requestId: id, route, door } = this.arrival;
+    const { incoming, requestId: id, route, ollama } = this.arrival;
     const { headers } = incoming;
     const caller = await options.authorize(headers);
     const { tenant } = caller;
     const read = await this.#readBody(tenant);
-    const behind = door?.pathOf(read.body);
-    const { path, url } = behind === undefined ? this.arrival : { path: behind, url: behind };
-    const sent = door === undefined ? read : this.#behind(door, read.body);
+    const translated = ollama?.pathOf(read.body);
+    const { path, url } = translated === undefined ? this.arrival : { path: translated, url: translated };
+    const sent = ollama === undefined ? read : this.#translated(ollama, read.body);
     const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
@@ -75,9 +76,10 @@ export class Exchange {
     return { request, turn, given: read.body };
   }
 
-  #behind(door: Door, given: RequestBody): { readonly bytes: Buffer; readonly body: RequestBody } {
+  /** The body in OpenAI's API. */
+  #translated(endpoint: OllamaEndpoint, given: RequestBody): { readonly bytes: Buffer; readonly body: RequestBody } {
     const { pool, virtualModels } = this.context.options;
-    const body = door.isIdle(given) ? { model: given.model } : door.request(given);
+    const body = endpoint.isIdle(given) ? { model: given.model } : endpoint.request(given);
     const model = untagged(body.model, [...pool.models(), ...(virtualModels?.() ?? [])]);
     const named = model === undefined ? body : { ...body, model };
     return { body: named, bytes: Buffer.from(bodyJson(named)) };

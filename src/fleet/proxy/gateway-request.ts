@@ -1,4 +1,4 @@
-/** Makes the request that policies see, whoever asks: a client, or the gateway itself. */
+/** Makes the request that policies see, for a client or for the gateway itself. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Route } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";

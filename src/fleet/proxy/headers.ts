@@ -35,7 +35,7 @@ const NOT_SENT = new Set([
   "origin",
   "sec-fetch-site",
   "user-agent",
-  // A browser's session is with the gateway: whoever had its cookie could use it.
+  // A browser's session is with the gateway: an instance that got its cookie could use it.
   "cookie",
   "x-csrf-token",
 ]);
@@ -89,7 +89,7 @@ export function requestHeaders(
 ): string[] {
   const named = connectionNames(headers);
   const dropsKeys = isKeyHidden || target.apiKey !== undefined || upstream.engine === "openai";
-  // What is compressed can neither be counted nor searched, and no event of ours can end it.
+  // A compressed answer can neither be counted nor searched, and the gateway could not end it with an event.
   const sent = ["x-request-id", requestId, "user-agent", "millrace", "accept-encoding", "identity"];
   for (const name in headers) {
     if (NOT_SENT.has(name) || named.includes(name) || (dropsKeys && CREDENTIALS.has(name))) continue;

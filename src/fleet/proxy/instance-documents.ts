@@ -1,5 +1,5 @@
 /**
- * What engines say of themselves, such as the description of their API at GET /openapi.json. It costs little: it takes no seat, starts no model, and asks
+ * Documents in which engines describe themselves, such as their API at GET /openapi.json. A request for one costs little: it takes no seat, starts no model, and asks
  * each process of an instance once.
  */
 

@@ -41,7 +41,7 @@ export function messageTo(
   return { path: url, method, headers, body };
 }
 
-/** Nothing of the client's headers goes to a third party, apart from those of its API. */
+/** A third party gets only those of the client's headers that belong to its API. */
 function toProvider(target: UpstreamTarget, provider: Provider, { request, cacheScope }: Sendable): Message {
   const { route, path } = request;
   if (cacheScope() !== "") assertApart(provider.engine, path);

@@ -1,4 +1,4 @@
-/** What the gateway says of its models in Ollama's API, beside the paths that go to instances. */
+/** The gateway's own answers of Ollama's API, beside the paths that go to instances. */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { readBody } from "../../core/body-reader.js";
@@ -25,7 +25,7 @@ import { modelOf } from "./request-terms.js";
 
 interface InfoContext {
   readonly options: Pick<ProxyOptions, "pool" | "limits" | "modelOf">;
-  /** What our own engine says at /api/show. */
+  /** Our own engine's answer at /api/show. */
   readonly shown: InstanceDocuments;
   /** The names that the caller may use. */
   modelsOf(caller: Caller): readonly string[];

@@ -75,7 +75,7 @@ export interface ProxyOptions {
   readonly policies?: readonly Policy[];
   /** The models on the machine's disk. Throws unless the headers have the administrator's key. Absent or undefined: nobody manages them. */
   readonly library?: (headers: IncomingHttpHeaders) => ModelLibrary | undefined;
-  /** Which web pages may call; absent: any. Called for every request. */
+  /** Web pages that may call; absent: any page. Called for every request. */
   readonly pages?: () => PagePolicy;
   /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
   readonly modelOf?: ((name: string) => string) | undefined;

@@ -21,7 +21,7 @@ import { ResponseStore } from "../../core/response-store.js";
 import { onSocketClose } from "../../core/socket-close.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
-import { doorOf, isOllamaPath, OLLAMA } from "../../gateway/ollama/doors.js";
+import { isOllamaPath, OLLAMA, ollamaEndpointOf } from "../../gateway/ollama/endpoints.js";
 import { type Ending, pipeline } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { mayUse } from "../../gateway/tenants/model-access.js";
@@ -83,17 +83,17 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const keyWarnings = new KeyWarnings(options.logger, now);
   const upstreams = { options, router, waitingRoom, connections, hedging: new Hedging(), keyWarnings, keySourceOf };
   const handle = pipeline(options.policies ?? [], upstreamStage(upstreams));
-  const door = new Door({ ...upstreams, responses, handle });
-  const server = createServer((incoming, outgoing) => door.open(incoming, outgoing));
+  const listener = new ProxyListener({ ...upstreams, responses, handle });
+  const server = createServer((incoming, outgoing) => listener.onRequest(incoming, outgoing));
   server.on("clientError", (error, socket) =>
-    answerBadRequest(options.logger, error, socket as Socket, door.unanswered),
+    answerBadRequest(options.logger, error, socket as Socket, listener.unanswered),
   );
-  answerHalfClosed(server, door.unanswered);
-  endSilentConnections(server, options.timeouts.stalledClientMs, door.unanswered);
+  answerHalfClosed(server, listener.unanswered);
+  endSilentConnections(server, options.timeouts.stalledClientMs, listener.unanswered);
   const { port } = await listen(server, options.host, options.port);
   const closed = new Promise<void>((resolve) => server.once("close", resolve));
   const close = async () => {
-    door.isDraining = true;
+    listener.isDraining = true;
     server.close();
     server.closeAllConnections();
     router.close();
@@ -107,13 +107,13 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     numWaiting: (model) => waitingRoom.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
     breakerState: (id) => router.breakerState(id),
-    submit: (request, sink) => submitOwn(door.context, request, sink),
+    submit: (request, sink) => submitOwn(listener.context, request, sink),
     async drain() {
-      door.isDraining = true;
+      listener.isDraining = true;
       const { drainMs } = options.timeouts;
-      if (!(await door.whenIdle(drainMs))) {
-        door.breakOff(`expected the answer to end within ${drainMs} ms of the shutdown, got an unfinished one`);
-        await door.whenIdle(FAREWELL_MS);
+      if (!(await listener.whenIdle(drainMs))) {
+        listener.breakOff(`expected the answer to end within ${drainMs} ms of the shutdown, got an unfinished one`);
+        await listener.whenIdle(FAREWELL_MS);
       }
       await close();
     },
@@ -133,7 +133,7 @@ interface InfoRequest {
 }
 
 /** Decides how to serve each request, and keeps track of the unanswered ones. */
-class Door {
+class ProxyListener {
   isDraining = false;
   readonly unanswered = new Set<ServerResponse>();
   readonly #exchanges = new Set<Exchange>();
@@ -151,7 +151,7 @@ class Door {
     this.#shown = new InstanceDocuments(options.pool, connections, show);
   }
 
-  open(incoming: IncomingMessage, outgoing: ServerResponse): void {
+  onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
     let exchange: Exchange | undefined;
     this.unanswered.add(outgoing);
     const settle = () => {
@@ -198,9 +198,9 @@ class Door {
     const url = incoming.url ?? "/";
     const queryStart = url.indexOf("?");
     const path = queryStart < 0 ? url : url.slice(0, queryStart);
-    const door = doorOf(path);
-    const behind = routeOf(door?.pathOf({}) ?? path);
-    const route = door === undefined || behind === undefined ? behind : { ...behind, dialect: OLLAMA };
+    const ollama = ollamaEndpointOf(path);
+    const translated = routeOf(ollama?.pathOf({}) ?? path);
+    const route = ollama === undefined || translated === undefined ? translated : { ...translated, dialect: OLLAMA };
     const { method = "GET" } = incoming;
     const isStored = isStateRequest(method, path);
     const refuse = (error: MillraceError) => {
@@ -210,14 +210,14 @@ class Door {
     try {
       assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
       if (incoming.headers.cookie !== undefined && path.startsWith("/v1/")) {
-        // From here on the request is as one with the key.
+        // The session stands for its key: from here on the request is treated like one that brings the key.
         const authorization = this.context.options.sessionAuthorization?.(incoming);
         if (authorization !== undefined) incoming.headers.authorization = authorization;
       }
       if (this.context.options.handleOther?.(incoming, outgoing, requestId) === true) return undefined;
       const isExchange = route !== undefined && route.isOpen !== true && !isStored;
       if (isExchange && method === (route.method ?? "POST") && !this.isDraining) {
-        return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route, door });
+        return new Exchange(this.context, { incoming, outgoing, requestId, url, path, route, ollama });
       }
       if (isStored) {
         this.#authorized(incoming, refuse, ({ tenant }) => {
@@ -233,49 +233,57 @@ class Door {
   }
 
   /** Serves the fleet's own endpoints. @returns whether the path is one of them */
-  #serveInfo({ incoming, outgoing, requestId, path, refuse }: InfoRequest): boolean {
+  #serveInfo(request: InfoRequest): boolean {
+    const { incoming, outgoing, requestId, path, refuse } = request;
     const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
-    if (isGet && path === "/health") {
-      const modelOf = options.modelOf ?? ((name: string) => name);
-      const health = fleetHealth(options.pool, modelOf, this.isDraining, options.startsOnDemand ?? (() => false));
-      respondJson(outgoing, health.isTakingRequests ? 200 : 503, requestId, health.body);
-      return true;
-    }
-    if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
+    if (isGet && path === "/health") this.#serveHealth(request);
+    else if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
       this.#authorized(incoming, refuse, (caller) => {
         respondJson(outgoing, 200, requestId, modelList(this.#modelsOf(caller), path, options.pool));
       });
-      return true;
-    }
-    if (isOllamaInfo(incoming.method, path)) {
-      const context = { options, shown: this.#shown, modelsOf: (asker: Caller) => this.#modelsOf(asker) };
-      const send = async (told: ReturnType<typeof ollamaInfo>) => {
-        const { type, text } = await told;
-        outgoing.writeHead(200, { "Content-Type": type, "X-Request-Id": requestId });
-        if (typeof text === "string") outgoing.end(text);
-        // Whoever leaves ends the lines.
-        else await flow(Readable.from(text), outgoing).catch(() => {});
-      };
-      const answer = (caller: Caller | undefined) => send(ollamaInfo(context, incoming, path, caller));
-      const library = changesDisk(path) ? this.#libraryFor(incoming, path) : undefined;
-      if (library !== undefined) {
-        const request = { incoming, path, requestId, isLeaving: () => this.isDraining };
-        send(ollamaDisk(context, request, library)).catch((thrown: unknown) => refuse(toMillraceError(thrown)));
-      } else if (isOpenInfo(path)) answer(undefined).catch((thrown: unknown) => refuse(toMillraceError(thrown)));
-      else this.#authorized(incoming, refuse, answer);
-      return true;
-    }
-    if (isGet && path === API_DESCRIPTION_PATH) {
-      const name = new URL(incoming.url!, "http://localhost").searchParams.get("model");
-      const model = modelOf(name === null ? {} : { model: name }, options.pool.models(), options.modelOf);
-      this.#descriptions.of(model).then(
-        (document) => respondJson(outgoing, 200, requestId, document),
-        (thrown: unknown) => refuse(toMillraceError(thrown)),
-      );
-      return true;
-    }
-    return false;
+    } else if (isOllamaInfo(incoming.method, path)) this.#serveOllamaInfo(request);
+    else if (isGet && path === API_DESCRIPTION_PATH) this.#serveDescription(request);
+    else return false;
+    return true;
+  }
+
+  #serveHealth({ outgoing, requestId }: InfoRequest): void {
+    const { options } = this.context;
+    const modelOf = options.modelOf ?? ((name: string) => name);
+    const health = fleetHealth(options.pool, modelOf, this.isDraining, options.startsOnDemand ?? (() => false));
+    respondJson(outgoing, health.isTakingRequests ? 200 : 503, requestId, health.body);
+  }
+
+  #serveOllamaInfo({ incoming, outgoing, requestId, path, refuse }: InfoRequest): void {
+    const { options } = this.context;
+    const onError = (thrown: unknown) => refuse(toMillraceError(thrown));
+    const context = { options, shown: this.#shown, modelsOf: (asker: Caller) => this.#modelsOf(asker) };
+    const send = async (told: ReturnType<typeof ollamaInfo>) => {
+      const { type, text } = await told;
+      outgoing.writeHead(200, { "Content-Type": type, "X-Request-Id": requestId });
+      if (typeof text === "string") outgoing.end(text);
+      // A client that leaves ends the lines.
+      else await flow(Readable.from(text), outgoing).catch(() => {});
+    };
+    const answer = (caller: Caller | undefined) => send(ollamaInfo(context, incoming, path, caller));
+    const library = changesDisk(path) ? this.#libraryFor(incoming, path) : undefined;
+    if (library !== undefined) {
+      const request = { incoming, path, requestId, isLeaving: () => this.isDraining };
+      send(ollamaDisk(context, request, library)).catch(onError);
+    } else if (isOpenInfo(path)) answer(undefined).catch(onError);
+    else this.#authorized(incoming, refuse, answer);
+  }
+
+  /** Passes on the description of a model's API that its engine gives. */
+  #serveDescription({ incoming, outgoing, requestId, refuse }: InfoRequest): void {
+    const { options } = this.context;
+    const name = new URL(incoming.url!, "http://localhost").searchParams.get("model");
+    const model = modelOf(name === null ? {} : { model: name }, options.pool.models(), options.modelOf);
+    this.#descriptions.of(model).then(
+      (document) => respondJson(outgoing, 200, requestId, document),
+      (thrown: unknown) => refuse(toMillraceError(thrown)),
+    );
   }
 
   /** The models on the disk, for the administrator. Others may ask for a model that is there already, and may remove none. */

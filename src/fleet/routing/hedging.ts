@@ -15,7 +15,7 @@ const NUM_SAMPLES = 200;
 /** The percentile is computed anew after this many times. */
 const REFRESH = 10;
 const PERCENTILE = 0.95;
-/** A delay below this would hedge what is fast anyway. */
+/** A shorter delay would hedge requests that are fast anyway. */
 const MIN_DELAY_MS = 5;
 
 interface SizeClass {
@@ -55,7 +55,7 @@ export class Hedging {
     known.samplesMs[known.numSeen % NUM_SAMPLES] = ms;
     known.numSeen++;
     if (known.numSeen < MIN_SAMPLES || known.numSeen % REFRESH !== 0) return;
-    // Of a typed array, numbers are sorted as such, without a call for each two.
+    // A typed array sorts by number, without a call for each comparison.
     const sorted = known.samplesMs.slice(0, known.numSeen).sort();
     known.delayMs = Math.max(MIN_DELAY_MS, sorted[Math.ceil(PERCENTILE * sorted.length) - 1]!);
   }

@@ -21,7 +21,7 @@ export class InstanceRecord {
   readonly index: GuessedIndex;
   readonly #exact: ExactIndex;
   breaker: Breaker = CLOSED;
-  /** Of a paid API's key. */
+  /** Limits of a paid API's key. */
   readonly limits = new KeyLimits();
   /** Sequences of this fleet on the instance. */
   numInFlight = 0;

@@ -54,7 +54,7 @@ export interface Lease {
   promptDone(isWell: boolean): void;
   /** @param listener called, perhaps more than once, before the answer begins, if the instance is suspect or failed and another may serve the request better */
   onLost(listener: () => void): void;
-  /** What a provider's answer says of the limits of its key. @param isRefusal the provider did not take the request, because of them */
+  /** Learns the limits of a provider's key from its answer. @param isRefusal the provider refused the request because of them */
   learn(limits: RateLimits, isRefusal: boolean): void;
   /** Further calls do nothing. */
   end(how: LeaseEnd): void;

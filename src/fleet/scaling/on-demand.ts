@@ -1,5 +1,5 @@
 /**
- * Which models stay in memory: a pure policy that loads requested models and unloads the least recently used ones to make room. Models load in the order of
+ * Decides which models stay in memory: a pure policy that loads requested models and unloads the least recently used ones to make room. Models load in the order of
  * their oldest request, so none starves. A loaded model stays long enough to justify its load: two models with room for one take turns of many requests each
  * instead of swapping at every request.
  */

@@ -9,7 +9,7 @@ import { MillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
 import { samplesOf } from "../../core/file-samples.js";
 
-/** Lists the files of a result, and what it was made from. */
+/** Lists the files of a result, and the sources that it was made from. */
 const MANIFEST = "build.json";
 const ID_DIGITS = 24;
 
@@ -28,7 +28,7 @@ interface CachedBuild {
   onFault(text: string): void;
 }
 
-/** @returns the folder with the complete result; what a build that was cut left behind is removed */
+/** @returns the folder with the complete result; the rest of an interrupted build is removed */
 export async function cachedBuild(build: CachedBuild, signal: AbortSignal): Promise<string> {
   const { root, name, inputs, files, make, onWait, onFault } = build;
   const id = createHash("sha256").update(JSON.stringify(inputs)).digest("hex").slice(0, ID_DIGITS);
@@ -66,7 +66,7 @@ function expectFiles(files: readonly string[], made: Readonly<Record<string, str
   });
 }
 
-/** Why a folder is no complete result: "absent", or what is wrong with it. */
+/** Why a folder is no complete result: "absent", or its fault. */
 async function faultOf(folder: string): Promise<string | undefined> {
   if ((await stat(folder).catch(() => undefined)) === undefined) return "absent";
   try {

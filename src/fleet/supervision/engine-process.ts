@@ -12,7 +12,7 @@ import { killAll, MARK_VARIABLE, signalGroup } from "./marked-processes.js";
 import type { OrphanGuard } from "./orphan-guard.js";
 
 const MAX_OUTPUT_WAIT_MS = 1000;
-/** Added to the gateway's own, up to the last that there is: who has less goes first. */
+/** Added to the gateway's own niceness, up to the operating system's limit: a program with less niceness goes first. */
 const MORE_NICENESS = 5;
 const MOST_NICENESS = 19;
 

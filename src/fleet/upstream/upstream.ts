@@ -61,7 +61,7 @@ export interface Upstream {
   readonly capacity: Capacity;
   /** Metrics of the last scrape; undefined before the first one and where the engine has no metrics. */
   readonly metrics: EngineMetrics | undefined;
-  /** Of its process, where the fleet started one. */
+  /** Process id, where the fleet started the process. */
   readonly pid?: number | undefined;
 }
 

@@ -11,9 +11,9 @@ export interface TensorBytes {
   pieces(): Iterable<Uint8Array>;
 }
 
-/** Which tensors of a file are whole, kept outside of it. */
+/** A record, kept outside of a file, of the tensors that are whole in it. */
 export interface TensorLog {
-  /** Of the tensor's bytes; undefined: it was never finished. */
+  /** Digest of the tensor's bytes; undefined: the tensor was never finished. */
   digestOf(name: string): string | undefined;
   /** Called when all bytes of the tensor are in the file. */
   add(name: string, digest: string): void;
@@ -51,7 +51,7 @@ export function* writeTensors(
     const there = tensors.slice(0, numThere);
     let numWritten = there.reduce((sum, { numBytes }) => sum + numBytes, 0);
     let start = there.reduce((sum, { numBytes }) => sum + aligned(numBytes), header.length);
-    // What stands behind is cut off, and a tensor's padding is zeros.
+    // The rest of the file is cut off, and a tensor's padding is zeros.
     ftruncateSync(fd, start);
     for (const { name, numBytes, pieces } of tensors.slice(numThere)) {
       const hash = log && createHash("sha256");

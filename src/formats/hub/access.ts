@@ -1,4 +1,4 @@
-/** Which hub is asked, with which token, and until when. */
+/** The hub's address, its token, and the time limit of a connection. */
 import { MillraceError } from "../../core/errors.js";
 import { authorised, type HubAccess } from "./listing.js";
 import type { HubSpec } from "./spec.js";
@@ -9,7 +9,7 @@ export interface HubOptions {
   /** HF_TOKEN. */
   readonly token?: string | undefined;
   readonly fetch?: typeof fetch;
-  /** Ends what is asked, or what is downloaded, with its reason. What has come of a download stays, and the next one goes on from there. */
+  /** Ends the question or the download with the signal's reason. The received part of a download stays, and the next one goes on from there. */
   readonly signal?: AbortSignal | undefined;
 }
 

@@ -21,7 +21,7 @@ const COMPANION_PATTERN = /(^|[-._/])(mmproj|imatrix)([-._][^/]*)?$/i;
 const WEIGHTS_PATTERN = /^model(-\d+-of-\d+)?\.safetensors$/;
 const FOLDER_PATTERN =
   /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^chat_template\.jinja$/;
-/** What sentence-transformers puts around a model: its modules, those with files in folders of their own, and settings. */
+/** Files that sentence-transformers puts around a model: its modules, those with files in folders of their own, and settings. */
 const MODULES_PATTERN =
   /^(modules|sentence_bert_config|config_sentence_transformers)\.json$|^\d+_[A-Za-z]+\/(config\.json|model\.safetensors)$/;
 

@@ -6,7 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import { type HubAccess, type HubEntry, hubError, inCache, statusError } from "./listing.js";
 
-/** Of all files of a model together. */
+/** Progress over all files of a model together. */
 export interface DownloadProgress {
   /** The one on its way. */
   readonly file: string;
@@ -26,7 +26,7 @@ interface DownloadOptions {
 
 interface Part {
   readonly handle: FileHandle;
-  /** Of the bytes in the file so far. */
+  /** Hash of the bytes in the file so far. */
   hash: Hash;
   numBytes: number;
 }

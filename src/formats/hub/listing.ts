@@ -8,7 +8,7 @@ import type { HubSpec } from "./spec.js";
 const ENTRY = z.object({
   path: z.string(),
   sizeBytes: z.int().nonnegative(),
-  /** Of files in large-file storage, as all published weights are. */
+  /** Present for files in large-file storage, where all published weights are. */
   sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
@@ -71,7 +71,7 @@ export async function fetchListing(access: HubAccess, { repo, revision }: HubSpe
   return entries;
 }
 
-/** @param what the requested thing, for the message */
+/** @param what names the requested thing in the message */
 export function hubError(thrown: unknown, what: string, endpoint: string): MillraceError {
   if (thrown instanceof MillraceError) return thrown;
   const status = thrown instanceof Error && "statusCode" in thrown ? thrown.statusCode : undefined;

@@ -11,7 +11,7 @@ import { parseHubSpec, refuseUnsafePath } from "./spec.js";
 /** Read before the first attempt; vocabularies of 256,000 tokens take about 10 MiB. */
 const FIRST_BYTES = 4 * 2 ** 20;
 const MOST_BYTES = 32 * 2 ** 20;
-/** Of shards but the first, which have a table of tensors alone. */
+/** Bytes to read of every shard after the first, whose header is a table of tensors only. */
 const SHARD_BYTES = 2 ** 20;
 const MOST_SHARDS = 32;
 

@@ -1,4 +1,4 @@
-/** What the hub has: repositories by words of their names, and the models in one of them. */
+/** Searches the hub: repositories by words of their names, and the models in one of them. */
 import { z } from "zod";
 import { type HubOptions, questionAccess } from "./access.js";
 import { folderModel, groupModels, withoutCompanions } from "./choose.js";

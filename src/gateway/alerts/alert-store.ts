@@ -18,7 +18,7 @@ export interface Alert {
   readonly key: string;
   /** "" where it is about no model. */
   readonly model: string;
-  /** Of the fleet; absent where it is about none. Such alerts end, and so do those with an end; others are about a time that is over. */
+  /** Instance of the fleet; absent where the alert is about none. An alert about an instance ends, and so does one with an end; other alerts are about a time that is over. */
   readonly instance?: string;
   /** The budget that it is about, such as `team/acme/search/month`. */
   readonly budget?: string;
@@ -51,7 +51,7 @@ interface AlertColumns {
 export interface StoredAlert {
   readonly seq: number;
   readonly alert: Alert;
-  /** Of the webhook that is to get it; in a list, the most of any. */
+  /** Tries to reach the webhook; in a list, the most that any webhook needed. */
   readonly tries: number;
   /** When the last webhook took it; null: one of them has not. */
   readonly deliveredMs: number | null;

@@ -1,4 +1,4 @@
-/** Judges each hour of each key, and of all together, when it is over, and spend also before; stores what it finds, and has it sent. */
+/** Judges each hour of each key, and of all together, when the hour is over, and spend also before; stores its alerts, and has them sent. */
 import { setImmediate as turn } from "node:timers/promises";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { HOUR_MS } from "../ledger/hour-sums.js";
@@ -29,7 +29,7 @@ interface SoftBudget {
   readonly window: string;
   readonly startMs: number;
   readonly endsMs: number;
-  /** Of the caller; "": the budget is not of one. */
+  /** The caller's name; "": the budget does not belong to one caller. */
   readonly tenant: string;
   readonly key: string;
   /** Dollars: spent or reserved, and the soft limit. */
@@ -73,7 +73,7 @@ export class AlertWatch {
     await this.#send();
   }
 
-  /** Alerts that a soft budget is passed: once in a window, whoever asks how often. */
+  /** Alerts that a soft budget is passed: once in a window, however many requests follow. */
   softBudget({ kind, id, window, startMs, endsMs, tenant, key, value, expected }: SoftBudget): void {
     const { logger, epochMs } = this.options;
     const nowMs = epochMs();
@@ -105,7 +105,7 @@ export class AlertWatch {
   /**
    * Alerts on what lasts, each from its begin to its end; repeated after the cool-down while it lasts.
    *
-   * @param bad what is not as it should be now
+   * @param bad the conditions that are wrong now
    * @param isUnsure whether nothing can be said of an instance yet: its alerts stay as they are
    */
   judgeNow(bad: readonly Condition[], isUnsure: (instance: string) => boolean): void {

@@ -1,4 +1,4 @@
-/** The administrator's paths of alerts, under /admin: what was found, from the newest to the oldest, and silences. */
+/** The administrator's paths of alerts, under /admin: alerts from the newest to the oldest, and silences. */
 import { Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -86,7 +86,7 @@ function readSilence(text: string): z.output<typeof silenceBody> {
   });
 }
 
-/** Whoever is signed in; only the `admin-key`, which is nobody's own, lets a text say who it is. */
+/** The person who is signed in; only the `admin-key`, which belongs to no person, may name its author itself. */
 function authorOf(told: string | undefined, person: string | undefined): string {
   if (person === undefined) return told ?? "";
   if (told === undefined || told === person) return person;

@@ -6,7 +6,7 @@ export interface Hour {
   /** Dollars. */
   readonly cost: number;
   readonly requests: number;
-  /** Of requests that an upstream answered: prompt and output. */
+  /** Tokens of requests that an upstream answered: prompt and output. */
   readonly tokens: number;
   /** Requests that failed here or there, requests that limits and budgets refused, requests answered by a cache. */
   readonly errors: number;
@@ -31,7 +31,7 @@ const NO_HOUR: Hour = {
   truncated: 0,
 };
 
-/** Whose hours; undefined: everybody's. */
+/** The owner of the hours; undefined: everybody's together. */
 export interface Series {
   readonly tenant: string;
   readonly key: string;

@@ -48,7 +48,7 @@ export function judgeHour(hours: readonly Hour[], rules: AlertRules): Finding[] 
   return findings.filter((finding) => finding !== undefined);
 }
 
-/** Also for an hour that is not over: what it will cost is at least what it has. */
+/** Also for an hour that is not over: its cost so far is a lower bound. */
 export function judgeSpend(hours: readonly Hour[], { minCost }: AlertRules): Finding | undefined {
   const last = hours.at(-1);
   if (last === undefined || last.cost < minCost) return undefined;

@@ -1,5 +1,5 @@
 /**
- * Finds an hour whose level is unusual for its place in the week. Levels are compared as logarithms: a doubling of little weighs what a doubling of much does.
+ * Finds an hour whose level is unusual for its place in the week. Levels are compared as logarithms: a doubling weighs the same at every level.
  * With four weeks of history the expectation is the median of the same hour in those weeks, and an hour is unusual if it is a multiple of that, far out in
  * units of the spread of all hours around their own expectations, and farther than any of them. With less the expectation is a moving average, and an hour is
  * unusual if it is a multiple of the highest before it.
@@ -24,7 +24,7 @@ const MIN_WEEKS = 4;
 const MIN_HOURS = 48;
 /** The moving average remembers about two days. */
 const EWMA_SHARE = 1 / 48;
-/** Of the highest hour, where there are less than four weeks. */
+/** Ratio to the highest hour, used before there are four weeks of hours. */
 const YOUNG_RATIO = 3;
 
 interface Unusual {

@@ -48,7 +48,7 @@ export function shareAlarm<Hour>(
   const other = direction === "rises" ? Math.max(2 * usual, usual + MIN_CHANGE) : usual / 2;
   if (other >= 1 || Math.abs(other - usual) < MIN_CHANGE / 2) return undefined;
   const share = someOf(last) / allOf(last);
-  // The hour itself has to show it, or the alarm would outlive what it is about.
+  // The hour itself has to show the new level, or the alarm would outlive its cause.
   const middle = (usual + other) / 2;
   if (!(direction === "rises" ? share > middle : share < middle)) return undefined;
   const perEvent = Math.log(other / usual);

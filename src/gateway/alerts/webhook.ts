@@ -11,14 +11,14 @@ const LAST_RETRY_MS = 3_600_000;
 /** About a day. */
 const MAX_TRIES = 30;
 
-/** Of what is sent: our own JSON, that of Prometheus' Alertmanager (version 4 of its webhooks), or a message for Slack and its likes. */
+/** The forms of a webhook's messages: our own JSON, Prometheus' Alertmanager's JSON (version 4 of its webhooks), or a message for Slack and its likes. */
 export const WEBHOOK_FORMATS = ["millrace", "alertmanager", "slack"] as const;
 export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
 
 export interface WebhookTarget {
   readonly url: string;
   readonly format: WebhookFormat;
-  /** Signs what is sent; absent: it is not signed. */
+  /** Signs each message; absent: messages are not signed. */
   readonly secret?: Secret | undefined;
 }
 
@@ -33,23 +33,23 @@ interface WebhookOptions extends WebhookTarget {
 
 export class Webhook {
   #sending: Promise<void> | undefined;
-  /** Since the last look at what is due. */
+  /** Whether due messages were asked for since the last look. */
   #isAsked = false;
   readonly #closing = new AbortController();
 
   constructor(private readonly options: WebhookOptions) {}
 
-  /** Ends what is being sent, which stays due. */
+  /** Ends the messages under way, which stay due. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#sending;
   }
 
-  /** Sends what is due, also what becomes due meanwhile and is asked for. Never rejects. */
+  /** Sends all due messages, and those that become due meanwhile and are asked for. Never rejects. */
   sendDue(): Promise<void> {
     this.#isAsked = true;
     this.#sending ??= this.#sendAll()
-      // A database that fails: what is due stays due.
+      // If the database fails, due messages stay due.
       .catch((thrown: unknown) => this.options.onProblem(thrown))
       .finally(() => {
         this.#sending = undefined;
@@ -141,7 +141,7 @@ function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
   const fingerprint = createHash("sha256").update(JSON.stringify(labels)).digest("hex").slice(0, 16);
   return {
     version: "4",
-    // Of an instance the same until it ends, whatever is repeated.
+    // The key of an instance's alert stays the same until the alert ends, however often it is sent.
     groupKey: instance === "" ? alert.id : `${metric} ${instance}`,
     truncatedAlerts: 0,
     status,

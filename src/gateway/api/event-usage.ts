@@ -1,7 +1,7 @@
 /** Finds the `usage` of a stream's event in its text, without parsing the event. */
 
 export interface UsagePlace {
-  /** Of the member's name, its value, and the end of that. */
+  /** Where the member's name starts, where its value starts, and where that ends. */
   readonly start: number;
   readonly value: number;
   readonly end: number;

@@ -27,7 +27,7 @@ const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?
 const EVENT_END = "\n\n";
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
-/** An event of one token is smaller, even with the log-probabilities of others: what is beyond it is taken for text. */
+/** An event of one token is smaller, even with the log-probabilities of others: a longer event counts as text. */
 const EVENT_BYTES = 4096;
 
 export class UsageReader {
@@ -42,7 +42,7 @@ export class UsageReader {
   #carried = "\n";
   /** The beginning of a stream's event that ends it early. */
   #incomplete = "";
-  /** What has been read of the chunks so far. */
+  /** The usage in the chunks that were read so far. */
   #known: { readonly usage: ReportedUsage | undefined } | undefined;
 
   push(chunk: Buffer): void {
@@ -96,7 +96,7 @@ export class UsageReader {
    * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for each event, of which the first has no
    * text.
    * @param promptTokens as the router counted or estimated them
-   * @param reported what the upstream said before the cut
+   * @param reported the upstream's counts before the cut
    */
   estimate(promptTokens: number, reported = this.counts()): TokenCounts {
     const events = Math.max(0, this.#numEvents - 1);

@@ -184,7 +184,7 @@ export class BatchRun {
       this.leave();
       if (end === "cancelled") await this.#awaitLines(CANCEL_GRACE_MS);
       if (end !== "done" && end !== "expired") return;
-      // What the database says of the log must hold after a power cut, too.
+      // The database's record of the log must hold after a power cut, too.
       await this.#log!.sync();
       if (this.#record.state === "in_progress") this.#enter("finalizing");
     } finally {

@@ -32,7 +32,7 @@ export interface PageQuery {
   readonly isAscending?: boolean | undefined;
 }
 
-/** What an Idempotency-Key stands for. */
+/** The file or batch that an Idempotency-Key stands for. */
 export interface KeyedResource {
   readonly tenant: string;
   /** files, batches or messages: the same key of two operations is two keys. */
@@ -253,7 +253,7 @@ function fileOf(row: Row): FileRecord {
   };
 }
 
-/** JSON leaves out what is undefined, which the record's type allows in each of these. */
+/** JSON leaves out undefined members, which the record's type allows in each of these. */
 function batchOf(row: Row): BatchRecord {
   return JSON.parse(String(row.record)) as BatchRecord;
 }

@@ -24,7 +24,7 @@ interface BatchesOptions extends Omit<RunContext, "laneOf"> {
   readonly maxOpenBatches: () => number;
 }
 
-/** What a new batch is made of. */
+/** The parts of a new batch. */
 interface NewBatch {
   readonly kind: BatchKind;
   readonly owner: CallerIdentity;
@@ -137,7 +137,7 @@ export class Batches {
     await this.#forget(record);
   }
 
-  /** Deletes what has expired. */
+  /** Deletes expired files and batches. */
   async sweep(): Promise<void> {
     const { table, shelf, keptSeconds, nowMs } = this.options;
     const nowSeconds = Math.floor(nowMs() / 1000);

@@ -24,7 +24,7 @@ export class BudgetWait {
     return true;
   }
 
-  /** A line has ended, and what it had reserved is settled. */
+  /** A line has ended, and its reservation is settled. */
   settled(): void {
     this.untilMs = 0;
     this.#sinceMs = undefined;

@@ -19,7 +19,7 @@ const MAX_NAME_BYTES = 256;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Only the outermost structure is checked: who parses the values learns whether they are JSON. Throws invalid_json where the bytes are no object, have a
+ * Only the outermost structure is checked; parsing the values shows whether they are JSON. Throws invalid_json where the bytes are no object, have a
  * member twice or have something behind it.
  */
 export function membersOf(bytes: Uint8Array): ReadonlyMap<string, ByteRange> {

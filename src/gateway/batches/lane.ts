@@ -49,7 +49,7 @@ export class Lane {
     return this.#sources.size === 0 && this.#running.size === 0;
   }
 
-  /** Of the lane's clock. */
+  /** Now, on the lane's clock. */
   nowMs(): number {
     return this.options.now();
   }
@@ -101,7 +101,7 @@ export class Lane {
     else if (end.kind === "done") this.#pauseMs = FIRST_PAUSE_MS;
   }
 
-  /** What stopped one line would stop the next. The lines under way when it began count once. */
+  /** A cause that stopped one line would stop the next. The lines under way when the pause began count once. */
   #pause({ afterMs }: LineAgain): void {
     const nowMs = this.options.now();
     if (nowMs < this.#pausedUntilMs) return;

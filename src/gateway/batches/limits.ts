@@ -11,7 +11,7 @@ export const MAX_EMBEDDING_INPUTS = 50_000;
 /** Anthropic: the body of a request that makes a batch, and its requests. */
 export const MAX_MESSAGE_BATCH_BYTES = 256 * MIB;
 export const MAX_MESSAGE_BATCH_REQUESTS = 100_000;
-/** Of a custom_id, in UTF-16 code units. */
+/** Upper bound of a custom_id, in UTF-16 code units. */
 export const MAX_CUSTOM_ID_CHARS = 512;
 /** OpenAI: metadata of a batch. */
 export const MAX_METADATA_PAIRS = 16;

@@ -1,4 +1,4 @@
-/** Which lines of a batch are still to run, model by model: first those that ran in vain before and whose time has come, then the rest in their order. */
+/** The lines of a batch that are still to run, model by model: first those whose earlier run failed and whose time has come, then the rest in their order. */
 import type { LineIndex } from "./line-index.js";
 
 interface Retry {

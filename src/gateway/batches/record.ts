@@ -16,7 +16,7 @@ export interface FileRecord {
   readonly expiresAt: number | undefined;
 }
 
-/** Which API a batch was made by; the shape of its objects and of its results follows. */
+/** The API that made a batch; the form of its objects and of its results follows. */
 export type BatchKind = "openai" | "anthropic";
 
 /**

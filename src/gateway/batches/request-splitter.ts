@@ -10,7 +10,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const SPACE = 0x20;
 const ZERO = 0x30;
-/** Of the body without its elements: two bytes for each of them, and a few words. */
+/** Upper bound of the body without its elements: two bytes for each of them, and a few words. */
 const MAX_FRAME_BYTES = 1024 * 1024;
 
 interface SplitLimits {
@@ -20,7 +20,7 @@ interface SplitLimits {
 
 /**
  * Elements are objects in an array that is a member of the body. The body without them is small, is parsed at the end, and so shows whether all of it is
- * JSON of the form {"requests":[…]}. Who reads the elements learns whether they are JSON.
+ * JSON of the form {"requests":[…]}. Parsing the elements shows whether they are JSON.
  */
 export class RequestSplitter {
   readonly #frame = Buffer.alloc(MAX_FRAME_BYTES);

@@ -6,12 +6,12 @@ import type { Outcome } from "./result-log.js";
 
 export interface LineId {
   readonly kind: BatchKind;
-  /** Of the line's request: made of the batch's id and the number of the line, so that it is the same in every attempt. */
+  /** Id of the line's request, made of the batch's id and the number of the line, so that it is the same in every attempt. */
   readonly requestId: string;
   readonly customId: string;
 }
 
-/** What a line has come to. */
+/** The result of a line. */
 export interface LineResult {
   readonly outcome: Outcome;
   readonly usage: BatchUsage;

@@ -14,7 +14,7 @@ export const OUTCOMES = ["succeeded", "errored", "expired", "cancelled"] as cons
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface LogEntry {
-  /** Of the line in the batch's index, from 0. */
+  /** Position of the line in the batch's index, from 0. */
   readonly index: number;
   readonly outcome: Outcome;
   readonly usage: BatchUsage;
@@ -44,7 +44,7 @@ export class ResultLog {
   }
 
   /**
-   * Opens a log, and cuts off what is not a whole entry.
+   * Opens a log, and cuts off an entry that is not whole.
    * @param onEntry told of every entry that is there
    */
   static async open(path: string, onEntry: (entry: EntryHead) => void): Promise<ResultLog> {

@@ -1,4 +1,4 @@
-/** Sends one line of a batch through the gateway, as a client's request, and says what has come of it. */
+/** Sends one line of a batch through the gateway, as a client's request, and reports its result. */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
 import type { Cancellation } from "../cancellation.js";
@@ -37,7 +37,7 @@ export interface LineAgain {
   readonly kind: "again";
   /** Undefined: the caller chooses. */
   readonly afterMs: number | undefined;
-  /** Whose other lines would fare no better meanwhile. Budget: the batch's, until requests under way end that have reserved its budget. */
+  /** The other lines that would fail as well for now. Budget: the batch's lines, until running requests that have reserved its budget end. */
   readonly scope: "model" | "batch" | "budget";
   /** The line itself may be the reason, so there is a limit to its attempts. */
   readonly isFault: boolean;

@@ -150,7 +150,7 @@ async function store(
   return { filename: cleanName(filename), numBytes, digest: hash.digest("hex") };
 }
 
-/** A full disk is told as such. */
+/** A full disk gets an error of its own. */
 export function toStorageError(thrown: unknown): unknown {
   const { code } = thrown as NodeJS.ErrnoException;
   if (code !== "ENOSPC" && code !== "EDQUOT") return thrown;

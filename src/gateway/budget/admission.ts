@@ -1,4 +1,4 @@
-/** What a request with limits claims and reserves, and what it has cost in the end. */
+/** Claims and reserves for a request with limits, and settles its cost at the end. */
 import { isOwnPath } from "../api/routes.js";
 import type { Price } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
@@ -14,7 +14,7 @@ import { WorstCost } from "./worst-cost.js";
 
 /** A stream that can pay for less is not begun. */
 const LEAST_OUTPUT_TOKENS = 16;
-/** What an answer without max_tokens that is not streamed may have at least, and in terms of the longest that are usual. */
+/** Least output that is reserved for a whole answer without max_tokens, and a multiple of the usual longest answers. */
 const WHOLE_OUTPUT_TOKENS = 4096;
 const WHOLE_FACTOR = 4;
 
@@ -102,7 +102,7 @@ function worstOf(price: Price): WorstCost {
   return worst;
 }
 
-/** Whose answers are alike. */
+/** Groups callers whose answers have similar lengths. */
 export function subjectOf({ tenant, keyId }: Caller): string {
   return keyId ?? tenant;
 }
@@ -125,7 +125,7 @@ export function tokensOf({ attempts }: RequestRecord): number {
 }
 
 /**
- * Notes what an answer that is cut has cost: what the client got of a stream, and the prompt where nothing has come.
+ * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt where nothing has come.
  *
  * @param delivered undefined: the answer is no stream that is counted, or has not begun
  */
@@ -140,7 +140,7 @@ export function noteCut({ request, promptTokens, priced }: Admission, delivered:
   }
 }
 
-/** Notes what a complete stream that reports nothing has cost, from its texts. @param delivered undefined: it is no stream that is counted */
+/** Notes the cost of a complete stream that reports no usage, from its texts. @param delivered undefined: the answer is no counted stream */
 export function noteUnreported({ request, priced }: Admission, delivered: TokenCounts | undefined): void {
   const last = request.record.attempts.at(-1);
   if (last?.outcome !== "answered" || last.usage?.isEstimated !== true) return;

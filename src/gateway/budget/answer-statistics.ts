@@ -1,4 +1,4 @@
-/** How long answers have been, by key and model, so that a reservation is close to what a request will cost. */
+/** Lengths of earlier answers, by key and model, so that a reservation is close to a request's cost. */
 
 /** Four buckets for each doubling: a quantile is at most 19 % too large. */
 const BUCKETS_PER_OCTAVE = 4;
@@ -50,7 +50,7 @@ export class AnswerStatistics {
   readonly #histograms = new Map<string, Histogram>();
   readonly #tokensPerByte = new Map<string, number>();
 
-  /** @param subject the key, or whoever asks @param tokens of one answer */
+  /** @param subject the key, or the tenant without one @param tokens of one answer */
   answered(subject: string, model: string, tokens: number): void {
     this.#histogram(`${model}\n${subject}`).add(tokens);
     this.#histogram(model).add(tokens);

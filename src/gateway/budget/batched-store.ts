@@ -85,7 +85,7 @@ export abstract class BatchedStore implements BudgetStore {
       });
       for (const [i, { resolve }] of taken.entries()) resolve(results[i]!);
     } catch (thrown) {
-      // A turn that failed before it took anything fails what is waiting, or that would wait for ever.
+      // A turn that failed before it took any operation fails the waiting ones, which would wait for ever otherwise.
       if (this.#isScheduled) {
         taken = this.#pending.splice(0);
         this.#isScheduled = false;

@@ -1,4 +1,4 @@
-/** What a request claims of each of its scopes, as numbers that every store can count. */
+/** Turns a request into claims on each of its scopes, as numbers that every store can count. */
 import type { BudgetWindow, ScopeKind, ScopeLimits } from "../scope.js";
 
 /** A model is a scope too: of all requests for it. */
@@ -12,7 +12,7 @@ export interface LimitedScope {
 export const MAX_MONEY = 9_000_000_000_000_000;
 
 interface Claim {
-  /** Names the meter; unique to the scope and to what is counted. */
+  /** Names the meter; unique to the scope and to the counted unit. */
   readonly key: string;
   readonly scope: LimitedScope;
 }

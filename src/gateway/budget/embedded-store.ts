@@ -148,7 +148,7 @@ class MemoryState implements TurnState {
     return this.#meters.get(key) ?? NEW_METER;
   }
 
-  /** What is held is the sum of the reservations, and so is written with them alone. */
+  /** The held amount is the sum of the reservations, so that writing these is enough. */
   set(key: string, meter: Meter): void {
     const { at, used } = this.meter(key);
     this.#meters.set(key, meter);

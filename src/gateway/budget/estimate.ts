@@ -1,4 +1,4 @@
-/** What a request will cost at most, and probably, from its body alone. */
+/** Estimates a request's cost, at most and probably, from its body alone. */
 import type { RequestBody } from "../request.js";
 
 /** Tokens that a template adds around a conversation. Those around each message are fewer than the bytes of its JSON. */
@@ -48,7 +48,7 @@ export function sizeOf(
 }
 
 /**
- * The fields that bound an answer, lowered to what it may have. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
+ * The fields that bound an answer, lowered to the allowed length. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
  * @param own the upstream's field of chats
  */
 export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {

@@ -1,6 +1,6 @@
 /**
- * Limits and budgets: reserves what a request will probably cost in all of its scopes before it is sent, lets the reservation grow with a stream, and settles
- * it with what was used. A budget is never overspent: what a stream may cost is reserved before it is passed on, and what any other answer may cost before the
+ * Limits and budgets: reserves a request's probable cost in all of its scopes before it is sent, lets the reservation grow with a stream, and settles
+ * it with the used amount. A budget is never overspent: the possible cost of a stream is reserved before it is passed on, and that of any other answer before the
  * request is sent, with a max_tokens that the reservation pays.
  *
  * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind them bounds the request and meters the
@@ -61,7 +61,7 @@ export interface LimitsOptions {
   readonly prices: PriceBook;
   /** The price to reserve at: of a name that several models may answer for, the highest. */
   readonly highestPriceOf: (name: string) => Price | undefined;
-  /** Limits of a model, whoever asks. Undefined: none. */
+  /** Limits of a model, for all callers. Undefined: none. */
   readonly modelScope: (model: string) => LimitedScope | undefined;
   /** The model that a client's name stands for. */
   readonly modelOf: (name: string) => string;
@@ -142,7 +142,7 @@ export class LimitsPolicy implements Policy {
     return await this.#run(admission, await this.#reserve(admission), sink, next);
   }
 
-  /** What a scope has used. Rejects where the store is down. */
+  /** The use of a scope. Rejects where the store is down. */
   async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
     const claims = claimsOf([scope]);
     const { money, requests, tokens, concurrent } = await this.#opened().store.read(claims);
@@ -158,7 +158,7 @@ export class LimitsPolicy implements Policy {
     };
   }
 
-  /** Books what a gateway that died had reserved, before the first request needs it. */
+  /** Books the reservations of a gateway that died, before the first request needs them. */
   open(): void {
     this.#opened();
   }
@@ -249,7 +249,7 @@ export class LimitsPolicy implements Policy {
     let metered: MeteredSink | undefined;
     let cut: MillraceError | undefined;
     const noteDelivered = () => noteCut(admission, metered?.delivered);
-    // Called before the attempt is cut, so that it is recorded with what was passed on.
+    // Called before the attempt is cut, so that the delivered part is recorded.
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
       if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, sink);
@@ -287,7 +287,7 @@ export class LimitsPolicy implements Policy {
     const { isPaid, maxTokensField: own } = this.options.traits(model);
     const { isStream, path, body } = request;
     if (isStream && !isPaid) return request;
-    // What a paid upstream thinks, and does not show, is bounded by all that is left.
+    // A paid upstream's hidden thinking is bounded only by all that is left.
     const payable = isStream ? money + leastLeft(claims, levels) : money;
     const bound = Math.floor(priced.worst.outputFor(payable, promptTokens) / numAnswers);
     if (maxTokens !== undefined && maxTokens <= bound && isBounded(path, body, own)) return request;

@@ -27,7 +27,7 @@ interface StreamBudget {
 
 /** The reservation grows when less than this is left, so that it has grown before it is needed. */
 const MARGIN_TOKENS = 64;
-/** How often and how long a held stream waits for what other requests may give back. */
+/** How often and how long a held stream waits for the end of other requests, which may return their reservations. */
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
 
@@ -39,7 +39,7 @@ export class MeteredSink extends PassingSink {
   #isGrowing = false;
   #isShrunk = false;
   #held: Buffer[] = [];
-  /** The upstream's answer is complete, and its end waits for what is held. */
+  /** The upstream's answer is complete, and its end waits behind held text. */
   #isEnding = false;
   #isOver = false;
   #onDrain: (() => void) | undefined;
@@ -56,7 +56,7 @@ export class MeteredSink extends PassingSink {
     this.#money = budget.money;
   }
 
-  /** Counts of what has been passed on. Undefined: the answer is no stream, or has not begun. */
+  /** Counts of the delivered part. Undefined: the answer is no stream, or has not begun. */
   get delivered(): TokenCounts | undefined {
     return this.#isMetered ? (this.#beforeHeld ?? this.budget.usage.counts(this.budget.promptTokens)) : undefined;
   }
@@ -117,13 +117,13 @@ export class MeteredSink extends PassingSink {
     this.#settle();
   }
 
-  /** Nano-dollars of what has come so far, at most. */
+  /** Cost of the delivered part in nano-dollars, at most. */
   #used(): number {
     const { usage, cost, promptTokens } = this.budget;
     return cost.of(usage.promptTokens ?? promptTokens, usage.mostOutputTokens);
   }
 
-  /** Whether the reservation pays for what has come and so many more tokens. Compares tokens, since money is computed in big integers. */
+  /** Whether the reservation pays for the delivered part and so many more tokens. Compares tokens, since money is computed in big integers. */
   #pays(numMore: number): boolean {
     const { usage, cost, promptTokens } = this.budget;
     const prompt = usage.promptTokens ?? promptTokens;
@@ -134,7 +134,7 @@ export class MeteredSink extends PassingSink {
     return Math.ceil(usage.mostOutputTokens) + numMore <= this.#paid.output;
   }
 
-  /** Asks for more before it is needed, and gives back what the prompt did not take. */
+  /** Asks for more before it is needed, and returns the part that the prompt did not use. */
   #keepAhead(): void {
     const { usage, cost, outputTokens } = this.budget;
     if (usage.promptTokens !== undefined && !this.#isShrunk) {
@@ -168,7 +168,7 @@ export class MeteredSink extends PassingSink {
     else if (this.#held.length > 0) this.#grow(attempt + 1);
   }
 
-  /** What other requests hold may come back; a store that does not answer may, too. */
+  /** Reservations of other requests may be returned, and a store that does not answer may recover. */
   #wait(attempt: number, result: ResizeResult | undefined): void {
     const mayChange = result === undefined || (result.kind === "refused" && result.isHeld);
     if (mayChange && attempt < MAX_RETRIES) setTimeout(() => this.#grow(attempt + 1), RETRY_MS);

@@ -26,7 +26,7 @@ export function rateHeaders(
   return headers;
 }
 
-/** Of several scopes, the one with the least left counts. */
+/** If several scopes are counted, the one with the least left is reported. */
 function tightest(claims: readonly CountClaim[], levels: readonly number[]): Standing | undefined {
   let least: Standing | undefined;
   for (const [i, { limit }] of claims.entries()) {

@@ -46,7 +46,7 @@ export class ReservationRows {
     this.#remove = database.prepare("DELETE FROM budget_reservations WHERE id = ?");
   }
 
-  /** Forgets what is not written. @returns what the database has */
+  /** Forgets unwritten changes. @returns the reservations of the database */
   load(): readonly Held[] {
     this.#rows.clear();
     this.#changed.clear();

@@ -7,7 +7,7 @@ interface Settlement {
   readonly claims: Claims;
   readonly money: number;
   readonly tokens: number;
-  /** It is not known whether the reservation was made: what was used is charged if it was not. */
+  /** The store may not know the reservation: the used amount is charged if it does not. */
   readonly isDoubtful: boolean;
   /** When it was handed over. */
   readonly atMs: number;
@@ -87,7 +87,7 @@ export class Settlements {
     }
   }
 
-  /** Waits for what is being settled. What still fails stays reserved, and another gateway makes it a charge. */
+  /** Waits for running settlements. A settlement that still fails stays reserved, and another gateway turns it into a charge. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#running);

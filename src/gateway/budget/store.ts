@@ -1,6 +1,6 @@
 /**
  * Where limits are counted. A reservation claims money, tokens, a request and a place of all scopes of a request in one atomic turn, or of none; it is settled
- * with what was used. What is spent and what is reserved never exceed a hard limit together, unless a settlement is larger than its reservation.
+ * with the used amount. Spending and reservations never exceed a hard limit together, unless a settlement is larger than its reservation.
  *
  * Money is nano-dollars in safe integers. Times are milliseconds since 1970. A store rejects with a MillraceError of code budget_store_failed if it cannot be
  * reached in time; the operation may then have been done all the same.
@@ -19,7 +19,7 @@ export interface Reservation {
   readonly tokens: number;
 }
 
-/** What the meters show after an operation, in the order of the claims. */
+/** The meters after an operation, in the order of the claims. */
 export interface Levels {
   /** Spent and reserved in the window, and when it began. */
   readonly money: readonly { readonly used: number; readonly held: number; readonly startMs: number }[];
@@ -37,7 +37,7 @@ export type ReserveResult =
   | {
       readonly kind: "refused";
       readonly limit: Limit;
-      /** Of the claim, in its list. */
+      /** Index of the claim in its list. */
       readonly index: number;
       /** When a bucket has enough; when a budget's window ends. 0: unknown. */
       readonly retryAfterMs: number;
@@ -62,16 +62,16 @@ export interface BudgetStore {
   reserve(reservation: Reservation): Promise<ReserveResult>;
   /** Changes how much money a reservation holds to `want`, or to as much as there is, unless that is below `least`. Less is always possible. */
   resize(id: string, want: number, least: number): Promise<ResizeResult>;
-  /** Ends a reservation with what was used. @returns false: it is gone, since it has become a charge or has been settled before */
+  /** Settles a reservation with the used amount. @returns false: it is gone, since it has become a charge or has been settled before */
   settle(id: string, money: number, tokens: number): Promise<boolean>;
-  /** Books what was used without a reservation. */
+  /** Charges the used amount without a reservation. */
   charge(claims: Claims, money: number, tokens: number): Promise<void>;
   read(claims: Claims): Promise<Levels>;
   /** Renews the lease on this gateway's reservations, and turns those of gateways whose lease is over into charges. Called every few seconds. */
   tend(): Promise<readonly Recovered[]>;
   /** Open reservations of all gateways. */
   numOpen(): Promise<number>;
-  /** Does not wait for requests: what is reserved stays so until another gateway finds it. */
+  /** Does not wait for requests: their reservations stay until another gateway finds them. */
   close(): Promise<void>;
 }
 

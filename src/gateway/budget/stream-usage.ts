@@ -30,7 +30,7 @@ export class StreamUsage {
   #final: TokenCounts | undefined;
   #numTexts = 0;
   #textBytes = 0;
-  /** Of the texts, those before the last report of the whole answer: some upstreams report early. */
+  /** How many of the texts came before the last report of the whole answer: some upstreams report early. */
   #reportedTexts = 0;
   #reportedBytes = 0;
   /** Whether every event with a choice has had a report. */
@@ -88,7 +88,7 @@ export class StreamUsage {
     const json = jsonOf(event);
     if (json === "" || json === "[DONE]") return;
     const data = parse(json);
-    // What cannot be read may be text.
+    // An event that cannot be read may be text.
     this.#addText(data === undefined ? Buffer.byteLength(json) : textBytesOf(data));
     const usage = data === undefined ? undefined : usageOf(data);
     if (usage !== undefined) this.#report(usage, data!);
@@ -185,7 +185,7 @@ function choiceStart(event: string): number | undefined {
   return hasOthers ? undefined : start;
 }
 
-/** Counts of an engine that reports with every event, where they say nothing but what is needed to go on. */
+/** Counts of an engine that reports with every event, where its report has only the expected members. */
 function plainCounts(usage: Json): TokenCounts | undefined {
   const { prompt_tokens: fresh, completion_tokens: output, total_tokens: total } = usage;
   if (!isCount(fresh) || !isCount(output) || total !== fresh + output) return undefined;

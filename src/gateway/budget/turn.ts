@@ -1,4 +1,4 @@
-/** What each operation does to meters and reservations. Stores differ in where these are kept; the Redis store does the same in Lua. */
+/** The effect of each operation on meters and reservations. Stores differ in where these are kept; the Redis store does the same in Lua. */
 import { type Claims, MAX_MONEY, windowOfKey } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import {
@@ -12,11 +12,11 @@ import {
 import { windowEnd, windowStart } from "./windows.js";
 
 export interface Meter {
-  /** Of money: when the window began; of a bucket: when it was last refilled. It only grows, whatever the clock does. */
+  /** For money: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock does. */
   readonly at: number;
-  /** Of money: spent; of a bucket: units taken from it. */
+  /** For money: the amount spent. For a bucket: the units taken from it. */
   readonly used: number;
-  /** Of money: reserved; of places: requests under way. */
+  /** For money: the amount reserved. For places: the requests under way. */
   readonly held: number;
 }
 
@@ -77,7 +77,7 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
   }
 }
 
-/** A meter of money as it is now: a new window begins with what is reserved. It is written only with the change that follows. */
+/** A meter of money as it is now: a new window begins with the reserved amount. It is written only with the change that follows. */
 function rolled(state: TurnState, key: string, nowMs: number): Meter {
   const meter = state.meter(key);
   const at = windowStart(windowOfKey(key), nowMs);
@@ -190,7 +190,7 @@ function resize(state: TurnState, id: string, want: number, least: number, nowMs
   let isHeld = false;
   for (const [key, hard] of held.moneyKeys) {
     const meter = rolled(state, key, nowMs);
-    // What is free beside this reservation. A window that has begun may have less than is held.
+    // The rest of the limit beside this reservation. A window that has begun may have less than is held.
     const free = Math.max(0, leftOf(meter, hard));
     if (held.money + free < least && meter.held > held.money) isHeld = true;
     room = Math.min(room, free);

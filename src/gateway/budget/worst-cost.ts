@@ -1,4 +1,4 @@
-/** What tokens cost at most, before it is known which of them come from a cache. */
+/** The highest cost of tokens, before it is known which of them come from a cache. */
 import type { Price } from "../prices/price.js";
 import { amountOf } from "./claims.js";
 

@@ -14,7 +14,7 @@ import { spellingsOf } from "./number-spellings.js";
 /** Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is found. */
 const KEY_VERSION = 2;
 
-/** Fields that say how urgent a request is: they decide whether and when an answer comes, never what it says. */
+/** Fields of a request's urgency: they decide whether and when an answer comes, never its text. */
 const TERMS = ["priority", "timeout"] as const;
 
 /** A provider's bookkeeping about the sender, which answers of these paths neither follow nor repeat. */
@@ -45,7 +45,7 @@ export const CACHEABLE_PATHS: readonly string[] = [...LEFT_OUT.keys()];
 /** Headers that change what upstreams answer. */
 const ANSWER_HEADERS = ["anthropic-beta", "anthropic-version", "openai-beta", "openai-organization", "openai-project"];
 
-/** Whose answers a request may get. */
+/** The tenants and keys whose answers a request may get. */
 export interface CacheScope {
   readonly kind: "tenant" | "shared";
   readonly name: string;
@@ -66,7 +66,7 @@ export interface KeyParts {
 export interface AnswerKey {
   /** 64 hexadecimal digits. */
   readonly id: string;
-  /** Of running requests: they also share their terms, since the leader's time limit ends the answer of all. */
+  /** Key under which running requests are joined. It includes their terms, since the leader's time limit ends the answer of all. */
   readonly flight: string;
 }
 

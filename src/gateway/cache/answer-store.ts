@@ -1,7 +1,7 @@
 /** Where kept answers lie. A store may lose any of them at any time, and may fail: both are misses (see SafeStore). */
 import type { StoredAnswer } from "./stored-answer.js";
 
-/** Which answers to purge: those that fit all that is given. */
+/** Chooses the answers to purge: those that match every given field. */
 export interface PurgeFilter {
   readonly id?: string | undefined;
   readonly model?: string | undefined;

@@ -7,7 +7,7 @@ interface Canonical {
   readonly numMarks: number;
 }
 
-/** Nothing that was read as JSON is nested deeper (see MAX_JSON_DEPTH); the bound guards values of other origin. */
+/** JSON that was read nests less deeply (see MAX_JSON_DEPTH); the bound guards values from elsewhere. */
 const MAX_DEPTH = 128;
 
 /**

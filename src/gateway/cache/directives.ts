@@ -1,4 +1,4 @@
-/** What a request says about caches, by its `cache-control` (RFC 9111) and `x-millrace-cache-tag`. */
+/** Reads a request's wishes about caches from `cache-control` (RFC 9111) and `x-millrace-cache-tag`. */
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 
@@ -9,7 +9,7 @@ const TAG = /^[\w.:/@+-]{1,128}$/;
 export interface Directives {
   /** A kept answer is not wanted; the new one is kept. */
   readonly noCache: boolean;
-  /** Nothing is looked up or kept. */
+  /** No answer is looked up or kept. */
   readonly noStore: boolean;
   /** Only a kept answer is wanted. */
   readonly onlyIfCached: boolean;
@@ -19,7 +19,7 @@ export interface Directives {
 
 const NONE: Directives = { noCache: false, noStore: false, onlyIfCached: false, maxAgeSeconds: undefined };
 
-/** RFC 9111, 1.2.2: what a larger number of seconds counts as. */
+/** RFC 9111, 1.2.2: a larger number of seconds counts as this one. */
 const MAX_SECONDS = 2 ** 31;
 
 /** Unknown directives are ignored, as RFC 9111 wants; `max-age` that is no number counts as 0. */

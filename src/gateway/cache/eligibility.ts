@@ -16,7 +16,7 @@ export type Ineligible = "sampled" | "engine" | "state" | "outside";
 /** Below it our engine is greedy (src/engine/sampler). Other engines are greedy at 0 alone. */
 const GREEDY_BELOW = 1e-5;
 
-/** Fields by which an answer depends on what is kept elsewhere, or changes it. */
+/** Fields by which an answer depends on state elsewhere, or changes it. */
 const STATE: readonly string[] = ["previous_response_id", "conversation", "background", "container"];
 /** Fields by which an answer depends on the world. */
 const OUTSIDE: readonly string[] = ["web_search_options", "mcp_servers"];

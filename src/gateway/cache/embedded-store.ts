@@ -100,7 +100,7 @@ export class EmbeddedStore implements AnswerStore {
     const written = this.#commits.run(write, { canWait, isWhole: true }).catch((thrown: unknown) => {
       // A transaction that could not begin has taken nothing.
       if (this.#coming?.answers === answers) this.#coming = undefined;
-      // The transaction is undone, but not what was counted.
+      // The transaction is undone, but the counts stay.
       this.#count();
       throw thrown;
     });

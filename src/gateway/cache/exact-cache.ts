@@ -30,7 +30,7 @@ import { isWholeAnswer } from "./whole-answer.js";
 /** The name of the policy in the ledger's notes. */
 export const CACHE_NOTE = "cache";
 
-/** What the operator chose for a model. */
+/** The operator's settings for a model. */
 export interface CacheSettings {
   readonly ttlMs: number;
   readonly maxAnswerBytes: number;
@@ -43,7 +43,7 @@ export interface CacheSettings {
   readonly headers: readonly string[];
 }
 
-/** What a request's model is, as far as its answers depend on it. */
+/** The facts about a model that its answers depend on. */
 export interface CachedModel {
   /** Its own name, whatever the client calls it. */
   readonly name: string;
@@ -67,7 +67,7 @@ interface ExactCacheOptions {
 
 /** Failed runs of others that a request waits for before it goes on its own way. */
 const MAX_FAILED_RUNS = 2;
-/** Headers of an answer that are kept: they say what the bytes are. Others are about the moment, or about another client. */
+/** Headers of an answer that are kept: they describe its bytes. Other headers are about the moment, or about another client. */
 const KEPT_HEADERS: readonly string[] = ["content-type", "cache-control", "x-accel-buffering", "x-millrace-unenforced"];
 
 /** A request that the cache may answer. */
@@ -88,7 +88,7 @@ export class ExactCache implements Policy {
   readonly name = CACHE_NOTE;
   readonly #runs = new Map<string, Running>();
   readonly #now: () => number;
-  /** A run that began before a purge may be what the purge was for. */
+  /** A purge may have been meant for the answer of a run that began before it. */
   #numPurges = 0;
 
   constructor(private readonly options: ExactCacheOptions) {

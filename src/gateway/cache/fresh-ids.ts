@@ -89,7 +89,7 @@ interface Named {
   readonly completed_at?: unknown;
 }
 
-/** Of the first event with data; Anthropic's and OpenAI's newer events have the object as a member. */
+/** The first event with data; Anthropic's and OpenAI's newer events have the object as a member. */
 function firstEvent(bytes: Buffer): Named | undefined {
   const [, json] = /^data: ?(\{.*)$/m.exec(bytes.toString("utf8", 0, Math.min(bytes.length, 64 * 1024))) ?? [];
   const value = json === undefined ? undefined : parse(json);

@@ -9,7 +9,7 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const MINUS = 0x2d;
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
-/** What a number can go on with, beside digits: "+", "-", ".", "E", "e". */
+/** Signs that may stand in a number, beside digits: "+", "-", ".", "E", "e". */
 const isMark = (byte: number): boolean => byte === 0x2e || byte === MINUS || byte === 0x2b || (byte | 0x20) === 0x65;
 /** Longer integers may be written in another way than they are. */
 const EXACT_DIGITS = 15;

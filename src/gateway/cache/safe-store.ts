@@ -34,7 +34,7 @@ export class SafeStore implements AnswerStore {
     }
   }
 
-  /** Fails where the store does: whoever purges has to know. */
+  /** Fails where the store does: the caller of a purge has to know. */
   purge(filter: PurgeFilter): number | Promise<number> {
     return this.store.purge(filter);
   }

@@ -6,7 +6,7 @@ import type { TokenCounts } from "../usage/record.js";
 export interface StoredAnswer {
   /** The model that gave it. */
   readonly model: string;
-  /** Whose it is. */
+  /** Owner of the answer. */
   readonly tenant: string;
   /** Names under which it can be purged. */
   readonly tags: readonly string[];
@@ -16,7 +16,7 @@ export interface StoredAnswer {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
   readonly isEventStream: boolean;
-  /** Of a stream, in alternation: the end of a write in bytes, and its time since the request in milliseconds. Empty for other answers. */
+  /** For a stream, in alternation: the end of a write in bytes, and its time since the request in milliseconds. Empty for other answers. */
   readonly marks: readonly number[];
   /** Token counts as the upstream reported them. */
   readonly usage: TokenCounts | undefined;
@@ -25,7 +25,7 @@ export interface StoredAnswer {
   readonly body: Buffer;
 }
 
-/** What an answer counts beside its body. */
+/** Bytes that an answer takes beside its body. */
 const ENTRY_BYTES = 512;
 
 export function bytesOf({ body, marks, tags }: StoredAnswer): number {

@@ -4,7 +4,7 @@
 const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];
 const UNBOUNDED = new Set(OWN_ENDS);
 const REGULAR_ENDS = new Set([...OWN_ENDS, "length", "max_tokens"]);
-/** Of a response that its own length limit ended. */
+/** Reason of a response that its own length limit ended. */
 const LENGTH_LIMIT = "max_output_tokens";
 
 const ERROR_EVENT = /^(?:event: ?error\r?$|data: ?\{"error":)/m;
@@ -41,7 +41,7 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
   }
 }
 
-/** Strings in events are escaped, so what the model wrote cannot look like a member or an event. */
+/** Strings in events are escaped, so the model's text cannot look like a member or an event. */
 function isWholeStream(path: string, body: Buffer, ends: Ends): boolean {
   const text = body.toString();
   // Looking for the word is cheap, and most answers do not have it.

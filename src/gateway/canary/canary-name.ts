@@ -2,7 +2,7 @@
 
 const END = "~canary";
 
-/** Of the canary of a model. @example canaryName("chat") // "chat~canary" */
+/** Name of a model's canary. @example canaryName("chat") // "chat~canary" */
 export const canaryName = (model: string): string => `${model}${END}`;
 
 export const isCanaryName = (name: string): boolean => name.endsWith(END);

@@ -4,7 +4,7 @@ import { type Bounds, LogFigures } from "./log-figures.js";
 /** How a request that reached an instance ended. */
 export interface Sample {
   readonly hasFailed: boolean;
-  /** Of streams. */
+  /** Time to the first token; undefined for answers that are no streams. */
   readonly ttftMs: number | undefined;
   /** Time per output token after the first, of streams. */
   readonly tpotMs: number | undefined;

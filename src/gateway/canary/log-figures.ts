@@ -38,12 +38,12 @@ export class LogFigures {
     return this.#count === 0 ? undefined : Math.exp(this.#mean);
   }
 
-  /** Of the geometric mean; undefined while there are too few values. */
+  /** Bounds of the geometric mean; undefined while there are too few values. */
   bounds(): Bounds | undefined {
     return boundsOf(this.#mean, this.#variance() / this.#count, this.#count);
   }
 
-  /** Of this geometric mean ÷ the other; undefined while either has too few values. */
+  /** Bounds of this geometric mean ÷ the other; undefined while either has too few values. */
   ratioTo(other: LogFigures): Bounds | undefined {
     const variance = this.#variance() / this.#count + other.#variance() / other.#count;
     return boundsOf(this.#mean - other.#mean, variance, Math.min(this.#count, other.#count));

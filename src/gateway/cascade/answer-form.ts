@@ -7,7 +7,7 @@ const MAX_SCHEMA_CHARACTERS = 64 * 1024;
 /** Parts of a schema, references followed, times characters of the answer: some tens of milliseconds. */
 const MAX_COMPARISONS = 2_000_000;
 
-/** What is wrong with the form; undefined if it is right, or if the request asks for none. */
+/** The fault in an answer's form; undefined if it is right, or if the request asks for none. */
 export function formProblem(body: RequestBody, text: string): string | undefined {
   const format = body.response_format as { type?: unknown; json_schema?: { schema?: unknown } } | null | undefined;
   if (format?.type !== "json_object" && format?.type !== "json_schema") return undefined;

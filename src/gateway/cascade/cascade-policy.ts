@@ -1,6 +1,6 @@
 /**
  * Lets a small model answer first. A judge keeps the answer, or the large model gets the request; the client's first byte comes after the decision. A random
- * share of requests goes to both models, which tells what the cascade loses.
+ * share of requests goes to both models, which shows the cascade's loss.
  */
 import { MillraceError } from "../../core/errors.js";
 import {

@@ -1,4 +1,4 @@
-/** What administrators and metrics see of virtual models. */
+/** The view of virtual models for administrators and metrics. */
 import type { ErrorClass } from "../routes/error-class.js";
 import type { Decision } from "./cascade-policy.js";
 import type { GuardReport } from "./guard.js";

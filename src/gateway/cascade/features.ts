@@ -1,4 +1,4 @@
-/** What a judge knows of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was asked. */
+/** A judge's view of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was asked. */
 import type { AnswerSignals } from "./answer-signals.js";
 
 /** Names of the features, in their order; a router's file lists those it was trained on. */
@@ -26,7 +26,7 @@ export const FEATURE_NAMES: readonly string[] = [
   ...Array.from({ length: NUM_PROMPT_FEATURES }, (_, index) => `prompt_${index}`),
 ];
 
-/** A pre-filter only: refusals in other words are caught by what the classifier learns from the log-probabilities. */
+/** A pre-filter only: the classifier catches refusals in other words by their log-probabilities. */
 const REFUSAL =
   /^\W*(?:i(?:['’]m| am) (?:sorry|afraid|unable|not able)|sorry,|i (?:can(?:no|['’])t|cannot|won['’]t)|as an ai\b|unfortunately,? i)/i;
 /** Least log-probability that counts, since one token of a name may be far below all others. */

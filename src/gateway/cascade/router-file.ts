@@ -19,7 +19,7 @@ const routerFileSchema = z.object({
   features: z.array(z.string()).min(1),
   logistic: z.object({ means: numbers(), scales: numbers(), weights: numbers(), bias: z.number() }),
   isotonic: z.object({ from: numbers().min(1), values: z.array(z.number().min(0).max(1)).min(1) }),
-  /** The floor that training proposes, and what it was chosen for. */
+  /** The floor that training proposes, and the target it was chosen for. */
   floor: z.number().min(0).max(1),
   maxLoss: z.number(),
   trained: z.object({ numPairs: z.number(), numHeldOut: z.number(), label: z.string(), at: z.string() }),

@@ -62,7 +62,7 @@ const conversation = z.strictObject({
 });
 
 const upload = z.strictObject({
-  /** Of the conversation as the page knows it; 0: a new one. */
+  /** Revision of the conversation as the page knows it; 0: a new conversation. */
   revision: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
   conversation,
 });

@@ -10,11 +10,11 @@ import { type KeptConversation, noSuchConversation } from "./conversation-form.j
 
 interface ConversationBounds {
   readonly perClient: number;
-  /** Of all conversations of a client. */
+  /** Upper bound of all conversations of one client. */
   readonly bytesPerClient: number;
-  /** Of all clients of a tenant. */
+  /** Upper bound of all conversations of a tenant's clients. */
   readonly bytesPerTenant: number;
-  /** Of all clients together. */
+  /** Upper bound of all clients' conversations together. */
   readonly maxBytes: number;
   readonly keepMs: number;
 }
@@ -232,7 +232,7 @@ export class ConversationStore {
     const grown = newBytes - (before?.bytes ?? 0);
     const [totalBefore, tenantBefore] = [this.numBytes, this.#bytesOf(tenant)];
     let [rows, bytes] = [own.rows + (before === undefined ? 1 : 0), own.bytes + grown];
-    // After a bound was lowered, what is there may be changed as long as it does not grow.
+    // After a bound was lowered, existing conversations may be changed as long as they do not grow.
     const mostRows = Math.max(perClient, before === undefined ? 0 : own.rows);
     const mostBytes = Math.max(bytesPerClient, before === undefined ? 0 : own.bytes);
     const isWithinOwn = (): boolean => rows <= mostRows && bytes <= mostBytes;

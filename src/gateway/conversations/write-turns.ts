@@ -3,7 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 
 /** Bodies of as many writes are held at once. */
 const MOST_AT_ONCE = 32;
-/** Of a client: what it may write at once after a pause, and what it may write each second for ever. */
+/** How much a client may write at once after a pause; the rate below is how much it may write each second for ever. */
 const BURST = 60;
 const PER_SECOND = 1;
 /** A client that has not written for this long has its whole burst again, and is forgotten. */

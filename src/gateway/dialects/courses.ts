@@ -153,7 +153,7 @@ export function framed(event: JsonObject): { readonly event: JsonObject; readonl
     const value: unknown = JSON.parse(data);
     if (isObject(value)) return { event: value, data };
   } catch {
-    // The error below says what was expected.
+    // The error below states the expected form.
   }
   throw malformed("the JSON of an event in a chunk", event.bytes);
 }

@@ -47,7 +47,7 @@ export interface Provider {
   readonly defaultMaxTokens: number;
 }
 
-/** Of a request, what a provider is asked with. */
+/** The parts of a client's request that a provider is asked with. */
 export interface ClientRequest {
   readonly path: string;
   readonly body: JsonObject;

@@ -24,7 +24,7 @@ export interface ProviderEvent {
   readonly data: string;
 }
 
-/** What the rest of a translation is made of: how the provider's answer is read, and how the client's is written. */
+/** The two halves of the rest of a translation: reading the provider's answer, and writing the client's. */
 export interface AnswerCourse {
   /** The provider speaks the client's dialect. */
   readonly isNative: boolean;
@@ -38,7 +38,7 @@ export interface AnswerCourse {
 }
 
 interface TranslationTerms {
-  /** For messages. */
+  /** Names the provider in messages. */
   readonly provider: string;
   readonly client: ClientDialect;
   /** The client wants a stream. */
@@ -82,7 +82,7 @@ export class Translation {
     });
   }
 
-  /** Of the client's answer, at its first byte or at its end. */
+  /** Head of the client's answer, at its first byte or at its end. */
   head(): AnswerHead {
     const { client, isStream, course } = this.terms;
     const isStreamed = this.#mode === "sse" || this.#mode === "frames";
@@ -118,7 +118,7 @@ export class Translation {
     });
   }
 
-  /** What the provider says with an error status, as far as it has been read. */
+  /** The provider's text with an error status, as far as it has been read. */
   get errorBody(): Buffer | undefined {
     return this.#mode === "error" ? this.#held.view() : undefined;
   }
@@ -167,7 +167,7 @@ export class Translation {
 
   #hold(chunk: Buffer): void {
     if (this.#mode === "error") {
-      // The beginning of an error says what it is about.
+      // The beginning of an error names its cause.
       this.#held.append(chunk.subarray(0, MAX_ERROR_BYTES - this.#held.length));
       return;
     }
@@ -215,7 +215,7 @@ export class Translation {
         const value: unknown = JSON.parse(text);
         if (isObject(value)) return value;
       } catch {
-        // The error below says what was expected; the parser's would quote the answer.
+        // The error below states the expected form; the parser's own would quote the answer.
       }
     }
     throw this.#unexpected("something that is no JSON object");

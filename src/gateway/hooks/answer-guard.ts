@@ -154,7 +154,7 @@ export class AnswerGuard implements AnswerSink {
       const type = mediaTypeOf(headers);
       const isSearchable =
         type.includes("json") || encodingOf(headers) !== undefined || this.request.route.isGeneration;
-      // An error says little, and what a proxy in between says of it is no answer of a model's.
+      // An error has little text, and a proxy's error page is no answer of a model's.
       if (status < 300 && isSearchable) throw unreadable(undefined);
       const text = type.startsWith("text/") ? await this.#guarded({ text: body.toString("utf8") }) : undefined;
       await this.#check();

@@ -7,7 +7,7 @@ interface CheckerSettings {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** What happens if it does not answer: the texts pass, or the request fails with guardrail_failed. */
+  /** Chooses for a checker that does not answer: the texts pass, or the request fails with guardrail_failed. */
   readonly onFailure: "fail-open" | "fail-closed";
   readonly onProblem: (thrown: unknown) => void;
 }

@@ -1,4 +1,4 @@
-/** A guardrail: what it looks for, where, and what then happens. Nothing here knows of requests or answers. */
+/** A guardrail: its patterns, the texts it reads, and its action. This file does not know requests or answers. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import type { Checker } from "./checker.js";
@@ -22,7 +22,7 @@ export interface Guard {
   readonly checker: Checker | undefined;
 }
 
-/** What guardrails have found in one request and its answer. */
+/** Findings of guardrails in one request and its answer. */
 export class Findings {
   readonly #counts = new Map<string, number>();
 

@@ -79,7 +79,7 @@ export class GuardedEvents {
       if (this.keepsTexts && !repeats) this.#keep({ channel: "others", text: `${text}\n` });
       return this.#whole(text);
     });
-    // What is held back follows in an event that repeats no other texts, where there is one.
+    // Held-back text follows in an event that repeats no other texts, where there is one.
     for (const delta of deltas) {
       const channel = this.#channels.get(delta.channel);
       if (channel !== undefined && !(hasOthers && channel.form)) channel.form = { head, data: clean, delta };
@@ -87,7 +87,7 @@ export class GuardedEvents {
     return deltas.reduce((event, delta, i) => delta.with(event, shown[i]!), clean);
   }
 
-  /** What is still held, where a stream ends without saying so. */
+  /** The text still held, where a stream ends without an event that says so. */
   end(): string {
     return this.#close("");
   }

@@ -14,7 +14,7 @@ interface GuardrailsOptions {
   readonly guards: readonly Guard[];
   /** The model that a client's name stands for. */
   readonly modelOf: (name: string) => string;
-  /** Told of what was found, without the texts. */
+  /** Gets the findings, without the texts. */
   readonly onFindings: (request: GatewayRequest, findings: string) => void;
 }
 

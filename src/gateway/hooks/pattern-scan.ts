@@ -4,14 +4,14 @@
  */
 import { isMember, type PatternSet } from "./pattern-set.js";
 
-/** Of a longer match, only the end is found. It is also the most that a stream is held back by. In UTF-16 units. */
+/** Upper bound of a match, in UTF-16 units: of a longer match, only the end is found. A stream is held back by at most this much. */
 export const MAX_MATCH_LENGTH = 512;
 
 interface Match {
   /** Offsets in the whole text, in UTF-16 units. */
   readonly start: number;
   readonly end: number;
-  /** Of the match that begins first. */
+  /** Name of the pattern whose match begins first. */
   readonly name: string;
   /** The rest of a match whose beginning was taken before. */
   readonly isContinued: boolean;
@@ -40,7 +40,7 @@ export class PatternScan {
   #kept = "";
   #keptFrom = 0;
   #length = 0;
-  /** Of each live position, where the earliest match through it began. */
+  /** For each live position, where the earliest match through it began. */
   #active: number[] = [];
   #starts: Int32Array;
   #next: number[] = [];
@@ -56,7 +56,7 @@ export class PatternScan {
     this.#nextStarts = new Int32Array(length).fill(-1);
   }
 
-  /** What the scan has cost so far, in steps of some nanoseconds. */
+  /** Cost of the scan so far, in steps of some nanoseconds. */
   get numSteps(): number {
     return this.#numSteps;
   }
@@ -110,7 +110,7 @@ export class PatternScan {
       return;
     }
     const oldest = at + 1 - MAX_MATCH_LENGTH;
-    // Loops over indexes: they are what a text costs.
+    // Loops over indexes: these loops are most of a text's cost.
     for (let i = 0; i < this.#active.length; i++) {
       const from = this.#active[i]!;
       const start = Math.max(this.#starts[from]!, oldest);

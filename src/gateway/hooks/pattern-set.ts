@@ -6,18 +6,18 @@ import { type CharacterSet, includes } from "../../text/grammar/character-set.js
 import { RegexError, type RegexTree, regexTree } from "../../text/grammar/regex.js";
 
 export interface PatternSource {
-  /** Shown in errors and in place of what is redacted. */
+  /** Shown in errors and in place of redacted text. */
   readonly name: string;
   /** In JavaScript's syntax, without look-around, back-references, ^ and $. */
   readonly regex: string;
   /** A match neither follows nor precedes a letter, a digit or _. */
   readonly isWholeWord?: boolean;
   readonly ignoresCase?: boolean;
-  /** Looks at what the expression has found. Absent: it counts. */
+  /** Checks a match of the expression. Absent: every match counts. */
   readonly accepts?: (text: string) => boolean;
 }
 
-/** Of all patterns of a set together. */
+/** Upper bound for all patterns of a set together. */
 const MAX_POSITIONS = 4000;
 const MAX_EDGES = 100_000;
 const NUM_ASCII = 128;

@@ -11,7 +11,7 @@ const STEPS_PER_TURN = 100_000;
 /** About three seconds. Ordinary text takes less than two steps a character, so this is out of reach for it. */
 const MAX_STEPS = 300_000_000;
 
-/** What comes in place of a match. @example labelOf("email") // "[email]" */
+/** The text that replaces a match. @example labelOf("email") // "[email]" */
 const labelOf = (name: string): string => `[${name}]`;
 
 export class TextRedactor {
@@ -19,7 +19,7 @@ export class TextRedactor {
   #held = "";
   #heldFrom = 0;
 
-  /** @param found gets the name of each match @param cut gets the ends of what is replaced, and by what */
+  /** @param found gets the name of each match @param cut gets the ends of each replaced text, and its replacement */
   constructor(
     patterns: PatternSet,
     private readonly found: (name: string) => void,

@@ -1,3 +1,3 @@
-/** When a hook looks: at what a client sends, or at what it gets. */
+/** The text that a hook reads: a client's request, or its answer. */
 export const STAGES = ["request", "answer"] as const;
 export type Stage = (typeof STAGES)[number];

@@ -196,7 +196,7 @@ class Walk {
     return this.#texts(value, depth, FREE.has(key) || isInput, list);
   }
 
-  /** Of a tool call, in JSON, whose escapes may hide what the tool reads. */
+  /** Arguments of a tool call are JSON, whose escapes may hide what the tool reads. */
   #arguments(json: string, depth: number): unknown {
     const raw = this.#texts(json, depth, true);
     const value = json.includes("\\") ? parsed(json) : undefined;

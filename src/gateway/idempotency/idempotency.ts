@@ -38,11 +38,11 @@ interface IdempotencyOptions {
   readonly now?: () => number;
 }
 
-/** A request as this policy sees it, whoever answers it. */
+/** A request as this policy sees it, however it will be answered. */
 interface KeyedRequest {
   /** As the client wrote it. */
   readonly key: string;
-  /** Whose it is, and what it asks for: the same key means another request elsewhere. */
+  /** The key's owner and the request's path: in another scope, the same key means another request. */
   readonly scope: readonly string[];
   /** Hash of everything that makes it this request. */
   readonly bodyHash: string;

@@ -52,7 +52,7 @@ const spendQuery = z.strictObject({
 const exportQuery = z.strictObject({ ...period, format: z.enum(EXPORT_FORMATS).default("csv") });
 const ownQuery = z.strictObject({ ...period, group_by: groupBy });
 
-/** What a tenant may group its own spend by. */
+/** The columns by which a tenant may group its own spend. */
 const OWN_GROUPS: readonly SpendGroup[] = ["key", "model", "hour", "day", "month"];
 
 export function createLedgerApp(database: Database.Database): Hono {

@@ -135,7 +135,7 @@ const PARQUET_TYPES: Readonly<Record<Kind, NonNullable<ColumnSource["type"]>>> =
 
 async function* parquet(pages: AsyncIterable<readonly Row[]>): AsyncGenerator<Buffer> {
   const writer = new ByteWriter();
-  /** What was written since the last call. */
+  /** The bytes written since the last call. */
   const written = (): Buffer => {
     const bytes = Buffer.from(writer.getBytes());
     writer.index = 0;

@@ -225,7 +225,7 @@ function costOf(record: RequestRecord): bigint {
   return record.attempts.reduce((sum, { charge }) => sum + (charge?.nanoDollars ?? 0n), 0n);
 }
 
-/** What a policy says it saved, or what the answer from a cache would have cost. */
+/** The savings that a policy reports, or the cost that the answer from a cache would have had. */
 function savings(
   { notes, savedUsage }: RequestRecord,
   price: () => TieredPrice | undefined,

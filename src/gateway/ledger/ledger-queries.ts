@@ -46,7 +46,7 @@ export async function requestPage(
 ): Promise<RequestPage> {
   const { first, end } = await positions(database, filter);
   const top = Math.min(before, end);
-  // Who asks for an id wants that request, however old it is.
+  // A query for an id finds its request, however old it is.
   const bottom = filter.id === undefined ? Math.max(first, top - MAX_LOOKED_AT) : first;
   const { where, values } = conditions(filter);
   const sql = `SELECT * FROM ledger_requests WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
@@ -147,7 +147,7 @@ function shownAttempt(row: Row): Row {
 
 const TOKENS = ["fresh", "cache_read", "cache_write", "output", "reasoning", "drafted", "accepted"] as const;
 
-/** What sums may be grouped by, as SQL. */
+/** The columns that sums may be grouped by, as SQL. */
 const GROUPS = {
   tenant: "tenant",
   team: "team",

@@ -1,4 +1,4 @@
-/** What the ledger keeps of a request and of each of its attempts. */
+/** The ledger's rows for a request and each of its attempts. */
 import type { TokenCounts } from "../usage/record.js";
 
 /** A request that has begun. */
@@ -26,7 +26,7 @@ export interface RequestRow extends OpenRequest {
   /** The model that gave the answer; "": none did. */
   readonly served: string;
   readonly outcome: RowOutcome;
-  /** What the client got: 499 if it left, the error's where the answer broke off, 0 if the request was lost. */
+  /** Status that the client got: 499 if it left, the error's where the answer broke off, 0 if the request was lost. */
   readonly status: number;
   /** Code of the error; "": none. */
   readonly error: string;

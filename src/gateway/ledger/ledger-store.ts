@@ -32,7 +32,7 @@ interface Unwritten {
   readonly tries: number;
 }
 
-/** What a lost request is charged, as the budgets know it; undefined: they do not. */
+/** Charge for a lost request, by the budgets; undefined: the budgets do not know the request. */
 export type LostCharge = (requestId: string) => bigint | undefined;
 
 export class LedgerStore {
@@ -52,7 +52,7 @@ export class LedgerStore {
   /** No hour up to this one is left to be moved. */
   #rolledMs = -1;
   #nextSeq: number;
-  /** What the next transaction writes, together with what other policies write. */
+  /** Rows for the next transaction, which writes those of other policies as well. */
   #opened: OpenRequest[] = [];
   #closed: Unwritten[] = [];
   #isScheduled = false;

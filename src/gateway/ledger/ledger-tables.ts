@@ -25,7 +25,7 @@ export const SUMS = [
   "truncated",
 ] as const;
 
-/** What the sums are by. An hour is its first millisecond since 1970; older ones become whole days. */
+/** Columns that sums are grouped by. An hour is its first millisecond since 1970; older hours are joined into days. */
 export const DIMENSIONS = ["hour", "tenant", "team", "key", "model", "engine", "status"] as const;
 
 /** Columns of `ledger_requests`, in the order of the table. */

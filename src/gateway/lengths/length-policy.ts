@@ -17,12 +17,12 @@ export interface LengthRules {
   readonly cap?: number | undefined;
 }
 
-/** Whose limit an answer had: the client's own, the gateway's, nobody's. */
+/** The source of an answer's length limit: the client, the gateway, or none. */
 export type LimitSource = "client" | "policy" | "none";
 
 /** One answer that was given earlier, to a request without a limit of its client's. */
 export interface EarlierAnswer {
-  /** The key, or whoever asked. */
+  /** The key, or the tenant without one. */
   readonly subject: string;
   /** The model, or the name of a route. */
   readonly name: string;

@@ -6,7 +6,7 @@ import { readArguments } from "../../text/answer/read-arguments.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { EventReader } from "../dialects/wire/sse.js";
 
-/** What stands in each line: a chat's message, or the text of a completion. */
+/** Content of each line: a chat's message, or the text of a completion. */
 export type LineShape = (news: {
   readonly content: string;
   readonly thinking: string;
@@ -32,7 +32,7 @@ interface Usage {
 interface Choice {
   readonly delta?: Message;
   readonly message?: Message;
-  /** Of a completion. */
+  /** Text of a completion. */
   readonly text?: string;
   readonly finish_reason?: string | null;
 }
@@ -196,7 +196,7 @@ export class OllamaSink extends PassingSink {
   }
 
   /**
-   * Ollama's times, in nanoseconds, as the gateway measures them: what a prompt waits in a queue counts as its own. Of a whole answer it sees no first token,
+   * Ollama's times, in nanoseconds, as the gateway measures them: a prompt's time in a queue counts as its own. For a whole answer it sees no first token,
    * so both parts are the whole time: clients divide counts of tokens by them.
    */
   #lastFields(): object {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { BufferSink } from "../answer.js";
-import { answerIdle, doorOf, throughDoor, untagged } from "./doors.js";
+import { answerIdle, ollamaEndpointOf, ollamaSink, untagged } from "./endpoints.js";
 import { ofChat, ofCompletion, ofEmbed, ofGenerate, ofLegacyEmbed } from "./request.js";
 
 const user = { role: "user", content: "Paris?" };
@@ -43,7 +43,7 @@ describe("requests", () => {
   });
 
   it("of raw prompts are completions", () => {
-    const { pathOf, request } = doorOf("/api/generate")!;
+    const { pathOf, request } = ollamaEndpointOf("/api/generate")!;
     const raw = { prompt: "a", raw: true, stream: false, options: { num_predict: 2 } };
     expect(pathOf(raw)).toBe("/v1/completions");
     expect(request(raw)).toEqual({ prompt: "a", stream: false, max_tokens: 2 });
@@ -143,8 +143,8 @@ const STREAM = Buffer.from(
 
 function sinkFor(path: string) {
   const buffer = new BufferSink();
-  const door = doorOf(path)!;
-  return { buffer, sink: throughDoor(door, { model: "m" }, undefined, buffer, performance.now()) };
+  const endpoint = ollamaEndpointOf(path)!;
+  return { buffer, sink: ollamaSink(endpoint, { model: "m" }, undefined, buffer, performance.now()) };
 }
 
 const textOf = (buffer: BufferSink): string => buffer.answer()!.body.toString("utf8");
@@ -226,12 +226,12 @@ describe("answers", () => {
     ["/api/generate", { keep_alive: 0 }, { done: true, done_reason: "unload", response: "" }],
     ["/api/embed", { input: [] }, { embeddings: [], prompt_eval_count: 0 }],
   ])("of %s to a request for nothing are known", (path, body, expected) => {
-    const door = doorOf(path)!;
+    const endpoint = ollamaEndpointOf(path)!;
     const buffer = new BufferSink();
-    expect(door.isIdle(body)).toBe(true);
-    answerIdle(door, body, "m", buffer);
+    expect(endpoint.isIdle(body)).toBe(true);
+    answerIdle(endpoint, body, "m", buffer);
     expect(JSON.parse(textOf(buffer))).toMatchObject({ model: "m", ...expected });
-    expect(door.isIdle({ ...body, messages: [user], prompt: "a", input: ["a"] })).toBe(false);
+    expect(endpoint.isIdle({ ...body, messages: [user], prompt: "a", input: ["a"] })).toBe(false);
   });
 
   it("of any form are read, or break off, and change nothing else", () => {

@@ -1,5 +1,5 @@
 /**
- * What tokens cost on hardware of one's own, from the price of an instance's hour. While an instance works on n attempts, each of them gets 1/n of its time:
+ * Prices tokens on the operator's own hardware, from the price of an instance's hour. While an instance works on n attempts, each of them gets 1/n of its time:
  * the shares add up to the time in which the instance was busy. A model's tokens of prompts and of answers then cost what the shares per token have been,
  * before and after the first byte of answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
  */

@@ -4,7 +4,7 @@ import type { Price, PriceBook } from "./price.js";
 import { type ListedPrice, listedRows, type PriceList, rowAt } from "./price-list.js";
 import { scaled, type TieredPrice } from "./tiered-price.js";
 
-/** What the configuration says of a model's price. */
+/** The configuration of a model's price. */
 export interface ModelPricing {
   /** The model's own price. */
   readonly price?: Price | undefined;

@@ -60,7 +60,7 @@ export interface Amounts {
   readonly output: bigint;
 }
 
-/** Without a price of their own, cached tokens cost what others do. */
+/** Without a price of their own, cached tokens cost as much as others. */
 export function priceFrom(version: string, { input, cacheRead, cacheWrite, output }: Amounts): Price {
   return { version, fresh: input, cacheRead: cacheRead ?? input, cacheWrite: cacheWrite ?? input, output };
 }

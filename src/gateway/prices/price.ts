@@ -1,4 +1,4 @@
-/** What a model's tokens cost. */
+/** Prices of a model's tokens. */
 import { formatDollars } from "../money.js";
 import type { TokenCounts } from "../usage/record.js";
 

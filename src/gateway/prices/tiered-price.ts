@@ -8,7 +8,7 @@ export interface TieredPrice extends Price {
   readonly above?: { readonly promptTokens: number; readonly price: Price } | undefined;
 }
 
-/** What counts cost, by the tier of their prompt. */
+/** The charge for counts, by the tier of their prompt. */
 export function chargeOf(counts: TokenCounts, price: TieredPrice): Charge {
   const { above } = price;
   const tier = above !== undefined && promptTokensOf(counts) > above.promptTokens ? above.price : price;

@@ -1,4 +1,4 @@
-/** What the thread of the checks does with one request and its answer: reads both, judges, and takes personal data out of what is kept. */
+/** The work of the checks' thread on one request and its answer: it reads both, judges, and takes personal data out of the kept texts. */
 import { compilePatterns, type PatternSet, type PatternSource } from "../hooks/pattern-set.js";
 import { PERSONAL_DATA, personalDataPatterns } from "../hooks/personal-data.js";
 import { redactTexts } from "../hooks/redactor.js";
@@ -23,7 +23,7 @@ export type CheckJob =
   /** Texts of a client to be redacted. */
   | { readonly kind: "texts"; readonly texts: readonly string[] };
 
-/** A prompt and its answer without what the patterns find. */
+/** A prompt and its answer without the texts that the patterns find. */
 export interface KeptText {
   readonly messages: readonly SampleMessage[];
   readonly answer: string;

@@ -26,7 +26,7 @@ export interface Judgement {
   readonly atMs: number;
   readonly model: string;
   readonly tenant: string;
-  /** Of a check, or "feedback". */
+  /** Name of a check, or "feedback". */
   readonly name: string;
   readonly badness: number;
   /** Drawn by the plain share: only such samples of different tenants are alike. */
@@ -151,7 +151,7 @@ export class DriftWatch {
     });
   }
 
-  /** What was changed, from the newest on. */
+  /** Changes of the gateway, from the newest on. */
   changes(atMost: number): readonly (Change & { readonly model: string })[] {
     const sql = "SELECT at_ms AS atMs, model, version, before FROM quality_changes ORDER BY seq DESC LIMIT ?";
     return this.options.database.prepare(sql).all([atMost]) as (Change & { model: string })[];
@@ -168,7 +168,7 @@ export class DriftWatch {
     });
   }
 
-  /** Forgets what series were, so that they learn what they are. @returns how many */
+  /** Forgets the earlier levels of series, so that they learn their present ones. @returns how many */
   accept(model: string | undefined, name: string | undefined): number {
     const accepted = [...this.#series.values()].filter(
       (series) => (model ?? series.model) === series.model && (name ?? series.name) === series.name,

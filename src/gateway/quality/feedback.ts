@@ -1,4 +1,4 @@
-/** What a client says about an answer: POST /v1/feedback. */
+/** Feedback of clients on answers: POST /v1/feedback. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 

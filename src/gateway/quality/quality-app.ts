@@ -42,15 +42,15 @@ export interface ReportRow {
   readonly model: string;
   readonly tenant?: string;
   readonly version?: string;
-  /** Of a check, or "feedback". */
+  /** Name of a check, or "feedback". */
   readonly check: string;
   readonly judged: number;
   readonly failing: number;
-  /** Of all requests: samples count by the inverse of their chance. */
+  /** Share of all requests: samples count by the inverse of their chance. */
   readonly failing_share: number;
   /** Mean badness, 0 to 1. */
   readonly mean: number;
-  /** What drift is measured against; null: not known yet. */
+  /** The level that drift is measured against; null: not known yet. */
   readonly usual: number | null;
   readonly state: "learning" | "steady" | "drifted";
   readonly drift: ShownDrift | null;
@@ -72,7 +72,7 @@ export interface QualityReport {
   readonly at_least: number;
   readonly from: string;
   readonly data: readonly ReportRow[];
-  /** What was changed in the gateway, the newest first. `before` is "" for a model's first version. */
+  /** Changes of the gateway, the newest first. `before` is "" for a model's first version. */
   readonly changes: readonly {
     readonly at: string;
     readonly model: string;

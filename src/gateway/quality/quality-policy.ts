@@ -34,7 +34,7 @@ export class QualityPolicy implements Policy {
 
   async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     const { path, observer, record } = request;
-    // What the gateway asks for itself, such as an audit, is nobody's traffic; lines of batches are.
+    // Requests of the gateway itself, such as an audit, are nobody's traffic; lines of batches are.
     const isOwn = observer === DEAF_REQUEST && !record.notes.has(NOTE.batch);
     if (isOwn || !SAMPLED_PATHS.includes(path)) return await next(request, sink);
     this.options.onRequest(request);

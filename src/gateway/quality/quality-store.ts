@@ -31,7 +31,7 @@ export interface KeptSample {
   readonly text: KeptText | undefined;
 }
 
-/** What sums are made of: a verdict of a check, or a client's feedback. */
+/** One addend of the sums: a verdict of a check, or a client's feedback. */
 export interface Judged {
   readonly atMs: number;
   readonly tenant: string;

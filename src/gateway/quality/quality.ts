@@ -1,4 +1,4 @@
-/** The quality of production traffic: samples, their checks, clients' feedback, and drift of either, with what is kept of them. */
+/** The quality of production traffic: samples, their checks, clients' feedback, drift of either, and the kept records. */
 import { MillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { servedModel } from "../ledger/ledger-queries.js";
@@ -54,7 +54,7 @@ export interface QualityCounts {
   readonly textBytes: number;
 }
 
-/** What is known of an answer before its checks. */
+/** The known facts about an answer before its checks. */
 interface Answered {
   readonly tenant: string;
   readonly model: string;

@@ -25,7 +25,7 @@ const WINDOW_MS = 600_000;
 const MAX_SESSIONS = 10_000;
 const MAX_NAME_LENGTH = 200;
 
-/** @typeParam Fact what is known of a sampled request */
+/** @typeParam Fact the known facts of a sampled request */
 export class RetryWatch<Fact> {
   /** By tenant and session, the oldest first. */
   readonly #asked = new Map<string, Asked<Fact>>();

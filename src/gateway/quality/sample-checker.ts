@@ -32,7 +32,7 @@ export function checkThread(patterns: readonly PlainPattern[]): JobRunner {
   };
 }
 
-/** What waits. */
+/** A tenant's waiting samples. */
 interface Load {
   count: number;
   numBytes: number;
@@ -41,7 +41,7 @@ interface Load {
 export class SampleChecker {
   readonly #pending = new Set<Promise<unknown>>();
   #numBytes = 0;
-  /** Of tenants of whom something waits. */
+  /** Loads of tenants with waiting samples. */
   readonly #loads = new Map<string, Load>();
 
   constructor(private readonly runner: JobRunner) {}

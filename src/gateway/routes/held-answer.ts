@@ -32,7 +32,7 @@ export class HoldingSink extends PassingSink {
     super(next);
   }
 
-  /** The answer, once it has ended and if the client has nothing of it. */
+  /** The answer, once it has ended and while the client has got no part of it. */
   get held(): HeldAnswer | undefined {
     return this.#held;
   }

@@ -1,4 +1,4 @@
-/** What rules ask about a request. Each fact is computed once, when a rule first asks for it. */
+/** The facts of a request that rules use. Each fact is computed once, when a rule first asks for it. */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Caller, GatewayRequest, RequestBody } from "../request.js";
 import { type Language, languageOf, type Script, scriptOf } from "./language.js";
@@ -87,7 +87,7 @@ function textBytes(value: unknown, depth = 0): number {
   return textBytes(content, depth + 1) + textBytes(text, depth + 1);
 }
 
-/** The text of the request's last message, prompt or input, cut to what a guess needs. */
+/** The text of the request's last message, prompt or input, cut to the length that a guess needs. */
 export function lastText(body: RequestBody): string {
   const { messages, prompt, input } = body;
   return textOf(messages ?? input ?? prompt).slice(0, MAX_SAMPLED);

@@ -41,7 +41,7 @@ const FILTERED = /"(?:finish_reason|finishReason)":\s*"(?:content_filter|SAFETY)
 interface Failure {
   readonly model: string;
   readonly errorClass: ErrorClass | undefined;
-  /** What the chain shows of it. */
+  /** Text for the chain that the answer's header shows. */
   readonly shown: string;
   /** Set if the model gave no answer at all. */
   readonly error: MillraceError | undefined;

@@ -1,12 +1,12 @@
-/** What became of the requests that the semantic cache looked at. */
+/** Counts the requests that the semantic cache looked at, by their outcome. */
 import type { TrustSummary } from "./learning/trust.js";
 
 export interface SemanticCounts {
   /** Requests whose question was compared with the stored ones. */
   lookups: number;
-  /** Of these, those with a stored question that was near enough. */
+  /** How many of these had a stored question that was near enough. */
   candidates: number;
-  /** Of these, those with one that every veto let pass. */
+  /** How many of these had a candidate that every veto let pass. */
   agreed: number;
   /** Hits that were served. */
   served: number;

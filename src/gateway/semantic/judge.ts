@@ -56,7 +56,7 @@ const plain = (text: string): string =>
 const SAME = "SAME";
 const DIFFERENT = "DIFFERENT";
 
-/** What a judging model is asked. Questions and answers are quoted as JSON, so that none of them can pass for the instruction. */
+/** The prompt for a judging model. Questions and answers are quoted as JSON, so that none of them can pass for the instruction. */
 export function judgePrompt({ question, storedQuestion, answer, storedAnswer }: JudgedCase): string {
   return [
     "A cache holds an answer to one question and wants to give it to a user who asked another question.",

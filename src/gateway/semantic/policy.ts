@@ -18,7 +18,7 @@ import type { Hit, Lookup, ModelCache } from "./model-cache.js";
 import type { Entry } from "./store/entries.js";
 import { type Subject, subjectOf } from "./subject.js";
 
-/** What a model's cache needs to know of the model. */
+/** The facts about a model that its cache needs. */
 export interface CachedModel {
   readonly cache: ModelCache;
   readonly model: string;
@@ -94,14 +94,14 @@ export class SemanticCache implements Policy {
     return false;
   }
 
-  /** Forgets what a model's hits have earned, or lost. @returns whether it has a cache */
+  /** Forgets the trust that a model's hits have earned or lost. @returns whether it has a cache */
   async reset(model: string): Promise<boolean> {
     const cache = this.options.all().find(({ parts }) => parts.model === model);
     await cache?.reset();
     return cache !== undefined;
   }
 
-  /** Resolves when what is being learned is stored. */
+  /** Resolves when running judgements are stored. */
   async settled(): Promise<void> {
     while (this.#learning.size > 0) await Promise.all(this.#learning);
   }

@@ -1,4 +1,4 @@
-/** What the semantic cache looks at in a request: the last user text, and the namespace, which is everything else. */
+/** The two parts of a request that the semantic cache compares: the last user text, and the namespace, which is everything else. */
 import { type CacheScope, canonicalBody, sha256 } from "../cache/answer-key.js";
 import { ineligible } from "../cache/eligibility.js";
 import { spellingsOf } from "../cache/number-spellings.js";
@@ -31,7 +31,7 @@ export interface SubjectTerms {
 type Message = Readonly<Record<string, unknown>>;
 
 const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/messages"];
-/** What these ask for belongs to the tokens of one answer, or is more than one. */
+/** Fields that ask for the tokens of one particular answer, or for several answers. */
 const PER_ANSWER: readonly string[] = [
   "logprobs",
   "top_logprobs",

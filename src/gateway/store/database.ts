@@ -52,7 +52,7 @@ function assertReadable(database: Database.Database): void {
   for (const { name } of tables) database.prepare(`SELECT 1 FROM "${name.replaceAll('"', '""')}" LIMIT 1`).get([]);
 }
 
-/** The keys and what was spent are in it, so it is not made anew without its owner. */
+/** The file holds the keys and the spend, so it is not made anew without its owner. */
 function damaged(path: string, cause: Error): MillraceError {
   return new MillraceError(
     "file_unreadable",

@@ -51,7 +51,7 @@ export class GroupCommit {
     this.#turn ??= setImmediate(() => this.#endTurn());
   }
 
-  /** Nothing is committed, but by `flush`, until `release`: the event loop must not wait while a thread has the database's lock. */
+  /** Until `release`, only `flush` commits: the event loop must not wait while a thread has the database's lock. */
   hold(): void {
     this.#isHeld = true;
   }
@@ -83,7 +83,7 @@ export class GroupCommit {
     for (const settle of done) settle();
   }
 
-  /** Runs a synchronous write in a transaction of its own, now. Throws what it throws; then nothing is written. */
+  /** Runs a synchronous write in a transaction of its own, now. Throws the write's errors; then nothing is written. */
   alone<T>(write: () => T): T {
     this.flush();
     this.#begin.run([]);

@@ -91,7 +91,7 @@ export class SideConnection {
 
   async #checkpoint(): Promise<void> {
     if ((await this.#run("PASSIVE")) <= this.maxLogPages) return;
-    // What was written meanwhile is little, and the rest waits for less.
+    // Few pages were written meanwhile, and the rest needs only a short wait.
     const pages = await this.#run("PASSIVE");
     // Transactions wait for no read, unless reads never end.
     if (this.#numReads > 0 && pages < READING * this.maxLogPages) return;

@@ -19,7 +19,7 @@ function connection(): Database.Database {
   if (opened !== undefined) return opened;
   opened = new Database((workerData as { readonly path: string }).path);
   opened.pragma("busy_timeout = 1000");
-  // A checkpoint syncs what it copies, and the log before that.
+  // A checkpoint syncs the pages that it copies, and the log before that.
   opened.pragma("synchronous = NORMAL");
   return opened;
 }

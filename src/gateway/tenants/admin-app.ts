@@ -1,4 +1,4 @@
-/** The administrator's API of organisations, teams, keys and the audit. Who asks has been checked; errors are thrown to the app that this one is part of. */
+/** The administrator's API of organisations, teams, keys and the audit. The caller has been checked already; errors are thrown to the app that includes this one. */
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -46,7 +46,7 @@ const pageQuery = z.strictObject({
 const listQuery = pageQuery.extend({
   org: z.string().max(200).optional(),
   team: z.string().max(200).optional(),
-  /** Also what has been deleted or revoked. */
+  /** Whether to list deleted and revoked ones too. */
   ended: yes,
   /** Also what each has used. */
   usage: yes,
@@ -80,7 +80,7 @@ function tooLarge(): MillraceError {
   return new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
 }
 
-/** Whose key has been checked. */
+/** The actor of a request whose key has been checked. */
 function actorOf(c: Context): Actor {
   return { name: operatorNameIn(c), requestId: requestIdIn(c) };
 }

@@ -23,7 +23,7 @@ export function hashOf(key: string): string {
   return createHash("sha256").update(key).digest("hex");
 }
 
-/** What is shown of a key, so that people can tell theirs apart. */
+/** A hint of a key, by which people can tell their keys apart. */
 export function hintOf(key: string): string {
   return `${PREFIX}…${key.slice(-4)}`;
 }

@@ -14,7 +14,7 @@ import {
 } from "jose";
 import { MillraceError } from "../../core/errors.js";
 
-/** Signatures by a key pair only: with a shared secret or none, whoever can check a token could make one. */
+/** Signatures by a key pair only: with a shared secret or none, anybody who can check a token could make one. */
 const TOKEN_ALGORITHMS = [
   "RS256",
   "RS384",
@@ -40,7 +40,7 @@ export interface OidcSettings {
   readonly clockSkewMs: number;
 }
 
-/** What a valid token says. */
+/** Claims of a valid token. */
 export interface TokenClaims {
   readonly tenant: string;
   readonly team: string | undefined;

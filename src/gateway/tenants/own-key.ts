@@ -1,4 +1,4 @@
-/** What a caller may know of its own key: GET /v1/key. */
+/** A caller's own key, limits and use: GET /v1/key. */
 import { formatDollars } from "../money.js";
 import type { Caller } from "../request.js";
 import type { BudgetWindow, Scope, ScopeLimits } from "../scope.js";
@@ -7,7 +7,7 @@ import type { TenantStore } from "./tenant-store.js";
 
 export const OWN_KEY_PATH = "/v1/key";
 
-/** What a scope has used. */
+/** Use of a scope. */
 export interface ScopeUsage {
   readonly requestsThisMinute: number;
   readonly tokensThisMinute: number;
@@ -41,7 +41,7 @@ export async function ownKey(
   return { ...about, tenant, scopes: shownScopes };
 }
 
-/** What has no limit is not counted, and null. */
+/** A scope without a limit is not counted, and its use is null. */
 function shownWithUse({ kind, id, limits }: Scope, used: ScopeUsage | undefined): object {
   const useOf = new Map(used?.budgets.map((each) => [each.window, each]));
   return {

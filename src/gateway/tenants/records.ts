@@ -5,17 +5,17 @@ import type { Settings } from "./settings.js";
 export interface ScopeRecord {
   readonly kind: ScopeKind;
   readonly id: string;
-  /** Of a team and of a key. */
+  /** Organisation of a team or a key. */
   readonly org: string | undefined;
-  /** Of a key that belongs to a team. */
+  /** Team of a key that belongs to one. */
   readonly team: string | undefined;
   readonly settings: Settings;
   readonly createdMs: number;
   /** When it was deleted or revoked; undefined: it is in use. */
   readonly endedMs: number | undefined;
-  /** Of an organisation: the cache scope of its requests. */
+  /** For an organisation: the cache scope of its requests. */
   readonly cacheScope: string | undefined;
-  /** Of a key. */
+  /** Secret of a key. */
   readonly secret: KeySecret | undefined;
 }
 

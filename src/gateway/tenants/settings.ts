@@ -1,4 +1,4 @@
-/** What an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
+/** Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { formatDollars, parseDollars } from "../money.js";
@@ -13,7 +13,7 @@ const MAX_PATCH_DEPTH = 4;
 
 const dollars = z
   .union([z.string(), z.number()])
-  // The shortest text of a number is what the client wrote.
+  // A number's shortest text is the client's own.
   .transform((written) => String(written))
   .refine((text) => parseDollars(text) !== undefined, {
     error: "expected dollars with at most nine decimals, such as 12.50",

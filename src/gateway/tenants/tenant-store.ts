@@ -12,7 +12,7 @@ import type { ScopeRecord } from "./records.js";
 import { mergePatch, parseFields, type Settings, settingsSchema } from "./settings.js";
 import { type AuditEntry, type ListQuery, TenantTables } from "./tenant-tables.js";
 
-/** Who makes a change, for the audit. */
+/** The maker of a change, for the audit. */
 export interface Actor {
   readonly name: string;
   readonly requestId: string;

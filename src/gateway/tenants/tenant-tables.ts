@@ -213,7 +213,7 @@ export class TenantTables {
     }
   }
 
-  /** Syncs what is committed, so that a power cut cannot bring a revoked key back. */
+  /** Syncs committed changes, so that a power cut cannot bring a revoked key back. */
   sync(): void {
     this.database.pragma("wal_checkpoint(PASSIVE)");
   }

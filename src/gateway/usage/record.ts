@@ -14,7 +14,7 @@ export interface AttemptRecord {
   outcome?: "answered" | "broken" | "refused" | "cancelled";
   /** Token counts as the upstream reported them, else as estimated, each disjoint from the others. Undefined: nothing was made. */
   usage?: TokenCounts;
-  /** What the attempt cost, set before the policies learn that it ended. Undefined: there is no ledger, or the model has no price. */
+  /** Cost of the attempt, set before the policies learn that it ended. Undefined: there is no ledger, or the model has no price. */
   charge?: Charge;
 }
 
@@ -77,8 +77,8 @@ export class RequestRecord {
   /** It was refused for a budget that would pay for it, were none of it reserved by other requests: what these do not use comes back. */
   isPayableLater = false;
   watcher: AttemptWatcher | undefined;
-  /** What the policy of limits has reserved, for its part behind the caches, which alone reads it. A WeakMap would keep each request until a full collection. */
+  /** Reservation of the policy of limits. Only the policy's part behind the caches reads it. A WeakMap would keep each request until a full collection. */
   admitted: unknown;
-  /** Token counts of a kept answer that was given instead of a new one: what it would have cost is what the cache saved. */
+  /** Token counts of a kept answer that was given instead of a new one: the cache has saved their cost. */
   savedUsage?: TokenCounts;
 }

@@ -84,7 +84,7 @@ function isReasoningBeyond(reasoning: number, completion: number, beyond: number
   return beyond > 0 && (reasoning === 0 || reasoning === beyond || reasoning > completion);
 }
 
-/** Anthropic: the prompt excludes what was read from and written to the cache. */
+/** Anthropic: the prompt excludes tokens that were read from and written to the cache. */
 function exclusive(figures: Figures): TokenCounts | undefined {
   const input = figures.first("input_tokens");
   const output = figures.first("output_tokens", "completion_tokens");

@@ -65,7 +65,7 @@ export async function buildDisk(
     chmodSync(made, 0o666 & ~umask);
     renameSync(made, out);
     stage.done(out);
-    // A raw disk is sparse: what it takes on this file system.
+    // A raw disk is sparse: this is its size on the file system.
     return statSync(out).blocks * 512;
   } finally {
     process.umask(umask);
@@ -101,7 +101,7 @@ async function makeRoot(
   await runProgram(
     stage,
     [
-      // What mmdebstrap mounts in the root, such as /dev, ends with it: the root can then be removed.
+      // Mounts that mmdebstrap makes in the root, such as /dev, end with this namespace: the root can then be removed.
       "unshare",
       "--mount",
       "mmdebstrap",

@@ -28,7 +28,7 @@ const TABLE = [
   "",
 ].join("\n");
 
-/** What the disk's firmware starts, as GRUB's own programs made it. */
+/** Files that the disk's firmware starts, as GRUB's own programs made them. */
 interface BootFiles {
   /** boot.img: the first sector. */
   readonly bootSector: string;

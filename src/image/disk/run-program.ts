@@ -41,12 +41,12 @@ export interface DiskStage extends Stage {
 interface RunOptions {
   readonly cwd?: string;
   readonly stdin?: string;
-  /** What to do where the program fails. */
+  /** Advice for a user whose program fails. */
   readonly hint?: string;
 }
 
 const MAX_LINES = 12;
-/** For mmdebstrap to unmount what it mounted. */
+/** Time for mmdebstrap to unmount its mounts. */
 const STOP_MS = 10_000;
 
 /** Each line of the program updates the stage, whose signal ends the program and its children. Throws image_failed with its last lines. */

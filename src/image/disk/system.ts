@@ -1,4 +1,4 @@
-/** What a disk's system has besides millrace: a kernel, a boot loader, the network, and cloud-init. */
+/** The parts of a disk's system besides millrace: a kernel, a boot loader, the network, and cloud-init. */
 import type { ImageFleet } from "../image-request.js";
 import { ROOT_LABEL } from "./layout.js";
 

@@ -18,9 +18,9 @@ import { evaluatePair } from "../evaluate.js";
 export interface Decision {
   readonly name: string;
   readonly method: Method;
-  /** Of all prompts as they were tried, by the counting tokenizer. */
+  /** Length of all prompts as they were tried, by the counting tokenizer. */
   readonly numTokens: number;
-  /** What the candidate saves beyond those kept before, as a share of the original tokens. */
+  /** The candidate's saving beyond those kept before, as a share of the original tokens. */
   readonly saved: number;
   readonly verdict: Verdict;
   readonly comparison: Comparison;

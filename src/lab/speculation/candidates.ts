@@ -19,7 +19,7 @@ export interface Candidate {
   readonly config: SpeculativeConfig;
 }
 
-/** What drafts: a method, and the model or heads that it needs. */
+/** A choice of drafter: a method, and the model or heads that it needs. */
 export interface DrafterChoice {
   readonly method: SpeculativeMethod;
   readonly path: string | undefined;
@@ -79,7 +79,7 @@ export function draftersBeside(modelPath: string): DrafterChoice[] {
     .slice(0, MOST_FOUND);
 }
 
-/** Changes with what a drafter's file or folder holds. */
+/** A digest of a drafter's file or folder, which changes with its content. */
 export function contentOf({ path }: DrafterChoice): string | undefined {
   if (path === undefined) return undefined;
   const files = statSync(path).isDirectory()

@@ -1,4 +1,4 @@
-/** What a tuning of drafts has measured, on disk, so that an interrupted one goes on where it was. */
+/** Measurements of a tuning of drafts, on disk, so that an interrupted one goes on where it was. */
 import { z } from "zod";
 import { JournalFile } from "../tune/journal-file.js";
 import type { DraftsBench, Look } from "./search.js";
@@ -45,7 +45,7 @@ export class SpeculationJournal {
     return answers;
   }
 
-  /** Measures only what the journal lacks. */
+  /** Measures only cells that the journal lacks. */
   recorded(bench: DraftsBench): DraftsBench {
     return {
       measure: async (candidate, numRounds, look) => {

@@ -10,7 +10,7 @@ export interface Cell {
   readonly className: string;
   /** @example "0.8", or "> 0" for requests with temperatures of their own */
   readonly temperature: string;
-  /** Of the time in which the user's requests decode without drafts; all cells sum to 1. */
+  /** Share of the time in which the user's requests decode without drafts; all cells sum to 1. */
   readonly share: number;
 }
 
@@ -155,7 +155,7 @@ const rankedOf = (candidate: Candidate, measured: readonly CellMeasured[], cells
   mix: mixOf(measured, cells),
 });
 
-/** Of each round, the time of the whole mix without drafts ÷ with them: the harmonic mean by the cells' shares. */
+/** For each round, the time of the whole mix without drafts ÷ with them: the harmonic mean by the cells' shares. */
 function mixOf(measured: readonly CellMeasured[], cells: readonly Cell[]): Estimate {
   const numRounds = Math.min(...measured.map(({ ratios }) => ratios.length));
   const total = cells.reduce((sum, { share }) => sum + share, 0);

@@ -1,6 +1,6 @@
 /** Sorts requests into classes of tasks, since drafts are right by what is written: a value copied from the prompt, a line of code, a free sentence. */
 
-/** What the rules read of a request. */
+/** The parts of a request that the rules read. */
 export interface RuledRequest {
   /** The user's own class. */
   readonly label?: string | undefined;
@@ -91,7 +91,7 @@ export interface ClassCount {
   readonly numRequests: number;
   /** Requests by the rule that decided, the most frequent first. */
   readonly rules: readonly { readonly because: string; readonly numRequests: number }[];
-  /** Of the time in which all requests decode without drafts; all classes sum to 1. */
+  /** Share of the time in which all requests decode without drafts; all classes sum to 1. */
   readonly share: number;
 }
 

@@ -20,7 +20,7 @@ export interface Finding {
   readonly because: string;
 }
 
-/** What the change should improve; where latency counts, interference matters. */
+/** The quantity that the change should improve; where latency counts, interference matters. */
 export type Objective = "throughput" | "goodput" | "ttft" | "tpot" | "e2e";
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
@@ -85,7 +85,7 @@ function kvIsFull(evidence: Evidence, objective: Objective): string | undefined 
   return `requests wait (${percent(queueShare)} of the time to the first token) with ${Math.round(maxRunning)} of ${seats} seats taken and KV memory ${percent(maxKvUsage)} full`;
 }
 
-/** Who waits for the first token is not slower after it. */
+/** A request that waits for its first token is not slower after it. */
 const waits = ({ queueShare }: Evidence, objective: Objective): boolean => queueShare > WAITS && objective !== "tpot";
 
 function seatsAreTaken(evidence: Evidence, objective: Objective): string | undefined {

@@ -5,7 +5,7 @@ import type { Finding } from "./bottleneck.js";
 import { type Configuration, keyOf } from "./configuration.js";
 import type { Baseline, Tuning } from "./loop.js";
 
-/** What the tuning of another day is compared by. */
+/** The figures by which tunings of two days are compared. */
 export interface Figures {
   readonly baseline?: Baseline | undefined;
   readonly best: Configuration;
@@ -22,7 +22,7 @@ export const figuresOf = ({ baseline, best, total, first, last }: Tuning): Figur
   last,
 });
 
-/** What may explain a drift: versions, the machine, the model and the options, each by name. */
+/** Facts that may explain a drift: versions, the machine, the model and the options, each by name. */
 export type Facts = Readonly<Record<string, unknown>>;
 
 interface Change {

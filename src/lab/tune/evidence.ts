@@ -1,4 +1,4 @@
-/** What a server's runs under the workload say about it: the figures that name a bottleneck. */
+/** Evidence from a server's runs under the workload: the figures that name a bottleneck. */
 import type { BenchRun } from "../../bench/results/schema.js";
 import type { Entry, Workload } from "../../bench/workload/workload.js";
 import { turnsOf } from "../../bench/workload/workload.js";
@@ -31,9 +31,9 @@ export interface Evidence {
   readonly acceptance: number | undefined;
   /** Drafted tokens that were wrong, for each token of the answers. */
   readonly rejectedPerToken: number;
-  /** Of the steps' time, the share of prompts. */
+  /** Share of the steps' time that prompts took. */
   readonly prefillShare: number | undefined;
-  /** Of the steps' time, the share inside the kernels. */
+  /** Share of the steps' time spent inside the kernels. */
   readonly kernelShare: number | undefined;
   /** p95 of gaps between tokens while a prompt waits ÷ p95 of the other gaps; undefined with few gaps. */
   readonly interference: number | undefined;

@@ -14,7 +14,7 @@ interface JournalKind<T> {
 }
 
 export class JournalFile<T extends object> {
-  /** Of the tuning that is resumed; undefined: it is a new one. */
+  /** State of the tuning that is resumed; undefined: the tuning is new. */
   readonly past: T | undefined;
   readonly #path: string;
   readonly #settings: unknown;

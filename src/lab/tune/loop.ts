@@ -111,6 +111,47 @@ const isRefutation = ({ outcome, reason, proposal }: Trial): boolean =>
   reason === NO_GAIN &&
   Object.keys(proposal.edit).every((flag) => flag === LIMITS[proposal.bottleneck]);
 
+/** The trials so far, and what they rule out. */
+class Progress {
+  readonly trials: Trial[] = [];
+  readonly #tried: Set<string>;
+  /** Bottlenecks that do not bind, by trials since the last change that was kept. */
+  readonly #refuted = new Set<Bottleneck>();
+  /** Names of changes: tried from any configuration, and surely harmful there. */
+  readonly #triedEdits = new Set<string>();
+  readonly #harmful = new Set<string>();
+
+  /** @param best the first configuration */
+  constructor(public best: Configuration) {
+    this.#tried = new Set([keyOf(best)]);
+  }
+
+  settle(trial: Trial): void {
+    const { proposal, configuration, measured, outcome } = trial;
+    this.trials.push(trial);
+    this.#tried.add(keyOf(configuration));
+    this.#triedEdits.add(proposal.name);
+    if ((measured?.high ?? 1) < 1) this.#harmful.add(proposal.name);
+    if (outcome === "kept") {
+      this.best = configuration;
+      this.#refuted.clear();
+    } else if (isRefutation(trial)) this.#refuted.add(proposal.bottleneck);
+  }
+
+  findings(evidence: Evidence, objective: Objective): Finding[] {
+    return findingsOf(evidence, objective).filter(({ bottleneck }) => !this.#refuted.has(bottleneck));
+  }
+
+  /** The change to try next; undefined: none is worth its trial. */
+  next(findings: readonly Finding[], evidence: Evidence, alternatives: Alternatives): Proposal | undefined {
+    const proposals = proposalsFor(findings, this.best, evidence, alternatives).filter(
+      (each) => !this.#tried.has(keyOf(edited(this.best, each.edit))) && !this.#harmful.has(each.name),
+    );
+    // A change that gained nothing before another was kept may gain now, but a new change is likelier to.
+    return proposals.find((each) => !this.#triedEdits.has(each.name)) ?? proposals[0];
+  }
+}
+
 /** Throws peer_failed where the first configuration cannot be measured. */
 export async function tune(
   settings: TuneSettings,
@@ -119,51 +160,21 @@ export async function tune(
   journal: Journal,
   signal: AbortSignal,
 ): Promise<Tuning> {
-  let best = edited(settings.start, {});
-  const trials: Trial[] = [];
-  const tried = new Set([keyOf(best)]);
-  /** Since the last change that was kept. */
-  const refuted = new Set<Bottleneck>();
-  /** Changes by their edit: tried from whichever configuration, and surely harmful then. */
-  const [triedEdits, harmful] = [new Set<string>(), new Set<string>()];
-  const settle = (trial: Trial): void => {
-    trials.push(trial);
-    tried.add(keyOf(trial.configuration));
-    triedEdits.add(trial.proposal.name);
-    if ((trial.measured?.high ?? 1) < 1) harmful.add(trial.proposal.name);
-    if (trial.outcome === "kept") {
-      best = trial.configuration;
-      refuted.clear();
-    } else if (isRefutation(trial)) refuted.add(trial.proposal.bottleneck);
-  };
-  for (const trial of journal.trials) settle(trial);
-  let [present] = await bench.measure([best], settings.numRounds);
-  const { evidence } = present!;
-  if (evidence === undefined) {
-    throw new MillraceError(
-      "peer_failed",
-      `expected the first configuration to be measured, got: ${present!.problem}`,
-      {
-        hint: "leave the load generator a core: fewer --threads, fewer clients, a quiet machine, or --poll",
-      },
-    );
-  }
-  let latest = evidence;
+  const { start, objective, alternatives } = settings;
+  const progress = new Progress(edited(start, {}));
+  const { trials } = progress;
+  for (const trial of journal.trials) progress.settle(trial);
+  const [present] = await bench.measure([progress.best], settings.numRounds);
+  let evidence = evidenceOf(present!);
   const { ttftMs, tpotMs } = evidence;
-  const isOfStart = keyOf(best) === keyOf(settings.start);
+  const isOfStart = keyOf(progress.best) === keyOf(start);
   const baseline = journal.baseline ?? (isOfStart ? { values: present!.values, ttftMs, tpotMs } : undefined);
-  const hypotheses = (): Finding[] =>
-    findingsOf(latest, settings.objective).filter(({ bottleneck }) => !refuted.has(bottleneck));
-  let findings = hypotheses();
+  let findings = progress.findings(evidence, objective);
   const first = journal.first ?? findings[0]!;
   let end = "the budget of trials is spent";
   while (!signal.aborted) {
-    events.onFinding(findings[0]!, latest, baseline);
-    const proposals = proposalsFor(findings, best, latest, settings.alternatives).filter(
-      (each) => !tried.has(keyOf(edited(best, each.edit))) && !harmful.has(each.name),
-    );
-    // What gained nothing before another change was kept may gain now, but what is new is likelier to.
-    const proposal = proposals.find((each) => !triedEdits.has(each.name)) ?? proposals[0];
+    events.onFinding(findings[0]!, evidence, baseline);
+    const proposal = progress.next(findings, evidence, alternatives);
     if (proposal === undefined) {
       end = "no further change is worth its trial";
       break;
@@ -174,31 +185,36 @@ export async function tune(
       break;
     }
     events.onTrial(proposal, trials.length + 1);
+    const { best } = progress;
     const candidate = edited(best, proposal.edit);
     const finding = findings.find(({ bottleneck }) => bottleneck === proposal.bottleneck)!;
     const result = await untilAborted(tryChange(best, candidate, proposal, settings, bench), signal);
     if (result === undefined) break;
     const trial: Trial = { proposal, finding, configuration: candidate, ...result.decision };
-    settle(trial);
-    present = (trial.outcome === "kept" ? result.candidate : result.present) ?? present;
-    events.onOutcome(trial, best);
-    latest = present?.evidence ?? latest;
-    findings = hypotheses();
+    progress.settle(trial);
+    events.onOutcome(trial, progress.best);
+    evidence = (trial.outcome === "kept" ? result.candidate : result.present)?.evidence ?? evidence;
+    findings = progress.findings(evidence, objective);
   }
   if (signal.aborted) end = "stopped";
-  const hasGain = keyOf(best) !== keyOf(settings.start);
-  const total = hasGain && !signal.aborted ? await untilAborted(totalGain(settings, best, bench), signal) : undefined;
-  const isRefuted = hasGain && !signal.aborted && (total?.low ?? 0) <= 1;
-  if (isRefuted) {
-    const problem = total === undefined ? "could not be measured again" : "measured again, do not surely gain";
-    end = `all changes together ${problem}, and the first configuration stays`;
-  }
-  const winner = isRefuted ? settings.start : best;
-  const figures = { first, last: findings[0]!, evidence: latest, baseline, total };
-  return { start: settings.start, best: winner, trials, ...figures, end };
+  const figures = { first, last: findings[0]!, evidence, baseline };
+  const { best } = progress;
+  if (keyOf(best) === keyOf(start) || signal.aborted) return { start, best, trials, ...figures, end };
+  const total = await untilAborted(totalGain(settings, best, bench), signal);
+  if (signal.aborted || (total?.low ?? 0) > 1) return { start, best, trials, ...figures, total, end };
+  const problem = total === undefined ? "could not be measured again" : "measured again, do not surely gain";
+  end = `all changes together ${problem}, and the first configuration stays`;
+  return { start, best: start, trials, ...figures, total, end };
 }
 
-/** undefined once the signal is aborted, as a server that is stopped in its run gives no figures. */
+function evidenceOf({ evidence, problem }: Measured): Evidence {
+  if (evidence !== undefined) return evidence;
+  throw new MillraceError("peer_failed", `expected the first configuration to be measured, got: ${problem}`, {
+    hint: "leave the load generator a core: fewer --threads, fewer clients, a quiet machine, or --poll",
+  });
+}
+
+/** @returns undefined once the signal is aborted, because a server that is stopped during its run gives no figures */
 async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   try {
     const result = await work;
@@ -209,7 +225,7 @@ async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T
   }
 }
 
-/** Measured again: the gains of single trials are those of lucky rounds too. */
+/** Measures the gain of all changes again, because a single trial may have been kept by lucky rounds. */
 async function totalGain(settings: TuneSettings, best: Configuration, bench: Bench): Promise<Estimate | undefined> {
   const look = async (): Promise<[Measured, Measured]> =>
     (await bench.measure([best, settings.start], settings.numRounds + MORE_ROUNDS)) as [Measured, Measured];
@@ -221,7 +237,7 @@ async function totalGain(settings: TuneSettings, best: Configuration, bench: Ben
   return ratioOf();
 }
 
-/** A gain that is worth a closer look. */
+/** Whether the gain is uncertain, and worth a closer look. */
 function isInDoubt(ratio: Estimate | undefined): boolean {
   return ratio !== undefined && (ratio.low ?? 0) <= 1 && (ratio.high ?? 2) > 1 && ratio.value > PROMISING;
 }
@@ -286,7 +302,7 @@ async function tryChange(
   const reasons = {
     passes: "faster, and as good within the margin",
     fails: "it damages the answers beyond the margin",
-    undecided: "whether the answers are as good is not known",
+    undecided: "it is not known whether the answers are as good",
   } as const;
   const outcome = quality.verdict === "passes" ? "kept" : "rolled back";
   return {

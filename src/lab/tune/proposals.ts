@@ -94,7 +94,7 @@ export function proposalsFor(
   return proposals.sort((a, b) => Number(a.isLossy) - Number(b.isLossy));
 }
 
-/** More requests in the batch gain half of what they add, as rows share the weights that a step reads. */
+/** More requests in the batch gain half of their share, as rows share the weights that a step reads. */
 const moreRows = (from: number, to: number): number => 1 + 0.5 * (Math.min(to / from, 4) - 1);
 
 function kvProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Draft[] {
@@ -142,7 +142,7 @@ function cacheProposals(
   const saved = Math.max(0, repeatedShare - cacheHitShare) * prefillShare;
   const predicted = 1 / (1 - Math.min(0.8, saved));
   const off = resets(configuration, "no-enable-prefix-caching", predicted);
-  // A cache that is on and misses has lost what it needs again: it is too small for what comes between.
+  // A cache that is on and misses has dropped blocks that are needed again: it is too small.
   return off.length > 0 ? off : memoryProposals(configuration, predicted, alternatives);
 }
 

@@ -70,7 +70,7 @@ function readRun(path: string): z.infer<typeof runSchema> | undefined {
 }
 
 export interface OpenRun {
-  /** Of the run's own files. */
+  /** Folder of the run's own files. */
   readonly folder: string;
   readonly name: string;
   readonly journal: Journal;

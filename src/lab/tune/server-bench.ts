@@ -28,7 +28,7 @@ export interface ServerBenchSettings {
   /** With one cell. */
   readonly planned: Planned;
   readonly objective: Objective;
-  /** Of a server whose configuration has no threads. */
+  /** Threads of a server whose configuration sets none. */
   readonly numThreads: number;
   readonly timeoutMs: number;
   readonly numWorkers: number;
@@ -146,10 +146,10 @@ export class ServerBench implements Bench {
   }
 }
 
-/** Of the present configuration and of its change. */
+/** Names of the present configuration and of the changed one. */
 const NAMES = ["present", "changed"] as const;
 
-/** Of a measurement, for rounds that the machine disturbed. */
+/** Tries of a measurement, because the machine may disturb rounds. */
 const MAX_TRIES = 3;
 
 const counts = (runs: readonly BenchRun[], round: number): boolean =>
@@ -171,7 +171,7 @@ function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): str
 }
 
 /**
- * What runs of one configuration say, one value for each.
+ * Sums up the runs of one configuration, one value for each.
  * @param cores that the server may use
  */
 export function measuredOf(

@@ -1,4 +1,4 @@
-/** The engines that can be tuned: how they start, what they do without flags, and how a change is said in their flags. */
+/** The engines that can be tuned: how they start, their behaviour without flags, and the flags of a change. */
 import { engineServer } from "../../bench/run/engine-server.js";
 import type { Launch } from "../../bench/run/launch.js";
 import { millraceServer } from "../../bench/run/servers.js";
@@ -6,7 +6,7 @@ import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../core/batched-t
 import type { Edit } from "./configuration.js";
 
 export interface TunedEngine {
-  /** Whether answers have the same bits, whoever is in the batch. */
+  /** Whether answers have the same bits, however full the batch is. */
   readonly isExact: boolean;
   /** Requests in the batch at once, without --max-num-seqs. */
   readonly seats: number;

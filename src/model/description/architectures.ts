@@ -95,7 +95,7 @@ interface ExpertFacts {
   readonly mayShare?: true;
 }
 
-/** Which layers have a sliding window, where a file is silent. */
+/** The layers with a sliding window, where a file does not list them. */
 export interface WindowFacts {
   /** Every so-many-th layer sees everything (0: none does), the others have the window. */
   readonly period: number;
@@ -179,7 +179,7 @@ export function windowOfBothSides(stated: number, contextLength: number): number
 
 export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
 
-/** Of a name as files have it. @returns undefined for an architecture that the embedded engine does not compute */
+/** Facts about an architecture, by its name in files. @returns undefined for an architecture that the embedded engine does not compute */
 export function knownFacts(name: string): ArchitectureFacts | undefined {
   return ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : undefined;
 }

@@ -50,7 +50,7 @@ export interface ExpertsFeedForward {
   readonly count: number;
   /** Experts that compute a token. */
   readonly active: number;
-  /** Of one expert. */
+  /** Width of one expert. */
   readonly width: number;
   /** Width of the part that every token passes; 0: there is none. */
   readonly sharedWidth: number;

@@ -10,7 +10,7 @@ export type HeadLayer = LinearLayer | NormLayer;
 
 interface LinearLayer {
   readonly kind: "linear";
-  /** Of the tensors `<name>.weight` and, if it is there, `<name>.bias`. */
+  /** Common part of the tensors' names `<name>.weight` and, if it is there, `<name>.bias`. */
   readonly name: string;
   readonly inputs: number;
   readonly outputs: number;
@@ -42,7 +42,7 @@ export type HeadScoring = "raw" | "sigmoid" | "softmax";
 /** The layers between the pooled hidden state and the vector or score that a request gets. */
 export interface HeadDescription {
   readonly layers: readonly HeadLayer[];
-  /** Of rerankers; undefined: the outputs are an embedding. */
+  /** How rerankers score; undefined: the outputs are an embedding. */
   readonly scoring: HeadScoring | undefined;
 }
 

@@ -55,7 +55,7 @@ export interface ServableModel extends ModelDescription {
   readonly rmsEps: number;
   readonly embeddingScale: number;
   readonly attentionScale: number;
-  /** Factor on what a sub-layer adds to the residual stream. */
+  /** Factor on a sub-layer's output, which is added to the residual stream. */
   readonly residualScale: number;
   readonly logitScale: number;
   /** Bounds of attention scores and of logits, which become cap · tanh(x / cap); 0 = none. */
@@ -120,7 +120,7 @@ export function fixedBy(architecture: Architecture, width: number) {
   } as const satisfies Partial<ServableModel>;
 }
 
-/** What requests may ask of a model. */
+/** The tasks that a model can do for requests. */
 export const TASKS = ["generate", "embed", "rerank"] as const;
 export type Task = (typeof TASKS)[number];
 

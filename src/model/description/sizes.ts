@@ -99,16 +99,16 @@ export const activeParameters = (model: ModelDescription): number => activeLinea
 
 /** Bytes for each weight. */
 interface WeightWidths {
-  /** Of the layers, scales included. */
+  /** Bytes of the layers, scales included. */
   readonly linearBytes: number;
-  /** Of the embedding table and the output matrix. */
+  /** Bytes of the embedding table and the output matrix. */
   readonly tableBytes: number;
 }
 
 /** Bytes of weights in a file. */
 interface StoredBytes {
   readonly weightBytes: number;
-  /** Of these, the embedding table. */
+  /** How many of these the embedding table takes. */
   readonly embeddingBytes: number;
 }
 
@@ -197,7 +197,7 @@ export interface LayerSummary {
   readonly numHeads: number;
   readonly numKvHeads: number;
   readonly headDim: number;
-  /** Of the dense feed-forward parts; 0: there are none. */
+  /** Width of the dense feed-forward parts; 0: there are none. */
   readonly ffWidth: number;
   /** The widest sliding window; 0 = no layer has one. */
   readonly window: number;

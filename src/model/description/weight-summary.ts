@@ -4,7 +4,7 @@ export interface WeightSummary {
   readonly weightType: string;
   readonly numParameters: number;
   readonly weightBytes: number;
-  /** Of these, the embedding table. */
+  /** How many of these the embedding table takes. */
   readonly embeddingBytes: number;
 }
 

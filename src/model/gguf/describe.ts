@@ -64,7 +64,7 @@ interface Window {
   readonly rope: number;
 }
 
-/** Which layers have the window. */
+/** Lists the layers with a sliding window. */
 export const WINDOW_PATTERN = "attention.sliding_window_pattern";
 
 /** A window as long as the context is none. Architectures that are not known here have none. */

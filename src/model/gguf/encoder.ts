@@ -1,4 +1,4 @@
-/** Narrows the encoder in a GGUF file to what the embedded engine computes. */
+/** Narrows the encoder in a GGUF file to the part that the embedded engine computes. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";

@@ -13,7 +13,7 @@ const RANK = 4;
 
 type PooledParts = Pick<ServableModel, "pooling" | "head">;
 
-/** Of a model that generates text. Its first token sees no other, so that pooling by it counts as not stated. */
+/** Pooling of a model that generates text. Its first token sees no other, so that pooling by it counts as not stated. */
 export function decoderPooling(
   { metadata, tensors }: GgufFile,
   architecture: DecoderArchitecture,
@@ -73,7 +73,7 @@ function denseHead(gguf: GgufFile, architecture: EncoderArchitecture, width: num
 /** A cross-encoder's: the pooler of BERT, or the first layer of RoBERTa's classifier, and the output. */
 function rankHead({ tensors }: GgufFile, width: number): HeadDescription {
   if (tensors.has("cls.norm.weight")) {
-    // Of modern-bert; its files do not say whether the first token or the mean goes into the head.
+    // modern-bert: its files do not say whether the first token or the mean goes into the head.
     throw unservedVariant("expected a rank head without a norm, got one with it");
   }
   const [hasFirst, hasOutput] = [tensors.has("cls.weight"), tensors.has("cls.output.weight")];

@@ -27,9 +27,9 @@ const SOFTMAX_OF_CHOSEN = 3;
 
 /** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
 const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
-/** Of architectures with bounds alone. */
+/** Bounds that only some architectures have. */
 const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
-/** Of architectures whose queries may grow. */
+/** A factor of architectures whose queries may grow. */
 const QUERY_SCALE = "attention.temperature_scale";
 
 /**

@@ -7,14 +7,14 @@ import { unservedArchitecture, unservedVariant } from "../description/servable.j
 export interface TypeTraits {
   /** Absent: the engine does not compute such models. */
   readonly architecture?: Architecture;
-  /** Which layers have the sliding window where `layer_types` does not say; period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if so. */
+  /** The layers with the sliding window where `layer_types` is absent. period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if use_sliding_window. */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
   /** A config.json must state its rope: the class's default is not assumed. */
   readonly hasOwnRope?: true;
   /** Names of activations that a file may choose; absent: it may name the architecture's alone. */
   readonly activations?: Readonly<Record<string, Activation>>;
-  /** Of encoders, except for EmbeddingGemma, which is read as the Gemma 3 that it is made of. */
+  /** Traits of an encoder. EmbeddingGemma has none, because it is read as the Gemma 3 that it is made of. */
   readonly encoder?: EncoderTraits;
   /** Absent: models of the class have none. */
   readonly experts?: ExpertTraits;
@@ -240,13 +240,13 @@ export const architectureOf = (type: ModelType): Architecture => TRAITS[type].ar
 /** Share of a head that the class rotates where a config.json does not say. */
 export const rotatedShareOf = (type: ModelType): number => (TRAITS[type] as ServedTraits).defaults.rotatedShare ?? 1;
 
-/** Of models whose layers with a window repeat. */
+/** Windows of models in which layers with a window repeat. */
 export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFacts | undefined =>
   architecture !== undefined && windows === "period" ? factsOf(architecture).windows : undefined;
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
-/** Of kinds whose files changed their keys: the older key, by the one that the readers know. */
+/** For kinds whose files changed their keys: the older key, by the one that the readers know. */
 const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   modernbert: {
     rope_theta: "global_rope_theta",

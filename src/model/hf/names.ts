@@ -56,7 +56,7 @@ const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
   ffn_up_shexp: "mlp.shared_experts.up_proj",
   ffn_down_shexp: "mlp.shared_experts.down_proj",
 };
-/** Of Mixtral, whose architecture is llama's. */
+/** Parts of Mixtral's names; its architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
   ...FUSED_EXPERTS,
@@ -220,7 +220,7 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
 export interface StackedPart {
   /** Name of the layer's experts. */
   readonly experts: string;
-  /** Of the tensor among them. */
+  /** Name of the tensor among them. */
   readonly name: string;
   /** Its rows are those from `phase` on, every `step`-th one. */
   readonly step: number;
@@ -248,7 +248,7 @@ export function stackedPartOf(
   return { experts: `${model}layers.${layer}.mlp.experts`, ...parts[part]! };
 }
 
-/** Of Mixtral's routers beside fused experts. */
+/** Names of Mixtral's routers beside fused experts. */
 const withFusedNames = (name: string): string => name.replace(".block_sparse_moe.", ".mlp.");
 
 export class HfNames {

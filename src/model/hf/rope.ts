@@ -28,7 +28,7 @@ interface RopeContext {
   readonly defaultBase: number;
   /** Share of a head that is rotated where the file does not say; absent: all. */
   readonly defaultShare?: number | undefined;
-  /** Of layers with a window, where they have their own; base: where the file does not say (absent: the model's). */
+  /** Rope of layers with a window, where it differs; base: used where the file gives none (absent: the model's base). */
   readonly localRope: { readonly base?: number } | undefined;
 }
 
@@ -95,9 +95,9 @@ export function refuseQueryScaling(text: JsonObject): void {
 }
 
 interface StatedRopes {
-  /** Of layers without a window, or of all. */
+  /** Rope of layers without a window, or of all. */
   readonly main: JsonObject;
-  /** Of layers with a window. */
+  /** Rope of layers with a window. */
   readonly local: JsonObject;
   /** The file states one for each kind of layer. */
   readonly isByKind: boolean;

@@ -22,7 +22,7 @@ import { assertRopeStated, queryScalingOf, type RopeFactors, refuseQueryScaling,
 
 export interface ServableFolder {
   readonly model: ServableModel;
-  /** What GGUF files store as tensors. */
+  /** Factors that GGUF files store as tensors. */
   readonly ropeFactors: RopeFactors;
 }
 
@@ -82,7 +82,7 @@ export function servableConfig(
   return { model: Object.freeze(model), ropeFactors: factors };
 }
 
-/** What sets an encoder apart from a model that generates text. */
+/** The parts of an encoder that a model for generation lacks. */
 function encoderParts(
   text: JsonObject,
   traits: ServedTraits,

@@ -33,7 +33,7 @@ export class HfSource implements TensorSource {
   readonly #model: ServableModel;
   readonly #quantization: CheckpointQuantization;
   readonly #headFiles = new Map<string, SafetensorsFiles>();
-  /** What GGUF files store as tensors and config.json as settings. */
+  /** Tensors of GGUF files that folders have as settings in config.json. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
   constructor(

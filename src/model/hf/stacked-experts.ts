@@ -29,7 +29,7 @@ export class StackedExperts {
     return this.tensors.find(`${this.part.name}_bias`) !== undefined;
   }
 
-  /** Of the stored tensors. */
+  /** Names of the stored tensors. */
   get matrixNames(): readonly string[] {
     const { experts, name } = this.part;
     return (this.#hasBlocks ? ["_blocks", "_scales"] : [""]).map((suffix) => `${experts}.${name}${suffix}`);

@@ -1,4 +1,4 @@
-/** What binds a server or a part of a fleet now: the metric that says so, in words, and the change that would help. */
+/** Finds the present bottleneck of a server or a part of a fleet: the metric that shows it, in words, and the change that would help. */
 import { hostFinding, isKvFull, lacksKvFor, prefillFinding } from "../../core/bottleneck-rules.js";
 import type { Load } from "./load.js";
 
@@ -10,7 +10,7 @@ export interface Binding {
   readonly name: BindingName;
   /** The metric that says so, with its value. */
   readonly evidence: string;
-  /** What would help; empty where nothing needs to. */
+  /** The change that would help; empty where none is needed. */
   readonly advice: string;
 }
 
@@ -58,7 +58,7 @@ function findingOf(load: Load, waitedBefore: number): Finding {
   ];
 }
 
-/** What holds up requests that wait. */
+/** The cause that holds up waiting requests. */
 function heldBy(load: Load, waiting: number, running: number, waitedBefore: number): Finding | undefined {
   const { kvUse, seats } = load;
   const waits = `num_requests_waiting is ${waiting}`;

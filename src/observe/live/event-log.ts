@@ -1,4 +1,4 @@
-/** What happened to a server or a fleet, for the time axis of the dashboard: the last events in memory and, if asked, in a file of bounded size. */
+/** Events of a server or a fleet, for the time axis of the dashboard: the last ones in memory and, if asked, in a file of bounded size. */
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
@@ -56,7 +56,7 @@ export class EventLog {
     return this.#events.filter(({ at_ms }) => at_ms > ms && at_ms <= nowMs);
   }
 
-  /** What was added after the last call. */
+  /** The events since the last call. */
   takeNew(): readonly ServerEvent[] {
     const fresh = this.#numAdded === 0 ? [] : this.#events.slice(-this.#numAdded);
     this.#numAdded = 0;

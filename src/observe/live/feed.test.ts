@@ -113,7 +113,7 @@ test("figures come with what binds and with the targets, a history's with the ta
   const text =
     'millrace:num_requests_running 2\nmillrace:num_requests_waiting 3\nmillrace:cache_config_info{max_num_seqs="2"} 1\n';
   const targets = () => ({ ttftMs: 200, tpotMs: undefined, name: "ttft=200" });
-  const feed = new LiveFeed(async () => text, new History(), undefined, undefined, undefined, targets);
+  const feed = new LiveFeed(async () => text, new History(), { targets });
   feed.start();
   const watcher = reader(feed.live());
   await watcher.read();

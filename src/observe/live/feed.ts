@@ -27,14 +27,14 @@ const LIVE_MS = 1000;
 /** Quantiles and shares of live figures are those of this much time: they need more requests than a second has. */
 const LONG_MS = 30_000;
 const MOST_WATCHERS = 100;
-/** Events that a watcher who does not read may leave waiting; further ones are left out. */
+/** Most events that wait for a watcher who does not read; further ones are left out. */
 const MOST_WAITING = 10;
 /** The newest of a window, so that a chart stays legible. */
 const MOST_EVENTS = 100;
 
 type Watcher = ReadableStreamDefaultController<Uint8Array>;
 
-/** Of a request for figures. */
+/** The query of a request for figures. */
 interface Query {
   readonly window?: string | undefined;
   readonly model?: string | undefined;
@@ -48,13 +48,13 @@ interface Watched {
   readonly isAllowed: () => boolean;
 }
 
-/** What the operator wants of 95 requests in 100, in milliseconds. */
+/** The operator's targets for 95 requests in 100, in milliseconds. */
 export interface LatencyTargets {
   readonly ttftMs?: number | undefined;
   readonly tpotMs?: number | undefined;
 }
 
-/** What a tenant's requests wait for is the whole server's matter. */
+/** A tenant has no `binding`: its requests wait for the whole server. */
 type LiveLoad = Load & { readonly binding?: Binding };
 
 /** Key of the whole server. */
@@ -62,13 +62,28 @@ const WHOLE = "";
 
 const encoder = new TextEncoder();
 
+/** The parts of a feed that a server may lack. */
+interface LiveFeedParts {
+  /** In memory if absent. */
+  readonly events?: EventLog | undefined;
+  /** History of the parts; in memory if absent. */
+  readonly series?: SeriesStore | undefined;
+  /** Absent: tenants have no figures. */
+  readonly tenants?: TenantWatch | undefined;
+  readonly targets?: (() => LatencyTargets) | undefined;
+}
+
 export class LiveFeed {
+  readonly events: EventLog;
+  readonly #series: SeriesStore;
+  readonly #tenants: TenantWatch | undefined;
+  readonly #readTargets: () => LatencyTargets;
   readonly #watchers = new Map<Watcher, Watched>();
-  /** Of the last seconds: of the whole server, and of what is watched. */
+  /** The last seconds' readings of the whole server and of each watched part. */
   readonly #readings = new Map<string, readonly Reading[]>();
   /** Keys of the parts that the metrics tell of. */
   #parts: ReadonlySet<string> = new Set();
-  /** Of the history, in which the latest readings of the parts lie. */
+  /** Slot of the history that holds the parts' latest readings. */
   #slot: number | undefined;
   /** Undefined while metrics are read. */
   #timer: NodeJS.Timeout | undefined;
@@ -80,11 +95,13 @@ export class LiveFeed {
   constructor(
     private readonly readText: () => Promise<string>,
     private readonly history: History,
-    readonly events = new EventLog(),
-    private readonly series = new SeriesStore(),
-    private readonly tenants?: TenantWatch,
-    private readonly targets: () => LatencyTargets = () => ({}),
-  ) {}
+    { events = new EventLog(), series = new SeriesStore(), tenants, targets = () => ({}) }: LiveFeedParts = {},
+  ) {
+    this.events = events;
+    this.#series = series;
+    this.#tenants = tenants;
+    this.#readTargets = targets;
+  }
 
   start(): void {
     this.events.add("start", "The server started");
@@ -98,8 +115,8 @@ export class LiveFeed {
     for (const watcher of this.#watchers.keys()) watcher.close();
     this.#watchers.clear();
     this.history.close();
-    this.series.close();
-    this.tenants?.close();
+    this.#series.close();
+    this.#tenants?.close();
   }
 
   /**
@@ -145,9 +162,9 @@ export class LiveFeed {
 
   /** The models and instances whose figures can be asked for, and for operators the tenants. */
   parts(withTenants = false): Response {
-    const tenants = withTenants ? this.tenants : undefined;
+    const tenants = withTenants ? this.#tenants : undefined;
     const current = new Set([...this.#parts, ...(tenants?.current() ?? [])]);
-    const keys = new Set([...current, ...this.series.keys(), ...(tenants?.keys() ?? [])]);
+    const keys = new Set([...current, ...this.#series.keys(), ...(tenants?.keys() ?? [])]);
     const series = [...keys].flatMap((key) => {
       const part = partOf(key);
       return part === undefined ? [] : [{ ...part, isCurrent: current.has(key) }];
@@ -157,25 +174,25 @@ export class LiveFeed {
     return uncached(snakeNames(listBody(series)));
   }
 
-  /** What each tenant does now; none where nobody counts them. */
+  /** The tenants' present figures; none where tenants are not counted. */
   tenantsNow(): Response {
-    return uncached(snakeNames(listBody(this.tenants?.now() ?? [])));
+    return uncached(snakeNames(listBody(this.#tenants?.now() ?? [])));
   }
 
   #past(window: WindowName, key: string): object {
     const now = Date.now();
-    const { history, events, series } = this;
+    const { history, events } = this;
     return snakeNames({
       window,
       everyMs: history.everyMs(window),
       targets: this.#targets(),
-      loads: (key === WHOLE ? history : (series.find(key) ?? this.tenants?.find(key)))?.read(window, now) ?? [],
+      loads: (key === WHOLE ? history : (this.#series.find(key) ?? this.#tenants?.find(key)))?.read(window, now) ?? [],
       events: events.since(now - history.lengthMs(window), now).slice(-MOST_EVENTS),
     });
   }
 
   #targets(): LatencyTargets {
-    const { ttftMs, tpotMs } = this.targets();
+    const { ttftMs, tpotMs } = this.#readTargets();
     return { ttftMs, tpotMs };
   }
 
@@ -190,8 +207,8 @@ export class LiveFeed {
       throw new MillraceError("invalid_parameter", message, { param: another.kind });
     }
     const key = keyOf(part);
-    if (this.#parts.has(key) || this.series.find(key) !== undefined) return key;
-    if (this.tenants?.current().has(key) === true || this.tenants?.find(key) !== undefined) return key;
+    if (this.#parts.has(key) || this.#series.find(key) !== undefined) return key;
+    if (this.#tenants?.current().has(key) === true || this.#tenants?.find(key) !== undefined) return key;
     const expected = { model: "a model of a fleet", instance: "an instance of a fleet", tenant: "a tenant" }[part.kind];
     throw new MillraceError("not_found", `expected the name of ${expected}, got ${shown(part.name)}`, {
       hint: "GET /watch/series lists them",
@@ -257,12 +274,12 @@ export class LiveFeed {
     if (isDue) {
       const all = readingsOfParts(samples, atMs);
       this.#parts = new Set(all.keys());
-      this.series.add(all);
-      this.tenants?.take(atMs);
+      this.#series.add(all);
+      this.#tenants?.take(atMs);
     }
     if (watched.size === 0) return [];
     const isTenant = (key: string): boolean => partOf(key)?.kind === "tenant";
-    const ofTenants = this.tenants?.readings(atMs, [...watched].filter(isTenant)) ?? [];
+    const ofTenants = this.#tenants?.readings(atMs, [...watched].filter(isTenant)) ?? [];
     const others = new Set([...watched].filter((key) => !isTenant(key)));
     const ofParts = others.size === 0 ? [] : readingsOfParts(samples, atMs, others);
     return [...ofParts, ...ofTenants].map(([key, now]) => [key, this.#next(key, now)] as const);
@@ -280,7 +297,7 @@ export class LiveFeed {
     return partOf(key)?.kind === "tenant" ? load : { ...load, binding: bindingOf(load, before.waiting) };
   }
 
-  /** @param eventOf by the key of what is watched */
+  /** @param eventOf by the key of the watched part */
   #send(eventOf: (key: string) => object | undefined): void {
     const sent = new Map<string, Uint8Array | undefined>();
     for (const [watcher, { key, isAllowed }] of this.#watchers) {

@@ -1,5 +1,5 @@
 /**
- * Which figures of a load a history keeps, and in which order they stand in a row of numbers. Figures are floats of 32 bits, seven digits, so that a row takes
+ * The figures of a load that a history keeps, and their order in a row of numbers. Figures are floats of 32 bits, seven digits, so that a row takes
  * half the room; the time, which needs more, takes two of them.
  */
 import type { Load } from "./load.js";
@@ -16,7 +16,7 @@ interface Columns {
 }
 
 export interface HistoryLayout extends Columns {
-  /** Of files that an earlier version left, all of whose numbers have 64 bits. They are written anew in this layout. */
+  /** Columns of files that an earlier version wrote, with 64 bits for every number. They are written anew in this layout. */
   readonly earlier: Columns;
 }
 
@@ -42,7 +42,7 @@ const SERVER_1: Columns = {
   quantiles: ["ttft", "tpot", "queue"],
 };
 
-/** Of a server, a model and an instance. */
+/** Layout for a server, a model or an instance. */
 export const SERVER_LAYOUT: HistoryLayout = {
   title: "millrace history, version 2",
   numbers: [...SERVER_1.numbers, "promptShare", "evictedPerS", "prefixSavedPerS", "draftedPerS", "memoryBytes"],
@@ -72,7 +72,7 @@ const numFigures = ({ numbers, quantiles }: Columns): number => numbers.length +
 /** Numbers of a row. */
 export const rowLength = (layout: HistoryLayout): number => NUM_TIMES + numFigures(layout);
 
-/** Of a row; 0: it has no figures. */
+/** Time of a row; 0: the row has no figures. */
 export const timeOf = (row: Float32Array): number => row[0]! * TIME_UNIT + row[1]!;
 
 /** The time, the numbers, then the quantiles; NaN stands for a figure that is not known. */

@@ -56,11 +56,11 @@ const GAUGES = ["running", "waiting", "kvUse"] as const satisfies readonly (keyo
 type Peaks = Readonly<Partial<Record<(typeof GAUGES)[number], number>>>;
 
 interface Slots extends Window {
-  /** Of its first row. */
+  /** Time of the first row. */
   readonly start: number;
   /** The latest reading that ended an interval, and the interval's number. */
   latest: { readonly reading: Reading; readonly slot: number } | undefined;
-  /** Of the interval that has not ended. */
+  /** Peaks of the interval that has not ended. */
   peaks: Peaks;
 }
 
@@ -136,7 +136,7 @@ export class History {
       .sort((a, b) => a.atMs - b.atMs);
   }
 
-  /** Of the newest figure; 0: there is none. */
+  /** Time of the newest figure; 0: there is none. */
   newestMs(): number {
     let newest = 0;
     for (let row = 0; row < NUM_ROWS; row++) newest = Math.max(newest, timeOf(this.#valuesOf(row)));

@@ -94,7 +94,7 @@ export function histogramOf(samples: readonly Sample[], name: string): Histogram
 export function quantileBetween(before: Histogram, now: Histogram, share: number): number | undefined {
   const bounds = [...now.keys()].sort((a, b) => a - b);
   const earlier = [...before].sort(([a], [b]) => a - b);
-  // A bound that has come since, with an engine of other bounds, had at least what the one below it had.
+  // A bound that is new, from an engine of other bounds, had at least the count of the bound below it.
   const counts = bounds.map((bound) => now.get(bound)! - (earlier.findLast(([end]) => end <= bound)?.[1] ?? 0));
   const total = counts.at(-1) ?? 0;
   if (total <= 0) return undefined;

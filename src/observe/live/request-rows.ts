@@ -1,4 +1,4 @@
-/** The last requests of a server, with the time of each of their parts: what the inspector shows. Texts of prompts and answers are never kept. */
+/** The last requests of a server, with the time of each of their parts, for the inspector. Texts of prompts and answers are never kept. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { listBody } from "../../core/list-body.js";

@@ -14,7 +14,7 @@ const MOST_NAME = 255;
 
 interface SeriesKind {
   readonly layout: HistoryLayout;
-  /** In words. */
+  /** The owner, in words. */
   readonly whose: string;
 }
 
@@ -23,7 +23,7 @@ export const TENANTS: SeriesKind = { layout: TENANT_LAYOUT, whose: "tenants" };
 
 interface Series {
   readonly history: History;
-  /** Of its newest reading. */
+  /** Time of the newest reading. */
   readonly latestMs: number;
 }
 

@@ -115,7 +115,7 @@ test("a tenant's stream ends as soon as its watcher may see it no more; the serv
     source.requests.set("acme", requests++);
     return "millrace:num_requests_running 1\n";
   };
-  const feed = new LiveFeed(text, new History(), undefined, undefined, new TenantWatch(source));
+  const feed = new LiveFeed(text, new History(), { tenants: new TenantWatch(source) });
   feed.start();
   await vi.advanceTimersByTimeAsync(0);
   let mayRead = true;

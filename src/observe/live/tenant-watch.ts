@@ -1,9 +1,9 @@
-/** The figures of a gateway's tenants over time: their histories, and what they do now. They are for operators alone. */
+/** The figures of a gateway's tenants: their histories, and the present ones. They are for operators alone. */
 import { EVERY_MS, type History } from "./history.js";
 import { type Load, loadBetween, partOf, type Reading, readingOf } from "./load.js";
 import { SeriesStore, TENANTS } from "./series-store.js";
 
-/** What counts tenants' requests. */
+/** Counts of tenants' requests. */
 export interface TenantSource {
   /** By the tenants' keys. @param wanted keys; undefined: of all tenants */
   readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading>;
@@ -18,14 +18,14 @@ interface Taken {
   readonly readings: ReadonlyMap<string, Reading>;
 }
 
-/** Of a tenant before its first request, which would be missing from its history otherwise. */
+/** A tenant's figures before its first request; without them the tenant's history would lack that request. */
 function nothingAt(atMs: number, reading: Reading): Reading {
   const counters = Object.fromEntries(Object.keys(reading.counters).map((name) => [name, 0]));
   return { ...reading, atMs, counters, firstToken: new Map(), perToken: new Map() };
 }
 
 export class TenantWatch {
-  /** Of the last minute, the oldest first. */
+  /** Samples of the last minute, the oldest first. */
   #taken: readonly Taken[] = [];
 
   constructor(

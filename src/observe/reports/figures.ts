@@ -1,4 +1,4 @@
-/** What a report of a measurement says in a few numbers, whichever command wrote it: from its JSON to a kind, facts and named figures. */
+/** Sums up the report of a measurement in a few numbers, whichever command wrote it: from its JSON to a kind, facts and named figures. */
 import { z } from "zod";
 import { extremesOf, median } from "../../core/statistics.js";
 
@@ -54,7 +54,7 @@ const factsSchema = z.object({
   versions: z.looseObject({ millrace: z.string() }).optional().catch(undefined),
 });
 
-/** Of the settings and the single items of a report, which are no results. Prompts and answers are never shown: only numbers and names are. */
+/** Settings and single items of a report, which are no results. Prompts and answers are never shown: only numbers and names are. */
 const LEFT_OUT =
   /^(items|requests|prompts|chats|samples|seed|version|versions|machine|options|engine|settings|request|ceilings|launch|trace|steps|numThreads|numCpus|numItems|numOutputTokens)$/;
 
@@ -101,7 +101,7 @@ const BENCH_FIGURES: readonly (readonly [string, (run: Run) => number | undefine
   ["TPOT p50, ms", ({ metrics }) => metrics.tpotMs?.percentiles.p50],
 ];
 
-/** Of each server and cell the median of the rounds that count, with the least and the largest. */
+/** For each server and cell the median of the rounds that count, with the least and the largest. */
 function benchFigures(report: unknown): Figure[] {
   const runs = KINDS.bench.parse(report).runs.flatMap((run) => runSchema.safeParse(run).data ?? []);
   const groups = new Map<string, Run[]>();

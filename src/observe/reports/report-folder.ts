@@ -20,7 +20,7 @@ const MOST_PAGE_BYTES = 32 * 2 ** 20;
 /** A link to a page, which a browser opens without a key, is good for so long. */
 const LINK_MS = 3_600_000;
 
-/** Nothing runs, nothing is loaded, nothing is sent; the page's own styles and pictures are shown. */
+/** The browser runs, loads and sends nothing for the page, except for the page's own styles and pictures. */
 const PAGE_HEADERS = {
   "Content-Type": "text/html; charset=UTF-8",
   "Content-Security-Policy":
@@ -43,7 +43,7 @@ interface Read {
 
 export class ReportFolder {
   readonly #linkKey = randomBytes(32);
-  /** By path. */
+  /** Read files, by path. */
   #read: ReadonlyMap<string, Read> = new Map();
   readonly #thread = new FairThread<Uint8Array, ReadReport>({
     script: "observe/reports/report-thread.js",
@@ -127,7 +127,7 @@ export class ReportFolder {
   }
 }
 
-/** Whether a page shows what is in the file: of the same name, or the report of the tuning whose journal the file is. */
+/** Whether a page shows the file's content: it has the same name, or is the report of the tuning whose journal the file is. */
 function belongs(page: string, file: string): boolean {
   if (dirname(page) !== dirname(file)) return false;
   const name = basename(page, ".html");

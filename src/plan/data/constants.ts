@@ -1,4 +1,4 @@
-/** Every constant of the speed model, with where it comes from. `assumed` marks judgement; what was used to set one of these is not used to check the model. */
+/** Every constant of the speed model, with its source. `assumed` marks judgement; a source that set one of these is not used to check the model. */
 
 interface Constant {
   readonly value: number;
@@ -8,11 +8,11 @@ interface Constant {
 const cited = (value: number, source: string): Constant => ({ value, source });
 const assumed = (value: number, why: string): Constant => ({ value, source: `assumed: ${why}` });
 
-/** What calibration may replace. */
+/** Efficiencies that calibration may replace. */
 export interface Efficiencies {
-  /** Of the memory bandwidth, reading weights and KV in decode. */
+  /** Share of the memory bandwidth that decoding reaches, reading weights and KV. */
   readonly memoryShare: number;
-  /** Of the arithmetic's peak, in large products. */
+  /** Share of the arithmetic's peak that large products reach. */
   readonly computeShare: number;
   /** Seconds per step that do not depend on its size. */
   readonly stepSeconds: number;
@@ -131,7 +131,7 @@ export const DISTILLATION = {
   mostMonths: cited(3, "it is worth it where it pays back within three months (the reference guide)"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/** Of fleets: what a gateway passes, and how much is kept in reserve. */
+/** Constants of fleets: the requests that a gateway passes, and the reserve that is kept. */
 export const FLEET = {
   gatewayRequestsPerS: cited(
     7000,

@@ -40,7 +40,7 @@ export interface Cpu extends Device {
 
 export type Machine =
   | { readonly kind: "gpu"; readonly device: Gpu; readonly count: number }
-  /** Of several memory nodes, each is a device: an instance stays on one. */
+  /** A machine with several memory nodes counts each as a device: an instance stays on one. */
   | { readonly kind: "cpu"; readonly device: Cpu; readonly count: number };
 
 /** A multiply-add is two operations. */

@@ -27,7 +27,7 @@ export interface KnownModel extends ModelDescription {
   readonly publishedActiveParameters?: number;
 }
 
-/** What sets a model's layers apart from attention over everything and dense feed-forward parts. */
+/** Traits in which a model's layers differ from attention over everything and dense feed-forward parts. */
 interface LayerTraits {
   readonly experts?: Omit<ExpertsFeedForward, "kind"> | undefined;
   /** First layers without experts. */
@@ -53,7 +53,7 @@ type Row = readonly [
   billions: number,
 ];
 
-/** Of families in which all are of one kind. */
+/** Model types of families in which all models are of one kind. */
 const MODEL_TYPES: Readonly<Record<string, string>> = {
   llama: "llama",
   "llama-2": "llama",

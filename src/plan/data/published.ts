@@ -14,7 +14,7 @@ export interface PublishedCase {
   readonly instances?: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Of all instances together. */
+  /** Requests at once, over all instances together. */
   readonly concurrency: number;
   readonly prefixHit?: number;
   /** With EAGLE-3. */
@@ -23,7 +23,7 @@ export interface PublishedCase {
   readonly draftModel?: { readonly model: string; readonly depth: number; readonly acceptance: number };
   /** Dollars per GPU and hour. */
   readonly price?: number;
-  /** All lengths are equal, and who is answered asks again: those whose prompts share a step end in the same step, and ask again together. */
+  /** All lengths are equal, and a client asks again once it is answered: requests whose prompts share a step end in the same step, and come again together. */
   readonly isInStep?: boolean;
 }
 
@@ -46,9 +46,9 @@ export interface Family {
 }
 
 export interface FamilyOption {
-  /** What it makes of a figure's case. */
+  /** Changes of the figure's case. */
   readonly with?: Partial<PublishedCase>;
-  /** What it multiplies a figure by that is no ratio; 1 if absent. */
+  /** Factor of figures that are no ratios; 1 if absent. */
   readonly scale?: number;
 }
 
@@ -59,7 +59,7 @@ export interface PublishedFigure {
   readonly metric: PublishedMetric;
   readonly what: string;
   readonly value: number;
-  /** Of several cases the mean. */
+  /** The case that the figure is of; for several cases, their mean. */
   readonly of: PublishedCase | readonly PublishedCase[];
   /** The figure is that of `of` over that of this one. */
   readonly over?: PublishedCase | readonly PublishedCase[] | undefined;

@@ -5,7 +5,7 @@ export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | 
 
 /** Published by others: a model that is not in `of` may keep less. */
 interface QualityGate {
-  /** Mean score kept, in percent of the unquantised model's, the least of what is published; undefined: not known as a score. */
+  /** Mean score kept, in percent of the unquantised model's: the least published figure; undefined: no score is known. */
   readonly recovery: number | undefined;
   /** The models it was found of. */
   readonly of: readonly string[];
@@ -39,7 +39,7 @@ export interface Quantization {
   /** Per weight of the embedding table and the output matrix. */
   readonly tableBytes: number;
   readonly arithmetic: Arithmetic;
-  /** What unpacking leaves of the arithmetic's speed. */
+  /** Share of the arithmetic's speed that is left after unpacking. */
   readonly computeFactor: number;
   /** Times as long as its bytes alone take to be read; absent: 1. */
   readonly readFactor?: number;
@@ -212,7 +212,7 @@ export type KvTypeId = "16" | "fp8" | "int8";
 export interface PlannedKvType {
   readonly id: KvTypeId;
   readonly label: string;
-  /** Of one vector of `width` keys or values, its scale included. */
+  /** Bytes of one vector of `width` keys or values, its scale included. */
   readonly vectorBytes: (width: number) => number;
   readonly evidence: string;
 }

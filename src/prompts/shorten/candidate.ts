@@ -7,7 +7,7 @@ export interface Candidate {
   /** @example "sentences of the prompt, 35 %" */
   readonly name: string;
   readonly method: Method;
-  /** Of the candidates of one group, which differ in strength, at most one is kept. */
+  /** The candidates of one group differ in strength, and at most one of them is kept. */
   readonly group: string;
   /** As many requests as before, in order; untouched ones are the same objects. */
   apply(requests: readonly PromptRequest[]): Promise<readonly PromptRequest[]>;

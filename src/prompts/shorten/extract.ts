@@ -1,5 +1,5 @@
 /**
- * Leaves out what a small model predicts: whole sentences, or words. After Selective Context (Li et al. 2023) and LLMLingua (Jiang et al. 2023), with
+ * Leaves out text that a small model predicts: whole sentences, or words. After Selective Context (Li et al. 2023) and LLMLingua (Jiang et al. 2023), with
  * spans that always stay.
  */
 import type { PromptRequest } from "../requests.js";

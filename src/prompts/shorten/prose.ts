@@ -59,7 +59,7 @@ function addLine(sentences: Sentence[], line: string, offset: number): void {
   sentences.push({ start: offset + from, end: offset + line.length, isFixed });
 }
 
-/** What says that something is required, or is not so. Leaving such a word out turns the meaning round. */
+/** Words that require or deny something. Leaving such a word out would reverse the meaning. */
 const OBLIGATION =
   /^(?:not|no|none|never|without|must|mustn|only|unless|except|always|cannot|shall|required|forbidden|null|n't)$|n['’]t$/i;
 /** Inline code, placeholders, tags, quotes. */

@@ -1,4 +1,4 @@
-/** Leaves out what a request has said before, word for word: lines, and sentences. */
+/** Leaves out text that a request has said before, word for word: lines, and sentences. */
 import type { PromptRequest } from "../requests.js";
 import { withTexts } from "../text-mends.js";
 import { lastLineStart, type Sentence, sentencesOf, withoutSentences } from "./prose.js";

@@ -13,7 +13,7 @@ const rule = (name: string, group: string, mend: (request: PromptRequest) => Pro
   apply: async (requests) => requests.map(mend),
 });
 
-/** What changes no statement. */
+/** Changes of form, which change no statement. */
 export const formCandidates = (): Candidate[] => [
   rule("white space", "white space", (request) =>
     withTexts(request, ({ content }) => mapProse(content, withoutBlanks)),
@@ -24,7 +24,7 @@ export const formCandidates = (): Candidate[] => [
   rule("repetitions", "repetitions", withoutRepeats),
 ];
 
-/** What the answers may not need: shared examples and passages, tools. */
+/** Parts that the answers may not need: shared examples and passages, tools. */
 export const contentCandidates = (requests: readonly PromptRequest[]): Candidate[] => [
   ...exampleCandidates(requests),
   ...passageCandidates(requests),
@@ -74,7 +74,7 @@ function exampleCandidates(requests: readonly PromptRequest[]): Candidate[] {
 const MAX_PASSAGES = 8;
 const LEAST_CHARACTERS = 40;
 
-/** Lines that many requests share, each left out in turn. Those that oblige or forbid stay: no check may test what they are there for. */
+/** Lines that many requests share, each left out in turn. Lines that oblige or forbid stay: no check may cover their purpose. */
 function passageCandidates(requests: readonly PromptRequest[]): Candidate[] {
   const shared = sharedBy(requests, ({ messages }) =>
     messages.flatMap(({ role, content }, at) => {

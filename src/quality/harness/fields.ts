@@ -1,4 +1,4 @@
-/** What a task's fields say about a document: a column's name, a template, or a fixed value. */
+/** Reads a task's field from a document: a column's name, a template, or a fixed value. */
 import { TextTemplate } from "../../text/template/text-template.js";
 import type { Document, Numbers } from "./documents.js";
 import { pythonLiteral } from "./python-literal.js";
@@ -13,7 +13,7 @@ const DIGITS = /^\d+$/;
 export class FieldReader {
   readonly #templates = new Map<string, TextTemplate>();
 
-  /** Of all documents of the task. */
+  /** Numbers of all documents of the task. */
   readonly numbers: Numbers = new Map();
 
   /** @param path the task's file, for errors */

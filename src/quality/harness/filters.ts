@@ -1,4 +1,4 @@
-/** Filters of lm-evaluation-harness: what is taken from an answer before it is compared. */
+/** Filters of lm-evaluation-harness: they take a part of an answer before it is compared. */
 import { findAll, javascriptRegex } from "./python-regex.js";
 import type { Filter } from "./task-file.js";
 

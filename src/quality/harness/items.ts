@@ -1,4 +1,4 @@
-/** The items of a task: what is asked of the model for each document, and how its results are judged. */
+/** The items of a task: the question for each document, and how the model's results are judged. */
 import type { Document } from "./documents.js";
 import type { FieldReader, Target } from "./fields.js";
 import { filterOf } from "./filters.js";
@@ -27,9 +27,9 @@ interface TextOutcome extends Omit<Continued, "text"> {
   readonly score: number;
   readonly exact: boolean;
   readonly metrics: MetricValues;
-  /** Of each choice, or of the text. */
+  /** Log-probabilities of each choice, or of the text. */
   readonly logprobs?: readonly number[];
-  /** What each filter took from the answer. */
+  /** The result of each filter. */
   readonly filtered?: Readonly<Record<string, string>>;
 }
 
@@ -39,7 +39,7 @@ export interface TextItem {
   run(model: TextModel, signal: AbortSignal): Promise<TextOutcome>;
 }
 
-/** Of a document, with its prompt. */
+/** Makes an item of a document, with its prompt. */
 type MakeItem = (document: Document, context: string) => TextItem;
 
 /** Throws invalid_option and template_failed. */

@@ -3,7 +3,7 @@ import { createContext, Script } from "node:vm";
 
 /** A pattern that backtracks without end is ended after this time. */
 const REGEX_MS = 1000;
-/** What the two languages write differently, and what tells where a class of characters begins and ends. */
+/** Syntax that the two languages write differently, and the signs that begin and end a class of characters. */
 const PART = /\\([\s\S])|\[\^?\]?|[\]^$.]|\(\?P<\w+>|\(\?P=\w+\)|\(\?#[^)]*\)|\{(?:\d+(?:,\d*)?|,\d+)\}|[{}]/g;
 const INLINE_FLAGS = /^\(\?([aimsux]+)\)/;
 const END = "(?![\\s\\S])";

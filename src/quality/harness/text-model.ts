@@ -8,7 +8,7 @@ export interface Continuation {
   readonly stop: readonly string[];
 }
 
-/** What a model wrote. */
+/** A model's text. */
 export interface Continued {
   readonly text: string;
   /** length: cut off. */
@@ -57,7 +57,7 @@ export async function logLikelihood(
   const isAlone = given === "";
   const ids = isAlone && whole[0] !== model.prefixId ? [model.prefixId, ...whole] : whole;
   const numContext = isAlone ? 1 : (await model.encode(given)).length;
-  // What is too long loses its beginning.
+  // A text that is too long loses its beginning.
   const numCut = Math.max(0, ids.length - lengthOf(model));
   const scored = await model.score(ids.slice(numCut), Math.max(1, numContext - numCut), signal);
   return { ...scored, numTokens: ids.length };

@@ -17,7 +17,7 @@ import {
 
 type Interval = readonly [low: number, high: number];
 
-/** Of the first answer against the second. */
+/** A person's verdict on the first answer against the second. */
 export type HumanVerdict = Exclude<Judgement, "none">;
 
 export interface LabelledPair extends JudgedPair {
@@ -36,7 +36,7 @@ export interface Calibration {
   /** Cohen's kappa: agreement beyond chance, as a share of all that is possible (Educational and Psychological Measurement 20, 1960, 37). */
   readonly kappa: number;
   readonly kappaInterval: Interval;
-  /** Of the pairs where people prefer an answer and the judge gives a verdict: the share it prefers rightly, less the share it prefers wrongly. */
+  /** Over the pairs where people prefer an answer and the judge gives a verdict: the share it prefers rightly, less the share it prefers wrongly. */
   readonly discrimination: number;
   readonly discriminationInterval: Interval;
   /** Each bound with 95 % confidence. */

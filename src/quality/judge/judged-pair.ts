@@ -1,4 +1,4 @@
-/** Pairs of answers after the judge's verdicts: how many were won, and what the judge prefers beside the better answer. */
+/** Pairs of answers after the judge's verdicts: how many were won, and the judge's biases, such as for longer answers. */
 
 import type { Judgement, Preference } from "../../text/judge/preference.js";
 import { dropInterval, type Flips } from "../paired.js";
@@ -8,7 +8,7 @@ type Interval = readonly [low: number, high: number];
 
 export interface JudgedPair {
   readonly judgement: Judgement;
-  /** Of both orders; none where the answers say the same, so that the judge is not asked. */
+  /** The judge's replies in both orders; none where the answers say the same, so that the judge is not asked. */
   readonly replies: readonly (Preference | undefined)[];
   /** Characters of the judged answer and of the one that it is compared with. */
   readonly lengths: readonly [own: number, other: number];
@@ -55,10 +55,10 @@ export const guardedFlips = ({ numPairs, numWon, numLost, numNone }: WinRate): F
 });
 
 export interface JudgeBias {
-  /** Of all replies that prefer an answer, the share that prefers the one shown first: one half, if places do not count. Without such a reply undefined. */
+  /** The share of the replies with a preference that prefer the answer shown first: one half, if places do not count. Undefined if no reply has a preference. */
   readonly firstShare: number | undefined;
   readonly firstInterval: Interval;
-  /** Of the pairs with two replies, the share whose replies agree. */
+  /** The share of the pairs with two replies whose replies agree. */
   readonly consistency: number;
   /** Correlation of the verdict (1, 0 or −1) with the logarithm of the lengths' ratio; undefined where nothing varies. */
   readonly length: Correlation | undefined;

@@ -20,7 +20,7 @@ const VERDICTS: Readonly<Record<z.infer<typeof lineSchema>["human"], HumanVerdic
 export interface Label {
   readonly prompt: readonly z.infer<typeof messageSchema>[];
   readonly answers: readonly [first: string, second: string];
-  /** Of the first answer. */
+  /** The people's verdict on the first answer. */
   readonly human: HumanVerdict;
 }
 

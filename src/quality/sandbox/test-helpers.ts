@@ -2,7 +2,7 @@
 
 type Attack = readonly [what: string, code: string];
 
-/** Function body that returns what a broken context reaches. */
+/** Function body that returns the objects a broken context reaches. */
 const hostOf = (how: string, use: string): string => `let host: any;
 ${how}
 function attack(target: any) {

@@ -1,4 +1,4 @@
-/** What an engine's server remembers of one request: where its time went, and its end. Numbers only, so that no text outlives its request. */
+/** An engine's server remembers this of one request: where its time went, and its end. Numbers only, so that no text outlives its request. */
 import type { MillraceError } from "../../core/errors.js";
 import type { RequestLog } from "../../observe/live/request-log.js";
 import type { Outcome, RequestRow } from "../../observe/live/request-rows.js";
@@ -21,7 +21,7 @@ export class RequestNote {
   readonly #start: NoteStart;
   /** While the request runs. */
   #timers: readonly RequestTimer[] = [];
-  /** Of these, one for each prompt. */
+  /** One of these timers for each prompt. */
   #prompts: readonly RequestTimer[] = [];
   #outcome: Outcome = "running";
   #end: Figures = {};

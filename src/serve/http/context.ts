@@ -109,7 +109,7 @@ export interface AppOptions {
   /** Keeps the dashboard's figures; in memory when absent. */
   readonly history?: History;
   readonly events?: EventLog;
-  /** Of the dashboard. */
+  /** Latency targets of the dashboard. */
   readonly targets?: LatencyTargets | undefined;
   /** Draws seeds for requests without one; random when absent. */
   readonly drawSeed?: SeedSource;
@@ -147,7 +147,7 @@ export interface ServeContext extends AppOptions {
   readonly lifecycle: Lifecycle;
   /** The responses that /v1/responses stores between requests. */
   readonly responses: ResponseState;
-  /** Of browsers that signed in. */
+  /** Sessions of browsers that signed in. */
   readonly sessions: Sessions;
 }
 
@@ -171,7 +171,7 @@ export interface AppEnv {
     route?: string;
     /** The request's tenant; set on routes that need a key. */
     tenant: string;
-    /** What is remembered of the request; set with the tenant. */
+    /** The server's note of the request; set with the tenant. */
     note: RequestNote;
     /** Keywords of the request's schema that are not enforced, as the answer's header lists them. */
     unenforced?: string;

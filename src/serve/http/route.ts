@@ -38,12 +38,12 @@ export interface Route extends DescribedRoute {
   readonly dialect: ErrorDialect;
   /** The administrator's key opens it too. */
   readonly isForAdmin?: boolean;
-  /** What the model must be for. */
+  /** The task that the model must be able to do. */
   readonly task?: Task;
 }
 
-/** Of the API's own paths. */
+/** Rules of the API's own paths. */
 export const api = { isProtected: true, isOpenWhileDraining: false, dialect: OPENAI_ERRORS } as const;
 
-/** Of paths that say something about the server. */
+/** Rules of paths that say something about the server. */
 export const info = { isProtected: false, isOpenWhileDraining: true, dialect: OPENAI_ERRORS } as const;

@@ -41,7 +41,7 @@ export class SseStream {
     outgoing: ServerResponse,
     options: {
       readonly headers: HeaderRecord;
-      /** Of events, if absent. */
+      /** Absent: the content type of server-sent events. */
       readonly contentType?: string | undefined;
       readonly maxBufferedBytes: number;
       readonly onOverflow: (bufferedBytes: number) => void;

@@ -68,7 +68,7 @@ function settingsOf({ sampling, stops, numTokensAsked }: CompletionFacts): objec
   };
 }
 
-/** What is known at an answer's end. */
+/** Facts known at an answer's end. */
 export interface Ended {
   readonly end: GenerationEnd;
   readonly times: AnswerTimes;

@@ -51,7 +51,7 @@ export const samplingOf = ({ options = {} }: GenerationFields): SamplingFields =
 export const maxTokensOf = ({ options: { num_predict = 0 } = {} }: GenerationFields): number | undefined =>
   num_predict <= 0 ? undefined : num_predict;
 
-/** What the template is told about thinking. */
+/** The template's variables about thinking. */
 export function thinkingFields({ think }: GenerationFields, { chatFormat }: ServeContext): ChatPlanFields {
   if (think === undefined) return {};
   if (think !== false && !chatFormat.hasReasoning) {

@@ -7,7 +7,7 @@ import type { GenerationEnd } from "../generation/generation.js";
 import { evictedField, type JobTotals } from "../generation/job.js";
 import type { ChoiceResult, StreamFrames } from "../http/respond.js";
 
-/** What stands in each line: a chat's message, or the text of a completion. */
+/** Content of each line: a chat's message, or the text of a completion. */
 export type LineShape = (news: {
   readonly content: string;
   readonly thinking: string;

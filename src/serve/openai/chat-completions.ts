@@ -151,7 +151,7 @@ async function planGenerations(
   return { requests, promptIds, isTakenApart: plan.reading !== undefined };
 }
 
-/** What the engine would be asked for the body of a request, one request for each choice. Throws the endpoint's errors. */
+/** The engine's requests for the body of a client's request, one for each choice. Throws the endpoint's errors. */
 export async function chatEngineRequests(
   asker: Asker,
   context: PlanContext,

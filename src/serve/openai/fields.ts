@@ -86,7 +86,7 @@ function expectedOf(issue: z.core.$ZodIssue): string {
   }
 }
 
-/** Of an alternative, whose error may be that of a list's element. */
+/** The expectation of an alternative, whose error may be an error of a list's element. */
 function expectedWithin(issue: z.core.$ZodIssue): string {
   const expected = expectedOf(issue);
   return issue.path.length === 0 ? expected : `an array of ${expected.replace(/^an? /, "")}s`;

@@ -71,7 +71,7 @@ function roomFor(numAround: number, truncate: number | undefined, maxModelLen: n
   throw new MillraceError("invalid_parameter", message, { param: "truncate_prompt_tokens" });
 }
 
-/** Of texts that stand in a pair. */
+/** Token ids of texts that stand in a pair. */
 function encodePlain(context: ServeContext, texts: readonly string[], truncate: number | undefined) {
   const most = truncate === undefined ? context.engine.info.maxModelLen : undefined;
   return context.asyncTokenizer.encode(texts, { addSpecial: false, parseSpecial: false }, most);

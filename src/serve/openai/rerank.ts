@@ -180,7 +180,7 @@ async function scoresOf(
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }
 
-/** Of an embedding model, by the vectors that /v1/embeddings gives. */
+/** Scores by an embedding model: cosines of the vectors that /v1/embeddings gives. */
 async function cosinesOf(
   c: AppContext,
   context: ServeContext,

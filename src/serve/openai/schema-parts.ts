@@ -117,7 +117,7 @@ export const samplingShape = {
   ...constraintShape,
 } as const;
 
-/** Who shares a request's prefixes, its priority and its time limit: the same on every endpoint that uses the engine. */
+/** Isolation of a request's prefixes, its priority and its time limit: the same on every endpoint that uses the engine. */
 export const termsShape = {
   cache_salt: checked<string>(
     "a string of 1 to 1024 characters",
@@ -141,7 +141,7 @@ export const streamOptionsField = z.strictObject({
   include_obfuscation: z.boolean().nullish(),
 });
 
-/** Which chunks of a stream have a `usage`: none, the last (null in the others), or every one. */
+/** The chunks of a stream that have a `usage`: none, the last (null in the others), or every one. */
 export type StreamUsage = "none" | "last" | "every";
 
 export function streamUsageOf(options: z.output<typeof streamOptionsField> | undefined): StreamUsage {

@@ -80,7 +80,7 @@ class CallGrammar {
   readonly #options: CallGrammarOptions;
   /** A call from its name to the end of its arguments. */
   readonly #call: string;
-  /** Of each function. */
+  /** Expressions for the arguments of each function. */
   readonly #argumentsOf: readonly string[];
 
   constructor(options: CallGrammarOptions, keepsSchemas: "whereverPossible" | "whereStrict") {

@@ -76,7 +76,7 @@ export const awaitsChannel = (prompt: string): boolean => prompt.endsWith(ASSIST
 export interface HarmonyReaderOptions {
   /** The functions that may be called; messages to others are content. */
   readonly toolNames: ReadonlySet<string>;
-  /** Nothing is read after the first call. */
+  /** The reader stops after the first call. */
   readonly isSingle: boolean;
   /** Reasoning is told apart; otherwise it is content. */
   readonly hasReasoning: boolean;
@@ -89,7 +89,7 @@ type Kind = "reasoning" | "content" | "call";
 /** @example new HarmonyReader(options).push("<|channel|>final<|message|>Yes") // [{ kind: "content", text: "Yes" }] */
 export class HarmonyReader implements PartReader {
   readonly #options: HarmonyReaderOptions;
-  /** Of the message whose text is being read; undefined: its header is. */
+  /** Kind of the message whose text is being read; undefined: the reader is in a header. */
   #kind: Kind | undefined;
   #held = "";
   #isFirstHeader = true;

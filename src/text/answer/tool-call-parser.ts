@@ -10,7 +10,7 @@ import { isJsonSpace } from "./json-scanner.js";
 export interface ToolCallParserOptions {
   /** The functions that may be called; a call of any other function is content. */
   readonly toolNames: ReadonlySet<string>;
-  /** Nothing is read after the first call. */
+  /** The reader stops after the first call. */
   readonly isSingle: boolean;
   /** The beginning of the answer that a forced call's prompt already contains. */
   readonly opening?: string;

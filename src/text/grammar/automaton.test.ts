@@ -73,7 +73,7 @@ test("an automaton accepts the texts that all its patterns match, and its comple
 });
 
 test.each([
-  ["what came long ago", "^(?:a|b)*a(?:a|b){12}$", "takes at most 2000 states"],
+  ["what came long ago", "^(?:a|b)*a(?:a|b){12}$", "has at most 2000 states"],
   ["counts beside counts", "^(?=.{1,1000}b)(?:a{1,50}b){1,50}$", "got more"],
   ["many parts", `^${"a".repeat(3000)}`, "a pattern of at most 3000 parts"],
   ["many ways", `^(?:${"(?:a?b?c?){1,40}d?".repeat(40)})$`, "got more"],

@@ -49,7 +49,7 @@ export function explore<Label, Key>(
       return { label, to: index };
     });
     if (open.length > maxStates) {
-      throw new RegexError(`expected what takes at most ${maxStates} states to tell right from wrong, got more`);
+      throw new RegexError(`expected a form whose automaton has at most ${maxStates} states, got more`);
     }
     states.push({ isFinal, edges: found });
   }

@@ -40,7 +40,7 @@ export function onigurumaOf(source: string): string {
 const CONTRACTIONS = "'(?:[sS\u017ftTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])";
 const FILES_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 
-/** Of XLM-RoBERTa's kind: runs of spaces, in one pass. */
+/** XLM-RoBERTa's expression: runs of spaces, in one pass. */
 const RUNS_OF_SPACES = " {2,}";
 
 /** The published expressions, translated. Their time is known: it is at most that of a text's longest run of spaces or letters, squared. */

@@ -67,7 +67,7 @@ export function preferenceOf(reply: string | undefined): Preference | undefined 
   return verdict === undefined ? undefined : PREFERENCES[verdict];
 }
 
-/** Of the second model's answer against the first model's; `none`: the judge gave no verdict. */
+/** Verdict on the second model's answer against the first model's; `none`: the judge gave no verdict. */
 export type Judgement = "won" | "tied" | "lost" | "none";
 
 /** @param there with the judged answer shown first @param back with it shown second */

@@ -27,7 +27,7 @@ class CharsMap {
   /** The replacements, each ended by a zero byte. */
   readonly #texts: Uint8Array;
   readonly #segmenter = new Intl.Segmenter("en", { granularity: "grapheme" });
-  /** What single characters and clusters become; undefined: they stay. */
+  /** Replacements of single characters and clusters; undefined: they stay. */
   readonly #known = new Map<string, string | undefined>();
   static readonly #MAX_KNOWN = 1 << 16;
 

@@ -19,7 +19,7 @@ interface ModelKind {
   readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
   readonly defaultBosId: number | undefined;
   readonly defaultEosId: number | undefined;
-  /** Of encoders: how often the end of a text stands between two. Their texts have ends unless the metadata say otherwise. */
+  /** For encoders: how many ends of a text stand between two texts. Their texts have ends unless the metadata say otherwise. */
   readonly numBetween?: 1 | 2;
 }
 

@@ -8,7 +8,7 @@ import { WordCache } from "./word-cache.js";
 const UTF8 = new TextEncoder();
 /** U+2581, which stands for a space in the vocabulary. */
 const SPACE_MARK = "\u2581";
-/** What an unknown character costs beyond the worst token. */
+/** Cost of an unknown character beyond the worst token. */
 const UNKNOWN_PENALTY = 10;
 
 interface UnigramOptions {
@@ -94,7 +94,7 @@ export class Unigram {
   #best(word: string): readonly number[] {
     const length = word.length;
     const sums = new Float64Array(length + 1).fill(Number.NEGATIVE_INFINITY);
-    /** Of the best cut that ends here: where its last token begins, and that token; NO_TOKEN: an unknown character. */
+    /** For the best cut that ends at each place: where its last token begins, and that token; NO_TOKEN: an unknown character. */
     const starts = new Int32Array(length + 1).fill(-1);
     const ids = new Int32Array(length + 1).fill(NO_TOKEN);
     sums[0] = 0;

@@ -42,7 +42,7 @@ function packageBeside(name: string, root: string): { readonly folder: string; r
   }
 }
 
-/** What the user can do if the addon is missing or does not load. */
+/** Advice for a user whose addon is missing or does not load. */
 export function missingHint(root = packageRoot(), platform = `${process.platform}-${process.arch}`): string {
   if (existsSync(join(root, "src"))) return "run `npm run build`";
   const binary = `the package millrace-${platform} ${packageVersion(root)}`;

@@ -10,7 +10,7 @@ import { CachedBlocks } from "../../../text/cached-blocks.js";
 /** Blocks of 16 tokens are then 16 million; a report of more is damaged. */
 const MAX_BLOCKS = 1 << 20;
 const MAX_GROUPS = 31;
-/** Of a block's hash; SHA-512 has this many. */
+/** Upper bound of a block's hash; SHA-512 has this many bytes. */
 const MAX_HASH_BYTES = 64;
 
 const hash = z.union([

@@ -44,7 +44,7 @@ export const keyLimitKeys = {
 };
 
 export const modelLimitKeys = {
-  limits: scopeLimits().optional().describe("limits of the model, whoever asks"),
+  limits: scopeLimits().optional().describe("limits of the model, over all callers"),
 };
 
 export const budgetKeys = (environment: NodeJS.ProcessEnv) => ({

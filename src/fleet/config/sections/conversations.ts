@@ -11,7 +11,7 @@ export const conversations = () =>
       .describe("size of all of a tenant's clients, so that one tenant does not fill max-bytes; more is refused"),
     "max-bytes": byteSize()
       .prefault("1GiB")
-      .describe("size of all; what is beyond it is refused, and stays in the browser"),
+      .describe("size of all conversations; further ones are refused, and stay in the browser"),
     "keep-days": integer(1, 3650).prefault(365).describe("days after its last change for which one is kept"),
   })
     .optional()

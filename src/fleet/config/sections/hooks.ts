@@ -28,7 +28,7 @@ const pattern = () =>
   section({
     name: text("a name without spaces")
       .regex(/^[\w-]{1,40}$/)
-      .describe("name in errors, and in brackets in place of what is redacted"),
+      .describe("name in errors, and in brackets in place of redacted text"),
     regex: patternText().describe(
       "regular expression, searched for in linear time: no look-around, back-references, ^ and $",
     ),
@@ -46,7 +46,7 @@ const checker = (environment: NodeJS.ProcessEnv) =>
     "on-failure": z
       .enum(["fail-open", "fail-closed"])
       .prefault("fail-closed")
-      .describe("what happens without its answer: the text passes, or the request fails with guardrail_failed"),
+      .describe("without the checker's answer the text passes, or the request fails with guardrail_failed"),
   });
 
 const guardrail = (environment: NodeJS.ProcessEnv) =>
@@ -64,7 +64,7 @@ const guardrail = (environment: NodeJS.ProcessEnv) =>
       .array(z.enum(STAGES))
       .min(1)
       .prefault([...STAGES])
-      .describe("what it looks at"),
+      .describe("the texts that it reads"),
     find: z.array(z.enum(PERSONAL_DATA)).default([]).describe("personal data that it looks for"),
     patterns: z.array(pattern()).max(64).default([]).describe("further patterns that it looks for"),
     checker: checker(environment).optional().describe("service that is asked; a stream is held until it has answered"),
@@ -93,7 +93,7 @@ export const hooks = (environment: NodeJS.ProcessEnv) =>
       .array(guardrail(environment))
       .max(64)
       .default([])
-      .describe("what is searched in requests and answers, in this order"),
+      .describe("searches in requests and answers, in this order"),
     langfuse: langfuse(environment).optional().describe("sends a record of each request to Langfuse"),
   });
 

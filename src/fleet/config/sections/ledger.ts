@@ -20,7 +20,7 @@ const webhooks = (environment: NodeJS.ProcessEnv) => {
   const target = section({
     url: address(environment).describe("its URL, or env:NAME"),
     format: format().optional().describe("JSON that it gets (default: webhook-format)"),
-    secret: secret(environment).optional().describe("signs what it gets, or env:NAME (default: webhook-secret)"),
+    secret: secret(environment).optional().describe("signs the messages to it, or env:NAME (default: webhook-secret)"),
   });
   return z
     .union([address(environment), z.array(target).max(MAX_WEBHOOKS)])
@@ -53,7 +53,7 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
       .describe("JSON of the webhook: our own, that of Prometheus' Alertmanager, or a message as Slack takes it"),
     "webhook-secret": secret(environment)
       .optional()
-      .describe("signs what the webhook gets, by HMAC-SHA256, or env:NAME (default: it is not signed)"),
+      .describe("signs the webhook's messages by HMAC-SHA256, or env:NAME (default: they are not signed)"),
     "min-cost": dollars().prefault("1").describe("dollars above the usual spend of an hour that are worth an alert"),
     "min-requests": integer(1, 1_000_000)
       .prefault(20)

@@ -31,7 +31,7 @@ const amounts = {
 };
 
 export const modelPriceKeys = {
-  price: section(amounts).optional().describe("what the model's tokens cost; 0: free (default: as `prices` has it)"),
+  price: section(amounts).optional().describe("price of the model's tokens; 0: free (default: as `prices` has it)"),
   "hardware-price": hourly()
     .optional()
     .describe("price of an hour of one instance, shared by the requests that it works on (default: the fleet's)"),

@@ -61,7 +61,7 @@ export const semanticCache = (environment: NodeJS.ProcessEnv) =>
       .describe("time that a request waits for its vector; then it goes on"),
     judge: judge(environment)
       .optional()
-      .describe("who compares a kept answer with a new one (default: the answers' own texts and vectors)"),
+      .describe("model that compares a kept answer with a new one (default: none; texts and vectors are compared)"),
   })
     .optional()
     .describe("gives a kept answer to a question with the same meaning; starts by judging without serving");

@@ -14,7 +14,7 @@ export const signInKeys = (environment: NodeJS.ProcessEnv) => ({
     "public-url": safeUrl().describe(
       "address of this gateway's app as browsers see it, with a proxy's path; the provider must allow public-url/signed-in",
     ),
-    name: text().prefault("your organisation").describe("what the app writes behind 'Sign in with'"),
+    name: text().prefault("your organisation").describe("text behind 'Sign in with' in the app"),
     "role-claim": text("the name of a claim").prefault("groups").describe("claim that decides the role"),
     roles: section({ viewer: values("viewer"), operator: values("operator"), admin: values("admin") }).describe(
       "values of the role-claim for each role; the greatest one counts, and who has none is refused",

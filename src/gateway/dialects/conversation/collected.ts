@@ -83,7 +83,7 @@ export function argumentsObject(json: string): JsonObject {
     const value: unknown = JSON.parse(json);
     if (isObject(value)) return value;
   } catch {
-    // The error below says what was expected.
+    // The error below states the expected form.
   }
   throw malformed("the JSON of an object as arguments of a call", json);
 }

@@ -109,7 +109,7 @@ export interface Conversation {
   readonly isStream: boolean;
 }
 
-/** The client's name for a field, by what it means: errors and lists of dropped fields use it. */
+/** The client's name for a field, by its meaning: errors and lists of dropped fields use it. */
 export type FieldNames = Readonly<
   Record<"maxTokens" | "format" | "reasoning" | "toolChoice" | "parallelCalls" | "stop" | "user", string>
 >;

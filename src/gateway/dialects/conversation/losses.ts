@@ -1,4 +1,4 @@
-/** What of a request a provider cannot be told: refused, or left out and listed, as the configuration says. */
+/** The parts of a request that a provider cannot be told. They are refused, or left out and listed, as the configuration says. */
 import { MillraceError } from "../../../core/errors.js";
 import type { Extra } from "./conversation.js";
 
@@ -7,7 +7,7 @@ export const DROPPED_HEADER = "x-millrace-dropped-params";
 
 /** A list of more would make the header long. */
 const MAX_LISTED = 32;
-/** A client's name for a field may contain what a header cannot. */
+/** A client's name for a field may contain signs that a header cannot. */
 const NAME = /^[\w.[\]-]{1,80}$/;
 
 export class Losses {
@@ -47,7 +47,7 @@ export class Losses {
     this.#dropped.add(param);
   }
 
-  /** The provider lacks what the conversation is made of, so nothing can be left out. */
+  /** The provider lacks an essential part of the conversation, so nothing can be left out. */
   cannot(param: string, what: string, got: string): never {
     throw new MillraceError("unsupported_field", `expected ${what} for ${this.provider}, got ${got}`, { param });
   }

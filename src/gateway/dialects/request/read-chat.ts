@@ -195,7 +195,7 @@ function argumentsOf(written: string, param: string): JsonObject {
     const value: unknown = JSON.parse(written);
     if (isObject(value)) return value;
   } catch {
-    // The message below says what was expected.
+    // The message below states the expected form.
   }
   throw invalid(param, "the JSON of an object", written);
 }

@@ -1,4 +1,4 @@
-/** What a provider's writer is told beside the conversation, and the rules that several writers share. */
+/** The terms that a provider's writer gets beside the conversation, and the rules that several writers share. */
 import type { Conversation, Effort, FieldNames, Reasoning } from "../conversation/conversation.js";
 import type { Losses } from "../conversation/losses.js";
 
@@ -30,7 +30,7 @@ export function budgetOf({ effort, budgetTokens }: Reasoning & { kind: "on" }, m
   return budget < LEAST_BUDGET ? undefined : budget;
 }
 
-/** The effort that spends about as much as the request allows; undefined if it says nothing of that. */
+/** The effort that spends about as much as the request allows; undefined if the request sets no bound. */
 export function effortOf({ effort, budgetTokens }: Reasoning & { kind: "on" }): Effort | undefined {
   if (effort !== undefined || budgetTokens === undefined) return effort;
   if (budgetTokens <= BUDGETS.low) return "low";

@@ -7,7 +7,7 @@ import { MillraceError } from "../../../core/errors.js";
 import { ByteList } from "./byte-list.js";
 
 interface AwsFrame {
-  /** Of type string; headers of other types are skipped. */
+  /** Headers of type string; headers of other types are skipped. */
   readonly headers: ReadonlyMap<string, string>;
   /** Valid until the reader gets more bytes. */
   readonly payload: Buffer;

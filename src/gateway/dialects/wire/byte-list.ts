@@ -1,4 +1,4 @@
-/** Bytes that arrive in pieces of any size: appending costs their number, and memory is at most twice what is kept. */
+/** Bytes that arrive in pieces of any size: appending costs their number, and memory is at most twice the kept bytes. */
 
 const FIRST_CAPACITY = 4096;
 

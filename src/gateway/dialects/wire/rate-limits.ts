@@ -1,7 +1,7 @@
-/** Reads what a provider's answer says about the limits of the key it was asked with. All times are relative, since its clock is not ours. */
+/** Reads the limits of a provider's key from an answer. All times are relative, since its clock is not ours. */
 import type { IncomingHttpHeaders } from "node:http";
 
-/** What is left of one limit, and when it is whole again. */
+/** The rest of one limit, and the time when it is whole again. */
 export interface Allowance {
   readonly remaining: number;
   readonly resetMs: number;

@@ -1,4 +1,4 @@
-/** Takes keys out of what a provider says: errors quote the key that was sent, or a part of it. */
+/** Takes keys out of a provider's texts: errors quote the key that was sent, or a part of it. */
 
 const SHOWN = "(key)";
 /** The forms of the providers' keys, whole or masked in the middle. */
@@ -14,12 +14,12 @@ export class Redactor {
     this.#secrets = secrets.filter((secret): secret is string => secret !== undefined && secret.length >= LEAST_LENGTH);
   }
 
-  /** Of an error: what looks like a key, or a part of one, is taken out, too. */
+  /** Cleans an error's text: anything that looks like a key, or a part of one, is taken out, too. */
   text(text: string): string {
     return this.own(text).replace(KEYS, SHOWN);
   }
 
-  /** Of an answer, which may speak of keys of others. */
+  /** Cleans an answer's text, which may speak of keys of others. */
   own(text: string): string {
     let shown = text;
     for (const secret of this.#secrets) shown = shown.replaceAll(secret, SHOWN);

@@ -7,7 +7,7 @@ export interface Verdict {
   readonly badness: number;
   /** Whether the answer counts as failing. */
   readonly isFailing: boolean;
-  /** What was found, without texts of the prompt or the answer. */
+  /** Finding, without texts of the prompt or the answer. */
   readonly note?: string;
 }
 

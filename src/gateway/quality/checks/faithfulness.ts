@@ -44,7 +44,7 @@ const plain = (text: string): string =>
 export const faithfulness: Check = (sample) => {
   const { text, end } = sample.answer;
   const prompt = sample.messages.map((message) => message.text).join("\n");
-  // What the model said before is known to it, and no text to answer from: it may have told a story.
+  // A model's earlier answers are no source to be faithful to: it may have told a story.
   const given = sample.messages.filter(({ role }) => role !== "assistant");
   const counts = given.map((message) => message.text.match(/\S+/g)?.length ?? 0);
   // A question beside other texts is none of them; alone it may have the text in itself.

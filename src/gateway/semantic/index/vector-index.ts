@@ -64,7 +64,7 @@ export class VectorIndex {
     const best: Match[] = [];
     const perPiece = Math.max(1, Math.floor(PRODUCTS_PER_PIECE / query.length));
     let inPiece = 0;
-    // A map's iterator goes on after changes: what is deleted meanwhile is left out, what is added is seen.
+    // A map's iterator goes on after changes: it leaves out members deleted meanwhile, and sees added ones.
     for (const [id, vector] of members) {
       if (vector.length === query.length) consider(best, { id, similarity: dot(vector, query) }, limit, atLeast);
       if (++inPiece < perPiece) continue;

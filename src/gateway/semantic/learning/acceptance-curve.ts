@@ -44,12 +44,12 @@ interface Fit {
   readonly scale: number;
   readonly intercept: number;
   readonly slope: number;
-  /** Of intercept and slope: its upper triangle. */
+  /** Covariance of intercept and slope: its upper triangle. */
   readonly covariance: readonly [number, number, number];
 }
 
 const MAX_STEPS = 50;
-/** Of one Newton step, in either parameter. */
+/** Upper bound of one Newton step, in either parameter. */
 const MAX_CHANGE = 2;
 
 function fitOf(samples: readonly Sample[]): Fit {

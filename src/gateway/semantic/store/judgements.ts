@@ -1,4 +1,4 @@
-/** What was judged, kept across restarts: the trust of a model must be earned once, not at each start. */
+/** Keeps judgements across restarts: the trust of a model must be earned once, not at each start. */
 import type Database from "libsql";
 import type { GroupCommit } from "../../store/group-commit.js";
 import { type Judgement, MAX_JUDGEMENTS } from "../learning/trust.js";

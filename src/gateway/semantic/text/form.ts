@@ -143,7 +143,7 @@ interface Unframed {
   readonly kind: string;
   /** Auxiliaries that were in the frame. */
   readonly cues: readonly string[];
-  /** Who does what is asked, as the frame says. */
+  /** The person who does what is asked for, as the frame says. */
   readonly asker?: string | undefined;
   readonly rest: readonly Word[];
 }
@@ -192,7 +192,7 @@ function firstFrame(words: readonly Word[]): { readonly frame: Frame; readonly e
   return undefined;
 }
 
-/** What does X mean, what is the meaning of X. */
+/** "What does X mean", "what is the meaning of X". */
 interface Kinded {
   readonly kind: string;
   readonly rest: readonly Word[];
@@ -275,7 +275,7 @@ function cuesOf(words: readonly Word[], kind: string): readonly string[] {
   return be >= 0 && !isCopula ? [...cues, "be"] : cues;
 }
 
-/** Whoever asks how to do something with what is his does not ask about himself: the words that say so, by the word for whoever does it. */
+/** A question about doing something with one's own thing is not a question about oneself: the words for "own", by the word for the person who acts. */
 const OWN: ReadonlyMap<string | undefined, readonly string[]> = new Map([
   ["i", ["my"]],
   ["we", ["our"]],

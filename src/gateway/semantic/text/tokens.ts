@@ -15,7 +15,7 @@ type TokenKind =
 
 export interface Token {
   readonly kind: TokenKind;
-  /** As it was written, after `plainText`; of a quotation, what the marks enclose. */
+  /** The text as written, after `plainText`; for a quotation, the text between its marks. */
   readonly text: string;
   readonly lower: string;
   /** The first letter of a word is a capital one. */

@@ -1,4 +1,4 @@
-/** English words by what they do in a question. */
+/** English words by their role in a question. */
 
 const set = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/));
 
@@ -53,7 +53,7 @@ export const VOLATILE = set(
 /** Asks for something else at each turn. */
 export const VARIED = set("random randomly another again surprise joke jokes poem story riddle");
 
-/** Words that, in capitals, are not what they are in small letters. */
+/** Words with another meaning in capitals than in small letters. */
 export const CASE_SENSITIVE = set(
   "us it who aids sat act may march turkey china polish go rust swift apple amazon python java ruby windows word excel teams slack will mark bill rob jack rose grace hope art gap nice reading mobile bath cork lima lent august job nan id or and not in",
 );

@@ -152,7 +152,7 @@ export interface Step {
 
 export interface Frame {
   readonly steps: readonly Step[];
-  /** What the words become. `$last`: the last matched word. `$cues`: the auxiliaries among them are kept. */
+  /** The words that replace the frame. `$last`: the last matched word. `$cues`: the auxiliaries among them are kept. */
   readonly becomes: readonly string[];
 }
 

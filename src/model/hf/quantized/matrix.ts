@@ -1,4 +1,4 @@
-/** What every quantised matrix is here: small whole numbers (or FP8 bits), each times the scale of its place. */
+/** The common form of quantised matrices: small whole numbers (or FP8 bits), each times the scale of its place. */
 
 /** Scales by place: `values[⌊row / rowsPerScale⌋ · rowStride + groupOfCol[col] · groupStride]`. */
 export interface ScaleGrid {
@@ -13,7 +13,7 @@ export interface QuantizedMatrix {
   readonly rows: number;
   readonly cols: number;
   readonly scales: ScaleGrid;
-  /** The smallest and largest code there can be, or what the codes are bits of. */
+  /** The smallest and largest possible code, or the number type whose bits the codes are. */
   readonly range: readonly [min: number, max: number] | "F8_E4M3";
   /** Rows start at multiples of this. */
   readonly rowAlignment: number;

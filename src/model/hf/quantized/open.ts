@@ -34,7 +34,7 @@ export const LAYER_PARTS: ReadonlySet<string> = new Set([
 
 const DEFAULT_BLOCK: readonly [number, number] = [128, 128];
 
-/** Settings that change what the weights mean; read once for a model. */
+/** Settings that change the meaning of the weights; read once for a model. */
 export class CheckpointQuantization {
   readonly #json: JsonObject | undefined;
   readonly #method: string | undefined;

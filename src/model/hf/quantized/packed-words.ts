@@ -41,7 +41,7 @@ export function openGptq(
   const numGroups = scales.values.length / rows;
   const wordsPerGroup = Math.ceil(rows / perWord);
   const zeroWords = tensors.integers(tensors.get("qzeros", ["I32"], [numGroups, wordsPerGroup]));
-  // Added to the word as a whole, as GPTQModel does: what the writer borrowed from the next number is given back.
+  // Added to the word as a whole, as GPTQModel does: the bits that the writer borrowed from the next number are given back.
   const one = storesZeroLessOne ? ONE_IN_EACH[bits] : 0;
   const zeros = Int16Array.from({ length: numGroups * rows }, (_, index) => {
     const row = index % rows;

@@ -1,4 +1,4 @@
-/** Paths of Ollama's API that stand for paths of OpenAI's: all policies and engines see the latter. */
+/** The paths of Ollama's API that the gateway translates to OpenAI's: policies and engines see only the latter. */
 import { OLLAMA_ERRORS, ollamaErrorBody } from "../../core/error-body.js";
 import { withoutTag } from "../../core/ollama-api.js";
 import type { AnswerSink } from "../answer.js";
@@ -7,12 +7,12 @@ import type { RequestBody } from "../request.js";
 import { type AnswerShapes, type LineShape, OllamaSink } from "./answer-sink.js";
 import { isRaw, ofChat, ofCompletion, ofEmbed, ofGenerate, ofLegacyEmbed } from "./request.js";
 
-export interface Door {
-  /** The path behind it. All paths of one door have the same properties. */
+export interface OllamaEndpoint {
+  /** OpenAI's path for a request. All paths of one endpoint have the same properties. */
   readonly pathOf: (body: RequestBody) => string;
-  /** The request behind it. */
+  /** The request in OpenAI's API. */
   readonly request: (body: RequestBody) => RequestBody;
-  /** The request asks the model for nothing: its answer is known, and no instance is asked. */
+  /** Whether the request asks the model for nothing: the gateway then answers it without an instance. */
   readonly isIdle: (body: RequestBody) => boolean;
   readonly shapes: AnswerShapes;
 }
@@ -42,7 +42,7 @@ const firstVector: AnswerShapes["vectors"] = ([embedding = []]) => ({ embedding 
 const isEmpty = (value: unknown): boolean => value === undefined || value === null || value === "";
 const isEmptyList = (value: unknown): boolean => isEmpty(value) || (Array.isArray(value) && value.length === 0);
 
-const DOORS: ReadonlyMap<string, Door> = new Map<string, Door>([
+const ENDPOINTS: ReadonlyMap<string, OllamaEndpoint> = new Map<string, OllamaEndpoint>([
   [
     "/api/chat",
     {
@@ -83,35 +83,35 @@ const DOORS: ReadonlyMap<string, Door> = new Map<string, Door>([
 
 export const isOllamaPath = (path: string): boolean => path.startsWith("/api/");
 
-export const doorOf = (path: string): Door | undefined => DOORS.get(path);
+export const ollamaEndpointOf = (path: string): OllamaEndpoint | undefined => ENDPOINTS.get(path);
 
-/** The name of the gateway's list that the client's stands for. */
+/** The one of the gateway's names that a client's name with a tag stands for. */
 export function untagged(name: unknown, names: readonly string[]): unknown {
   return typeof name === "string" ? withoutTag(name, names) : name;
 }
 
-/** @param body the request behind the door, whose model is known */
-export function throughDoor(
-  door: Door,
+/** A sink that turns OpenAI's answer into Ollama's. @param body the request in OpenAI's API, with its model */
+export function ollamaSink(
+  { shapes }: OllamaEndpoint,
   body: RequestBody,
   asked: unknown,
   next: AnswerSink,
   startMs: number,
 ): AnswerSink {
   const name = typeof asked === "string" ? asked : String(body.model ?? "");
-  return new OllamaSink(next, door.shapes, name, startMs);
+  return new OllamaSink(next, shapes, name, startMs);
 }
 
-/** Answers a request that asks the model for nothing: Ollama's clients load and unload models with such. */
-export function answerIdle(door: Door, given: RequestBody, model: string, sink: AnswerSink): void {
+/** Answers a request that asks the model for nothing: Ollama's clients send such requests to load and unload models. */
+export function answerIdle({ shapes }: OllamaEndpoint, given: RequestBody, model: string, sink: AnswerSink): void {
   const head = { model, created_at: new Date().toISOString() };
   const counts = { total_duration: 0, load_duration: 0, prompt_eval_count: 0 };
   const isLoad = given.input === undefined;
   const { keep_alive: keepAlive } = given;
   const done_reason = keepAlive === 0 || keepAlive === "0" ? "unload" : "load";
   const body = isLoad
-    ? { ...head, ...door.shapes.line({ content: "", thinking: "", calls: [] }), done: true, done_reason }
-    : { model, ...door.shapes.vectors([], counts) };
+    ? { ...head, ...shapes.line({ content: "", thinking: "", calls: [] }), done: true, done_reason }
+    : { model, ...shapes.vectors([], counts) };
   const isLine = isLoad && given.stream !== false;
   const type = isLine ? "application/x-ndjson" : "application/json; charset=utf-8";
   sink.begin({ status: 200, headers: { "content-type": type }, isEventStream: false });
