@@ -54,7 +54,7 @@ export const F16_SCALE_OFFSETS: Readonly<Partial<Record<WeightType, readonly num
  * Blocks of a quantised type with random quanta whose values have the given root mean square (MXFP4: within a factor of 1.5, its scales are
  * powers of two). `random` gives 32 bits at a time.
  */
-export function randomBlocks(type: TensorType, numValues: number, random: () => number, rms: number): Uint8Array {
+export function randomBlocks(type: WeightType, numValues: number, random: () => number, rms: number): Uint8Array {
   const layout = BLOCK_LAYOUT[type];
   const bytes = new Uint8Array((numValues / layout.numValues) * layout.byteLength);
   for (let at = 0; at < bytes.length; at += 1) bytes[at] = random() >>> 24;

@@ -26,7 +26,7 @@ MILLRACE_OP(expertGatedLinear)
 #endif
 #undef MILLRACE_OP
 
-static inline int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
+static constexpr int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -1,6 +1,6 @@
-// linear over packed weights: integer products, one f32 accumulator a row and token, a lane each.
+// linear over packed weights: integer products, or those of E4M3 in f32, one f32 accumulator a row and token, a lane each.
 //
-// A cell's columns are summed exactly, in integers; cells follow one another from the front, each adding to the accumulator by the same
+// A cell's columns are summed exactly, in integers, or always in one order; cells follow one another from the front, each adding to the accumulator by the same
 // few operations (Kind::add). How many tokens or groups are computed side by side, and whether a cell is used at once or kept unpacked
 // for many tokens, therefore changes no bit.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -23,8 +23,11 @@ constexpr int64_t kDirectTokens = kEights > 1 ? 32 : 8;
 constexpr int kDirectTileTokens = kEights > 1 ? 8 : 4;
 // Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
 constexpr int64_t kPassBytes = 256 << 10;
+// Those in f32 may come from the next cache: each is read for sixteen rows of weights, and unpacking weights takes longer.
+constexpr int64_t kFloatPassBytes = 1 << 20;
 // Columns unpacked at once: with the activations of a tile they fit the first-level cache.
 constexpr int64_t kPanelCols = 512;
+constexpr int64_t kPanelBytes = kEights * (24 << 10);
 constexpr int64_t kPanelTokens = 4;
 
 MILLRACE_INLINE void prefetch(const uint8_t* address, int64_t numBytes) {
@@ -265,6 +268,60 @@ struct WideKind {
   }
 };
 
+// Weights that are widened to f32, with one f32 scale per 32 columns. Two sums a cell, of sixteen columns each: alone, one would wait for itself.
+template <class Format>
+struct FloatKind {
+  static constexpr int64_t kCols = 32;
+  using Cell = FloatCell;
+  MILLRACE_INLINE void unpack(Source packed, Cell& cell) {
+    cell.scale = Format::scaleOf(packed);
+    MILLRACE_UNROLL_INT
+    for (int i = 0; i < 32; i++) cell.values[i] = Format::valueOf(packed, i % 8, i / 8);
+  }
+
+  template <int kTokens>
+  MILLRACE_INLINE void addPacked(Source packed, const Row* rows, int64_t index, Floats (*acc)[1]) {
+    prefetchPart<Format, 1>(packed, 0);
+    const Floats scale = Format::scaleOf(packed);
+    addColumns<kTokens, 1>([&](int, int i) { return Format::valueOf(packed, i % 8, i / 8); }, &scale, rows, index, acc);
+  }
+
+  template <int kTokens, int kGroups>
+  MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, Floats (*acc)[kGroups]) {
+    Floats scales[kGroups];
+    MILLRACE_UNROLL_INT
+    for (int g = 0; g < kGroups; g++) scales[g] = cells[g].scale;
+    addColumns<kTokens, kGroups>([&](int g, int i) { return cells[g].values[i]; }, scales, rows, index, acc);
+  }
+  MILLRACE_INLINE Floats finish(const Row&, Floats acc) { return acc; }
+
+ private:
+  template <int kTokens, int kGroups, class ValueOf>
+  MILLRACE_INLINE void addColumns(ValueOf valueOf, const Floats* scales, const Row* rows, int64_t index, Floats (*acc)[kGroups]) {
+    MILLRACE_UNROLL_INT
+    for (int half = 0; half < 2; half++) {
+      Floats sums[kTokens][kGroups] = {};
+      MILLRACE_UNROLL_INT
+      for (int i = 16 * half; i < 16 * half + 16; i++) {
+        Floats values[kGroups];
+        MILLRACE_UNROLL_INT
+        for (int g = 0; g < kGroups; g++) values[g] = valueOf(g, i);
+        MILLRACE_UNROLL_INT
+        for (int t = 0; t < kTokens; t++) {
+          const Floats x = splatFloats(reinterpret_cast<const float*>(rows[t].q)[32 * index + i % 8 * 4 + i / 8]);
+          MILLRACE_UNROLL_INT
+          for (int g = 0; g < kGroups; g++) sums[t][g] = mulAdd(values[g], x, sums[t][g]);
+        }
+      }
+      MILLRACE_UNROLL_INT
+      for (int t = 0; t < kTokens; t++) {
+        MILLRACE_UNROLL_INT
+        for (int g = 0; g < kGroups; g++) acc[t][g] = mulAdd(sums[t][g], scales[g], acc[t][g]);
+      }
+    }
+  }
+};
+
 // Vectors of groups: group g and, where a vector has room, the one `pitch` groups on, if it is below `end`.
 struct Groups {
   const LinearArgs& args;
@@ -362,7 +419,7 @@ void panelTile(const Groups& groups, const Rows& rows, const Panel<Kind>& panel,
 // The two vectors from group g on for tokens [m0, m1).
 template <class Kind>
 void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, int64_t m1, std::byte* scratch) {
-  constexpr int64_t kMaxCells = kPanelCols / Kind::kCols;
+  constexpr int64_t kMaxCells = minOf(kPanelCols / Kind::kCols, kPanelBytes / 2 / static_cast<int64_t>(sizeof(typename Kind::Cell)));
   static_assert(2 * kMaxCells * sizeof(typename Kind::Cell) + 2 * sizeof(Floats) * kDirectTokens <= linearScratchBytes(kDirectTokens));
   typename Kind::Cell* cells = reinterpret_cast<typename Kind::Cell*>(scratch);
   Floats* resting = reinterpret_cast<Floats*>(cells + 2 * kMaxCells);
@@ -397,7 +454,8 @@ void run(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch)
   const int64_t numCells = args.weight.cols / Kind::kCols;
   if (args.numRows > kDirectTokens) {
     const Groups groups = {args, info.cellBytes, numCells, end, 1};
-    const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, kPassBytes / rows.stride / kPanelTokens * kPanelTokens));
+    const int64_t passBytes = info.activations == ActivationFormat::f32 ? kFloatPassBytes : kPassBytes;
+    const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, passBytes / rows.stride / kPanelTokens * kPanelTokens));
     for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
       const int64_t m1 = minOf(m0 + passTokens, args.numRows);
       for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind>(groups, rows, g, m0, m1, scratch);
@@ -430,6 +488,7 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::Q8_0_INT8: return run<BlockKind<PackedCentredBytes<TensorType::Q8_0_INT8>>>(args, begin, end, scratch);
     case TensorType::I8: return run<WideKind<PackedBytes<TensorType::I8>>>(args, begin, end, scratch);
     case TensorType::I8_INT8: return run<BlockKind<PackedCentredBytes<TensorType::I8_INT8>>>(args, begin, end, scratch);
+    case TensorType::F8_E4M3: return run<FloatKind<PackedF8>>(args, begin, end, scratch);
     case TensorType::MXFP4: return run<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
     case TensorType::IQ4_XS: return run<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
     case TensorType::Q2_K: return run<SuperKind<PackedQ2_K>>(args, begin, end, scratch);

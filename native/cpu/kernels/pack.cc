@@ -38,6 +38,8 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 // One block of one row: integer values and whatever scales them.
+constexpr float kNaN = __builtin_nanf("");
+
 struct Block {
   uint8_t values[256];
   uint8_t scales[16];
@@ -87,8 +89,13 @@ void takeApart(TensorType type, const uint8_t* p, Block& out) {
     case TensorType::Q8_0_INT8: memcpy(out.values, p + 2, 32); break;
     case TensorType::I8:
     case TensorType::I8_INT8:
+    case TensorType::F8_E4M3:
       memcpy(out.single, p, 4);
       memcpy(out.values, p + 4, 32);
+      // A NaN makes every product of its row NaN; products look for it in the scale and not in each code.
+      for (int k = 0; k < 32 && type == TensorType::F8_E4M3; k++) {
+        if ((out.values[k] & 127) == 127) memcpy(out.single, &kNaN, 4);
+      }
       break;
     case TensorType::Q4_0:
     case TensorType::IQ4_NL: splitNibbles(p + 2, out.values); break;
@@ -192,6 +199,18 @@ uint8_t* writeBytes(Rows rows, uint8_t* out) {
   return out + 256;
 }
 
+uint8_t* writeSingles(Rows rows, uint8_t* out) {
+  for (int r = 0; r < 8; r++) memcpy(out + 4 * r, rows[r].single, 4);
+  return out + 32;
+}
+
+uint8_t* writeQuads(Rows rows, uint8_t* out) {
+  for (int r = 0; r < 8; r++) {
+    for (int k = 0; k < 32; k++) out[32 * (k / 4) + 4 * r + k % 4] = rows[r].values[k];
+  }
+  return out + 256;
+}
+
 uint8_t* writeSixes(Rows rows, const uint8_t (Block::*sixes)[16], int first, uint8_t* out) {
   memset(out, 0, 48);
   for (int r = 0; r < 8; r++) {
@@ -218,8 +237,11 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
     return;
   }
   if (type == TensorType::I8 || type == TensorType::I8_INT8) {
-    for (int r = 0; r < 8; r++) memcpy(out + 4 * r, rows[r].single, 4);
-    writeBytes(rows, out + 32);
+    writeBytes(rows, writeSingles(rows, out));
+    return;
+  }
+  if (type == TensorType::F8_E4M3) {
+    writeQuads(rows, writeSingles(rows, out));
     return;
   }
   out = writeHalves(rows, &Block::d, out);

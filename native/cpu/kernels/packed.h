@@ -10,10 +10,11 @@
 //   Q2_K    f16 d[8], dmin[8]; scales [16][8], minima in the high nibbles; 8 × (two bits, twice)
 //   Q3_K    f16 d[8]; sixes scales of the first and the last eight; 8 × (bits: the third bit; two bits, twice)
 //   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
-//   I8      f32 d[8]; bytes
+//   I8      f32 d[8]; bytes                                 F8_E4M3 f32 d[8], NaN where a code of the row is; quads
 // nibbles   128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high one
 // pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
 // bytes     256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
+// quads     256 bytes: vector c (32 bytes), row r, byte j: column 4c + j
 // bits      32 bytes: row r, byte j: bit c is the fifth bit of column 4c + j
 // two bits  32 bytes: row r, byte j: bits 2i, 2i + 1 are the upper bits of column 4i + j; the second such vector has columns 16 + 4i + j
 // sixes     48 bytes for values [sub-block s][row r] of six bits: 32 bytes [s / 2][r] with the low four bits of even s low, of odd s high;
@@ -66,6 +67,7 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     case TensorType::Q8_0_INT8: return {32, 272, ActivationFormat::centred32};
     case TensorType::I8: return {32, 288, ActivationFormat::row16};
     case TensorType::I8_INT8: return {32, 288, ActivationFormat::centred32};
+    case TensorType::F8_E4M3: return {32, 288, ActivationFormat::f32};
     case TensorType::Q4_0: return {32, 144, ActivationFormat::blocks32};
     case TensorType::Q4_1: return {32, 160, ActivationFormat::blocks32};
     case TensorType::Q5_0: return {32, 176, ActivationFormat::blocks32};
@@ -98,7 +100,7 @@ constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
 
 // Bytes before the q of a row.
 constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
-  if (format == ActivationFormat::bf16) return 0;
+  if (format == ActivationFormat::f32 || format == ActivationFormat::bf16) return 0;
   int64_t numBytes = 64;
   if (hasBlocks32(format)) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
   if (format == ActivationFormat::blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));

@@ -1,6 +1,7 @@
-// One struct a packed type: how a cell of packed.h unpacks into the vectors that linear_packed.cc multiplies. Three kinds of arithmetic:
+// One struct a packed type: how a cell of packed.h unpacks into the vectors that linear_packed.cc multiplies. Four kinds of arithmetic:
 //   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq, or around a centre (Centre)
 //   SuperCell  u8 weights per 256 columns with integer scales per 16 or 32: d · Σ scale · (Σ w·q) − dmin · Σ minimum · Σq
+//   FloatCell  weights widened to f32, one f32 scale a row per 32 columns, f32 activations:  Σ d · Σ w·x
 //   WideCell   i8 weights, widened to i16, one f32 scale a row per 32 columns:  Σ d · Σ w·q
 #pragma once
 #include "packed.h"
@@ -19,6 +20,12 @@ struct BlockCell {
 // Where no shift is needed: what a weight of zero is stored as. Nibbles, around 8: d · (d_a · Σ w·q − 8 d_a Σq). Bytes, around 128, whose centre
 // would take digits off a float: d · d_a · (Σ w·q − 128 Σq), a difference of integers.
 enum class Centre { None, Nibbles, Bytes };
+
+// 32 columns of a vector's rows; vector 8j + c has column 4c + j.
+struct FloatCell {
+  Floats values[32];
+  Floats scale;
+};
 
 // Parts of 32 columns; pair c has columns 2c and 2c + 1.
 template <int kParts>
@@ -151,6 +158,17 @@ struct PackedBytes {
     out.parts[0].scale = unpackByteScales<kOf>(cell);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 16; c++) out.parts[0].values[c] = loadWide(cell + kBytesAt<kOf> + 16 * c);
+  }
+};
+
+struct PackedF8 {
+  static constexpr TensorType kType = TensorType::F8_E4M3;
+  MILLRACE_INLINE Floats scaleOf(Source cell) { return loadFloats(cell); }
+  // Column 4c + j. The code's bits, moved to those of an f32, have an exponent that is 120 too small; the product is exact, subnormals included.
+  MILLRACE_INLINE Floats valueOf(Source cell, int c, int j) {
+    const Ints codes = reinterpret_cast<Ints>(loadBytes(cell + 32 + 32 * c));
+    const Ints bits = ((codes << (24 - 8 * j)) >> 4) & static_cast<int32_t>(0x87f00000u);
+    return reinterpret_cast<Floats>(bits) * splatFloats(0x1p120f);
   }
 };
 
