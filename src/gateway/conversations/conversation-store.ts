@@ -28,7 +28,7 @@ export interface ConversationRow {
 }
 
 /** Whose a conversation is. */
-export interface ConversationOwner {
+interface ConversationOwner {
   /** The client. */
   readonly holder: string;
   /** Whose share it takes. */
