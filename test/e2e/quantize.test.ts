@@ -193,7 +193,7 @@ test("an importance matrix without any of the model's matrices is refused, and s
 
 test("types for a given size are chosen by what their errors cost, and beat one type for all", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
-  const calibrate = ["--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "4096", "--json"];
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "8192", "--json"];
   const [mixed, plain] = [join(root, "mixed.gguf"), join(root, "plain.gguf")];
   const one = JSON.parse((await quantize("--method", "Q4_K_S", ...calibrate, "--out", plain)).stdout).chosen;
   const ended = await quantize("--max-size", `${one.numBytes}`, ...calibrate, "--out", mixed);

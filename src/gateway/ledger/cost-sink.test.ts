@@ -48,6 +48,9 @@ test("reports of single choices stay as they are, and hold nothing back", () => 
   sink.begin(STREAM_HEAD);
   sink.write(Buffer.from(running));
   expect(buffer.numBytes).toBe(Buffer.byteLength(running));
+  for (const one of each) sink.write(Buffer.from(one));
+  // The second may be the last.
+  expect(buffer.numBytes).toBe(Buffer.byteLength(running + each[0]));
 });
 
 test("a whole answer has its cost, and the length that it then has", () => {
