@@ -9,7 +9,7 @@ export class Pieces {
   #loose: Buffer[] = [];
   #numBytes = 0;
 
-  /** Of all pieces together. */
+  /** Bytes of all pieces together. */
   get numBytes(): number {
     return this.#numBytes;
   }
@@ -21,7 +21,7 @@ export class Pieces {
     this.#loose = [];
   }
 
-  /** All bytes, which are then no longer here. A single piece comes as it is. */
+  /** Takes all bytes out. A single piece comes as it is. */
   take(): Buffer {
     const pieces = [...this.#joined, ...this.#loose];
     const bytes = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, this.#numBytes);

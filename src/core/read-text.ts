@@ -11,7 +11,7 @@ const WORDS: Readonly<Record<string, string>> = {
   EACCES: "a file that this user may not read",
 };
 
-/** What stands at a path instead of a file that can be read. @param cause the error of opening or reading it */
+/** Names the thing at a path that should be a readable file. @param cause the error of opening or reading it */
 export function gotOf(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   return WORDS[code ?? ""] ?? message;

@@ -1,6 +1,6 @@
 /**
- * Background steps leave time free while others come and go: an engine that fills every pause with background work has the caches and the cores of whoever arrives
- * next, and the threads that speak HTTP wait for it. It rests as long as it worked, and arrivals end a rest at once.
+ * Background steps leave time free while other requests come and go. An engine that fills every pause with background work occupies the caches and cores that
+ * the next request needs, and keeps the threads that speak HTTP waiting. So it rests as long as it worked, and an arrival ends a rest at once.
  */
 
 /** Others are expected for so long after the last of them was there. */
@@ -9,7 +9,7 @@ const RECENT_MS = 5000;
 const REST_SHARE = 1;
 /** Timers are exact to a millisecond or two: short steps share a rest. */
 const LEAST_REST_MS = 2;
-/** Of one rest, and of the time that rests which took longer than asked are remembered for. */
+/** Upper bound of one rest, and of the time by which late timers may shorten later rests. */
 const MOST_REST_MS = 1000;
 
 export class BackgroundRest {

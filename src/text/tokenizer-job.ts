@@ -12,7 +12,7 @@ export type TokenizerJob =
   | { readonly kind: "list"; readonly text: string; readonly options: EncodeOptions; readonly details: TokenDetails }
   | { readonly kind: "decode"; readonly ids: readonly number[] | Int32Array };
 
-/** What a list of tokens has beside their ids: the text of each in a list of its own, or each as an object with id and piece. */
+/** The form in which texts of tokens come beside their ids: a list of texts, or an object with id and piece for each token. */
 export type TokenDetails = "none" | "texts" | "pieces";
 
 export interface Encoded {

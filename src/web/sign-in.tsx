@@ -26,7 +26,7 @@ async function signIn(key: string, asker: Asker): Promise<void> {
 export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): void }) {
   const error = useSignal<string | undefined>(undefined);
   const input = useRef<HTMLInputElement>(null);
-  // Who has pressed a button for it goes on in the form, and goes back by Escape. A form that the page asks for by itself takes no focus from anybody.
+  // After a press of its button, the form takes the focus, and Escape gives it back. A form that the page opens by itself leaves the focus where it is.
   const opener = useRef<HTMLButtonElement>(undefined);
   useEffect(() => {
     const focused = document.activeElement;

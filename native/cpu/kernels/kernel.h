@@ -16,7 +16,7 @@ MILLRACE_OPS(MILLRACE_OP)
 namespace millrace::MILLRACE_ISA {
 
 #if defined(MILLRACE_ISA_AVX512VNNI)
-// What linear layers are computed by is of this instruction set, the other kernels are those of avx512. The names are resolved while it is compiled:
+// This instruction set has its own linear layers, and avx512's other kernels. The compiler resolves the names:
 // a table that is filled at run time would be filled by AVX-512 instructions, also on a machine without them.
 using namespace MILLRACE_COMMON_ISA;
 MILLRACE_OP(linear)

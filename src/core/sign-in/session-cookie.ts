@@ -30,7 +30,7 @@ export const cookieName = (start: string, { socket }: Asked, { serverId }: Sessi
   isSecure ? `__Host-${start}-${serverId}` : `${start}-${socket.localPort}`;
 
 /**
- * What follows the value. Without Path, as over http, a browser takes the folder of the address that it asked. All paths that set a cookie are in the app's
+ * The attributes after the value. Without Path, as over http, a browser takes the folder of the address that it asked. All paths that set a cookie are in the app's
  * own folder, so it is right under any prefix of a proxy.
  */
 export const cookieEnd = (sameSite: "Strict" | "Lax", isSecure: boolean): string =>

@@ -39,7 +39,7 @@ const NOT_SENT = new Set([
   "cookie",
   "x-csrf-token",
 ]);
-/** With these a server rules its whole origin in a browser, or leads it elsewhere. The origin is the gateway's, with the app in it; an instance may be anybody's. */
+/** With these headers a server changes its whole origin in a browser, or sends the browser elsewhere. The origin is the gateway's and has the app; an instance may belong to anybody. */
 const FOR_BROWSERS = [
   "accept-ch",
   "alt-svc",
@@ -59,7 +59,7 @@ const FOR_BROWSERS = [
   "strict-transport-security",
 ];
 const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date", ...FOR_BROWSERS]);
-/** Nothing in answers of these types is run, whoever opens one as a page. Of several types, with commas between, browsers take the last. */
+/** Browsers run nothing in answers of these types, even opened as a page. If commas separate several types, browsers take the last. */
 const DATA_TYPE = /^(?:application\/json|text\/event-stream)\s*(?:;[^,]*)?$/;
 /** Opened as a page, an answer is of no origin and runs nothing. */
 const AS_PAGE = { "content-security-policy": "sandbox", "x-content-type-options": "nosniff" };

@@ -75,7 +75,7 @@ export interface ProxyOptions {
   readonly policies?: readonly Policy[];
   /** The models on the machine's disk. Throws unless the headers have the administrator's key. Absent or undefined: nobody manages them. */
   readonly library?: (headers: IncomingHttpHeaders) => ModelLibrary | undefined;
-  /** Web pages that may call; absent: any page. Called for every request. */
+  /** The web pages that may call the gateway, asked for every request; absent: no page is refused. */
   readonly pages?: () => PagePolicy;
   /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
   readonly modelOf?: ((name: string) => string) | undefined;

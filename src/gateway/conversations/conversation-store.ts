@@ -27,16 +27,16 @@ export interface ConversationRow {
   readonly bytes: number;
 }
 
-/** Whose a conversation is. */
+/** The owners of a conversation. */
 interface ConversationOwner {
-  /** The client. */
+  /** The client, by its key. */
   readonly holder: string;
-  /** Whose share it takes. */
+  /** The tenant whose share holds the conversation. */
   readonly tenant: string;
 }
 
 interface KeptRow extends ConversationRow {
-  /** Of the last write; empty: of a version that did not note it. */
+  /** The tenant of the last write; empty: an earlier version wrote the row, and noted no tenant. */
   readonly tenant: string;
 }
 

@@ -1,15 +1,16 @@
 /**
- * Tells the client what its answer cost: in the `usage` of chats and completions, and in a header of whole answers. The cost is known at the end, so what
- * has it is held until then: a whole answer, and of a stream its last report of usage.
+ * Tells the client its answer's cost: in the `usage` of chats and completions, and in a header of whole answers. The cost is known at the end, so the sink
+ * holds back until then a whole answer, or the last report of usage of a stream.
  */
 import type { MillraceError } from "../../core/errors.js";
+import { Pieces } from "../../core/pieces.js";
 import { type AnswerHead, type AnswerSink, PassingSink, withHeaders } from "../answer.js";
 import { eachEvent, findUsage, type UsagePlace } from "../api/event-usage.js";
 import { formatCost, formatDollars } from "../money.js";
 
 const COST_HEADER = "x-millrace-cost";
 
-/** More than this goes on without its cost. */
+/** A larger answer or report goes on without its cost. */
 const MAX_HELD_BYTES = 1024 * 1024;
 const MEMBER = '"usage":';
 /** The report of a whole stream: behind all choices, or with the end of the last. */
@@ -28,11 +29,10 @@ interface CostTerms {
 }
 
 export class CostSink extends PassingSink {
-  /** Of an answer that is held as a whole. */
+  /** Head of an answer that is held as a whole. */
   #head: AnswerHead | undefined;
   #isStream = false;
-  #held: Buffer[] = [];
-  #numBytes = 0;
+  readonly #held = new Pieces();
 
   constructor(
     next: AnswerSink,
@@ -63,10 +63,9 @@ export class CostSink extends PassingSink {
   override end(last?: Buffer): void {
     if (last !== undefined) this.write(last);
     if (this.#head !== undefined) this.#releaseWhole(this.#head);
-    else if (this.#held.length > 0) {
-      const events = Buffer.concat(this.#held).toString("latin1");
-      this.#held = [Buffer.from(this.terms.isPriced() ? withCost(events, this.terms.cost()) : events, "latin1")];
-      this.#release();
+    else if (this.#held.numBytes > 0) {
+      const events = this.#held.take().toString("latin1");
+      super.write(Buffer.from(this.terms.isPriced() ? withCost(events, this.terms.cost()) : events, "latin1"));
     }
     super.end();
   }
@@ -81,7 +80,7 @@ export class CostSink extends PassingSink {
   }
 
   #passEvents(bytes: Buffer): boolean {
-    if (this.#held.length > 0) {
+    if (this.#held.numBytes > 0) {
       // The report was not the last, as where each choice has its own.
       return bytes.includes(CHOICES) ? this.#release() && this.#passEvents(bytes) : this.#hold(bytes);
     }
@@ -104,35 +103,32 @@ export class CostSink extends PassingSink {
   /** @returns whether more is welcome */
   #hold(bytes: Buffer): boolean {
     this.#held.push(bytes);
-    this.#numBytes += bytes.length;
-    return this.#numBytes <= MAX_HELD_BYTES || this.#release();
+    return this.#held.numBytes <= MAX_HELD_BYTES || this.#release();
   }
 
   #releaseWhole(head: AnswerHead): void {
     const { hasHeader, cost } = this.terms;
     const nanoDollars = cost();
     const headers = hasHeader ? { [COST_HEADER]: formatCost(nanoDollars) } : {};
-    const body = Buffer.concat(this.#held);
+    const body = this.#held.take();
     const at = this.#reportsIn(head) ? body.lastIndexOf(MEMBER) : -1;
     if (at < 0) {
-      this.#release(headers);
+      this.#release(headers, [body]);
       return;
     }
     const tail = Buffer.from(withCost(body.toString("latin1", at), nanoDollars), "latin1");
-    this.#held = [body.subarray(0, at), tail];
     const { "content-length": length } = head.headers;
-    this.#release({ ...headers, ...(length === undefined ? {} : { "content-length": at + tail.length }) });
+    const sized = length === undefined ? headers : { ...headers, "content-length": at + tail.length };
+    this.#release(sized, [body.subarray(0, at), tail]);
   }
 
-  /** Passes on what is held. @returns whether more is welcome */
-  #release(headers: AnswerHead["headers"] = {}): boolean {
-    const [head, held] = [this.#head, this.#held];
+  /** Passes on the answer's head, if it is held, and bytes. @returns whether more is welcome */
+  #release(headers: AnswerHead["headers"] = {}, held: readonly Buffer[] = [this.#held.take()]): boolean {
+    const head = this.#head;
     this.#head = undefined;
-    this.#held = [];
-    this.#numBytes = 0;
     if (head !== undefined) super.begin(withHeaders(head, headers));
     let isWelcome = true;
-    for (const bytes of held) isWelcome = super.write(bytes);
+    for (const bytes of held) if (bytes.length > 0) isWelcome = super.write(bytes);
     return isWelcome;
   }
 }

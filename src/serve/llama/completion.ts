@@ -122,7 +122,7 @@ interface Planned {
   readonly facts: CompletionFacts;
 }
 
-/** What all prompts of a request share. */
+/** The facts that all prompts of a request share. */
 interface Asked {
   readonly request: SharedFields;
   readonly bias: Readonly<Record<string, number>> | undefined;
