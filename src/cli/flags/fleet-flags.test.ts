@@ -123,7 +123,7 @@ describe("refused", () => {
   test.each([
     ["other flags beside a file", ["--config", "f.yaml", "--port", "1"], /expected --config alone, got --port/],
     ["engine flags beside a file", ["--config", "f.yaml", "--max-num-seqs", "1"], /got --max-num-seqs/],
-    ["a missing file", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*ENOENT/],
+    ["a missing file", ["--config", "/nowhere/f.yaml"], /expected a configuration file.*got no file of that name/],
     ["no instances", ["--instances", "0"], /--instances to be an integer in \[1, 256\]/],
     [
       "a server with a user",
