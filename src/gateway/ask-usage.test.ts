@@ -94,3 +94,14 @@ test("an answer that is no stream passes as it is", () => {
   sink.end();
   expect(inner.answer()!.body.toString()).toBe(USAGE);
 });
+
+test("events whose lines end with a carriage return, too, are told apart", () => {
+  const crlf = (text: string): Buffer => Buffer.from(text.replaceAll("\n", "\r\n"));
+  const [text, done] = [event({ choices: [{ delta: { content: "a" } }] }), "data: [DONE]\n\n"];
+  const buffer = new BufferSink();
+  const [, sink] = askUsage(requestOf('{"stream":true}'), buffer);
+  sink.begin({ status: 200, headers: {}, isEventStream: true });
+  sink.write(crlf(text + USAGE + done));
+  sink.end();
+  expect(buffer.answer()!.body.toString()).toBe(crlf(text + done).toString());
+});

@@ -23,13 +23,13 @@ export function findUsage(event: string): UsagePlace | undefined {
 
 /** Calls `use` with each event and the empty line behind it. @param text whole events */
 export function eachEvent(text: string, use: (event: string) => void): void {
+  // Most servers end lines with a line feed alone.
+  const eventEnd = text.includes("\r") ? "\n\r\n" : "\n\n";
   let start = 0;
   while (start < text.length) {
-    const found = text.indexOf(EVENT_END, start);
-    const end = found < 0 ? text.length : found + EVENT_END.length;
+    const found = text.indexOf(eventEnd, start);
+    const end = found < 0 ? text.length : found + eventEnd.length;
     use(start === 0 && end === text.length ? text : text.slice(start, end));
     start = end;
   }
 }
-
-const EVENT_END = "\n\n";

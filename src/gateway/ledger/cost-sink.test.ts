@@ -86,3 +86,28 @@ test("an answer that breaks off keeps what has come", () => {
   sink.breakOff(new MillraceError("upstream_failed", "gone"));
   expect(buffer.answer()!.body.toString()).toBe(report);
 });
+
+test("nothing is lost where the client reads slowly: each write is taken, and says that no more is welcome", () => {
+  const written: string[] = [];
+  class SlowSink extends BufferSink {
+    override write(bytes: Buffer): boolean {
+      written.push(bytes.toString());
+      super.write(bytes);
+      return false;
+    }
+  }
+  const sink = new CostSink(new SlowSink(), PRICED);
+  sink.begin(STREAM_HEAD);
+  const writes = [text("a") + lastChoice(USAGE), text("b") + lastChoice(USAGE), text("c"), last(USAGE), DONE];
+  const answers = writes.map((each) => sink.write(Buffer.from(each)));
+  sink.end();
+  expect(written.join("")).toBe([...writes.slice(0, 3), last({ ...USAGE, cost: 0.0000015 }), DONE].join(""));
+  // Held bytes alone keep no one from sending more.
+  expect(answers).toEqual([false, false, false, true, true]);
+});
+
+test("events whose lines end with a carriage return, too, are told apart", () => {
+  const crlf = (each: string) => each.replaceAll("\n", "\r\n");
+  const whole = (cost: object) => crlf([text("a"), text("b"), last({ ...USAGE, ...cost }), DONE].join(""));
+  expect(sent([whole({})])).toBe(whole({ cost: 0.0000015 }));
+});

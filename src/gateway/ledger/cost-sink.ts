@@ -82,7 +82,9 @@ export class CostSink extends PassingSink {
   #passEvents(bytes: Buffer): boolean {
     if (this.#held.numBytes > 0) {
       // The report was not the last, as where each choice has its own.
-      return bytes.includes(CHOICES) ? this.#release() && this.#passEvents(bytes) : this.#hold(bytes);
+      if (!bytes.includes(CHOICES)) return this.#hold(bytes);
+      const isWelcome = this.#release();
+      return this.#passEvents(bytes) && isWelcome;
     }
     const at = bytes.lastIndexOf(MEMBER);
     if (at < 0) return super.write(bytes);
@@ -96,8 +98,8 @@ export class CostSink extends PassingSink {
       } else report += event;
     });
     if (report === "") return super.write(bytes);
-    if (before.length > 0) super.write(Buffer.from(before.join(""), "latin1"));
-    return this.#hold(Buffer.from(report, "latin1"));
+    const isWelcome = before.length === 0 || super.write(Buffer.from(before.join(""), "latin1"));
+    return this.#hold(Buffer.from(report, "latin1")) && isWelcome;
   }
 
   /** @returns whether more is welcome */
