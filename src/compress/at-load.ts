@@ -61,7 +61,8 @@ export async function quantisedCopy(
     // Another process was faster.
     if (!(thrown instanceof MillraceError)) throw thrown;
     // The cache has no room, and nobody named it: the error of `--out` would name an option that was not given.
-    if (!existsSync(copy)) throw isSystemError(thrown.cause) ? cannotKeep(folder, thrown.cause) : thrown;
+    if (!existsSync(copy))
+      throw thrown.code === "invalid_option" && isSystemError(thrown.cause) ? cannotKeep(folder, thrown.cause) : thrown;
   } finally {
     encoder.close();
   }

@@ -74,8 +74,7 @@ export interface AdminTarget {
   readonly signIn?: SignInSettings | undefined;
   /** Further paths under /admin, which the gateway's parts serve. */
   readonly parts: readonly Hono[];
-  /** Undefined where the configuration names no folder. */
-  /** Folder of reports; undefined: none are kept. */
+  /** Folder of reports; undefined: the configuration names none. */
   readonly reports?: string | undefined;
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;

@@ -1,4 +1,4 @@
-// linear over packed weights and quantised activations.
+// linear over packed weights, and activations in the format of their type (packed.h).
 #pragma once
 #include "linear.h"
 

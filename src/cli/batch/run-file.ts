@@ -59,7 +59,9 @@ export async function assertRunFiles({ input, output, errors }: Pick<RunFileOpti
     ["--errors", errors],
   ] as const) {
     if (path === undefined) continue;
-    assertReplaceable(path);
+    // Answers are appended to a file that is there.
+    if (existsSync(path)) await (await openFile(path, "a")).close();
+    else assertReplaceable(path);
     if (existsSync(path) && realpathSync(path) === realpathSync(input))
       throw optionError(name, "another file than <input>", path);
   }

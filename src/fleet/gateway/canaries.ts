@@ -192,7 +192,7 @@ export class Canaries {
     return this.#routes.has(model);
   }
 
-  /** A canary whose instance does not start is not tried again: its flags or its weights are what is new. */
+  /** A canary whose instance does not start ends at the next look: its flags or its weights are what is new. */
   onStatus({ model, state, pid, reason }: InstanceStatus): void {
     // While its process ends, the reason lacks the process's last lines.
     if (state !== "failed" || pid !== undefined || !isCanaryName(model)) return;

@@ -24,9 +24,9 @@ export interface Refused {
   readonly error: MillraceError;
   /**
    * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network failure; late: the first byte exceeded its
-   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: the answer could not be read.
+   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: the answer could not be read; redirected: it leads to another address.
    */
-  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed";
+  readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed" | "redirected";
   readonly status: number | undefined;
 }
 
@@ -120,7 +120,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     if (status >= 300 && status < 400) {
       // A client would follow it, and send its key and its prompt there.
-      this.#fail(this.#failure(`status ${status}, which leads elsewhere`), "malformed");
+      this.#fail(this.#failure(`status ${status}, which leads elsewhere`), "redirected");
       this.#abort();
       return;
     }

@@ -88,7 +88,8 @@ export class Delivery {
     const { model } = this.sendable.entrant.request;
     const verdict = this.#report(how, upstream.id);
     if (how === "reset" && this.#resets.add(processOf(upstream)).size === MAX_RESETS) throw error;
-    if (this.#numLeft === 0) throw error;
+    // A redirect is the server's setting for the path, which other instances share.
+    if (this.#numLeft === 0 || how === "redirected") throw error;
     // A suspect or failed instance gets no requests anyway, and may get this one again when it is ready.
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
@@ -336,7 +337,7 @@ function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
       return result.status >= 500 ? "failed" : "answered";
     case "refused":
       // For a silent instance the health check decides, once for all its requests.
-      return result.status === 429 || result.how === "forsaken" ? "unknown" : "failed";
+      return result.status === 429 || result.how === "forsaken" || result.how === "redirected" ? "unknown" : "failed";
     case "cancelled":
       return "unknown";
     default:

@@ -1,6 +1,7 @@
 /** The form of a conversation of the app. What is uploaded is anybody's text: what does not fit is refused, and only what fits is kept. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { firstProblem } from "../../core/schema-problem.js";
 
 const MAX_TURNS = 4000;
 const MAX_PARTS = 256;
@@ -73,9 +74,9 @@ export type KeptConversation = z.output<typeof conversation>;
 export function readUpload(body: unknown): z.output<typeof upload> {
   const parsed = upload.safeParse(body);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const param = (issue?.path ?? []).map(String).join(".").slice(0, MAX_SHOWN) || "body";
-  throw new MillraceError("invalid_parameter", `${param}: ${issue?.message.slice(0, MAX_SHOWN)}`, {
+  const { param: path, reason } = firstProblem(parsed.error, body);
+  const param = path === "" ? "body" : path;
+  throw new MillraceError("invalid_parameter", `${param}: ${reason}`, {
     param,
     hint: 'a body is {"revision": 0 or the last one, "conversation": {"title", "updatedMs", "settings", "panes"}}',
   });

@@ -88,7 +88,7 @@ test("a tenant that has filled its share is refused, and others go on; what goes
   store.forget("key:b");
   await store.write(A, "more", 0, large);
   // Sums are made anew at a start, of rows of an earlier version too, which noted no tenant.
-  database.exec("ALTER TABLE conversations DROP COLUMN tenant");
+  database.exec("DROP INDEX conversations_of_tenant; ALTER TABLE conversations DROP COLUMN tenant");
   const later = new ConversationStore(database, commits, { ...BOUNDS, bytesPerTenant: 3000 });
   expect(later.numBytes).toBe(store.numBytes);
   const before = later.list("key:a")[0]!;
