@@ -8,7 +8,19 @@ export function snakeNames(value: object): object {
 function withSnakeNames(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withSnakeNames);
   if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, each]) => [snakeName(name), withSnakeNames(each)]));
+  const named: Record<string, unknown> = {};
+  for (const [name, each] of Object.entries(value)) named[snakeName(name)] = withSnakeNames(each);
+  return named;
 }
 
-const snakeName = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+/** A list repeats its names thousands of times; those of one program are few. */
+const known = new Map<string, string>();
+const MOST_KNOWN = 1000;
+
+function snakeName(name: string): string {
+  let snake = known.get(name);
+  if (snake !== undefined) return snake;
+  snake = name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  if (known.size < MOST_KNOWN) known.set(name, snake);
+  return snake;
+}

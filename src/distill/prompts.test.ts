@@ -29,10 +29,10 @@ test("equal prompts are one, whatever their answers; other roles or contents dif
 
 test.each([
   ["{", "invalid JSON"],
-  ["7", "it: "],
+  ["7", "another line (expected an object, got 7)"],
   [line([]), "messages: "],
-  [line([{ role: "user" }]), "messages.0.content: "],
-  [line([{ role: "tool", content: "a" }]), "messages.0.role: "],
+  [line([{ role: "user" }]), "messages[0].content: "],
+  [line([{ role: "tool", content: "a" }]), "messages[0].role: "],
   [line([assistant("a")]), "no message of the user"],
   [line([user("a"), assistant("b"), { role: "system", content: "c" }]), "no message of the user"],
   [line([user("a")], { check: { kind: "magic" } }), "check"],

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
+import { problemText } from "../core/schema-problem.js";
 import { type Message, messageSchema, promptId } from "../quality/ask.js";
 import { type Check, checkSchema, problemOfCheck } from "../quality/check.js";
 
@@ -61,8 +62,7 @@ function parseLine(text: string, source: string, line: number): Prompt {
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    return refuse(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+    return refuse(`another line (${problemText(parsed.error, value)})`);
   }
   const { family, messages: all, check } = parsed.data;
   const last = all.at(-1)!;

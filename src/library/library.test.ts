@@ -121,7 +121,7 @@ test("the hub is searched by words and form, and shows a repository's models wit
 const REFUSALS = [
   ["GET", "/hub", 400, "search"],
   ["GET", "/hub?search=a&limit=1000", 400, "limit"],
-  ["GET", "/hub?search=a&colour=red", 400, "colour: expected no such parameter"],
+  ["GET", "/hub?search=a&colour=red", 400, "colour: expected nothing of this name"],
   ["GET", "/hub/org/none", 404, "status 401"],
   ["GET", "/hub/org/..%2F..%2Fetc", 400, "expected hf:org/repo"],
   ["GET", "/memory?model=org/small-GGUF:Q8_0&context=999999", 400, "context: expected at most"],

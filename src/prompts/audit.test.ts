@@ -168,9 +168,9 @@ test("bodies of every kind are read; what is none is refused with its line", () 
     writeFileSync(path, `${JSON.stringify({ messages })}\n${broken}`);
     expect(() => readRequests(path)).toThrow(/line 2/);
   }
-  expect(() => readRequests(path)).toThrow("line 2, got Invalid input: expected object, received number");
+  expect(() => readRequests(path)).toThrow("line 2, got another line (expected an object, got 7)");
   writeFileSync(path, '{"messages":[{"role":"user","content":5}]}');
-  expect(() => readRequests(path)).toThrow(/got messages\.0\.content: /);
+  expect(() => readRequests(path)).toThrow(/got another line \(messages\[0\]\.content: /);
   writeFileSync(path, "\n");
   expect(() => readRequests(path)).toThrow(/got none/);
 });

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
+import { problemText } from "../core/schema-problem.js";
 
 export interface PromptMessage {
   readonly role: string;
@@ -137,8 +138,7 @@ function parse(line: string, place: string): PromptRequest {
   const has = (key: string): boolean => typeof value === "object" && value !== null && key in value;
   const parsed = (has("request") ? requestLine : has("body") ? batchLine : bodyLine).safeParse(value);
   if (!parsed.success) {
-    const [{ path, message }] = parsed.error.issues as [z.core.$ZodIssue];
-    return refuse(path.length === 0 ? message : `${path.join(".")}: ${message}`);
+    return refuse(`another line (${problemText(parsed.error, value)})`);
   }
   const { data } = parsed;
   const whole = ("request" in data ? data.request : "body" in data ? data.body : data) as z.infer<typeof bodySchema>;

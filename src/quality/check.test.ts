@@ -35,14 +35,14 @@ test.each([
   [
     "no answer at the end",
     JSON.stringify({ messages: [messages[1], messages[0]] }),
-    /line 2, got messages: the last message/,
+    /line 2, got another line \(messages: the last message/,
   ],
-  ["one message", JSON.stringify({ messages: [messages[1]] }), /line 2, got messages/],
-  ["an unknown check", JSON.stringify({ messages, check: { kind: "vibes" } }), /line 2, got check\.kind/],
+  ["one message", JSON.stringify({ messages: [messages[1]] }), /line 2, got another line \(messages/],
+  ["an unknown check", JSON.stringify({ messages, check: { kind: "vibes" } }), /line 2, got another line \(check\.kind/],
   [
     "a pattern that is none",
     JSON.stringify({ messages, check: { kind: "regex", pattern: "(" } }),
-    /line 2, got check\.pattern: no regular expression: "\("/,
+    /line 2, got another line \(check\.pattern: no regular expression: "\("/,
   ],
   [
     "a name that is no name",
@@ -50,7 +50,7 @@ test.each([
       messages,
       check: { kind: "code", language: "python", name: "a()", calls: [{ args: [], expect: 1 }] },
     }),
-    /line 2, got check\.name/,
+    /line 2, got another line \(check\.name/,
   ],
   [
     "an expected answer that is no JSON",

@@ -1,6 +1,7 @@
 /** How a chat's last answer is judged, as chat files say it; validated here, since it comes from outside. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { problemText } from "../core/schema-problem.js";
 import { CHECK_NAMES } from "../gateway/quality/checks/checks.js";
 import { type Message, messageSchema, toolSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
@@ -140,8 +141,7 @@ function parseChat(line: string, place: string): ScoredChat {
   if (withIdeal.success) return chatOf(withIdeal.data);
   const parsed = chatSchema.safeParse(value);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    return refuse(`${issue?.path.join(".") || "it"}: ${issue?.message}`);
+    return refuse(`another line (${problemText(parsed.error, value)})`);
   }
   const problem = problemOfCheck(parsed.data.check, parsed.data.messages.at(-1)!.content);
   return problem === undefined ? parsed.data : refuse(problem);

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { listBody } from "../../core/list-body.js";
 import { readQuery } from "../../core/query.js";
+import { firstProblem, problemText } from "../../core/schema-problem.js";
 import { personIn } from "../api/operator-name.js";
 import type { AlertStore } from "./alert-store.js";
 import type { Silence } from "./silences.js";
@@ -77,11 +78,10 @@ function readSilence(text: string): z.output<typeof silenceBody> {
   }
   const body = silenceBody.safeParse(value);
   if (body.success) return body.data;
-  const [issue] = body.error.issues;
-  const param = issue?.path.join(".") || undefined;
-  const reason = param === undefined ? issue?.message : `${param}: ${issue?.message}`;
-  throw new MillraceError("invalid_parameter", `expected a silence as JSON, got another body (${reason})`, {
-    ...(param === undefined ? {} : { param }),
+  const { param } = firstProblem(body.error, value);
+  const got = `another body (${problemText(body.error, value)})`;
+  throw new MillraceError("invalid_parameter", `expected a silence as JSON, got ${got}`, {
+    ...(param === "" ? {} : { param }),
     hint: 'such as {"metric": "spend", "tenant": "acme", "ends": "2026-12-01T08:00:00Z", "comment": "load test"}',
   });
 }

@@ -1,12 +1,12 @@
 /** Feedback of clients on answers: POST /v1/feedback. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { firstProblem } from "../../core/schema-problem.js";
 
 const MAX_CORRECTION = 16 * 1024;
 const MAX_COMMENT = 4 * 1024;
 
 /** Characters of a client's own key that an error repeats. */
-const MAX_SHOWN = 80;
 
 /** Without control characters but tabs and ends of lines: a correction becomes an evaluation's expected answer. */
 const textUpTo = (length: number) =>
@@ -36,12 +36,9 @@ interface GivenFeedback {
 export function readFeedback(given: unknown): GivenFeedback {
   const parsed = body.safeParse(given);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const param = String((issue?.code === "unrecognized_keys" ? issue.keys[0] : issue?.path[0]) ?? "body").slice(
-      0,
-      MAX_SHOWN,
-    );
-    throw new MillraceError("invalid_parameter", `${param}: ${issue?.message.slice(0, MAX_SHOWN)}`, {
+    const { param: path, reason } = firstProblem(parsed.error, given);
+    const param = path === "" ? "body" : path;
+    throw new MillraceError("invalid_parameter", `${param}: ${reason}`, {
       param,
       hint: 'a body is {"request_id", "rating": "up" or "down", or "score" in [-1, 1], "correction", "comment"}',
     });

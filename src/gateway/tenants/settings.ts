@@ -1,6 +1,7 @@
 /** Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { firstProblem } from "../../core/schema-problem.js";
 import { formatDollars, parseDollars } from "../money.js";
 import { BUDGET_WINDOWS, type Budget, type ScopeLimits } from "../scope.js";
 
@@ -89,12 +90,10 @@ export function mergePatch(target: Json, patch: Json, depth = 0): Json {
 export function parseFields<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const param = issue?.path.map(String).join(".") ?? "";
-  const detail = issue?.code === "unrecognized_keys" ? `no field ${issue.keys.join(", ")}` : (issue?.message ?? "");
+  const { param, reason } = firstProblem(parsed.error, value);
   throw new MillraceError(
     "invalid_parameter",
-    `${param === "" ? "body" : param}: ${detail}`,
+    `${param === "" ? "body" : param}: ${reason}`,
     param === "" ? {} : { param },
   );
 }

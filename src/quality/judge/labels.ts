@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { readText } from "../../core/read-text.js";
+import { problemText } from "../../core/schema-problem.js";
 import { messageSchema } from "../ask.js";
 import type { HumanVerdict } from "./calibration.js";
 
@@ -40,8 +41,7 @@ function readLabel(line: string, place: string): Label {
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    throw refusal(place, `${issue?.path.join(".") || "it"}: ${issue?.message}`);
+    throw refusal(place, `another line (${problemText(parsed.error, value)})`);
   }
   const { prompt, answers, human } = parsed.data;
   const messages = typeof prompt === "string" ? [{ role: "user" as const, content: prompt }] : prompt;

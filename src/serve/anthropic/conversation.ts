@@ -1,10 +1,11 @@
 /** Converts Anthropic's messages and content blocks to the template's messages, and renders these to token ids. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { pathText } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
-import { parseNested, pathText } from "../openai/fields.js";
+import { parseNested } from "../openai/fields.js";
 import {
   type AnyBlock,
   answerFormOf,

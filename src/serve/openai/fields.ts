@@ -5,6 +5,7 @@
 import type { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
+import { expectedOf, pathText, shorten, valueAt } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
@@ -34,62 +35,11 @@ export const isOneOf =
   (value: unknown): boolean =>
     neutral.includes(value);
 
-/** @example pathText(["messages", 0, "content"]) // "messages[0].content" */
-export function pathText(path: readonly PropertyKey[]): string {
-  let text = "";
-  for (const key of path) {
-    if (typeof key === "number") text += `[${key}]`;
-    else text += text === "" ? shorten(String(key)) : `.${shorten(String(key))}`;
-  }
-  return text;
-}
-
-/** Field names come from the client and are sent back, so huge ones are truncated. */
-function shorten(name: string): string {
-  return name.length <= 80 ? name : `${name.slice(0, 77)}...`;
-}
-
-function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
-  let value = root;
-  for (const key of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
-    value = (value as Record<PropertyKey, unknown>)[key];
-  }
-  return value;
-}
-
 function unknownField(name: string): MillraceError {
   return new MillraceError("unknown_field", `expected only fields this endpoint knows, got "${name}"`, {
     param: name,
     hint: "remove it, or start the server with --unknown-fields warn",
   });
-}
-
-/** For a union, the deepest error is more helpful than "no alternative fits". */
-function expectedOf(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case "invalid_type":
-      return issue.expected === "array" || issue.expected === "object" ? `an ${issue.expected}` : `a ${issue.expected}`;
-    case "invalid_value":
-      return `one of ${issue.values.map((value) => JSON.stringify(value)).join(", ")}`;
-    case "too_small":
-      return `at least ${issue.minimum} ${issue.origin === "array" ? "elements" : "characters"}`;
-    case "too_big":
-      return `at most ${issue.maximum} ${issue.origin === "array" ? "elements" : "characters"}`;
-    case "invalid_union":
-      if ("options" in issue) return `one of ${issue.options.map((option) => JSON.stringify(option)).join(", ")}`;
-      return issue.errors
-        .map(([first]) => (first === undefined ? "another value" : expectedWithin(first)))
-        .join(" or ");
-    default:
-      return "another value";
-  }
-}
-
-/** The expectation of an alternative, whose error may be an error of a list's element. */
-function expectedWithin(issue: z.core.$ZodIssue): string {
-  const expected = expectedOf(issue);
-  return issue.path.length === 0 ? expected : `an array of ${expected.replace(/^an? /, "")}s`;
 }
 
 function toFieldError(issue: z.core.$ZodIssue, root: unknown, rootPath: readonly PropertyKey[]): MillraceError {

@@ -2,9 +2,10 @@
 import { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
+import { pathText } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
 import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
-import { parseNested, pathText } from "./fields.js";
+import { parseNested } from "./fields.js";
 
 /** Items are checked by type later, so that the error can name an unsupported type. */
 export const inputField = z.union([z.string(), z.array(z.looseObject({ type: z.string().nullish() }))]);
