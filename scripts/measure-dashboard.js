@@ -1,6 +1,6 @@
 /**
  * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway. Then it measures what a watcher costs,
- * under a load of equal requests: in every other window a client reads the live figures and the history of a week. Prints Markdown tables.
+ * under a load of equal requests: in every other window a client reads the live figures and, once, the history of a week. Prints Markdown tables.
  *
  *   node scripts/measure-dashboard.js [--minutes 10] [--pairs 48] [--window-ms 2500] [--json FILE]
  *
@@ -14,6 +14,8 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { pairedRatio } from "../dist/src/bench/measure/intervals.js";
 import { machineInfo } from "../dist/src/bench/results/machine.js";
+import { EVERY_MS, History } from "../dist/src/observe/live/history.js";
+import { readingOf } from "../dist/src/observe/live/load.js";
 import { freePort, startAt } from "./engine-process.js";
 
 const { values: args } = parseArgs({
@@ -48,6 +50,26 @@ writeFileSync(
     models: [{ name: "mill-base", model, instances: 3, options: { threads: 1, "max-num-seqs": 4 } }],
   }),
 );
+
+/** The gateway finds a week of figures, so that each row of its history has every figure. */
+function writeWeek() {
+  const history = new History(join(folder, "history"));
+  const nowMs = Date.now();
+  const lengthMs = history.lengthMs("week");
+  const none = readingOf([], 0);
+  for (let atMs = nowMs - lengthMs; atMs < nowMs; atMs += EVERY_MS) {
+    const count = (atMs - nowMs + lengthMs) / 10;
+    const counters = Object.fromEntries(Object.keys(none.counters).map((name) => [name, count]));
+    const times = new Map(
+      [0.001, 0.01, 0.1, 1, Number.POSITIVE_INFINITY].map((bound, i) => [bound, (count * (i + 1)) / 5]),
+    );
+    const gauges = { running: 9, waiting: 2, seats: 12, kvUse: 0.25, memoryBytes: 1e9 };
+    history.add({ ...none, ...gauges, atMs, counters, firstToken: times, perToken: times, queue: times });
+  }
+  history.close();
+}
+
+writeWeek();
 const { url, child } = await startAt(port, "serve", "--config", config);
 process.on("exit", () => {
   child.kill("SIGTERM");
@@ -92,6 +114,8 @@ function cpuSeconds(pid) {
 }
 
 const history = async (window) => (await fetch(`${url}/watch/history?window=${window}`)).json();
+const numWeekRows = (await history("week")).loads.length;
+if (numWeekRows < 600) throw new Error(`expected a week of figures, got ${numWeekRows} rows`);
 
 async function watch() {
   const stop = new AbortController();
@@ -204,6 +228,7 @@ if (args.json !== undefined) {
     machine: machineInfo(),
     minutes: Number(args.minutes),
     windowMs: WINDOW_MS,
+    numWeekRows,
     ...figures,
     ratio,
     windows,
