@@ -19,7 +19,15 @@ const vectors = JSON.parse(readFileSync(new URL("./dequantize.vectors.json", imp
 describe("dequantizeRow", () => {
   it("has vectors for every type", () => {
     expect(
-      [...vectors.rows.map((row) => row.type), "F8_E4M3", "I8", "Q8_0_INT8", "I8_INT8", "BF16_BF16"].sort(),
+      [
+        ...vectors.rows.map((row) => row.type),
+        "F8_E4M3",
+        "I8",
+        "Q8_0_INT8",
+        "I8_INT8",
+        "F8_E4M3_BF16",
+        "BF16_BF16",
+      ].sort(),
     ).toEqual([...WEIGHT_TYPES].sort());
   });
 

@@ -20,9 +20,9 @@ interface BlockCodec extends BlockLayout {
 
 /**
  * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), Q8_0 and I8 that, packed, are
- * multiplied with int8 activations, and BF16 that is multiplied with bfloat16 ones.
+ * multiplied with int8 activations, BF16 that is multiplied with bfloat16 ones, and F8_E4M3 that, packed, is.
  */
-export type WeightType = TensorType | "F8_E4M3" | "I8" | "Q8_0_INT8" | "I8_INT8" | "BF16_BF16";
+export type WeightType = TensorType | "F8_E4M3" | "I8" | "Q8_0_INT8" | "I8_INT8" | "F8_E4M3_BF16" | "BF16_BF16";
 
 const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   F32: { numValues: 1, byteLength: 4, decode: decodeF32 },
@@ -44,6 +44,7 @@ const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   F8_E4M3: { numValues: 32, byteLength: 36, decode: decodeF8 },
   I8: { numValues: 32, byteLength: 36, decode: decodeI8 },
   Q8_0_INT8: { numValues: 32, byteLength: 34, decode: decodeQ8_0 },
+  F8_E4M3_BF16: { numValues: 32, byteLength: 36, decode: decodeF8 },
   I8_INT8: { numValues: 32, byteLength: 36, decode: decodeI8 },
   BF16_BF16: { numValues: 1, byteLength: 2, decode: decodeBf16 },
 };

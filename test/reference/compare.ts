@@ -84,7 +84,7 @@ export function shuffled(count: number, seed: number): number[] {
 export function weightBytes(type: WeightType, rows: number, cols: number, seed: number): Uint8Array {
   const numBytes = rows * rowByteLength(type, cols)!;
   const { byteLength } = BLOCK_LAYOUT[type];
-  const hasWideScale = type === "F8_E4M3" || type === "I8" || type === "I8_INT8";
+  const hasWideScale = type.startsWith("F8_E4M3") || type === "I8" || type === "I8_INT8";
   const scales = hasWideScale ? [] : F16_SCALE_OFFSETS[type];
   const values = normals(scales === undefined ? rows * cols : numBytes, seed);
   if (type === "F32") return new Uint8Array(values.buffer);
@@ -99,7 +99,7 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
     if (type === "MXFP4") bytes[at] = 119 + (bytes[at]! & 7);
     if (hasWideScale) view.setFloat32(at, values[at]! * 0.01, true);
     // No NaN, whose exponent and mantissa are all ones, and no value far above the others.
-    if (type === "F8_E4M3") for (let i = at + 4; i < at + byteLength; i++) bytes[i]! &= 0xcf;
+    if (type.startsWith("F8_E4M3")) for (let i = at + 4; i < at + byteLength; i++) bytes[i]! &= 0xcf;
   }
   return bytes;
 }

@@ -103,7 +103,7 @@ float multiplyFloat(int64_t numCells) {
 float multiplyBfloat(int64_t numCells) {
   constexpr int kSums = 12;
   const uint16_t halves[2 * kLanes] = {0x3f00};
-  const BfloatPairs weights = loadPairs(reinterpret_cast<const uint8_t*>(halves));
+  const BfloatPairs weights = loadBfloatPairs(reinterpret_cast<const uint8_t*>(halves));
   Floats acc[kSums] = {};
   // 96 vectors of products are six cells (of eight lanes).
   for (int64_t i = 0; i < numCells; i += 6 * kEights) {

@@ -246,7 +246,8 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::IQ4_NL: return fromBlocks<blockIQ4_NL, 32, 18>(source, numValues, out);
     case TensorType::IQ4_XS: return fromBlocks<blockIQ4_XS, 256, 136>(source, numValues, out);
     case TensorType::MXFP4: return fromBlocks<blockMXFP4, 32, 17>(source, numValues, out);
-    case TensorType::F8_E4M3: return fromBlocks<blockF8, 32, 36>(source, numValues, out);
+    case TensorType::F8_E4M3:
+    case TensorType::F8_E4M3_BF16: return fromBlocks<blockF8, 32, 36>(source, numValues, out);
     case TensorType::I8:
     case TensorType::I8_INT8: return fromBlocks<blockI8, 32, 36>(source, numValues, out);
   }

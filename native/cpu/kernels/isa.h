@@ -30,7 +30,7 @@
 #define MILLRACE_DECODES
 #endif
 
-// The instruction sets whose dequantize.cc, linear_packed.cc and linear_bfloats.cc this one calls.
+// The instruction sets whose dequantize.cc, linear_packed.cc and linear_bfloats.cc (with linear_packed_bfloats.cc) this one calls.
 #if defined(MILLRACE_ISA_AVX512VNNI)
 #define MILLRACE_COMMON_ISA avx512
 #define MILLRACE_BYTES_ISA avx512vnni

@@ -7,6 +7,7 @@
 #include "linear.h"
 #include "linear_bfloats.h"
 #include "linear_packed.h"
+#include "linear_packed_bfloats.h"
 #include "linear_tile.h"
 
 #ifdef MILLRACE_DECODES
@@ -252,7 +253,12 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const LinearArgs& args = op.args<LinearArgs>();
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
-  if (args.weight.isPacked) return MILLRACE_BYTES_ISA::linearPacked(args, n0 / kPackedRows, (n1 + kPackedRows - 1) / kPackedRows, scratch);
+  if (args.weight.isPacked) {
+    const int64_t firstGroup = n0 / kPackedRows;
+    const int64_t endGroup = (n1 + kPackedRows - 1) / kPackedRows;
+    if (args.weight.type == TensorType::F8_E4M3_BF16) return MILLRACE_BFLOATS_ISA::linearPackedBfloats(args, firstGroup, endGroup, scratch);
+    return MILLRACE_BYTES_ISA::linearPacked(args, firstGroup, endGroup, scratch);
+  }
   if (args.weight.type == TensorType::BF16_BF16) return MILLRACE_BFLOATS_ISA::linearBfloats(args, n0, n1, scratch);
   const bool isCached = args.numRows <= kDirectCachedTokens && args.numRows * args.weight.cols * 4 <= kDirectCachedBytes;
   const bool isDirect = args.numRows <= kDirectTokens || isCached;

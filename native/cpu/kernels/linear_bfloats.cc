@@ -66,11 +66,11 @@ void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t
   for (; k + kStepCols <= columns.count; k += kStepCols) {
     BfloatPairs xs[kTokens];
     MILLRACE_UNROLL
-    for (int t = 0; t < kTokens; t++) xs[t] = loadPairs(x + t * xStride + 2 * k);
+    for (int t = 0; t < kTokens; t++) xs[t] = loadBfloatPairs(x + t * xStride + 2 * k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRows; r++) {
       __builtin_prefetch(later[r] + 2 * k);
-      const BfloatPairs weights = loadPairs(w[r] + 2 * k);
+      const BfloatPairs weights = loadBfloatPairs(w[r] + 2 * k);
       MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[r / kRowTile][t][r % kRowTile] = addProducts(weights, xs[t], acc[r / kRowTile][t][r % kRowTile]);
     }
@@ -78,10 +78,10 @@ void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t
   if (k < columns.count) {
     MILLRACE_UNROLL
     for (int r = 0; r < kRows; r++) {
-      const BfloatPairs weights = loadFirstPairs(w[r] + 2 * k, columns.count - k);
+      const BfloatPairs weights = loadFirstBfloatPairs(w[r] + 2 * k, columns.count - k);
       MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) {
-        const BfloatPairs xs = loadFirstPairs(x + t * xStride + 2 * k, columns.count - k);
+        const BfloatPairs xs = loadFirstBfloatPairs(x + t * xStride + 2 * k, columns.count - k);
         acc[r / kRowTile][t][r % kRowTile] = addProducts(weights, xs, acc[r / kRowTile][t][r % kRowTile]);
       }
     }

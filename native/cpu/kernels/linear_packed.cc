@@ -1,206 +1,31 @@
-// linear over packed weights: the tiles in which cells meet tokens, with one f32 accumulator a row and token, a lane each. The products are in packed_kinds.h.
-//
-// A cell's columns are summed in integers, which is exact, or in f32 in one fixed order. Cells follow one another from the front, and each adds to the accumulator
-// by the same few operations (Kind::add). How many tokens or groups are computed side by side, and whether a cell is used at once or kept unpacked
-// for many tokens, therefore changes no bit.
+// linear over packed weights whose products are those of integers or of f32.
 #if defined(__GNUC__) && !defined(__clang__)
-// The tiles below are written in the order that keeps sums in registers; these two passes undo it and cost half the speed.
+// The tiles are written in the order that keeps sums in registers; these two passes undo it and cost half the speed.
 #pragma GCC optimize("no-tree-ter", "no-tree-reassoc")
 #endif
-#include "packed_kinds.h"
+#include "packed_tiles.h"
 
 namespace millrace::MILLRACE_ISA {
-namespace {
-
-// With more tokens than this, weights are unpacked into scratch first, two groups side by side. Tiles of eight keep them in registers long
-// enough that four tiles unpacking for themselves are faster still.
-constexpr int64_t kDirectTokens = kEights > 1 ? 32 : 8;
-// Tokens that such weights are multiplied with at once: what registers hold the sums of.
-constexpr int kDirectTileTokens = kEights > 1 ? 8 : 4;
-// Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
-constexpr int64_t kPassBytes = 256 << 10;
-// Activations in f32 may come from the next cache: each serves sixteen rows of weights, and unpacking weights takes longer.
-constexpr int64_t kFloatPassBytes = 1 << 20;
-// Columns unpacked at once: with the activations of a tile they fit the first-level cache.
-constexpr int64_t kPanelCols = 512;
-constexpr int64_t kPanelBytes = kEights * (24 << 10);
-constexpr int64_t kPanelTokens = 4;
-
-// Vectors of groups: group g and, where a vector has room, the one `pitch` groups on, if it is below `end`.
-struct Groups {
-  const LinearArgs& args;
-  int64_t cellBytes;
-  int64_t numCells;
-  int64_t end;
-  int64_t pitch;
-
-  int64_t bytes() const { return numCells * cellBytes; }
-  // In place of a group past the end the first one is read twice.
-  Source packed(int64_t g, int64_t cell) const {
-    return {args.weight.data + g * bytes() + cell * cellBytes, g + pitch < end ? pitch * bytes() : 0};
-  }
-
-  // Adds the bias and the old output to one token's sums of the rows from group g on, and stores them.
-  void store(int64_t token, int64_t g, Floats sums) const {
-    f32x8 parts[kEights];
-    memcpy(parts, &sums, sizeof sums);
-    MILLRACE_UNROLL_INT
-    for (int p = 0; p < kEights; p++) {
-      if (g + p * pitch < end) storeGroup(token, (g + p * pitch) * kPackedRows, parts[p]);
-    }
-  }
-
- private:
-  void storeGroup(int64_t token, int64_t n, f32x8 sums) const {
-    float* out = args.out + token * args.weight.rows + n;
-    const int64_t numRows = minOf(kPackedRows, args.weight.rows - n);
-    if (args.bias != nullptr) sums = sums + loadPartial8(args.bias + n, numRows);
-    if (args.accumulate) sums = sums + loadPartial8(out, numRows);
-    if (numRows == kPackedRows) store8(out, sums);
-    else storePartial8(out, sums, numRows);
-  }
-};
-
-// All columns of the vector of group g for tokens [token, token + kTokens), cells unpacked as they come.
-template <class Kind, int kTokens>
-void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
-  Source packed = groups.packed(g, 0);
-  Row row[kTokens];
-  Floats acc[kTokens][1];
-  MILLRACE_UNROLL_INT
-  for (int t = 0; t < kTokens; t++) {
-    row[t] = rows.at(token + t);
-    acc[t][0] = Floats{};
-  }
-  for (int64_t i = 0; i < groups.numCells; i++, packed = packed + groups.cellBytes) {
-    Kind::template addPacked<kTokens>(packed, row, i, acc);
-  }
-  MILLRACE_UNROLL_INT
-  for (int t = 0; t < kTokens; t++) groups.store(token + t, g, Kind::finish(row[t], acc[t][0]));
-}
-
-// A tile of numTokens tokens, kTokens at most.
-template <class Kind, int kTokens = kDirectTileTokens>
-void directTileOf(int64_t numTokens, const Groups& groups, const Rows& rows, int64_t g, int64_t token) {
-  if (numTokens == kTokens) return directTile<Kind, kTokens>(groups, rows, g, token);
-  if constexpr (kTokens > 1) directTileOf<Kind, kTokens - 1>(numTokens, groups, rows, g, token);
-}
-
-// Cells [first, first + numCells) of two vectors, unpacked, side by side.
-template <class Kind>
-struct Panel {
-  const typename Kind::Cell* cells;
-  int64_t first;
-  int64_t numCells;
-  bool isFirst;
-  bool isLast;
-};
-
-// Advances the accumulators of kTokens tokens and the vectors from group g on by one panel; after the last the outputs are stored.
-template <class Kind, int kTokens>
-void panelTile(const Groups& groups, const Rows& rows, const Panel<Kind>& panel, int64_t g, int64_t token, Floats* resting) {
-  Row row[kTokens];
-  Floats acc[kTokens][2];
-  MILLRACE_UNROLL_INT
-  for (int t = 0; t < kTokens; t++) {
-    row[t] = rows.at(token + t);
-    acc[t][0] = panel.isFirst ? Floats{} : resting[2 * t];
-    acc[t][1] = panel.isFirst ? Floats{} : resting[2 * t + 1];
-  }
-  for (int64_t i = 0; i < panel.numCells; i++) Kind::template add<kTokens, 2>(panel.cells + 2 * i, row, panel.first + i, acc);
-  MILLRACE_UNROLL_INT
-  for (int t = 0; t < kTokens; t++) {
-    if (panel.isLast) {
-      groups.store(token + t, g, Kind::finish(row[t], acc[t][0]));
-      groups.store(token + t, g + kEights, Kind::finish(row[t], acc[t][1]));
-    } else {
-      resting[2 * t] = acc[t][0];
-      resting[2 * t + 1] = acc[t][1];
-    }
-  }
-}
-
-// The two vectors from group g on for tokens [m0, m1).
-template <class Kind>
-void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, int64_t m1, std::byte* scratch) {
-  constexpr int64_t kMaxCells = minOf(kPanelCols / Kind::kCols, kPanelBytes / 2 / static_cast<int64_t>(sizeof(typename Kind::Cell)));
-  static_assert(2 * kMaxCells * sizeof(typename Kind::Cell) + 2 * sizeof(Floats) * kDirectTokens <= linearScratchBytes(kDirectTokens));
-  typename Kind::Cell* cells = reinterpret_cast<typename Kind::Cell*>(scratch);
-  Floats* resting = reinterpret_cast<Floats*>(cells + 2 * kMaxCells);
-  const int64_t numCells = groups.numCells;
-  const int64_t second = g + kEights < groups.end ? g + kEights : g;
-  for (int64_t first = 0; first < numCells; first += kMaxCells) {
-    const Panel<Kind> panel = {cells, first, minOf(kMaxCells, numCells - first), first == 0, first + kMaxCells >= numCells};
-    for (int64_t i = 0; i < panel.numCells; i++) {
-      Kind::unpack(groups.packed(g, first + i), cells[2 * i]);
-      Kind::unpack(groups.packed(second, first + i), cells[2 * i + 1]);
-    }
-    // While this panel is multiplied, the next one comes in from memory: a slice with every tile.
-    const int64_t panelBytes = panel.numCells * groups.cellBytes;
-    const uint8_t* next = panel.isLast ? groups.packed(g + 2 * kEights, 0).at : groups.packed(g, first + panel.numCells).at;
-    const int64_t numTiles = (m1 - m0 + kPanelTokens - 1) / kPanelTokens;
-    const int64_t sliceBytes = (panelBytes / numTiles + 63) / 64 * 64;
-    int64_t token = m0;
-    for (; token + kPanelTokens <= m1; token += kPanelTokens, next += sliceBytes) {
-      for (int64_t v = 0; v < 2 * kEights; v++) prefetch(next + v * groups.bytes(), sliceBytes);
-      panelTile<Kind, kPanelTokens>(groups, rows, panel, g, token, resting + 2 * (token - m0));
-    }
-    for (; token + 2 <= m1; token += 2) panelTile<Kind, 2>(groups, rows, panel, g, token, resting + 2 * (token - m0));
-    if (token < m1) panelTile<Kind, 1>(groups, rows, panel, g, token, resting + 2 * (token - m0));
-  }
-}
-
-template <class Kind>
-void run(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
-  const PackedInfo info = packedInfoOf(args.weight.type);
-  const Rows rows = {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(info.activations, args.weight.cols),
-                     activationHeaderBytes(info.activations, args.weight.cols)};
-  const int64_t numCells = args.weight.cols / Kind::kCols;
-  if (args.numRows > kDirectTokens) {
-    const Groups groups = {args, info.cellBytes, numCells, end, 1};
-    const int64_t passBytes = info.activations == ActivationFormat::f32 ? kFloatPassBytes : kPassBytes;
-    const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, passBytes / rows.stride / kPanelTokens * kPanelTokens));
-    for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
-      const int64_t m1 = minOf(m0 + passTokens, args.numRows);
-      for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind>(groups, rows, g, m0, m1, scratch);
-    }
-    return;
-  }
-  // A vector's groups lie half of the range apart: each half is then read in one go, which memory answers fastest.
-  const int64_t pitch = (end - begin + kEights - 1) / kEights;
-  const Groups groups = {args, info.cellBytes, numCells, end, pitch};
-  // Tiles of nearly equal sizes.
-  const int64_t numTiles = (args.numRows + kDirectTileTokens - 1) / kDirectTileTokens;
-  for (int64_t g = begin; g < begin + pitch; g++) {
-    for (int64_t tile = 0, token = 0; tile < numTiles; tile++) {
-      const int64_t numTokens = (args.numRows - token + numTiles - tile - 1) / (numTiles - tile);
-      directTileOf<Kind>(numTokens, groups, rows, g, token);
-      token += numTokens;
-    }
-  }
-}
-
-}  // namespace
 
 void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   switch (args.weight.type) {
-    case TensorType::Q4_0: return run<BlockKind<PackedQ4_0>>(args, begin, end, scratch);
-    case TensorType::Q4_1: return run<BlockKind<PackedQ4_1>>(args, begin, end, scratch);
-    case TensorType::Q5_0: return run<BlockKind<PackedQ5_0>>(args, begin, end, scratch);
-    case TensorType::Q5_1: return run<BlockKind<PackedQ5_1>>(args, begin, end, scratch);
-    case TensorType::Q8_0: return run<WideKind<PackedBytes<TensorType::Q8_0>>>(args, begin, end, scratch);
-    case TensorType::Q8_0_INT8: return run<BlockKind<PackedCentredBytes<TensorType::Q8_0_INT8>>>(args, begin, end, scratch);
-    case TensorType::I8: return run<WideKind<PackedBytes<TensorType::I8>>>(args, begin, end, scratch);
-    case TensorType::I8_INT8: return run<BlockKind<PackedCentredBytes<TensorType::I8_INT8>>>(args, begin, end, scratch);
-    case TensorType::F8_E4M3: return run<FloatKind<PackedF8>>(args, begin, end, scratch);
-    case TensorType::MXFP4: return run<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
-    case TensorType::IQ4_XS: return run<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
-    case TensorType::Q2_K: return run<SuperKind<PackedQ2_K>>(args, begin, end, scratch);
-    case TensorType::Q3_K: return run<SuperKind<PackedQ3_K>>(args, begin, end, scratch);
-    case TensorType::IQ4_NL: return run<WideKind<PackedIQ4_NL>>(args, begin, end, scratch);
-    case TensorType::Q4_K: return run<SuperKind<PackedQ4_K>>(args, begin, end, scratch);
-    case TensorType::Q5_K: return run<SuperKind<PackedQ5_K>>(args, begin, end, scratch);
-    case TensorType::Q6_K: return run<SuperKind<PackedQ6_K>>(args, begin, end, scratch);
+    case TensorType::Q4_0: return runPacked<BlockKind<PackedQ4_0>>(args, begin, end, scratch);
+    case TensorType::Q4_1: return runPacked<BlockKind<PackedQ4_1>>(args, begin, end, scratch);
+    case TensorType::Q5_0: return runPacked<BlockKind<PackedQ5_0>>(args, begin, end, scratch);
+    case TensorType::Q5_1: return runPacked<BlockKind<PackedQ5_1>>(args, begin, end, scratch);
+    case TensorType::Q8_0: return runPacked<WideKind<PackedBytes<TensorType::Q8_0>>>(args, begin, end, scratch);
+    case TensorType::Q8_0_INT8: return runPacked<BlockKind<PackedCentredBytes<TensorType::Q8_0_INT8>>>(args, begin, end, scratch);
+    case TensorType::I8: return runPacked<WideKind<PackedBytes<TensorType::I8>>>(args, begin, end, scratch);
+    case TensorType::I8_INT8: return runPacked<BlockKind<PackedCentredBytes<TensorType::I8_INT8>>>(args, begin, end, scratch);
+    case TensorType::F8_E4M3: return runPacked<FloatKind<PackedF8>>(args, begin, end, scratch);
+    case TensorType::MXFP4: return runPacked<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
+    case TensorType::IQ4_XS: return runPacked<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
+    case TensorType::Q2_K: return runPacked<SuperKind<PackedQ2_K>>(args, begin, end, scratch);
+    case TensorType::Q3_K: return runPacked<SuperKind<PackedQ3_K>>(args, begin, end, scratch);
+    case TensorType::IQ4_NL: return runPacked<WideKind<PackedIQ4_NL>>(args, begin, end, scratch);
+    case TensorType::Q4_K: return runPacked<SuperKind<PackedQ4_K>>(args, begin, end, scratch);
+    case TensorType::Q5_K: return runPacked<SuperKind<PackedQ5_K>>(args, begin, end, scratch);
+    case TensorType::Q6_K: return runPacked<SuperKind<PackedQ6_K>>(args, begin, end, scratch);
     default: return;
   }
 }

@@ -37,9 +37,9 @@ Op decode(const Operands<ops::pack>& in, DecodeMemo&) {
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-// One block of one row: integer values and whatever scales them.
 constexpr float kNaN = __builtin_nanf("");
 
+// One block of one row: integer values and whatever scales them.
 struct Block {
   uint8_t values[256];
   uint8_t scales[16];
@@ -90,10 +90,11 @@ void takeApart(TensorType type, const uint8_t* p, Block& out) {
     case TensorType::I8:
     case TensorType::I8_INT8:
     case TensorType::F8_E4M3:
+    case TensorType::F8_E4M3_BF16:
       memcpy(out.single, p, 4);
       memcpy(out.values, p + 4, 32);
       // A NaN makes every product of its row NaN; products look for it in the scale and not in each code.
-      for (int k = 0; k < 32 && type == TensorType::F8_E4M3; k++) {
+      for (int k = 0; k < 32 && isF8(type); k++) {
         if ((out.values[k] & 127) == 127) memcpy(out.single, &kNaN, 4);
       }
       break;
@@ -240,7 +241,7 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
     writeBytes(rows, writeSingles(rows, out));
     return;
   }
-  if (type == TensorType::F8_E4M3) {
+  if (isF8(type)) {
     writeQuads(rows, writeSingles(rows, out));
     return;
   }

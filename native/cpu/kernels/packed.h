@@ -68,6 +68,7 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     case TensorType::I8: return {32, 288, ActivationFormat::row16};
     case TensorType::I8_INT8: return {32, 288, ActivationFormat::centred32};
     case TensorType::F8_E4M3: return {32, 288, ActivationFormat::f32};
+    case TensorType::F8_E4M3_BF16: return {32, 288, ActivationFormat::bf16};
     case TensorType::Q4_0: return {32, 144, ActivationFormat::blocks32};
     case TensorType::Q4_1: return {32, 160, ActivationFormat::blocks32};
     case TensorType::Q5_0: return {32, 176, ActivationFormat::blocks32};
@@ -83,6 +84,8 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     default: return {0, 0, ActivationFormat::f32};
   }
 }
+
+constexpr bool isF8(TensorType type) { return type == TensorType::F8_E4M3 || type == TensorType::F8_E4M3_BF16; }
 
 // Format of the left operand of a product with a weight.
 constexpr ActivationFormat activationsOf(TensorType type, bool isPacked) {

@@ -1,4 +1,5 @@
-// One struct a packed type: how a cell of packed.h unpacks into the vectors that linear_packed.cc multiplies. Four kinds of arithmetic:
+// One struct a packed type: how a cell of packed.h unpacks into the vectors that packed_kinds.h multiplies (FP8 with bfloat16: linear_packed_bfloats.cc). Four
+// kinds of arithmetic:
 //   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq, or around a centre (Centre)
 //   SuperCell  u8 weights per 256 columns with integer scales per 16 or 32: d · Σ scale · (Σ w·q) − dmin · Σ minimum · Σq
 //   FloatCell  weights widened to f32, one f32 scale a row per 32 columns, f32 activations:  Σ d · Σ w·x

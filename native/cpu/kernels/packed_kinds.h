@@ -1,4 +1,4 @@
-// The arithmetic of linear_packed.cc: how a token's row is multiplied with one cell, straight from its packed bytes or unpacked before. One struct for each
+// The arithmetic of packed weights: how a token's row is multiplied with one cell, straight from its packed bytes or unpacked before. One struct for each
 // kind of cell in packed_formats.h; a kind's add and addPacked do the same operations in the same order.
 #pragma once
 #include "linear_packed.h"

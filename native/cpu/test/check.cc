@@ -85,7 +85,7 @@ static void putHalf(std::vector<uint8_t>& bytes, int64_t at, float value) {
 }
 
 // Blocks under an f32 scale.
-static bool hasSingle(TensorType type) { return type == TensorType::F8_E4M3 || type == TensorType::I8 || type == TensorType::I8_INT8; }
+static bool hasSingle(TensorType type) { return isF8(type) || type == TensorType::I8 || type == TensorType::I8_INT8; }
 static void putFloat(std::vector<uint8_t>& bytes, int64_t at, float value) { memcpy(bytes.data() + at, &value, 4); }
 
 std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random) {
@@ -106,7 +106,7 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
     else if (hasSingle(type)) putFloat(bytes, at, random.unit() * 0.01f);
     else putHalf(bytes, at + scaleOffset(type), random.unit() * 0.05f);
     // No NaN, whose bits are all ones, and no value far above the others.
-    for (int64_t j = 4; j < info.blockBytes && type == TensorType::F8_E4M3; j++) bytes[static_cast<size_t>(at + j)] &= 0xcf;
+    for (int64_t j = 4; j < info.blockBytes && isF8(type); j++) bytes[static_cast<size_t>(at + j)] &= 0xcf;
     if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, random.unit() * 0.05f);
   }
   return bytes;

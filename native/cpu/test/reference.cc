@@ -140,7 +140,8 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
     case TensorType::IQ4_NL: return product(halfAt(b), kIq4Grid[nibble(b + 2, i)]);
     case TensorType::IQ4_XS: return gridQuant(b, i);
     case TensorType::MXFP4: return microscaled(b, i);
-    case TensorType::F8_E4M3: memcpy(&single, b, 4); return product(single, eightBitFloat(b[4 + i]));
+    case TensorType::F8_E4M3:
+    case TensorType::F8_E4M3_BF16: memcpy(&single, b, 4); return product(single, eightBitFloat(b[4 + i]));
     case TensorType::I8:
     case TensorType::I8_INT8: memcpy(&single, b, 4); return product(single, static_cast<int8_t>(b[4 + i]));
   }

@@ -87,6 +87,12 @@ double quantized(Bench& bench, ActivationFormat format, const std::vector<float>
 std::vector<double> checkedQuantize(const std::string& name, ActivationFormat format, const std::vector<float>& x, int64_t numRows, int64_t cols,
                                     const std::vector<uint8_t>& bytes) {
   if (format == ActivationFormat::f32) return {x.begin(), x.end()};
+  if (format == ActivationFormat::bf16) {
+    // checkBfloats compares the bytes.
+    std::vector<double> rounded;
+    for (float value : x) rounded.push_back(static_cast<double>(referenceToBfloat(value)));
+    return rounded;
+  }
   std::vector<double> values(x.size());
   const int64_t rowBytes = activationRowBytes(format, cols);
   bool isRight = true;

@@ -8,11 +8,12 @@ import { packedActivations } from "./library/packing.js";
 /**
  * The type with which products read a matrix that is stored as `type`; both have the same bytes, packed or in rows.
  * - Q8_0 and I8 with `int8`: activations of 8 bits;
- * - BF16 on a CPU that multiplies bfloat16 pairs, unless activations are to stay f32: bfloat16 activations.
+ * - BF16, and packed F8_E4M3, on a CPU that multiplies bfloat16 pairs, unless activations are to stay f32: bfloat16 activations.
  */
 export function productType(type: WeightType, activationDtype: ActivationDtype, isa: Isa): WeightType {
   if ((type === "Q8_0" || type === "I8") && activationDtype === "int8") return `${type}_INT8`;
-  if (type === "BF16" && activationDtype !== "f32" && isa === "avx512bf16") return "BF16_BF16";
+  const isInBf16 = activationDtype !== "f32" && isa === "avx512bf16";
+  if ((type === "BF16" || type === "F8_E4M3") && isInBf16) return `${type}_BF16`;
   return type;
 }
 

@@ -33,6 +33,7 @@ const MIX_OF: Readonly<Partial<Record<WeightType, Mix>>> = {
   IQ4_NL: "wide",
   IQ4_XS: "wide",
   BF16_BF16: "bfloat",
+  F8_E4M3_BF16: "bfloat",
 };
 
 export const mixOf = (type: WeightType): Mix => MIX_OF[type] ?? "float";
