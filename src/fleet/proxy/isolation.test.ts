@@ -16,6 +16,7 @@ const OTHER = "/v1/something/else";
 
 /** A path is here when an engine computes nothing of a prompt's keys and values for it. */
 const WITHOUT_PROMPT = [
+  "/v1/chat/completions/input_tokens",
   "/v1/responses/input_tokens",
   "/v1/messages/count_tokens",
   "/tokenize",

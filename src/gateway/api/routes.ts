@@ -34,6 +34,7 @@ const PLAIN: Route = {
 
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
+  ["/v1/chat/completions/input_tokens", PLAIN],
   ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
   // Some engines store responses by their ids.
   ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES, hasState: true, isHarmlessTwice: false }],

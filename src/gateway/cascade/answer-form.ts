@@ -1,6 +1,7 @@
 /** Whether an answer has the form that its request asks for. */
 import { z } from "zod";
-import type { RequestBody } from "../request.js";
+import type { JsonObject } from "../../core/json-body.js";
+import { askedForm } from "../api/asked-form.js";
 
 /** A client's schema is compiled for one answer, so it must be small. */
 const MAX_SCHEMA_CHARACTERS = 64 * 1024;
@@ -8,17 +9,16 @@ const MAX_SCHEMA_CHARACTERS = 64 * 1024;
 const MAX_COMPARISONS = 2_000_000;
 
 /** The fault in an answer's form; undefined if it is right, or if the request asks for none. */
-export function formProblem(body: RequestBody, text: string): string | undefined {
-  const format = body.response_format as { type?: unknown; json_schema?: { schema?: unknown } } | null | undefined;
-  if (format?.type !== "json_object" && format?.type !== "json_schema") return undefined;
+export function formProblem(body: JsonObject, text: string): string | undefined {
+  const form = askedForm(body);
+  if (form === undefined) return undefined;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
     return "no JSON";
   }
-  const schema = format.type === "json_schema" ? format.json_schema?.schema : undefined;
-  return schema === undefined || fits(schema, value, text.length) ? undefined : "not of the schema";
+  return form.schema === undefined || fits(form.schema, value, text.length) ? undefined : "not of the schema";
 }
 
 /** A schema that cannot be checked here counts as fulfilled: the engine has constrained the answer, or the audit finds the loss. */

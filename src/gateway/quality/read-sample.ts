@@ -1,5 +1,6 @@
 /** Reads a request and its whole answer, of any dialect, into the texts that checks look at. */
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
+import { askedForm } from "../api/asked-form.js";
 import { signalsOf } from "../cascade/answer-signals.js";
 import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
 import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
@@ -43,18 +44,12 @@ function parsed(json: Buffer): JsonObject | undefined {
   }
 }
 
-/** Chats, Responses and Messages name it differently, and mean the same. Plain text is no form. */
-function formatOf({
-  response_format: chat,
-  text,
-  output_format: messages,
-  output_config: config,
-}: JsonObject): unknown {
-  const nested = [text, config].flatMap((each) => (isObject(each) ? [each.format] : []));
-  const format = [chat, messages, ...nested].find(isObject);
-  if (format === undefined || format.type === "text") return undefined;
-  const isFlat = format.type === "json_schema" && format.json_schema === undefined;
-  return isFlat ? { type: "json_schema", json_schema: { schema: format.schema } } : format;
+/** As `response_format` of chats has it. */
+function formatOf(body: JsonObject): unknown {
+  const form = askedForm(body);
+  return form?.type === "json_schema"
+    ? { type: form.type, json_schema: { schema: form.schema } }
+    : form && { type: form.type };
 }
 
 /** Texts of a prompt, in the order in which the model reads them. */

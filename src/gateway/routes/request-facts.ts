@@ -1,5 +1,6 @@
 /** The facts of a request that rules use. Each fact is computed once, when a rule first asks for it. */
 import type { IncomingHttpHeaders } from "node:http";
+import { askedForm } from "../api/asked-form.js";
 import type { Caller, GatewayRequest, RequestBody } from "../request.js";
 import { type Language, languageOf, type Script, scriptOf } from "./language.js";
 
@@ -53,10 +54,7 @@ export class RequestFacts {
   }
 
   get responseFormat(): ResponseFormat {
-    const { response_format: chat, text, output_format: anthropic } = this.request.body as Record<string, unknown>;
-    const format = chat ?? (text as { format?: unknown } | null | undefined)?.format ?? anthropic;
-    const type = (format as { type?: unknown } | null | undefined)?.type;
-    return type === "json_object" || type === "json_schema" ? type : "text";
+    return askedForm(this.request.body)?.type ?? "text";
   }
 
   get language(): Language | undefined {

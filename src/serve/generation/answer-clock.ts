@@ -2,11 +2,11 @@
 import type { GenerationUpdate } from "./generation.js";
 
 export interface AnswerTimes {
-  /** Milliseconds from the request to the answer's end. */
+  /** Milliseconds from the request to the answer's end, or to now. */
   readonly totalMs: number;
   /** From admission by the engine to the first token. */
   readonly promptMs: number;
-  /** From the first token to the end. */
+  /** From the first token to the answer's end, or to now. */
   readonly answerMs: number;
 }
 
@@ -22,7 +22,7 @@ export class AnswerClock {
     if (numNewTokens > 0) this.#firstAtMs ??= performance.now();
   }
 
-  /** Called at the answer's end. */
+  /** Up to now. */
   times(): AnswerTimes {
     const endMs = performance.now();
     const firstMs = this.#firstAtMs ?? endMs;

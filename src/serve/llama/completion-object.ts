@@ -2,10 +2,10 @@
 import { errorBody } from "../../core/error-body.js";
 import type { SamplingParams } from "../../engine/api/request.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import type { AnswerClock, AnswerTimes } from "../generation/answer-clock.js";
 import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import type { StreamFrames } from "../http/respond.js";
 import { chatLogprobs } from "../openai/logprobs.js";
+import type { ChoiceTimings } from "../openai/timings.js";
 
 export interface CompletionFacts {
   readonly model: string;
@@ -71,28 +71,9 @@ function settingsOf({ sampling, stops, numTokensAsked }: CompletionFacts): objec
 /** Facts known at an answer's end. */
 export interface Ended {
   readonly end: GenerationEnd;
-  readonly times: AnswerTimes;
-  readonly numPredicted: number;
-  readonly numCached: number;
+  readonly timings: ChoiceTimings;
   /** Tokens whose keys and values were evicted. */
   readonly numEvicted: number;
-}
-
-/** Milliseconds, and what follows from them. */
-function timingsOf({ times: { promptMs, answerMs }, numPredicted, numCached }: Ended, numPrompt: number): object {
-  const perToken = (ms: number, count: number) => (count === 0 ? 0 : ms / count);
-  const perSecond = (ms: number, count: number) => (ms === 0 ? 0 : (1000 * count) / ms);
-  return {
-    cache_n: numCached,
-    prompt_n: numPrompt,
-    prompt_ms: promptMs,
-    prompt_per_token_ms: perToken(promptMs, numPrompt),
-    prompt_per_second: perSecond(promptMs, numPrompt),
-    predicted_n: numPredicted,
-    predicted_ms: answerMs,
-    predicted_per_token_ms: perToken(answerMs, numPredicted),
-    predicted_per_second: perSecond(answerMs, numPredicted),
-  };
 }
 
 interface Output {
@@ -118,15 +99,15 @@ export function endedObject(
     id_slot: -1,
     stop: true,
     model,
-    tokens_predicted: ended.numPredicted,
+    tokens_predicted: ended.timings.numPredicted,
     tokens_evaluated: numPromptTokens,
     generation_settings: settingsOf(facts),
     prompt,
     has_new_line: hasNewLine,
     truncated: ended.numEvicted > 0,
     ...stopFields(ended.end),
-    tokens_cached: numPromptTokens + ended.numPredicted,
-    timings: timingsOf(ended, numPromptTokens - ended.numCached),
+    tokens_cached: numPromptTokens + ended.timings.numPredicted,
+    timings: ended.timings.toObject(),
     ...probabilityField(tokenizer, facts, scored),
   };
   return onlyWanted(answer, facts.wanted);
@@ -135,17 +116,16 @@ export function endedObject(
 export function completionFrames(
   tokenizer: Tokenizer,
   all: readonly CompletionFacts[],
-  clocks: readonly AnswerClock[],
+  allTimings: readonly ChoiceTimings[],
 ): StreamFrames {
-  const numPredicted = all.map(() => 0);
   const hasNewLine = all.map(() => false);
   const event = (object: object): string => `data: ${JSON.stringify(object)}\n\n`;
   return {
     onUpdate(index, update) {
       const facts = all[index]!;
-      clocks[index]!.update(update);
-      numPredicted[index]! += update.numNewTokens;
-      const { text, tokenIds, scored, end, numCachedTokens, numEvictedTokens } = update;
+      const timings = allTimings[index]!;
+      timings.update(update);
+      const { text, tokenIds, scored, end, numEvictedTokens } = update;
       hasNewLine[index] ||= text.includes("\n");
       const piece = {
         index,
@@ -153,15 +133,13 @@ export function completionFrames(
         tokens: tokenIds,
         stop: false,
         id_slot: -1,
-        tokens_predicted: numPredicted[index]!,
+        tokens_predicted: timings.numPredicted,
         tokens_evaluated: facts.numPromptTokens,
         ...probabilityField(tokenizer, facts, scored),
       };
       const news = text === "" && tokenIds.length === 0 ? "" : event(piece);
       if (end === undefined) return news;
-      const times = clocks[index]!.times();
-      const counts = { numCached: numCachedTokens, numEvicted: numEvictedTokens };
-      const ended = { end, times, numPredicted: numPredicted[index]!, ...counts };
+      const ended = { end, timings, numEvicted: numEvictedTokens };
       const rest = { content: "", tokens: [], hasNewLine: hasNewLine[index]!, scored: [] };
       return news + event(endedObject(tokenizer, facts, index, rest, ended));
     },

@@ -1,10 +1,7 @@
 /** llama-server's POST /completion and /infill. */
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
-import type { AnswerForm } from "../../text/grammar/answer-form.js";
-import { AnswerClock } from "../generation/answer-clock.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
@@ -17,11 +14,20 @@ import {
   type PromptField,
   promptField,
 } from "../openai/completion-prompts.js";
-import { schemaField } from "../openai/constraint.js";
-import { type FieldRules, isEmptyArray, isOneOf, parseFields } from "../openai/fields.js";
+import { formOf } from "../openai/constraint.js";
+import { type FieldRules, isEmptyArray, parseFields } from "../openai/fields.js";
+import { LLAMA_INERT_FIELDS, LLAMA_SAMPLERS } from "../openai/llama-fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
-import { checked, integerIn, modelField, type SamplingFields, termsShape } from "../openai/schema-parts.js";
+import {
+  checked,
+  integerIn,
+  modelField,
+  type SamplingFields,
+  samplingShape,
+  termsShape,
+} from "../openai/schema-parts.js";
+import { ChoiceTimings } from "../openai/timings.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
 import { biasesOf, biasField } from "./logit-bias.js";
@@ -46,36 +52,13 @@ const shared = {
   n_probs: integerIn(0, MAX_LOGPROBS).optional(),
   response_fields: wantedField.optional(),
   return_tokens: z.boolean().optional(),
-  grammar: z.string().optional(),
-  json_schema: schemaField.optional(),
+  grammar: samplingShape.grammar,
+  json_schema: samplingShape.json_schema,
   ...termsShape,
 } as const;
 
-/** llama-server's own: slots, its order of samplers, how it batches. */
-const INERT = (
-  "cache_prompt id_slot n_keep n_discard n_indent t_max_predict_ms t_max_prompt_ms n_cache_reuse repeat_last_n samplers " +
-  "timings_per_token min_keep return_progress lora"
-).split(" ");
-
-/** Ways of sampling that this server does not have, with the values that turn them off. */
-const OFF = {
-  mirostat: isOneOf(0),
-  mirostat_tau: () => true,
-  mirostat_eta: () => true,
-  typical_p: isOneOf(1),
-  dynatemp_range: isOneOf(0),
-  dynatemp_exponent: () => true,
-  xtc_probability: isOneOf(0),
-  xtc_threshold: () => true,
-  dry_multiplier: isOneOf(0),
-  dry_base: () => true,
-  dry_allowed_length: () => true,
-  dry_penalty_last_n: () => true,
-  dry_sequence_breakers: () => true,
-  top_n_sigma: isOneOf(-1),
-  post_sampling_probs: isOneOf(false),
-  multimodal_data: isEmptyArray,
-};
+/** These answers always have their timings. */
+const INERT: ReadonlySet<string> = new Set([...LLAMA_INERT_FIELDS, "timings_per_token"]);
 
 const completionSchema = z.strictObject({ ...shared, prompt: promptField });
 const infillSchema = z.strictObject({
@@ -87,26 +70,17 @@ const infillSchema = z.strictObject({
 
 export const LLAMA_COMPLETION_RULES: FieldRules<(typeof completionSchema)["shape"]> = {
   schema: completionSchema,
-  inert: new Set(INERT),
-  unsupported: OFF,
+  inert: INERT,
+  unsupported: LLAMA_SAMPLERS,
 };
 
 export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
   schema: infillSchema,
-  inert: new Set(INERT),
-  unsupported: { ...OFF, input_extra: isEmptyArray },
+  inert: INERT,
+  unsupported: { ...LLAMA_SAMPLERS, input_extra: isEmptyArray },
 };
 
 type SharedFields = z.output<z.ZodObject<typeof shared>>;
-
-function formOf({ grammar = "", json_schema: schema }: SharedFields): AnswerForm | undefined {
-  if (grammar !== "" && schema !== undefined) {
-    const message = "grammar: expected nothing beside json_schema, got both";
-    throw new MillraceError("invalid_parameter", message, { param: "grammar" });
-  }
-  if (grammar !== "") return { kind: "grammar", text: grammar, param: "grammar" };
-  return schema === undefined ? undefined : { kind: "schema", schema, param: "json_schema" };
-}
 
 function samplingOf(request: SharedFields, bias: Readonly<Record<string, number>> | undefined): SamplingFields {
   return {
@@ -177,28 +151,20 @@ async function respond(
   const asked = { request, bias: await biasesOf(context, request.logit_bias), terms };
   const planned = prompts.map((prompt) => plan(c, context, asked, prompt));
   const generations = planned.map(({ generation }) => generation);
-  const clocks = planned.map(() => new AnswerClock(c.get("startMs")));
+  const timings = planned.map(({ facts }) => new ChoiceTimings(c.get("startMs"), facts.numPromptTokens));
   if (request.stream === true) {
     const frames = completionFrames(
       context.tokenizer,
       planned.map(({ facts }) => facts),
-      clocks,
+      timings,
     );
     return streamResults(c, context, generations, terms, frames);
   }
   const ended = planned.map((): Ended | undefined => undefined);
-  const counts = planned.map(() => 0);
   const { results } = await collectResults(c, context, generations, terms, (update, i) => {
-    clocks[i]!.update(update);
-    counts[i]! += update.numNewTokens;
+    timings[i]!.update(update);
     if (update.end === undefined) return;
-    ended[i] = {
-      end: update.end,
-      times: clocks[i]!.times(),
-      numPredicted: counts[i]!,
-      numCached: update.numCachedTokens,
-      numEvicted: update.numEvictedTokens,
-    };
+    ended[i] = { end: update.end, timings: timings[i]!, numEvicted: update.numEvictedTokens };
   });
   const objects = results.map(({ text, tokenIds, scored }, i) => {
     const output = { content: text, tokens: tokenIds, hasNewLine: text.includes("\n"), scored };

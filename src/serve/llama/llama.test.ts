@@ -193,3 +193,68 @@ it("an address without /v1 has chats and the list of models", async () => {
   expect(chat).toMatchObject({ object: "chat.completion", choices: [{ message: { role: "assistant" } }] });
   expect(await (await ask("/models")).json()).toEqual(await (await ask("/v1/models")).json());
 });
+
+describe("chats take llama-server's fields", () => {
+  const messages = [{ role: "user", content: "Count" }];
+  const chat = async (fields: object): Promise<Json> =>
+    (await (await ask("/v1/chat/completions", { messages, ...fields })).json()) as Json;
+  const form = async (fields: object): Promise<unknown> => {
+    expect((await chat(fields)).object).toBe("chat.completion");
+    return JSON.parse(fake!.engine.submitted.at(-1)!.constraint?.recipe ?? "null");
+  };
+
+  it("a grammar or a schema at the top, and a schema without a name, are forms of the answer", async () => {
+    const schema = { type: "string", maxLength: 3 };
+    const wanted = await form({ response_format: { type: "json_schema", json_schema: { name: "n", schema } } });
+    expect(wanted).not.toBeNull();
+    for (const fields of [
+      { json_schema: schema },
+      { response_format: { type: "json_object", schema } },
+      { response_format: { type: "json_schema", json_schema: { schema } } },
+    ])
+      expect(await form(fields)).toMatchObject({ kind: "schema", schema });
+    expect(await form({ grammar: "root ::= [a-z]+" })).toMatchObject({ kind: "grammar", text: "root ::= [a-z]+" });
+    expect(
+      await form({ grammar: "", cache_prompt: true, id_slot: 0, return_progress: true, top_n_sigma: -1 }),
+    ).toBeNull();
+  });
+
+  it.each([
+    [{ grammar: "root ::= [a]", json_schema: {} }, /grammar: expected nothing beside json_schema, got both/],
+    [
+      { json_schema: {}, response_format: { type: "json_object" } },
+      /json_schema: expected nothing beside response_format, got both/,
+    ],
+    [{ json_schema: [] }, /json_schema: expected a JSON schema/],
+    [{ mirostat: 2 }, /mirostat/],
+    [{ timings_per_token: 1 }, /timings_per_token/],
+  ])("refuses %j", async (fields, message) => {
+    expect((await chat(fields)).error).toMatchObject({ message: expect.stringMatching(message) });
+  });
+
+  it("timings stand in the answer and in each chunk, where they are asked for", async () => {
+    const whole = await chat({ timings_per_token: true, max_tokens: 3 });
+    expect(whole.timings).toMatchObject({ predicted_n: 3, cache_n: 0, predicted_ms: expect.any(Number) });
+    expect((whole.timings as Json).prompt_n).toBe((whole.usage as Json).prompt_tokens);
+    expect(await chat({ max_tokens: 3 })).not.toHaveProperty("timings");
+    const response = await ask("/v1/chat/completions", {
+      messages,
+      timings_per_token: true,
+      stream: true,
+      max_tokens: 3,
+    });
+    const chunks = (await response.text())
+      .split("\n\n")
+      .filter((each) => each.startsWith("data: {"))
+      .map((each) => JSON.parse(each.slice(6)) as Json);
+    const counts = chunks.map(({ timings }) => (timings as Json).predicted_n as number);
+    expect(counts.at(-1)).toBe(3);
+    expect(counts).toEqual(counts.toSorted((a, b) => a - b));
+  });
+
+  it("the tokens of a chat's prompt are counted without an answer", async () => {
+    const { input_tokens } = (await (await ask("/chat/completions/input_tokens", { messages })).json()) as Json;
+    expect(input_tokens).toBe(((await chat({ max_tokens: 1 })).usage as Json).prompt_tokens);
+    expect((await ask("/v1/chat/completions/input_tokens", { messages: 7 })).status).toBe(400);
+  });
+});

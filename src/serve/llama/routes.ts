@@ -1,6 +1,6 @@
 /** The paths of llama-server's API that OpenAI's does not have. */
 import { api, type Route } from "../http/route.js";
-import { CHAT_RULES, chatCompletions } from "../openai/chat-completions.js";
+import { CHAT_RULES, chatCompletions, chatInputTokens } from "../openai/chat-completions.js";
 import { listModels } from "../openai/models.js";
 import { INFILL_RULES, infill, LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
 import { applyTemplate, props, slots, TEMPLATE_RULES } from "./props.js";
@@ -16,6 +16,15 @@ export const LLAMA_ROUTES: readonly Route[] = [
     summary: "An answer to a chat",
     rules: CHAT_RULES,
   },
+  ...["/chat/completions/input_tokens", "/v1/chat/completions/input_tokens"].map((path) => ({
+    method: "POST" as const,
+    path,
+    handler: chatInputTokens,
+    ...api,
+    task: "generate" as const,
+    summary: "How many tokens a chat's prompt has",
+    rules: CHAT_RULES,
+  })),
   { method: "GET", path: "/models", handler: listModels, ...api, summary: "The served names" },
   {
     method: "POST",

@@ -16,6 +16,7 @@ import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
+import { LLAMA_INERT_FIELDS, LLAMA_SAMPLERS } from "./llama-fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { truncated } from "./prompt-size.js";
@@ -30,6 +31,7 @@ import {
   streamUsageOf,
   termsShape,
 } from "./schema-parts.js";
+import { ChoiceTimings } from "./timings.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
 import { sayUnenforced } from "./unenforced.js";
 import { usageOf } from "./usage.js";
@@ -53,6 +55,8 @@ const schema = z.strictObject({
   continue_final_message: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   include_reasoning: z.boolean().optional(),
+  // llama-server's: `timings` in the answer and in each chunk of a choice.
+  timings_per_token: z.boolean().optional(),
   ...samplingShape,
   ...termsShape,
 });
@@ -61,7 +65,7 @@ type ChatRequest = z.output<typeof schema>;
 
 export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set([...INERT_FIELDS, "verbosity"]),
+  inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, "verbosity"]),
   unsupported: {
     functions: isEmptyArray,
     function_call: isOneOf("none", "auto"),
@@ -74,6 +78,7 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
     echo: isOneOf(false),
     chat_template: never,
     documents: isEmptyArray,
+    ...LLAMA_SAMPLERS,
   },
 };
 
@@ -164,6 +169,14 @@ export async function chatEngineRequests(
   return requests.map(({ engineRequest }) => engineRequest);
 }
 
+/** POST /chat/completions/input_tokens: the tokens of the prompt that the chat would have. */
+export async function chatInputTokens(c: AppContext, context: ServeContext): Promise<Response> {
+  const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
+  resolveModelName(context, request.model);
+  const { length } = await chatPromptIds(context, request);
+  return c.json({ object: "response.input_tokens", input_tokens: length });
+}
+
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
   assertConsistent(request);
@@ -185,12 +198,19 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const isAsId = request.return_tokens_as_token_ids === true;
   const logprobs = (scored: readonly ScoredToken[]) =>
     request.logprobs === true ? chatLogprobs(context.tokenizer, scored, isAsId) : null;
+  const timings =
+    request.timings_per_token === true
+      ? requests.map(() => new ChoiceTimings(c.get("startMs"), numPromptTokens))
+      : undefined;
   if (request.stream === true) {
     const usage = streamUsageOf(request.stream_options);
-    const options = { numChoices, numPromptTokens, promptTokenIds, isTakenApart, showsReasoning, usage, logprobs };
+    const shown = { promptTokenIds, isTakenApart, showsReasoning, usage, logprobs, timings };
+    const options = { numChoices, numPromptTokens, ...shown };
     return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));
   }
-  const { results, totals } = await collectResults(c, context, requests, terms);
+  const { results, totals } = await collectResults(c, context, requests, terms, (update, i) =>
+    timings?.[i]?.update(update),
+  );
   const promptScores = results[0]?.promptLogprobs;
   const choices = results.map((result, index) => () => ({
     index,
@@ -202,6 +222,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   }));
   return jsonInTurns(c, { ...envelope, object: "chat.completion" }, ["choices", choices], () => ({
     usage: usageOf([numPromptTokens], numChoices, totals),
+    ...(timings === undefined ? {} : { timings: timings[0]!.toObject() }),
     ...(promptTokenIds === undefined ? {} : { prompt_token_ids: promptTokenIds }),
     ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),
   }));

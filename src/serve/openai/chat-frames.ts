@@ -6,6 +6,7 @@ import type { GenerationUpdate, ScoredToken } from "../generation/generation.js"
 import type { StreamFrames } from "../http/respond.js";
 import { finishReason, newCallId, reasoningFields } from "./chat-message.js";
 import type { StreamUsage } from "./schema-parts.js";
+import type { ChoiceTimings } from "./timings.js";
 import { ChunkUsage, usageOf } from "./usage.js";
 
 /** The fields at the beginning of every object of one answer. */
@@ -27,6 +28,8 @@ interface ChatStreamOptions {
   readonly usage: StreamUsage;
   /** The `logprobs` of a chunk with these tokens. */
   readonly logprobs: (scored: readonly ScoredToken[]) => object | null;
+  /** Of each choice; undefined: chunks do not tell them. */
+  readonly timings: readonly ChoiceTimings[] | undefined;
 }
 
 /** The JSON of `delta` for one part. */
@@ -74,12 +77,15 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
   const beginning = promptTokenIds === undefined ? "" : `"prompt_token_ids":${JSON.stringify(promptTokenIds)},`;
   const idsOf = (update: GenerationUpdate) =>
     promptTokenIds === undefined ? "" : `,"token_ids":${JSON.stringify(update.tokenIds)}`;
+  const timingsField = (index: number) =>
+    options.timings === undefined ? "" : `,"timings":${JSON.stringify(options.timings[index]!.toObject())}`;
   const chunk = (index: number, delta: string, rest: string) =>
-    `${prefixes[index]}${delta}${rest}}]${usage.field(index)}}\n\n`;
+    `${prefixes[index]}${delta}${rest}}]${usage.field(index)}${timingsField(index)}}\n\n`;
   return {
     onUpdate(index, update) {
       let text = "";
       usage.add(index, update.numNewTokens);
+      options.timings?.[index]?.update(update);
       if (!hasBegun[index]) {
         hasBegun[index] = true;
         text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);

@@ -1,4 +1,4 @@
-/** The required form of an answer, as a grammar: OpenAI's `response_format` and vLLM's `structured_outputs`. */
+/** The required form of an answer, as a grammar: OpenAI's `response_format`, vLLM's `structured_outputs`, llama-server's `grammar` and `json_schema`. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
@@ -20,11 +20,13 @@ export const schemaField = checked<boolean | object>(
 
 const responseFormatField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
-  z.strictObject({ type: z.literal("json_object") }),
+  // llama-server's clients send a schema here.
+  z.strictObject({ type: z.literal("json_object"), schema: schemaField.nullish() }),
   z.strictObject({
     type: z.literal("json_schema"),
     json_schema: z.strictObject({
-      name: z.string(),
+      // Of no use here; llama-server's clients leave it out.
+      name: z.string().nullish(),
       description: z.string().nullish(),
       schema: schemaField,
       // Ignored: the schema is enforced in either case.
@@ -54,6 +56,12 @@ const structuredOutputsField = z.strictObject({
 export const constraintShape = {
   response_format: responseFormatField.optional(),
   structured_outputs: structuredOutputsField.optional(),
+  // llama-server's clients send an empty grammar for none.
+  grammar: checked<string>(
+    `a string of up to ${MAX_TEXT_LENGTH} characters`,
+    (value) => typeof value === "string" && value.length <= MAX_TEXT_LENGTH,
+  ).optional(),
+  json_schema: schemaField.optional(),
 } as const;
 
 type ConstraintFields = z.output<z.ZodObject<typeof constraintShape>>;
@@ -64,23 +72,47 @@ function refuse(param: string, message: string): never {
   throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
 
-export function isConstrained({ response_format: format, structured_outputs: structured }: ConstraintFields): boolean {
-  return structured !== undefined || (format !== undefined && format.type !== "text");
+/** The request's fields that prescribe a form, by name. */
+function constrainingFields(fields: ConstraintFields): readonly (keyof ConstraintFields)[] {
+  const { response_format: format, structured_outputs: structured, grammar = "", json_schema: schema } = fields;
+  const isGiven = {
+    response_format: format !== undefined && format.type !== "text",
+    json_schema: schema !== undefined,
+    grammar: grammar !== "",
+    structured_outputs: structured !== undefined,
+  };
+  return (Object.keys(isGiven) as (keyof ConstraintFields)[]).filter((name) => isGiven[name]);
 }
+
+export const isConstrained = (fields: ConstraintFields): boolean => constrainingFields(fields).length > 0;
 
 /** @param param the request's field that requires an object */
 export const anyObjectForm = (param: string): AnswerForm => ({ kind: "schema", schema: ANY_OBJECT, param });
 
 /** Undefined: the answer has no required form. */
 export function formOf(fields: ConstraintFields): AnswerForm | undefined {
-  const { response_format: format, structured_outputs: structured } = fields;
-  if (!isConstrained(fields)) return undefined;
-  if (structured !== undefined && isConstrained({ response_format: format })) {
-    refuse("structured_outputs", "expected nothing beside response_format, got both");
+  const [name, second] = constrainingFields(fields);
+  if (second !== undefined) refuse(second, `expected nothing beside ${name}, got both`);
+  switch (name) {
+    case undefined:
+      return undefined;
+    case "structured_outputs":
+      return formOfStructured(fields.structured_outputs!);
+    case "grammar":
+      return { kind: "grammar", text: fields.grammar!, param: name };
+    case "json_schema":
+      return { kind: "schema", schema: fields.json_schema!, param: name };
+    case "response_format":
+      return formOfFormat(fields.response_format!);
   }
-  if (structured !== undefined) return formOfStructured(structured);
-  if (format?.type !== "json_schema") return anyObjectForm("response_format");
-  return { kind: "schema", schema: format.json_schema.schema, param: "response_format.json_schema.schema" };
+}
+
+function formOfFormat(format: NonNullable<ConstraintFields["response_format"]>): AnswerForm {
+  if (format.type === "json_schema")
+    return { kind: "schema", schema: format.json_schema.schema, param: "response_format.json_schema.schema" };
+  if (format.type === "json_object" && format.schema !== undefined && format.schema !== null)
+    return { kind: "schema", schema: format.schema, param: "response_format.schema" };
+  return anyObjectForm("response_format");
 }
 
 function formOfStructured(structured: NonNullable<ConstraintFields["structured_outputs"]>): AnswerForm {

@@ -244,7 +244,7 @@ function formatOf(fields: Fields): Conversation["format"] {
   const format = fields.inner("response_format");
   const type = format?.oneOf("type", ["text", "json_object", "json_schema"]);
   if (format === undefined || type === undefined || type === "text") return undefined;
-  if (type === "json_object") return { name: "answer", schema: undefined };
+  if (type === "json_object") return { name: "answer", schema: format.objectAt("schema") };
   const described = format.inner("json_schema");
   const schema = described?.objectAt("schema");
   if (described === undefined || schema === undefined) {

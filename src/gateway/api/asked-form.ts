@@ -1,0 +1,22 @@
+/** The form that a request asks its answer to have, by the field of any API. */
+import type { JsonObject } from "../../core/json-body.js";
+import { isObject } from "../dialects/conversation/fields.js";
+
+interface AskedForm {
+  readonly type: "json_object" | "json_schema";
+  /** Undefined: any object. */
+  readonly schema: unknown;
+}
+
+/** Chats, Responses and Messages name the field differently and mean the same; llama-server's clients send `json_schema` alone. Plain text is no form. */
+export function askedForm(body: JsonObject): AskedForm | undefined {
+  const { response_format: chat, text, output_format: messages, output_config: config, json_schema: llama } = body;
+  const nested = [text, config].flatMap((each) => (isObject(each) ? [each.format] : []));
+  const format = [chat, messages, ...nested].find(isObject);
+  const type = format?.type;
+  if (type !== "json_object" && type !== "json_schema") {
+    return isObject(llama) ? { type: "json_schema", schema: llama } : undefined;
+  }
+  const schema = isObject(format?.json_schema) ? format.json_schema.schema : format?.schema;
+  return isObject(schema) ? { type: "json_schema", schema } : { type, schema: undefined };
+}
