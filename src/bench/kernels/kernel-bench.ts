@@ -4,7 +4,7 @@ import type { Isa } from "../../backend/cpu/library/kernels.js";
 import { loadKernels } from "../../backend/cpu/library/load.js";
 import { productType } from "../../backend/cpu/product-type.js";
 import { KV_TYPES } from "../../backend/ops.js";
-import type { TensorType } from "../../formats/gguf/types.js";
+import type { WeightType } from "../../formats/dequantize.js";
 import { decodeAttention, prefillAttention, writeKv } from "./attention-workloads.js";
 import { expertWorkloads } from "./expert-workloads.js";
 import { linearWorkload } from "./linear-workloads.js";
@@ -17,7 +17,7 @@ export type OpGroup = (typeof OP_GROUPS)[number];
 
 export interface KernelBenchSpec {
   readonly groups: readonly OpGroup[];
-  readonly types: readonly TensorType[];
+  readonly types: readonly WeightType[];
   /** Token rows of `linear` and of experts. */
   readonly numRows: readonly number[];
   readonly numThreads: number;

@@ -3,8 +3,7 @@
 import { activationRowBytes } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import { type ActivationFormat, SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
-import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
-import type { TensorType } from "../../formats/gguf/types.js";
+import { BLOCK_LAYOUT, type WeightType } from "../../formats/dequantize.js";
 import type { KernelWorkload, Recording } from "./workload.js";
 
 const WIDTH = 2048;
@@ -52,10 +51,10 @@ export function quantizeWorkload(format: Exclude<ActivationFormat, "f32">, numRo
 
 const EMBED_ROWS = 32_000;
 
-export function embedWorkload(type: TensorType, numRows: number): KernelWorkload {
-  const { blockSize, blockBytes } = TENSOR_TYPES[type];
+export function embedWorkload(type: WeightType, numRows: number): KernelWorkload {
+  const { numValues, byteLength } = BLOCK_LAYOUT[type];
   return repeated(`embed ${type}`, `${numRows} × ${WIDTH}`, (recording) => {
-    const source = recording.filled((EMBED_ROWS * WIDTH * blockBytes) / blockSize);
+    const source = recording.filled((EMBED_ROWS * WIDTH * byteLength) / numValues);
     const weight = recording.device.createWeight(source, 0, type, EMBED_ROWS, WIDTH);
     const ids = recording.i32(Array.from({ length: numRows }, (_, i) => (i * 7919) % EMBED_ROWS));
     const out = recording.filled(4 * numRows * WIDTH);

@@ -4,18 +4,20 @@ import { Command, Option } from "commander";
 import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";
 import type { KernelBenchResult, OpGroup } from "../../bench/kernels/kernel-bench.js";
 import { defaultNumThreads } from "../../core/cpu.js";
+import type { WeightType } from "../../formats/dequantize.js";
 import { TENSOR_TYPES } from "../../formats/gguf/tensor-types.js";
-import type { TensorType } from "../../formats/gguf/types.js";
 import { integerIn, listOf, oneOf } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
 
 const GROUPS = ["linear", "experts", "attention", "sample", "small"] as const satisfies readonly OpGroup[];
-const TYPES = Object.keys(TENSOR_TYPES) as TensorType[];
+const GGUF_TYPES = Object.keys(TENSOR_TYPES) as WeightType[];
+/** With those of folders. */
+const TYPES: readonly WeightType[] = [...GGUF_TYPES, "I8", "F8_E4M3"];
 const ROWS = [1, 2, 4, 8, 16, 64, 512];
 
 interface KernelsFlags {
   readonly ops: readonly OpGroup[];
-  readonly types: readonly TensorType[];
+  readonly types: readonly WeightType[];
   readonly rows: readonly number[];
   readonly threads?: number;
   readonly minTimeMs: number;
@@ -33,7 +35,14 @@ export function benchKernelsCommand(): Command {
   return new Command("kernels")
     .description("Measure each operation's speed, and its share of the machine's memory bandwidth or arithmetic speed.")
     .addOption(option("--ops <groups>", "operations to measure", list("--ops", oneOf("--ops", GROUPS)), GROUPS))
-    .addOption(option("--types <types>", "weight types", list("--types", oneOf("--types", TYPES)), TYPES))
+    .addOption(
+      option(
+        "--types <types>",
+        "weight types, also I8 and F8_E4M3 of folders",
+        list("--types", oneOf("--types", TYPES)),
+        GGUF_TYPES,
+      ),
+    )
     .addOption(
       option("--rows <counts>", "rows of the linear operations", list("--rows", integerIn("--rows", 1, 4096)), ROWS),
     )
