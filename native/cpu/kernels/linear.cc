@@ -80,7 +80,7 @@ void directTile(const LinearArgs& args, int64_t token, int64_t n, int64_t numRow
     for (int t = 0; t < kTokens; t++) xs[t] = loadFloats(x + t * numCols + k);
     MILLRACE_UNROLL
     for (int r = 0; r < kRowTile; r++) {
-      __builtin_prefetch(w[r] + k * Row::kBytes + ahead);
+      __builtin_prefetch(w[r] + k * Row::kBytes + ahead, 0, 2);
       const Floats weights = Row::load(w[r] + k * Row::kBytes);
       MILLRACE_UNROLL
       for (int t = 0; t < kTokens; t++) acc[t][r] = mulAdd(weights, xs[t], acc[t][r]);
