@@ -38,7 +38,11 @@ test.each([
     /line 2, got another line \(messages: the last message/,
   ],
   ["one message", JSON.stringify({ messages: [messages[1]] }), /line 2, got another line \(messages/],
-  ["an unknown check", JSON.stringify({ messages, check: { kind: "vibes" } }), /line 2, got another line \(check\.kind/],
+  [
+    "an unknown check",
+    JSON.stringify({ messages, check: { kind: "vibes" } }),
+    /line 2, got another line \(check\.kind/,
+  ],
   [
     "a pattern that is none",
     JSON.stringify({ messages, check: { kind: "regex", pattern: "(" } }),
