@@ -27,7 +27,7 @@ const sections = new Map(
 const SHARED = ["Fields of chat and completions", "Ignored and refused"];
 
 const ENDPOINTS = [
-  ["/v1/chat/completions", CHAT_RULES, SHARED],
+  ["/v1/chat/completions", CHAT_RULES, [...SHARED, "llama-server's API"]],
   ["/v1/completions", COMPLETION_RULES, SHARED],
   ["/v1/responses", RESPONSE_RULES, ["Responses", "Ignored and refused"]],
   ["/v1/embeddings", EMBEDDING_RULES, ["Embeddings"]],

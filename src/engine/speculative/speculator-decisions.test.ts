@@ -1,5 +1,5 @@
 /** What single decisions of the speculator are: which drafts are kept, who is asked, what is counted. Costs are exact, time stands still. */
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { GREEDY_SAMPLING } from "../api/request.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "../api/speculative-config.js";
 import { Sequence } from "../step/sequence.js";
@@ -261,9 +261,19 @@ describe("a drafter", () => {
   });
 
   test("is timed by the machine's clock where no other is given", async () => {
-    const speculator = new Speculator(new FixedDrafter(() => [0.9]), FREE, ADAPTIVE);
-    const sequence = sequenceOf();
-    expect([await propose(speculator, [sequence]), await propose(speculator, [sequence])]).toEqual([[1], [1]]);
+    let nowMs = 0;
+    const clock = vi.spyOn(performance, "now").mockImplementation(() => nowMs);
+    const isDrafted = async (draftMs: number): Promise<boolean> => {
+      const drafter = new FixedDrafter(() => {
+        nowMs += draftMs;
+        return [0.9];
+      });
+      const speculator = new Speculator(drafter, FREE, ADAPTIVE);
+      await propose(speculator, [sequenceOf()]);
+      return (await propose(speculator, [sequenceOf()]))[0] === 1;
+    };
+    expect([await isDrafted(0), await isDrafted(1000)]).toEqual([true, false]);
+    clock.mockRestore();
   });
 });
 

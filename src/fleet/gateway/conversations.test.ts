@@ -244,12 +244,12 @@ test("what is no conversation is refused, with the field at fault", async () => 
   const [pane] = good.panes;
   const wrong: [unknown, string][] = [
     [{ ...good, title: 5 }, "conversation.title"],
-    [{ ...good, more: 1 }, "conversation"],
+    [{ ...good, more: 1 }, "conversation.more"],
     [{ ...good, panes: [] }, "conversation.panes"],
     [{ ...good, panes: [pane, pane, pane] }, "conversation.panes"],
     [
       { ...good, panes: [{ model: "m", turns: [{ role: "system", content: "" }] }] },
-      "conversation.panes.0.turns.0.role",
+      "conversation.panes[0].turns[0].role",
     ],
     [{ ...good, settings: { ...SETTINGS, format: "xml" } }, "conversation.settings.format"],
     [{ ...good, updatedMs: -1 }, "conversation.updatedMs"],
