@@ -51,7 +51,7 @@ writeFileSync(
   }),
 );
 
-/** The gateway finds a week of figures, so that each row of its history has every figure. */
+/** Writes a week of figures, which the gateway finds when it starts: each row of its history then has every figure. */
 function writeWeek() {
   const history = new History(join(folder, "history"));
   const nowMs = Date.now();

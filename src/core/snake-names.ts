@@ -13,7 +13,7 @@ function withSnakeNames(value: unknown): unknown {
   return named;
 }
 
-/** A list repeats its names thousands of times; those of one program are few. */
+/** The API's names of those that were asked for before: lists repeat a few names thousands of times. */
 const known = new Map<string, string>();
 const MOST_KNOWN = 1000;
 

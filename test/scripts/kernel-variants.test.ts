@@ -15,7 +15,7 @@ const sources = readdirSync(folder).filter((name) => name.endsWith(".cc"));
 /** These name instruction sets to say whose functions are called, and have no code. */
 const NAMING = ["isa.h", "kernel.h"];
 
-/** Its headers have products of bytes, which it does not use. */
+/** This file includes headers with products of bytes, and calls none of them. */
 const WITHOUT_BYTES = "linear_packed_bfloats";
 
 /** The file's text with that of all kernel headers that it includes. */

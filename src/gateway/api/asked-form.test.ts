@@ -16,7 +16,8 @@ test.each<[string, Record<string, unknown>, unknown]>([
 });
 
 test("any object, and no form", () => {
-  expect(askedForm({ response_format: { type: "json_object" } })).toEqual({ type: "json_object", schema: undefined });
+  expect(askedForm({ response_format: { type: "json_object" } })).toEqual({ type: "json_object" });
+  expect(askedForm({ response_format: { type: "json_schema" } })).toEqual({ type: "json_schema", schema: {} });
   for (const body of [{}, { response_format: { type: "text" } }, { response_format: 7, text: "a", json_schema: null }])
     expect(askedForm(body)).toBeUndefined();
 });

@@ -2,11 +2,9 @@
 import type { JsonObject } from "../../core/json-body.js";
 import { isObject } from "../dialects/conversation/fields.js";
 
-interface AskedForm {
-  readonly type: "json_object" | "json_schema";
-  /** Undefined: any object. */
-  readonly schema: unknown;
-}
+type AskedForm =
+  | { readonly type: "json_object" }
+  | { readonly type: "json_schema"; readonly schema: Readonly<Record<string, unknown>> };
 
 /** Chats, Responses and Messages name the field differently and mean the same; llama-server's clients send `json_schema` alone. Plain text is no form. */
 export function askedForm(body: JsonObject): AskedForm | undefined {
@@ -18,5 +16,7 @@ export function askedForm(body: JsonObject): AskedForm | undefined {
     return isObject(llama) ? { type: "json_schema", schema: llama } : undefined;
   }
   const schema = isObject(format?.json_schema) ? format.json_schema.schema : format?.schema;
-  return isObject(schema) ? { type: "json_schema", schema } : { type, schema: undefined };
+  if (isObject(schema)) return { type: "json_schema", schema };
+  // A schema that is no object allows any value.
+  return type === "json_schema" ? { type, schema: {} } : { type };
 }

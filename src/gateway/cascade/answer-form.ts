@@ -18,7 +18,7 @@ export function formProblem(body: JsonObject, text: string): string | undefined 
   } catch {
     return "no JSON";
   }
-  return form.schema === undefined || fits(form.schema, value, text.length) ? undefined : "not of the schema";
+  return form.type === "json_object" || fits(form.schema, value, text.length) ? undefined : "not of the schema";
 }
 
 /** A schema that cannot be checked here counts as fulfilled: the engine has constrained the answer, or the audit finds the loss. */

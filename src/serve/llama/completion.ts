@@ -16,7 +16,7 @@ import {
 } from "../openai/completion-prompts.js";
 import { formOf } from "../openai/constraint.js";
 import { type FieldRules, isEmptyArray, parseFields } from "../openai/fields.js";
-import { LLAMA_INERT_FIELDS, LLAMA_SAMPLERS } from "../openai/llama-fields.js";
+import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
 import {
@@ -71,13 +71,13 @@ const infillSchema = z.strictObject({
 export const LLAMA_COMPLETION_RULES: FieldRules<(typeof completionSchema)["shape"]> = {
   schema: completionSchema,
   inert: INERT,
-  unsupported: LLAMA_SAMPLERS,
+  unsupported: LLAMA_UNSUPPORTED,
 };
 
 export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
   schema: infillSchema,
   inert: INERT,
-  unsupported: { ...LLAMA_SAMPLERS, input_extra: isEmptyArray },
+  unsupported: { ...LLAMA_UNSUPPORTED, input_extra: isEmptyArray },
 };
 
 type SharedFields = z.output<z.ZodObject<typeof shared>>;

@@ -16,7 +16,7 @@ import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
-import { LLAMA_INERT_FIELDS, LLAMA_SAMPLERS } from "./llama-fields.js";
+import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "./llama-fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { truncated } from "./prompt-size.js";
@@ -78,7 +78,7 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
     echo: isOneOf(false),
     chat_template: never,
     documents: isEmptyArray,
-    ...LLAMA_SAMPLERS,
+    ...LLAMA_UNSUPPORTED,
   },
 };
 

@@ -1,14 +1,14 @@
 /** llama-server's request fields that this server ignores, or takes only with the values that turn them off. */
 import { isEmptyArray, isOneOf } from "./fields.js";
 
-/** llama-server's own: slots, its order of samplers, how it batches. */
+/** Settings of llama-server's slots, samplers and batches, none of which this server has. */
 export const LLAMA_INERT_FIELDS: readonly string[] = (
   "cache_prompt id_slot n_keep n_discard n_indent t_max_predict_ms t_max_prompt_ms n_cache_reuse repeat_last_n samplers " +
   "min_keep return_progress"
 ).split(" ");
 
-/** Ways of sampling that this server does not have, with the values that turn them off. */
-export const LLAMA_SAMPLERS: Readonly<Record<string, (value: unknown) => boolean>> = {
+/** Features that this server does not have, with the values that turn them off. */
+export const LLAMA_UNSUPPORTED: Readonly<Record<string, (value: unknown) => boolean>> = {
   mirostat: isOneOf(0),
   mirostat_tau: () => true,
   mirostat_eta: () => true,
