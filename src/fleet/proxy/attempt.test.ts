@@ -54,6 +54,16 @@ test.each([
   expect(await response.json()).toMatchObject({ error: { message } });
 });
 
+test("a path that leads elsewhere counts against no instance, and no other one is asked", async () => {
+  const elsewhere: Behaviour = (_, outgoing) => {
+    outgoing.writeHead(307, { Location: "/v1/things/" }).end();
+  };
+  fleet = await startFleet([elsewhere, elsewhere]);
+  for (let i = 0; i < 5; i++) expect((await fleet.post("/v1/things", request)).status).toBe(502);
+  expect(fleet.standIns.map(({ received }) => received.length).reduce((a, b) => a + b)).toBe(5);
+  expect(["a", "b"].map((id) => fleet.proxy.breakerState(id))).toEqual(["closed", "closed"]);
+});
+
 describe("what an instance tells browsers", () => {
   const said = (type: string | undefined): Behaviour => {
     const headers = {
