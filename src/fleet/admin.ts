@@ -203,7 +203,7 @@ function createAdminApp(target: AdminTarget): Hono {
   app.get("/watch/live", (c) => {
     checkQuery(c);
     const isOpen = c.req.query("tenant") === undefined;
-    return target.live.live(c.req.query(), () => isOpen || isReader(c));
+    return target.live.live(c.req.query(), () => isOpen || isReader(c), isReader(c));
   });
   app.get("/watch/history", (c) => {
     checkQuery(c);

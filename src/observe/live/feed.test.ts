@@ -54,6 +54,8 @@ test("a watcher who does not read is not waited for", async () => {
 test("of more than a hundred watchers the oldest leaves; a body that nobody reads is no watcher", async () => {
   const feed = tenTokens();
   feed.start();
+  const operator = reader(feed.live({}, () => true, true));
+  await operator.read();
   const watchers = await Promise.all(
     Array.from({ length: 100 }, async () => {
       const watcher = reader(feed.live());
@@ -70,6 +72,8 @@ test("of more than a hundred watchers the oldest leaves; a body that nobody read
   while (!(await watchers[0]!.read()).done);
   await vi.advanceTimersByTimeAsync(1000);
   expect((await last.read()).value).toContain("data: ");
+  // An operator, though older, is counted apart.
+  expect((await operator.read()).value).toContain("data: ");
   feed.stop();
 });
 

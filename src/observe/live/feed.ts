@@ -46,6 +46,7 @@ interface Watched {
   readonly key: string;
   /** Whether the watcher may still see it. */
   readonly isAllowed: () => boolean;
+  readonly isOperator: boolean;
 }
 
 /** The operator's targets for 95 requests in 100, in milliseconds. */
@@ -120,12 +121,13 @@ export class LiveFeed {
   }
 
   /**
-   * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends.
+   * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends; operators have a hundred of their own, so that
+   * nobody without a key ends their streams.
    *
    * @param isAllowed asked before each event: the stream of a watcher who may no longer see it ends
    * @throws invalid_parameter, not_found
    */
-  live(query: Query = {}, isAllowed: () => boolean = () => true): Response {
+  live(query: Query = {}, isAllowed: () => boolean = () => true, isOperator = false): Response {
     const key = this.#keyIn(query);
     let own: Watcher | undefined;
     const body = new ReadableStream<Uint8Array>(
@@ -137,7 +139,7 @@ export class LiveFeed {
           if (this.#isOver) return watcher.close();
           // Bytes at once: clients and proxies then know that the stream has begun.
           watcher.enqueue(encoder.encode(": figures follow\n\n"));
-          this.#join(watcher, { key, isAllowed });
+          this.#join(watcher, { key, isAllowed, isOperator });
         },
         cancel: () => {
           if (own !== undefined) this.#watchers.delete(own);
@@ -217,10 +219,11 @@ export class LiveFeed {
 
   #join(watcher: Watcher, watched: Watched): void {
     this.#watchers.set(watcher, watched);
-    const [oldest] = this.#watchers.keys();
-    if (this.#watchers.size > MOST_WATCHERS) {
-      this.#watchers.delete(oldest!);
-      oldest!.close();
+    const alike = [...this.#watchers].filter(([, { isOperator }]) => isOperator === watched.isOperator);
+    if (alike.length > MOST_WATCHERS) {
+      const [oldest] = alike[0]!;
+      this.#watchers.delete(oldest);
+      oldest.close();
     }
     // The next reading may be ten seconds away.
     if (this.#timer !== undefined) this.#plan(LIVE_MS - (performance.now() - this.#readMs));
