@@ -318,12 +318,14 @@ test("a URL as target, a job that breaks a query, and a collector that sends to 
   }
 });
 
-/** Waits until tokens have been counted. */
-async function scraped(url: string): Promise<void> {
-  const query = new URLSearchParams({ query: "sum(millrace:generation_tokens_total) > 0" });
-  const numFound = async () =>
-    ((await (await fetch(`${url}/api/v1/query?${query}`)).json()) as Answer).data.result.length;
-  await expect.poll(numFound, { timeout: 20_000 }).toBe(1);
+/** Waits until Prometheus has a count of tokens, or each of the counters given: every job scrapes at its own time. */
+async function scraped(url: string, counters = ["millrace:generation_tokens_total"]): Promise<void> {
+  for (const counter of counters) {
+    const query = new URLSearchParams({ query: `sum(${counter}) > 0` });
+    const numFound = async () =>
+      ((await (await fetch(`${url}/api/v1/query?${query}`)).json()) as Answer).data.result.length;
+    await expect.poll(numFound, { timeout: 20_000, message: counter }).toBe(1);
+  }
 }
 
 /** Starts a Prometheus on the rendered files, which looks every half second. */
@@ -423,7 +425,7 @@ test.skipIf(PROMETHEUS === undefined)("a fleet of two instances: a Prometheus an
     for (const key of ["sk-search", "sk-ads"]) await load(fleet.url, 3, { authorization: `Bearer ${key}` });
   };
   await loadAll();
-  await scraped(url);
+  await scraped(url, ["millrace:generation_tokens_total", "millrace_tenant:time_to_first_token_seconds_count"]);
   await loadAll();
   await expectWatched(url, { kind: "fleet", job: "millrace", targets, ttftSeconds: 0.5, tenantsKeyFile });
   const query = 'sum by (tenant) (millrace_tenant:cost_dollars_total{job="millrace-tenants"}) > 0';
