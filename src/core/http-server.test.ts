@@ -1,34 +1,32 @@
-import { createServer, type RequestListener, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { until } from "../../test/helpers/fake-server.js";
-import { answerBadRequest, assertFreePort, endSilentConnections, listen } from "./http-server.js";
+import { assertFreePort, type HttpAnswer, HttpServer } from "./http-server.js";
 
 const NEVER_MS = 1_000_000;
-let server: Server;
-afterEach(() => {
-  server.close();
-  server.closeAllConnections();
-});
+const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const logger = { warn: () => {} };
+let server: HttpServer;
+let address: AddressInfo;
+afterEach(() => server.close());
 
-async function start(timeoutMs: number, keepAliveMs: number, answer: RequestListener) {
-  const unanswered = new Set<ServerResponse>();
-  server = createServer((incoming, outgoing) => {
-    unanswered.add(outgoing);
-    outgoing.once("close", () => unanswered.delete(outgoing));
-    answer(incoming, outgoing);
-  });
-  endSilentConnections(server, timeoutMs, unanswered, keepAliveMs);
-  const { port } = await listen(server, "127.0.0.1", 0);
-  const socket = connect(port, "127.0.0.1");
+function open() {
+  const socket = connect(address.port, "127.0.0.1");
   const seen = { text: "", isClosed: false };
   socket.on("data", (chunk) => {
     seen.text += chunk.toString();
   });
+  socket.on("error", () => {});
   socket.on("close", () => {
     seen.isClosed = true;
   });
-  return { seen, socket, unanswered, ask: () => socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n") };
+  return { seen, socket, ask: () => socket.write(GET) };
+}
+
+async function start(stalledClientMs: number, keepAliveMs: number, answer: HttpAnswer) {
+  server = new HttpServer({ logger, stalledClientMs, keepAliveMs }, answer);
+  address = await server.listen("127.0.0.1", 0);
+  return open();
 }
 
 test("a connection that has its answer ends when its keep-alive time is over", async () => {
@@ -48,21 +46,20 @@ test("a connection whose answer is made in silence stays", async () => {
   const { seen, ask } = await start(20, NEVER_MS, (_, outgoing) => {
     answer = () => outgoing.end("late");
   });
-  let numTimeouts = 0;
-  server.on("timeout", () => numTimeouts++);
   ask();
-  await until(() => numTimeouts > 0, "the time to be over");
+  // A connection that asks nothing shows that the time is over.
+  const idle = open();
+  await until(() => idle.seen.isClosed, "the time to be over");
   answer();
   await until(() => seen.text.includes("late"), "the answer");
 });
 
 test("what is no request is refused, after the answers to those before it", async () => {
   let end = () => {};
-  const { seen, socket, ask, unanswered } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => {
+  const { seen, socket, ask } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => {
     outgoing.write("begun");
     end = () => outgoing.end("ended");
   });
-  server.on("clientError", (error, its) => answerBadRequest({ warn: () => {} }, error, its as Socket, unanswered));
   ask();
   await until(() => seen.text.includes("begun"), "the answer's beginning");
   socket.write("nonsense\r\n\r\n");
@@ -72,22 +69,53 @@ test("what is no request is refused, after the answers to those before it", asyn
   end();
   await until(() => seen.isClosed, "the end");
   expect(seen.text).toMatch(/begun.*ended.*HTTP\/1.1 400 .*"invalid_request"}}$/s);
-  const { port } = server.address() as AddressInfo;
-  const other = connect(port, "127.0.0.1", () => other.write("nonsense\r\n\r\n"));
-  let text = "";
-  other.on("data", (chunk) => {
-    text += chunk.toString();
+  const other = open();
+  other.socket.write("nonsense\r\n\r\n");
+  await until(() => other.seen.text.includes("invalid_request"), "the refusal");
+  const long = open();
+  long.socket.write(`GET / HTTP/1.1\r\nX: ${"x".repeat(20_000)}\r\n\r\n`);
+  await until(() => long.seen.text.includes("431"), "the refusal");
+  expect(long.seen.text).toContain("headers of at most 16384 bytes");
+});
+
+test("a request over the limit of a connection is refused after the answers before it, and those after it are dropped", async () => {
+  const answers: (() => void)[] = [];
+  const { seen, socket } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => {
+    answers.push(() => outgoing.end("done"));
   });
-  await until(() => text.includes("invalid_request"), "the refusal");
+  socket.write(GET.repeat(200));
+  await until(() => answers.length === 64, "the requests");
+  for (const answer of answers) answer();
+  await until(() => seen.isClosed, "the end");
+  expect(seen.text.split("done")).toHaveLength(65);
+  expect(seen.text).toMatch(/HTTP\/1.1 400 .*at most 64 unanswered/s);
+  expect(answers).toHaveLength(64);
+});
+
+test("a client that sends without end and reads nothing is cut off, with its few requests", async () => {
+  let numAsked = 0;
+  let numOver = 0;
+  const { seen, socket } = await start(NEVER_MS, NEVER_MS, (_incoming, _outgoing, onceOver) => {
+    numAsked++;
+    onceOver(() => numOver++);
+  });
+  socket.pause();
+  const send = () => {
+    while (!socket.destroyed && socket.write(GET.repeat(1000)));
+  };
+  socket.on("drain", send);
+  send();
+  await until(() => socket.destroyed || seen.isClosed, "the end");
+  await until(() => numOver === 64, "the requests' end");
+  expect(numAsked).toBe(64);
 });
 
 test("a port that is taken is told before anything is loaded, and a free one stays free", async () => {
-  const server = createServer();
-  const { port } = await listen(server, "127.0.0.1", 0);
+  await start(NEVER_MS, NEVER_MS, () => {});
+  const { port } = address;
   await expect(assertFreePort("127.0.0.1", port)).rejects.toMatchObject({ code: "invalid_option" });
-  await new Promise((resolve) => server.close(resolve));
+  await server.close();
   await assertFreePort("127.0.0.1", port);
-  const again = createServer();
-  expect((await listen(again, "127.0.0.1", port)).port).toBe(port);
-  await new Promise((resolve) => again.close(resolve));
+  server = new HttpServer({ logger, stalledClientMs: NEVER_MS }, () => {});
+  expect((await server.listen("127.0.0.1", port)).port).toBe(port);
 });

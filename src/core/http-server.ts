@@ -1,9 +1,10 @@
 /** The part that all our HTTP servers share: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
 import { randomUUID } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { errorBody } from "./error-body.js";
 import { MillraceError } from "./errors.js";
+import { onSocketClose } from "./socket-close.js";
 
 interface BadRequestLogger {
   warn(fields: object, message: string): void;
@@ -14,32 +15,8 @@ export function requestIdOf(given: string | undefined): string {
   return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
-/** Connections whose nonsense will be answered: what follows it is nonsense too. */
-const condemned = new WeakSet<Socket>();
-
-/**
- * A connection that sends nonsense gets a coded answer when that is still possible, after the answers to the requests before it.
- * @param unanswered the server's responses that are not over
- */
-export function answerBadRequest(
-  logger: BadRequestLogger,
-  error: NodeJS.ErrnoException,
-  socket: Socket,
-  unanswered: ReadonlySet<ServerResponse>,
-): void {
-  if (condemned.has(socket)) return;
-  condemned.add(socket);
-  const before = [...unanswered].filter(({ req }) => req.socket === socket && req.complete);
-  let numLeft = before.length;
-  for (const answer of before) {
-    answer.once("close", () => {
-      if (--numLeft === 0) refuse(logger, error, socket);
-    });
-  }
-  if (numLeft === 0) refuse(logger, error, socket);
-}
-
-function refuse(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
+/** Answers bytes that are no request with a coded error, where the connection still has a place for one. */
+function refuseBytes(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
   // Between the bytes of an answer that has begun there is no place for another.
   const { _httpMessage: answer } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
   if (error.code === "ECONNRESET" || !socket.writable || answer?.headersSent === true) {
@@ -56,7 +33,9 @@ function refuse(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: 
       : "400 Bad Request";
   const message = isTimeout
     ? "expected a whole request in time, got a part"
-    : "expected an HTTP/1.1 request, got something else";
+    : isTooLong
+      ? `expected a request line and headers of at most ${maxHeaderSize} bytes, got more`
+      : "expected an HTTP/1.1 request, got something else";
   logger.warn({ code, httpCode: error.code }, `refused: ${message}`);
   const body = JSON.stringify({ error: { message, type: "invalid_request_error", param: null, code } });
   socket.end(
@@ -64,20 +43,14 @@ function refuse(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: 
   );
 }
 
-/**
- * Answers a request with several Host headers with 400 (RFC 9112, 3.2). Node reads the first one. A program in front of us may have read another,
- * and have let the request pass for its sake.
- * @returns whether the request was one
- */
-export function refuseSeveralHosts(
+/** Answers a request before anything else sees it, and ends its connection. */
+function refuseRequest(
   logger: BadRequestLogger,
-  { rawHeaders, headers }: IncomingMessage,
+  { headers }: IncomingMessage,
   outgoing: ServerResponse,
-): boolean {
-  const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
-  if (numHosts <= 1) return false;
+  error: MillraceError,
+): void {
   const requestId = requestIdOf(headers["x-request-id"] as string | undefined);
-  const error = new MillraceError("invalid_request", `expected one Host header, got ${numHosts}`);
   logger.warn({ code: error.code, requestId }, `refused: ${error.message}`);
   outgoing.writeHead(error.status, {
     "Content-Type": "application/json",
@@ -85,68 +58,220 @@ export function refuseSeveralHosts(
     Connection: "close",
   });
   outgoing.end(JSON.stringify(errorBody(error, requestId)));
-  return true;
+}
+
+/**
+ * Several Host headers are an error (RFC 9112, 3.2). Node reads the first one. A program in front of us may have read another,
+ * and have let the request pass for its sake.
+ */
+function severalHosts({ rawHeaders }: IncomingMessage): MillraceError | undefined {
+  const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
+  if (numHosts <= 1) return undefined;
+  return new MillraceError("invalid_request", `expected one Host header, got ${numHosts}`);
+}
+
+/** Requests that a client may send on one connection before it has their answers. Each costs memory until its answer is read. */
+const MAX_UNANSWERED = 64;
+
+/** Requests after the refused one are dropped: more of them than fit into the bytes read at once end the connection. */
+const MAX_DROPPED = 4096;
+
+function tooManyUnanswered(): MillraceError {
+  const message = `expected at most ${MAX_UNANSWERED} unanswered requests on one connection, got more`;
+  return new MillraceError("invalid_request", message, { hint: "read answers before you send more requests" });
+}
+
+/** The requests of one connection. */
+class Connection {
+  /** Responses that are not over, in the order of their requests. */
+  readonly unanswered = new Set<ServerResponse>();
+  /** Whether a refusal ends it: everything after the refused bytes is dropped. */
+  isCondemned = false;
+  numDropped = 0;
 }
 
 /** Between two looks whether a client that has ended its side still listens, first and longest. */
 const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 1000;
 
-/**
- * A client may end its side of the connection once its request is whole, and is answered all the same. A client that has closed both sides looks the same, so it is
- * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection whose client has gone. A client that ends its side
- * in the middle of an answer leaves: there is no place for interim answers, and an answer may be silent for long.
- * @param unanswered the server's responses that are not over, in the order of their requests
- */
-export function answerHalfClosed(server: Server, unanswered: ReadonlySet<ServerResponse>): void {
-  // Node's own switch, off by default: who half-closes would count as gone.
-  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-  server.on("connection", (socket: Socket) => {
-    let timer: NodeJS.Timeout | undefined;
-    const current = () => [...unanswered].find(({ req }) => req.socket === socket);
-    socket.once("end", () => {
-      const answer = current();
-      // HTTP/1.0 knows no interim answers.
-      if (answer !== undefined && (answer.headersSent || answer.req.httpVersion === "1.0")) socket.destroy();
-      else look(FIRST_LOOK_MS);
-    });
-    socket.once("close", () => clearTimeout(timer));
-    const look = (nextMs: number): void => {
-      const answer = current();
-      if (answer === undefined || socket.destroyed) return;
-      // The bytes of an answer that has begun by now do the same.
-      if (!answer.headersSent) answer.writeContinue();
-      timer = setTimeout(() => look(Math.min(LONGEST_LOOK_MS, 2 * nextMs)), nextMs);
-    };
-  });
-}
-
 /** Longer than clients keep a connection they do not use, or ours would end under a request. */
 const KEEP_ALIVE_MS = 75_000;
 
+export interface HttpServerOptions {
+  readonly logger: BadRequestLogger;
+  /** A connection may be silent for this long before its first request, and while its client takes no bytes of an answer. */
+  readonly stalledClientMs: number;
+  /** And for this long after an answer. */
+  readonly keepAliveMs?: number;
+}
+
 /**
- * Ends connections whose client takes no unsent bytes, and those that wait for no answer. Silence while an answer is being made is fine.
- * Node leaves both to us, keep-alive included, once anybody listens to "timeout".
- * @param timeoutMs a connection may be silent for this long before its first request and during one
- * @param unanswered the server's responses that are not over
- * @param keepAliveMs and for this long after an answer
+ * Answers a request.
+ * @param onceOver takes a callback for the time when the answer is over: sent, or its connection closed
  */
-export function endSilentConnections(
-  server: Server,
-  timeoutMs: number,
-  unanswered: ReadonlySet<ServerResponse>,
-  keepAliveMs = KEEP_ALIVE_MS,
-): void {
-  server.timeout = timeoutMs;
-  server.keepAliveTimeout = keepAliveMs;
-  server.on("timeout", (socket: Socket) => {
-    const isAwaited = [...unanswered].some(({ req }) => req.socket === socket);
-    if (!isAwaited || socket.writableLength > 0) socket.destroy();
-  });
+export type HttpAnswer = (
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  onceOver: (callback: () => void) => void,
+) => void;
+
+/**
+ * An HTTP server that knows its unanswered requests.
+ * @example
+ * const server = new HttpServer({ logger, stalledClientMs: 60_000 }, (incoming, outgoing) => outgoing.end("hello"));
+ * const { port } = await server.listen("127.0.0.1", 0);
+ */
+export class HttpServer {
+  /** A draining server closes each connection after its answer. */
+  isDraining = false;
+  readonly #server: Server;
+  readonly #closed: Promise<void>;
+  /** Of each connection that has had a request. */
+  readonly #connections = new Map<Socket, Connection>();
+  #numUnanswered = 0;
+  #onIdle = () => {};
+
+  constructor(
+    private readonly options: HttpServerOptions,
+    private readonly answer: HttpAnswer,
+  ) {
+    this.#server = createServer((incoming, outgoing) => this.#onRequest(incoming, outgoing));
+    this.#closed = new Promise((resolve) => this.#server.once("close", resolve));
+    this.#server.on("clientError", (error, socket) => this.#onNonsense(error, socket as Socket));
+    this.#answerHalfClosed();
+    this.#endSilent();
+  }
+
+  listen(host: string, port: number): Promise<AddressInfo> {
+    return listen(this.#server, host, port);
+  }
+
+  /** @returns whether all requests were answered in time */
+  async whenIdle(limitMs = Number.POSITIVE_INFINITY): Promise<boolean> {
+    if (this.#numUnanswered === 0) return true;
+    return await new Promise<boolean>((resolve) => {
+      const timer = Number.isFinite(limitMs) ? setTimeout(() => resolve(false), limitMs) : undefined;
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
+
+  /** Takes no more connections and cuts the open ones. */
+  async close(): Promise<void> {
+    this.isDraining = true;
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await this.#closed;
+  }
+
+  #connectionOf(socket: Socket): Connection {
+    const known = this.#connections.get(socket);
+    if (known !== undefined) return known;
+    const connection = new Connection();
+    this.#connections.set(socket, connection);
+    onSocketClose(socket, () => this.#connections.delete(socket));
+    return connection;
+  }
+
+  #onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    const { socket } = incoming;
+    const connection = this.#connectionOf(socket);
+    // A write to a closed connection emits an error; the watch on the socket handles it.
+    outgoing.on("error", () => {});
+    if (connection.isCondemned) {
+      if (++connection.numDropped > MAX_DROPPED) socket.destroy();
+      return;
+    }
+    const isOneTooMany = connection.unanswered.size >= MAX_UNANSWERED;
+    connection.isCondemned = isOneTooMany;
+    this.#numUnanswered++;
+    connection.unanswered.add(outgoing);
+    let onOver = () => {};
+    const settle = () => {
+      if (!connection.unanswered.delete(outgoing)) return;
+      endWatch();
+      onOver();
+      if (--this.#numUnanswered === 0) this.#onIdle();
+    };
+    // A pipelined response that never got its turn emits no "close", so the socket is watched.
+    const endWatch = onSocketClose(socket, settle);
+    outgoing.once("close", settle);
+    if (this.isDraining) outgoing.shouldKeepAlive = false;
+    const error = isOneTooMany ? tooManyUnanswered() : severalHosts(incoming);
+    if (error !== undefined) refuseRequest(this.options.logger, incoming, outgoing, error);
+    else {
+      this.answer(incoming, outgoing, (callback) => {
+        if (connection.unanswered.has(outgoing)) onOver = callback;
+        else callback();
+      });
+    }
+  }
+
+  /** A connection that sends nonsense gets a coded answer when that is still possible, after the answers to the requests before it. */
+  #onNonsense(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.#connectionOf(socket);
+    if (connection.isCondemned) return;
+    connection.isCondemned = true;
+    const before = [...connection.unanswered].filter(({ req }) => req.complete);
+    let numLeft = before.length;
+    for (const answer of before) {
+      answer.once("close", () => {
+        if (--numLeft === 0) refuseBytes(this.options.logger, error, socket);
+      });
+    }
+    if (numLeft === 0) refuseBytes(this.options.logger, error, socket);
+  }
+
+  /** The response whose turn it is on a connection. */
+  #currentOf(socket: Socket): ServerResponse | undefined {
+    const [first] = this.#connections.get(socket)?.unanswered ?? [];
+    return first;
+  }
+
+  /**
+   * A client may end its side of the connection once its request is whole, and is answered all the same. A client that has closed both sides looks the same, so it is
+   * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection whose client has gone. A client that ends its side
+   * in the middle of an answer leaves: there is no place for interim answers, and an answer may be silent for long.
+   */
+  #answerHalfClosed(): void {
+    // Node's own switch, off by default: a client that half-closes would count as gone.
+    (this.#server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+    this.#server.on("connection", (socket: Socket) => {
+      let timer: NodeJS.Timeout | undefined;
+      socket.once("end", () => {
+        const answer = this.#currentOf(socket);
+        // HTTP/1.0 knows no interim answers.
+        if (answer !== undefined && (answer.headersSent || answer.req.httpVersion === "1.0")) socket.destroy();
+        else look(FIRST_LOOK_MS);
+      });
+      socket.once("close", () => clearTimeout(timer));
+      const look = (nextMs: number): void => {
+        const answer = this.#currentOf(socket);
+        if (answer === undefined || socket.destroyed) return;
+        // The bytes of an answer that has begun by now do the same.
+        if (!answer.headersSent) answer.writeContinue();
+        timer = setTimeout(() => look(Math.min(LONGEST_LOOK_MS, 2 * nextMs)), nextMs);
+      };
+    });
+  }
+
+  /**
+   * Ends connections whose client takes no unsent bytes, and those that wait for no answer. Silence while an answer is being made is fine.
+   * Node leaves both to us, keep-alive included, once anybody listens to "timeout".
+   */
+  #endSilent(): void {
+    this.#server.timeout = this.options.stalledClientMs;
+    this.#server.keepAliveTimeout = this.options.keepAliveMs ?? KEEP_ALIVE_MS;
+    this.#server.on("timeout", (socket: Socket) => {
+      if (this.#currentOf(socket) === undefined || socket.writableLength > 0) socket.destroy();
+    });
+  }
 }
 
 /** Binds a server to an address; port 0 takes any free one. */
-export function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => {
       const hints: Readonly<Record<string, string>> = {

@@ -1,22 +1,11 @@
 /** The listening server: binds the application to a port, watches its connections, drains and closes. */
 
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { createServer } from "node:http";
-import type { Socket } from "node:net";
 import { getRequestListener, RequestError } from "@hono/node-server";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
-import {
-  answerBadRequest,
-  answerHalfClosed,
-  endSilentConnections,
-  listen,
-  refuseSeveralHosts,
-  shownHost,
-} from "../core/http-server.js";
+import { HttpServer, shownHost } from "../core/http-server.js";
 import type { RequestLogger } from "../core/request-logger.js";
-import { onSocketClose } from "../core/socket-close.js";
 import { createAppWithLifecycle } from "./app.js";
 import type { AppOptions } from "./http/context.js";
 import { logFailure } from "./http/error-response.js";
@@ -58,49 +47,28 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     hostname: options.host,
     errorHandler: (thrown) => answerUnroutable(options.logger, thrown),
   });
-  const open = new Set<ServerResponse>();
-  let onIdle = () => {};
-  const server = createServer((incoming: IncomingMessage, outgoing: ServerResponse) => {
-    open.add(outgoing);
-    const settle = () => {
-      endWatch();
-      if (open.delete(outgoing) && open.size === 0) onIdle();
-    };
-    // A pipelined response that was never sent emits no "close", so the socket's is watched too.
-    const endWatch = onSocketClose(incoming.socket, settle);
-    outgoing.once("close", settle);
-    // A draining server closes each connection after its answer.
-    if (lifecycle.isDraining) outgoing.shouldKeepAlive = false;
-    if (!refuseSeveralHosts(options.logger, incoming, outgoing)) void handle(incoming, outgoing);
-  });
-  server.on("clientError", (error, socket) => answerBadRequest(options.logger, error, socket as Socket, open));
-  answerHalfClosed(server, open);
-  endSilentConnections(server, options.limits.stalledClientTimeoutMs, open);
-  const { port } = await listen(server, options.host, options.port);
+  const { logger, limits } = options;
+  const server = new HttpServer(
+    { logger, stalledClientMs: limits.stalledClientTimeoutMs },
+    (incoming, outgoing) => void handle(incoming, outgoing),
+  );
+  const { port } = await server.listen(options.host, options.port);
   live.start();
-  const closed = new Promise<void>((resolve) => server.once("close", resolve));
   return {
     url: `http://${shownHost(options.host)}:${port}`,
     port,
     async drain() {
       lifecycle.isDraining = true;
+      server.isDraining = true;
       for (const end of lifecycle.endless) end();
       live.stop();
-      if (open.size > 0) {
-        await new Promise<void>((resolve) => {
-          onIdle = resolve;
-        });
-      }
-      server.close();
-      server.closeAllConnections();
-      await closed;
+      await server.whenIdle();
+      await server.close();
     },
     async close() {
       lifecycle.isDraining = true;
       live.stop();
-      server.close();
-      server.closeAllConnections();
-      await closed;
+      await server.close();
     },
   };
 }

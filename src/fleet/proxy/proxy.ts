@@ -1,24 +1,14 @@
 /** The HTTP server in front of a fleet: passes each request to an instance of its model, and streams the answer back. */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline as flow } from "node:stream/promises";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
-import {
-  answerBadRequest,
-  answerHalfClosed,
-  endSilentConnections,
-  listen,
-  refuseSeveralHosts,
-  requestIdOf,
-  shownHost,
-} from "../../core/http-server.js";
+import { type HttpAnswer, HttpServer, requestIdOf, shownHost } from "../../core/http-server.js";
 import type { ModelLibrary } from "../../core/model-library.js";
 import { ollamaPathHint } from "../../core/ollama-api.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
-import { onSocketClose } from "../../core/socket-close.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
 import { isOllamaPath, OLLAMA, ollamaEndpointOf } from "../../gateway/ollama/endpoints.js";
@@ -84,18 +74,14 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const upstreams = { options, router, waitingRoom, connections, hedging: new Hedging(), keyWarnings, keySourceOf };
   const handle = pipeline(options.policies ?? [], upstreamStage(upstreams));
   const listener = new ProxyListener({ ...upstreams, responses, handle });
-  const server = createServer((incoming, outgoing) => listener.onRequest(incoming, outgoing));
-  server.on("clientError", (error, socket) =>
-    answerBadRequest(options.logger, error, socket as Socket, listener.unanswered),
+  const { logger, timeouts } = options;
+  const server = new HttpServer({ logger, stalledClientMs: timeouts.stalledClientMs }, (incoming, outgoing, onceOver) =>
+    listener.onRequest(incoming, outgoing, onceOver),
   );
-  answerHalfClosed(server, listener.unanswered);
-  endSilentConnections(server, options.timeouts.stalledClientMs, listener.unanswered);
-  const { port } = await listen(server, options.host, options.port);
-  const closed = new Promise<void>((resolve) => server.once("close", resolve));
+  const { port } = await server.listen(options.host, options.port);
   const close = async () => {
     listener.isDraining = true;
-    server.close();
-    server.closeAllConnections();
+    const closed = server.close();
     router.close();
     caches.close();
     await connections.close();
@@ -110,10 +96,11 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     submit: (request, sink) => submitOwn(listener.context, request, sink),
     async drain() {
       listener.isDraining = true;
-      const { drainMs } = options.timeouts;
-      if (!(await listener.whenIdle(drainMs))) {
+      server.isDraining = true;
+      const { drainMs } = timeouts;
+      if (!(await server.whenIdle(drainMs))) {
         listener.breakOff(`expected the answer to end within ${drainMs} ms of the shutdown, got an unfinished one`);
-        await listener.whenIdle(FAREWELL_MS);
+        await server.whenIdle(FAREWELL_MS);
       }
       await close();
     },
@@ -132,12 +119,10 @@ interface InfoRequest {
   readonly refuse: (error: MillraceError) => void;
 }
 
-/** Decides how to serve each request, and keeps track of the unanswered ones. */
+/** Decides how to serve each request, and keeps track of those that instances answer. */
 class ProxyListener {
   isDraining = false;
-  readonly unanswered = new Set<ServerResponse>();
   readonly #exchanges = new Set<Exchange>();
-  #onIdle = () => {};
 
   readonly #descriptions: InstanceDocuments;
   readonly #shown: InstanceDocuments;
@@ -151,40 +136,17 @@ class ProxyListener {
     this.#shown = new InstanceDocuments(options.pool, connections, show);
   }
 
-  onRequest(incoming: IncomingMessage, outgoing: ServerResponse): void {
-    let exchange: Exchange | undefined;
-    this.unanswered.add(outgoing);
-    const settle = () => {
-      endWatch();
-      if (exchange !== undefined) this.#exchanges.delete(exchange);
-      exchange?.abandon();
-      if (this.unanswered.delete(outgoing) && this.unanswered.size === 0) this.#onIdle();
-    };
-    // A pipelined response that never got its turn emits no "close", so the socket is watched.
-    const endWatch = onSocketClose(incoming.socket, settle);
-    outgoing.once("close", settle);
-    // A write to a closed connection emits an error; the watch on the socket handles it.
-    outgoing.on("error", () => {});
-    // A draining server closes each connection after its answer.
-    if (this.isDraining) outgoing.shouldKeepAlive = false;
-    if (refuseSeveralHosts(this.context.options.logger, incoming, outgoing)) return;
+  onRequest(...[incoming, outgoing, onceOver]: Parameters<HttpAnswer>): void {
     const pages = this.context.options.pages?.() ?? ANY_PAGE;
     if (incoming.headers.origin !== undefined && answerPreflight(incoming, outgoing, pages)) return;
-    exchange = this.#serve(incoming, outgoing, pages);
-    if (exchange !== undefined) this.#exchanges.add(exchange);
-    void exchange?.run();
-  }
-
-  /** @returns whether all requests were answered in time */
-  async whenIdle(limitMs: number): Promise<boolean> {
-    if (this.unanswered.size === 0) return true;
-    return await new Promise<boolean>((resolve) => {
-      const timer = setTimeout(() => resolve(false), limitMs);
-      this.#onIdle = () => {
-        clearTimeout(timer);
-        resolve(true);
-      };
+    const exchange = this.#serve(incoming, outgoing, pages);
+    if (exchange === undefined) return;
+    this.#exchanges.add(exchange);
+    onceOver(() => {
+      this.#exchanges.delete(exchange);
+      exchange.abandon();
     });
+    void exchange.run();
   }
 
   /** Ends all unanswered requests with an error. */

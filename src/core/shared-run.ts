@@ -1,0 +1,19 @@
+/** One run of a task for many callers. */
+
+/**
+ * Makes callers who ask while a run is in progress share the next one: each gets a result that was begun after it asked, and at most one run is in progress.
+ * @example const render = sharedRun(() => registry.metrics());
+ */
+export function sharedRun<T>(task: () => Promise<T>): () => Promise<T> {
+  let current: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  return () => {
+    next ??= current.then(() => {
+      next = undefined;
+      const run = task();
+      current = run.catch(() => {});
+      return run;
+    });
+    return next;
+  };
+}
