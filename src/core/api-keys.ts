@@ -23,17 +23,22 @@ export function givenKeys(authorization: string | undefined, apiKey: string | un
   return [bearer, apiKey?.trim()].filter((key) => key !== undefined && key !== "") as string[];
 }
 
-export function noValidKey(given: readonly string[]): MillraceError {
+/** @param expected the kind of key that would do, in words */
+export function noValidKey(given: readonly string[], expected = "a valid API key"): MillraceError {
   return new MillraceError(
     "invalid_api_key",
-    `expected a valid API key, got ${given.length === 0 ? "none" : "an unknown one"}`,
+    `expected ${expected}, got ${given.length === 0 ? "none" : "an unknown one"}`,
     { hint: "send it as 'Authorization: Bearer KEY' or 'x-api-key: KEY'" },
   );
 }
 
-/** Returns a search for the key in the headers, by its index. It throws invalid_api_key where none has it. With keys in both, Authorization counts. */
+/**
+ * Returns a search for the key in the headers, by its index. It throws invalid_api_key where none has it. With keys in both, Authorization counts.
+ * @param expected the kind of key that would do, in words
+ */
 export function createKeySearch(
   apiKeys: readonly string[],
+  expected?: string,
 ): (authorization: string | undefined, apiKey: string | undefined) => number {
   const digests = apiKeys.map(digest);
   return (authorization, apiKey) => {
@@ -47,7 +52,7 @@ export function createKeySearch(
       });
     }
     if (matched >= 0) return matched;
-    throw noValidKey(given);
+    throw noValidKey(given, expected);
   };
 }
 

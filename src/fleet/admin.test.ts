@@ -175,7 +175,7 @@ test.each([
 test.each([
   ["/admin/ledger/spend?group_by=day", "got GET /admin/ledger/spend; it needs ledger: {} in the gateway's file"],
   ["/admin/keys", "got GET /admin/keys; it needs managed-keys: true in the gateway's file"],
-  ["/admin/constructor", "got GET /admin/constructor; docs/guides/fleet.md has all"],
+  ["/admin/constructor", "got GET /admin/constructor; docs/guides/ has the paths of each part"],
 ])("%s of a part that is off says what turns it on", async (path, message) => {
   const { ask } = await start("boss");
   expect(JSON.parse((await ask("GET", path, "boss")).text).error.message).toContain(message);

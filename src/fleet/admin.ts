@@ -26,7 +26,7 @@ import { MAX_INSTANCES } from "./config/schema.js";
 import type { Operator } from "./config/sections/operators.js";
 import type { Inspected } from "./observe/inspector.js";
 import type { MetricsText } from "./observe/open-metrics.js";
-import { assertRole, operatorOf, operatorWith } from "./operators/admit.js";
+import { assertRole, OPERATORS_KEY, operatorOf, operatorWith } from "./operators/admit.js";
 import { assertRolesStated, roleFor } from "./operators/endpoint-roles.js";
 import { createProviderApp } from "./operators/provider-app.js";
 import { ProviderSignIn, type SignInSettings } from "./operators/provider-sign-in.js";
@@ -148,7 +148,7 @@ function createAdminApp(target: AdminTarget): Hono {
     if (who !== undefined) return who;
     const [authorization, apiKey] = [c.req.header("authorization"), c.req.header("x-api-key")];
     const isForProvider = target.signIn !== undefined && target.operators().length === 0;
-    if (isForProvider) throw noValidKey(givenKeys(authorization, apiKey));
+    if (isForProvider) throw noValidKey(givenKeys(authorization, apiKey), OPERATORS_KEY);
     return operatorOf(target.operators(), authorization, apiKey);
   };
   const checkOperator = (c: Context): void => {
@@ -165,8 +165,8 @@ function createAdminApp(target: AdminTarget): Hono {
   app.notFound((c) => {
     const path = c.req.path.slice(0, 80);
     const key = TURNED_ON_BY.get(path.split("/")[2]);
-    const hint = key === undefined ? "docs/guides/fleet.md has all" : `it needs ${key} in the gateway's file`;
-    throw new MillraceError("not_found", `expected a path of the administrator, got ${c.req.method} ${path}`, { hint });
+    const hint = key === undefined ? "docs/guides/ has the paths of each part" : `it needs ${key} in the gateway's file`;
+    throw new MillraceError("not_found", `expected one of the gateway's paths, got ${c.req.method} ${path}`, { hint });
   });
   for (const path of ["/", "/app/:file"]) {
     app.get(path, (c) => webAnswer(c.req.path, c.req.header("Accept-Encoding")) ?? c.notFound());

@@ -5,6 +5,8 @@ import { MillraceError } from "../../core/errors.js";
 import { ROLES, type Role, type Who } from "../../core/sign-in/roles.js";
 import type { Operator } from "../config/sections/operators.js";
 
+export const OPERATORS_KEY = "an operator's key";
+
 /** The operator with a key; undefined: it is nobody's. */
 export function operatorWith(operators: readonly Operator[], key: string): Operator | undefined {
   try {
@@ -21,7 +23,12 @@ export function operatorOf(
   apiKey: string | undefined,
 ): Operator {
   if (operators.length === 0) throw noAdminKey("add it, or operators, to the configuration");
-  return operators[createKeySearch(operators.map(({ key }) => key.reveal()))(authorization, apiKey)]!;
+  // A client's key, which is a valid one elsewhere, is none here.
+  const search = createKeySearch(
+    operators.map(({ key }) => key.reveal()),
+    OPERATORS_KEY,
+  );
+  return operators[search(authorization, apiKey)]!;
 }
 
 /** Throws forbidden where the role is too small. */
