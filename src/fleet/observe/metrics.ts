@@ -5,7 +5,7 @@
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { LATENCY_BUCKETS_S } from "../../core/latency-buckets.js";
-import { sharedRun } from "../../core/shared-run.js";
+import { nextRun } from "../../core/next-run.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { LimitSource } from "../../gateway/lengths/length-policy.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
@@ -342,7 +342,7 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
   };
   let hasTraces = false;
   // A rendering takes milliseconds, and anybody may ask for it.
-  const render = sharedRun(async () => `${await registry.metrics()}\n${timesText(eachUpstream(pool))}`);
+  const render = nextRun(async () => `${await registry.metrics()}\n${timesText(eachUpstream(pool))}`);
   return {
     // Unknown names never become labels, or any client could fill the memory with them.
     started: ({ model }: RequestStart, traceparent) => {

@@ -5,7 +5,7 @@
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { LATENCY_BUCKETS_S, PART_BUCKETS_S, TOKEN_BUCKETS_S } from "../../core/latency-buckets.js";
-import { sharedRun } from "../../core/shared-run.js";
+import { nextRun } from "../../core/next-run.js";
 import type { Engine } from "../../engine/api/engine.js";
 import { evictionText } from "../../engine/api/kv-eviction.js";
 import type { EngineRequest } from "../../engine/api/request.js";
@@ -284,7 +284,7 @@ export function createMetrics(engine: Engine, modelName: string): ServeMetrics {
   for (const reason of ["stop", "length", "abort", "error"]) finished.inc({ finished_reason: reason }, 0);
   return {
     startRequest: (request, arrivedAtMs) => new Timer(histograms, finished, request, arrivedAtMs),
-    render: sharedRun(() => registry.metrics()),
+    render: nextRun(() => registry.metrics()),
     contentType: registry.contentType,
   };
 }

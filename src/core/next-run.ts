@@ -2,9 +2,9 @@
 
 /**
  * Makes callers who ask while a run is in progress share the next one: each gets a result that was begun after it asked, and at most one run is in progress.
- * @example const render = sharedRun(() => registry.metrics());
+ * @example const render = nextRun(() => registry.metrics());
  */
-export function sharedRun<T>(task: () => Promise<T>): () => Promise<T> {
+export function nextRun<T>(task: () => Promise<T>): () => Promise<T> {
   let current: Promise<unknown> = Promise.resolve();
   let next: Promise<T> | undefined;
   return () => {

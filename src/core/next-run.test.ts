@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { sharedRun } from "./shared-run.js";
+import { nextRun } from "./next-run.js";
 
 const soon = () => new Promise((resolve) => setTimeout(resolve, 1));
 
@@ -7,7 +7,7 @@ test("callers share a run that begins after they asked, one at a time", async ()
   let value = 0;
   let numRuns = 0;
   let numAtOnce = 0;
-  const run = sharedRun(async () => {
+  const run = nextRun(async () => {
     numRuns++;
     expect(++numAtOnce).toBe(1);
     const seen = value;
@@ -28,7 +28,7 @@ test("callers share a run that begins after they asked, one at a time", async ()
 
 test("a failure is told to those who shared it, and the next run is made", async () => {
   let numRuns = 0;
-  const run = sharedRun(async () => {
+  const run = nextRun(async () => {
     if (++numRuns === 1) throw new Error("broken");
     return numRuns;
   });
