@@ -136,7 +136,7 @@ describe("mistakes", () => {
     [
       "broken brackets",
       "models: [\n",
-      ["2:1  config_syntax: expected the keys of a mapping in one column, got bad indent"],
+      ["2:1  config_syntax: expected every [ and { to be closed, and its lines to be indented, got an open one"],
     ],
     ["a tab", "models:\n\t- a\n", ["2:1  config_syntax: expected spaces before keys, no tabs, got tab as indent"]],
     ["a key twice", `port: 1\nport: 2\n${MODELS}`, ["2:1  config_syntax: expected each key once, got duplicate key"]],

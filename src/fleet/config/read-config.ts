@@ -32,7 +32,11 @@ const SYNTAX: Readonly<Record<string, string>> = {
 /** The message is our own, since the parser's may quote the file and thus a secret. */
 function syntaxProblem(error: YAMLError, lines: LineCounter): ConfigProblem {
   const { line, col } = lines.linePos(error.pos[0]);
-  const message = `expected ${SYNTAX[error.code] ?? "valid YAML"}, got ${error.code.toLowerCase().replaceAll("_", " ")}`;
+  // A bracket that is never closed is told as the indentation of its last line.
+  const isBracket = error.code === "BAD_INDENT" && error.message.startsWith("Flow ");
+  const message = isBracket
+    ? "expected every [ and { to be closed, and its lines to be indented, got an open one"
+    : `expected ${SYNTAX[error.code] ?? "valid YAML"}, got ${error.code.toLowerCase().replaceAll("_", " ")}`;
   return {
     code: "config_syntax",
     line: Math.max(1, line),
