@@ -1,4 +1,4 @@
-/** The part that all our HTTP servers share: listening, answering connections that speak no HTTP, ending silent ones, naming requests. */
+/** The HTTP server under the engine's API and the gateway: it listens, bounds and ends connections, and refuses bytes that are no request. */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -15,6 +15,32 @@ export function requestIdOf(given: string | undefined): string {
   return given !== undefined && /^[\w.:/-]{1,128}$/.test(given) ? given : randomUUID();
 }
 
+interface Refusal {
+  readonly status: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+const NO_REQUEST: Refusal = {
+  status: "400 Bad Request",
+  code: "invalid_request",
+  message: "expected an HTTP/1.1 request, got something else",
+};
+
+/** By the code of Node's error. */
+const REFUSALS: Readonly<Record<string, Refusal>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: "408 Request Timeout",
+    code: "request_timeout",
+    message: "expected a whole request in time, got a part",
+  },
+  HPE_HEADER_OVERFLOW: {
+    status: "431 Request Header Fields Too Large",
+    code: "invalid_request",
+    message: `expected a request line and headers of at most ${maxHeaderSize} bytes, got more`,
+  },
+};
+
 /** Answers bytes that are no request with a coded error, where the connection still has a place for one. */
 function refuseBytes(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
   // Between the bytes of an answer that has begun there is no place for another.
@@ -23,19 +49,7 @@ function refuseBytes(logger: BadRequestLogger, error: NodeJS.ErrnoException, soc
     socket.destroy();
     return;
   }
-  const isTimeout = error.code === "ERR_HTTP_REQUEST_TIMEOUT";
-  const isTooLong = error.code === "HPE_HEADER_OVERFLOW";
-  const code = isTimeout ? "request_timeout" : "invalid_request";
-  const status = isTimeout
-    ? "408 Request Timeout"
-    : isTooLong
-      ? "431 Request Header Fields Too Large"
-      : "400 Bad Request";
-  const message = isTimeout
-    ? "expected a whole request in time, got a part"
-    : isTooLong
-      ? `expected a request line and headers of at most ${maxHeaderSize} bytes, got more`
-      : "expected an HTTP/1.1 request, got something else";
+  const { status, code, message } = REFUSALS[error.code ?? ""] ?? NO_REQUEST;
   logger.warn({ code, httpCode: error.code }, `refused: ${message}`);
   const body = JSON.stringify({ error: { message, type: "invalid_request_error", param: null, code } });
   socket.end(
