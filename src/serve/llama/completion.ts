@@ -1,4 +1,4 @@
-/** llama-server's POST /completion and /infill. */
+/** llama-server's POST /completion, and the part that /infill shares with it. */
 import { z } from "zod";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
@@ -7,15 +7,9 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
-import {
-  encodePrompts,
-  infillPrompts,
-  type Prompt,
-  type PromptField,
-  promptField,
-} from "../openai/completion-prompts.js";
+import { encodePrompts, type Prompt, type PromptField, promptField } from "../openai/completion-prompts.js";
 import { formOf } from "../openai/constraint.js";
-import { type FieldRules, isEmptyArray, parseFields } from "../openai/fields.js";
+import { type FieldRules, parseFields } from "../openai/fields.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
@@ -42,7 +36,8 @@ const wantedField = checked<readonly string[]>(
     value.every((name) => typeof name === "string" && name !== ""),
 );
 
-const shared = {
+/** Fields of both paths. */
+export const llamaShape = {
   model: modelField.optional(),
   stream: z.boolean().optional(),
   n_predict: integerIn(-2, MAX_INT).optional(),
@@ -58,29 +53,16 @@ const shared = {
 } as const;
 
 /** These answers always have their timings. */
-const INERT: ReadonlySet<string> = new Set([...LLAMA_INERT_FIELDS, "timings_per_token"]);
+export const LLAMA_INERT: ReadonlySet<string> = new Set([...LLAMA_INERT_FIELDS, "timings_per_token"]);
 
-const completionSchema = z.strictObject({ ...shared, prompt: promptField });
-const infillSchema = z.strictObject({
-  ...shared,
-  input_prefix: z.string(),
-  input_suffix: z.string(),
-  prompt: z.string().optional(),
-});
-
+const completionSchema = z.strictObject({ ...llamaShape, prompt: promptField });
 export const LLAMA_COMPLETION_RULES: FieldRules<(typeof completionSchema)["shape"]> = {
   schema: completionSchema,
-  inert: INERT,
+  inert: LLAMA_INERT,
   unsupported: LLAMA_UNSUPPORTED,
 };
 
-export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
-  schema: infillSchema,
-  inert: INERT,
-  unsupported: { ...LLAMA_UNSUPPORTED, input_extra: isEmptyArray },
-};
-
-type SharedFields = z.output<z.ZodObject<typeof shared>>;
+type SharedFields = z.output<z.ZodObject<typeof llamaShape>>;
 
 function samplingOf(request: SharedFields, bias: Readonly<Record<string, number>> | undefined): SamplingFields {
   return {
@@ -141,7 +123,7 @@ function plan(c: AppContext, context: ServeContext, { request, bias, terms }: As
   return { generation: generation!, facts };
 }
 
-async function respond(
+export async function respondAsLlama(
   c: AppContext,
   context: ServeContext,
   request: SharedFields,
@@ -176,15 +158,5 @@ async function respond(
 export async function llamaCompletion(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, LLAMA_COMPLETION_RULES, await readJsonObject(c, context.limits));
   const options = { addSpecial: true, keepSpecial: false, truncate: undefined };
-  return respond(c, context, request, await encodePrompts(context, request.prompt as PromptField, options));
-}
-
-export async function infill(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, INFILL_RULES, await readJsonObject(c, context.limits));
-  const { input_prefix: before, input_suffix: after, prompt = "" } = request;
-  const text = before + prompt;
-  const options = { addSpecial: false, keepSpecial: false, truncate: undefined, param: "input_prefix" };
-  // A gap at the very beginning has nothing before it.
-  const encoded = text === "" ? [{ ids: new Int32Array(0), text }] : await encodePrompts(context, text, options);
-  return respond(c, context, request, await infillPrompts(context, encoded, after, true, "input_suffix"));
+  return respondAsLlama(c, context, request, await encodePrompts(context, request.prompt as PromptField, options));
 }

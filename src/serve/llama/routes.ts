@@ -2,7 +2,8 @@
 import { api, type Route } from "../http/route.js";
 import { CHAT_RULES, chatCompletions, chatInputTokens } from "../openai/chat-completions.js";
 import { listModels } from "../openai/models.js";
-import { INFILL_RULES, infill, LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
+import { LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
+import { INFILL_RULES, infill } from "./infill.js";
 import { applyTemplate, props, slots, TEMPLATE_RULES } from "./props.js";
 
 export const LLAMA_ROUTES: readonly Route[] = [

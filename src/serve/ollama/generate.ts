@@ -44,7 +44,7 @@ async function planRaw(
     keepSpecial: false,
     truncate: undefined,
   });
-  const prompts = suffix === "" ? encoded : await infillPrompts(context, encoded, suffix, true);
+  const prompts = suffix === "" ? encoded : await infillPrompts(context, encoded, { suffix, addSpecial: true });
   return { promptIds: prompts[0]!.ids, reading: undefined, recipe: form === undefined ? undefined : recipeText(form) };
 }
 

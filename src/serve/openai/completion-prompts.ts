@@ -2,6 +2,7 @@
 import { MillraceError } from "../../core/errors.js";
 import { assertTokenIds } from "../../engine/api/request.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
+import type { InfillTokens } from "../../text/tokenizer/infill-tokens.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "../generation/code-points.js";
 import type { PromptContext } from "../http/context.js";
@@ -144,30 +145,47 @@ export async function encodePrompts(
   return lists.map((ids, index) => fromIds(context, ids, options, `${fieldName}[${index}]`));
 }
 
+export interface Gap {
+  /** The text after the gap. */
+  readonly suffix: string;
+  readonly addSpecial: boolean;
+  /** The suffix's field. */
+  readonly param?: string;
+  readonly extra?: {
+    /** Tokens of further texts, which come first: the last of them that the context holds beside the rest. */
+    readonly ids: readonly number[];
+    /** Room that they leave for the answer, in tokens. */
+    readonly numWanted: number;
+  };
+}
+
 /** The text before each gap and the text after it, in the order in which the model was trained to fill gaps. */
 export async function infillPrompts(
   context: PromptContext,
   prompts: readonly Prompt[],
-  suffix: string,
-  addSpecial: boolean,
-  param = "suffix",
+  { suffix, addSpecial, param = "suffix", extra }: Gap,
 ): Promise<Prompt[]> {
   const { tokenizer } = context;
-  const { infill, bosId } = tokenizer;
-  if (infill === undefined) {
-    const message = `${param}: expected a model with tokens for filling in, got a model without`;
-    throw new MillraceError("unsupported_field", message, { param, hint: "use a model made for code" });
-  }
+  const infill = infillTokensOf(context, param);
   assertTextMayFit(context, suffix, param);
-  const first = addSpecial && tokenizer.addsBos && bosId !== undefined ? [bosId] : [];
+  const first = addSpecial && tokenizer.addsBos && tokenizer.bosId !== undefined ? [tokenizer.bosId] : [];
   const { maxModelLen } = context.engine.info;
   const encode = { addSpecial: false, parseSpecial: false };
   const [encoded] = await context.asyncTokenizer.encode([suffix], encode, maxModelLen);
   const after = wholeIds(encoded!, context, param);
   return prompts.map(({ ids, text }) => {
-    const whole = [...first, infill.prefix, ...ids, infill.suffix, ...after, infill.middle];
-    return { ids: Int32Array.from(whole), text };
+    const rest = [infill.prefix, ...ids, infill.suffix, ...after, infill.middle];
+    const room = maxModelLen - first.length - rest.length - (extra?.numWanted ?? 0);
+    const before = room <= 0 ? [] : (extra?.ids.slice(-room) ?? []);
+    return { ids: Int32Array.from([...first, ...before, ...rest]), text };
   });
+}
+
+/** Throws unsupported_field where the model was not trained to fill in. */
+export function infillTokensOf({ tokenizer: { infill } }: PromptContext, param: string): InfillTokens {
+  if (infill !== undefined) return infill;
+  const message = `${param}: expected a model with tokens for filling in, got a model without`;
+  throw new MillraceError("unsupported_field", message, { param, hint: "use a model made for code" });
 }
 
 /** The offset of each prompt token's text, in code points of the prompt's text. */

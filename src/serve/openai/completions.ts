@@ -236,7 +236,7 @@ export async function completionPrompts(context: PromptContext, request: Complet
   const addSpecial = request.add_special_tokens ?? true;
   if (!hasSuffix(request)) return encodeRequest(context, request, addSpecial);
   const prompts = await encodeRequest(context, request, false);
-  return infillPrompts(context, prompts, request.suffix ?? "", addSpecial);
+  return infillPrompts(context, prompts, { suffix: request.suffix ?? "", addSpecial });
 }
 
 function encodeRequest(context: PromptContext, request: CompletionRequest, addSpecial: boolean): Promise<Prompt[]> {

@@ -12,6 +12,10 @@ it.each([
   [["a", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"], { prefix: 1, suffix: 2, middle: 3 }],
   [["<fim_suffix>", "<fim_middle>", "<fim_prefix>"], { prefix: 2, suffix: 0, middle: 1 }],
   [["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"], { prefix: 0, suffix: 1, middle: 2 }],
+  [
+    ["<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<file_sep>", "<repo_name>"],
+    { prefix: 0, suffix: 1, middle: 2, repository: 4, file: 3 },
+  ],
   [["<fim_suffix>", "<fim_prefix>"], undefined],
   [["a"], undefined],
 ])("%j", (texts, expected) => {
