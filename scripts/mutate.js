@@ -26,7 +26,12 @@ const JUDGES = {
     "kv-manager.test.ts",
   ],
   "sampler-io.ts": ["sampler-io.test.ts", "sampling-fields.test.ts"],
-  "speculator.ts": ["speculator-decisions.test.ts", "speculator.test.ts"],
+  "speculator.ts": [
+    "speculator-decisions.test.ts",
+    "speculator-model.test.ts",
+    "speculator-alternatives.test.ts",
+    "speculator.test.ts",
+  ],
   "kv-manager.ts": [
     "kv-rules.test.ts",
     "kv-collision.test.ts",
