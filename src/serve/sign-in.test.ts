@@ -132,6 +132,18 @@ test("behind a proxy with TLS the cookie is this very host's, until the sign-out
   expect((await far.ask("POST", CHAT, BODY, { cookie })).status).toBe(401);
 });
 
+test("a program that signs in by https finds its session", async () => {
+  const headers = { "x-forwarded-proto": "https" };
+  const json = { ...headers, "content-type": "application/json" };
+  const body = JSON.stringify({ key: "k-one" });
+  const signedIn = await fetch(`${server.server.url}/session`, { method: "POST", headers: json, body });
+  expect(signedIn.status).toBe(201);
+  const [cookie = ""] = signedIn.headers.get("set-cookie")?.split(";") ?? [];
+  expect(cookie).toMatch(/^__Host-millrace-client-session-/);
+  const found = await fetch(`${server.server.url}/session`, { headers: { ...headers, cookie } });
+  expect(await found.json()).toMatchObject({ signed_in: true });
+});
+
 test("over https a cookie that a host beside this one may have set is no session", async () => {
   const forwarded = { "x-forwarded-host": "llm.example" };
   const far = new BrowserSession(server.server.url, "https://llm.example");

@@ -14,7 +14,6 @@ import {
   csrfTokenOf,
   endSessions,
   foundSession,
-  isHttps,
   openSession,
   SIDES,
   type Side,
@@ -122,7 +121,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       const tooMany = known.code === "invalid_api_key" ? failed.add(addressOf(incoming)) : undefined;
       throw tooMany ?? known;
     }
-    const open = (grant: Omit<Grant, "origin">): Session => {
+    const open = (grant: Omit<Grant, "origin" | "isSecure">): Session => {
       const { session, cookie } = openSession(incoming, sessions, { ...grant, origin });
       c.header("Set-Cookie", cookie, { append: true });
       return session;
@@ -149,7 +148,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     const found = sides.map((side) => ({ side, session: sessionOf(incoming, sessions, side) }));
     for (const { side, session } of found) {
       endSessions(incoming, sessions, side);
-      c.header("Set-Cookie", sessionCookie(incoming, sessions, side, undefined, isHttps(session?.origin)), {
+      c.header("Set-Cookie", sessionCookie(incoming, sessions, side, undefined, session?.isSecure ?? false), {
         append: true,
       });
     }

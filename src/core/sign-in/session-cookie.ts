@@ -71,13 +71,13 @@ export function foundSession(asked: Asked, sessions: Sessions, side: Side): Foun
   for (const isSecure of comesByHttps(asked) ? [true] : [true, false]) {
     for (const id of cookiesNamed(asked, nameOf(asked, sessions, side, isSecure))) {
       const session = sessions.find(id);
-      if (session !== undefined && sideOf(session) === side && isHttps(session.origin) === isSecure) return session;
+      if (session !== undefined && sideOf(session) === side && session.isSecure === isSecure) return session;
     }
   }
   return undefined;
 }
 
-const sideOf = ({ clientKey }: Grant): Side => (clientKey === undefined ? "operator" : "client");
+const sideOf = ({ clientKey }: Pick<Grant, "clientKey">): Side => (clientKey === undefined ? "operator" : "client");
 
 /** Throws forbidden where a page other than the one that signed in sends the cookie. */
 export function sessionOf(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
@@ -113,12 +113,14 @@ export function endSessions(asked: Asked, sessions: Sessions, side: Side): void 
 export function openSession(
   asked: Asked,
   sessions: Sessions,
-  grant: Grant,
+  grant: Omit<Grant, "isSecure">,
 ): { readonly session: Session; readonly cookie: string } {
   const side = sideOf(grant);
   endSessions(asked, sessions, side);
-  const { id, session } = sessions.open(grant);
-  return { session, cookie: sessionCookie(asked, sessions, side, id, isHttps(grant.origin)) };
+  // A program names no page; a provider sends the browser here from its own.
+  const isSecure = grant.origin === undefined ? comesByHttps(asked) : isHttps(grant.origin);
+  const { id, session } = sessions.open({ ...grant, isSecure });
+  return { session, cookie: sessionCookie(asked, sessions, side, id, isSecure) };
 }
 
 /** The value that a page sends in X-CSRF-Token, whichever of its sessions a request is for. */

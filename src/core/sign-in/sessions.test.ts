@@ -10,6 +10,7 @@ const grantOf = (owner: string): Grant => ({
   clientKey: undefined,
   owner,
   origin: undefined,
+  isSecure: false,
 });
 
 test("sessions end after half a day", () => {

@@ -16,6 +16,8 @@ export interface Grant {
   readonly owner: string;
   /** Origin of the page that signed in; requests that change something must come from there. Undefined: a program signed in. */
   readonly origin: string | undefined;
+  /** Whether the sign-in came by https: the session's cookie then has the name that no other host can set. */
+  readonly isSecure: boolean;
 }
 
 export interface Session extends Grant {
