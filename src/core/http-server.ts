@@ -111,7 +111,7 @@ const LONGEST_LOOK_MS = 1000;
 /** Longer than clients keep a connection they do not use, or ours would end under a request. */
 const KEEP_ALIVE_MS = 75_000;
 
-export interface HttpServerOptions {
+interface HttpServerOptions {
   readonly logger: BadRequestLogger;
   /** A connection may be silent for this long before its first request, and while its client takes no bytes of an answer. */
   readonly stalledClientMs: number;

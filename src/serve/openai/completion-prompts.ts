@@ -145,7 +145,7 @@ export async function encodePrompts(
   return lists.map((ids, index) => fromIds(context, ids, options, `${fieldName}[${index}]`));
 }
 
-export interface Gap {
+interface Gap {
   /** The text after the gap. */
   readonly suffix: string;
   readonly addSpecial: boolean;
