@@ -127,6 +127,7 @@ describe("refused on arrival", () => {
   test("the wrong method", async () => {
     const { proxy } = await start([ok]);
     expect(await code(await fetch(`${proxy.url}/v1/completions`))).toEqual([405, "method_not_allowed"]);
+    expect(await code(await fetch(`${proxy.url}/v1/fine_tuning/jobs`))).toEqual([404, "not_found"]);
   });
 
   test("huge headers", async () => {
@@ -198,6 +199,9 @@ test("models and health", async () => {
   expect(await get("/v1/models")).toMatchObject([200, { data: [{ id: "m", max_model_len: 2048 }] }]);
   expect(await get("/v1/models/m")).toMatchObject([200, { id: "m", max_model_len: 2048 }]);
   expect(await get("/v1/models/n")).toMatchObject([404, { error: { code: "model_not_found" } }]);
+  const claude = await fetch(`${fleet.proxy.url}/v1/models/n`, { headers: { "anthropic-version": "2023-06-01" } });
+  expect(await claude.json()).toMatchObject({ type: "error", error: { type: "not_found_error" } });
+  expect(claude.headers.get("request-id")).toEqual(expect.any(String));
   expect(await get("/health")).toMatchObject([
     200,
     { status: "ok", models: [{ model: "m", instances: { ready: 2 } }] },

@@ -10,7 +10,7 @@ import { ollamaPathHint } from "../../core/ollama-api.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import { API_DESCRIPTION_PATH, dialectOf, routeOf } from "../../gateway/api/routes.js";
+import { API_DESCRIPTION_PATH, dialectOf, isOwnPath, routeOf } from "../../gateway/api/routes.js";
 import { isOllamaPath, OLLAMA, ollamaEndpointOf } from "../../gateway/ollama/endpoints.js";
 import { type Ending, pipeline } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
@@ -167,7 +167,10 @@ class ProxyListener {
     const isStored = isStateRequest(method, path);
     const refuse = (error: MillraceError) => {
       logFailure(this.context.options.logger, error, requestId, path);
-      respondWithError(outgoing, error, route?.dialect ?? (isOllamaPath(path) ? OLLAMA : dialectOf(path)), requestId);
+      // Paths such as those of models are of several vendors, whose clients tell who they are.
+      const isOfVendor = ollama !== undefined || isOwnPath(path);
+      const other = isOllamaPath(path) ? OLLAMA : dialectOf(path, incoming.headers["anthropic-version"]);
+      respondWithError(outgoing, error, isOfVendor && route !== undefined ? route.dialect : other, requestId);
     };
     try {
       assertPageAllowed(pages, (name) => incoming.headers[name] as string | undefined);
@@ -276,7 +279,8 @@ class ProxyListener {
   #noSuchPath(isRoute: boolean, { method }: IncomingMessage, path: string): MillraceError {
     const shown = path.slice(0, 80);
     const expected = routeOf(path)?.method ?? "POST";
-    if (isRoute && method !== expected) {
+    // Other paths under /v1 are passed on where an engine may know them.
+    if (isRoute && isOwnPath(path) && method !== expected) {
       return new MillraceError("method_not_allowed", `expected ${expected} ${shown}, got ${method}`);
     }
     if (isRoute && this.isDraining) {

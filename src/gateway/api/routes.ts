@@ -75,7 +75,7 @@ export function isOwnPath(path: string): boolean {
   return ROUTES.has(path);
 }
 
-/** The format of answers and errors on an unknown path. */
-export function dialectOf(path: string): ProxyDialect {
-  return path.startsWith("/v1/messages/") ? ANTHROPIC : OPENAI;
+/** The format of answers and errors on a path that is no route of one vendor. @param version the request's anthropic-version, which Anthropic's clients send */
+export function dialectOf(path: string, version?: string | readonly string[]): ProxyDialect {
+  return path.startsWith("/v1/messages/") || version !== undefined ? ANTHROPIC : OPENAI;
 }
