@@ -200,8 +200,10 @@ test("models and health", async () => {
   expect(await get("/v1/models/m")).toMatchObject([200, { id: "m", max_model_len: 2048 }]);
   expect(await get("/v1/models/n")).toMatchObject([404, { error: { code: "model_not_found" } }]);
   const claude = await fetch(`${fleet.proxy.url}/v1/models/n`, { headers: { "anthropic-version": "2023-06-01" } });
-  expect(await claude.json()).toMatchObject({ type: "error", error: { type: "not_found_error" } });
-  expect(claude.headers.get("request-id")).toEqual(expect.any(String));
+  expect([claude.headers.has("request-id"), await claude.json()]).toMatchObject([
+    true,
+    { error: { type: "not_found_error" } },
+  ]);
   expect(await get("/health")).toMatchObject([
     200,
     { status: "ok", models: [{ model: "m", instances: { ready: 2 } }] },
