@@ -137,7 +137,7 @@ export type HttpAnswer = (
  */
 export class HttpServer {
   /** A draining server closes each connection after its answer. */
-  isDraining = false;
+  #isDraining = false;
   readonly #server: Server;
   readonly #closed: Promise<void>;
   /** Of each connection that has had a request. */
@@ -160,8 +160,9 @@ export class HttpServer {
     return listen(this.#server, host, port);
   }
 
-  /** @returns whether all requests were answered in time */
-  async whenIdle(limitMs = Number.POSITIVE_INFINITY): Promise<boolean> {
+  /** Closes each connection after its answer from now on. @returns whether all requests were answered in time */
+  async drain(limitMs = Number.POSITIVE_INFINITY): Promise<boolean> {
+    this.#isDraining = true;
     if (this.#numUnanswered === 0) return true;
     return await new Promise<boolean>((resolve) => {
       const timer = Number.isFinite(limitMs) ? setTimeout(() => resolve(false), limitMs) : undefined;
@@ -174,7 +175,7 @@ export class HttpServer {
 
   /** Takes no more connections and cuts the open ones. */
   async close(): Promise<void> {
-    this.isDraining = true;
+    this.#isDraining = true;
     this.#server.close();
     this.#server.closeAllConnections();
     await this.#closed;
@@ -212,7 +213,7 @@ export class HttpServer {
     // A pipelined response that never got its turn emits no "close", so the socket is watched.
     const endWatch = onSocketClose(socket, settle);
     outgoing.once("close", settle);
-    if (this.isDraining) outgoing.shouldKeepAlive = false;
+    if (this.#isDraining) outgoing.shouldKeepAlive = false;
     const error = isOneTooMany ? tooManyUnanswered() : severalHosts(incoming);
     if (error !== undefined) refuseRequest(this.options.logger, incoming, outgoing, error);
     else {

@@ -27,7 +27,7 @@ type Unit = "short" | "s" | "percentunit" | "reqps" | "bytes" | "tokens/s" | "cu
 
 const WINDOW = "$__rate_interval";
 
-/** Rows of panels; `test/e2e/observe.test.ts` asks a real Prometheus each query. */
+/** Rows of panels; `test/e2e/observe-prometheus.test.ts` asks a real Prometheus each query. */
 export function rowsOf(watched: Watched): readonly RowSpec[] {
   if (watched.kind === "server") return serverRows(watched);
   return watched.tenantsKeyFile === undefined ? fleetRows(watched) : [...fleetRows(watched), tenantsRow(watched)];

@@ -59,10 +59,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     port,
     async drain() {
       lifecycle.isDraining = true;
-      server.isDraining = true;
       for (const end of lifecycle.endless) end();
       live.stop();
-      await server.whenIdle();
+      await server.drain();
       await server.close();
     },
     async close() {

@@ -96,11 +96,10 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     submit: (request, sink) => submitOwn(listener.context, request, sink),
     async drain() {
       listener.isDraining = true;
-      server.isDraining = true;
       const { drainMs } = timeouts;
-      if (!(await server.whenIdle(drainMs))) {
+      if (!(await server.drain(drainMs))) {
         listener.breakOff(`expected the answer to end within ${drainMs} ms of the shutdown, got an unfinished one`);
-        await server.whenIdle(FAREWELL_MS);
+        await server.drain(FAREWELL_MS);
       }
       await close();
     },
