@@ -6,6 +6,7 @@ import { snakeNames } from "../../core/snake-names.js";
 import { type Binding, bindingOf } from "./binding.js";
 import { EventLog } from "./event-log.js";
 import { EVERY_MS, type History, WINDOW_NAMES, type WindowName } from "./history.js";
+import { HistoryJson } from "./history-json.js";
 import {
   isFigure,
   keyOf,
@@ -79,6 +80,7 @@ export class LiveFeed {
   readonly #series: SeriesStore;
   readonly #tenants: TenantWatch | undefined;
   readonly #readTargets: () => LatencyTargets;
+  readonly #json = new HistoryJson();
   readonly #watchers = new Map<Watcher, Watched>();
   /** The last seconds' readings of the whole server and of each watched part. */
   readonly #readings = new Map<string, readonly Reading[]>();
@@ -159,7 +161,7 @@ export class LiveFeed {
       const expected = `expected window to be one of ${WINDOW_NAMES.join(", ")}`;
       throw new MillraceError("invalid_parameter", `${expected}, got ${shown(window)}`, { param: "window" });
     }
-    return uncached(this.#past(name, this.#keyIn(query)));
+    return uncachedJson(this.#past(name, this.#keyIn(query)));
   }
 
   /** The models and instances whose figures can be asked for, and for operators the tenants. */
@@ -181,16 +183,19 @@ export class LiveFeed {
     return uncached(snakeNames(listBody(this.#tenants?.now() ?? [])));
   }
 
-  #past(window: WindowName, key: string): object {
+  /** @returns JSON */
+  #past(window: WindowName, key: string): string {
     const now = Date.now();
     const { history, events } = this;
-    return snakeNames({
+    const found = key === WHOLE ? history : (this.#series.find(key) ?? this.#tenants?.find(key));
+    const loads = found === undefined ? "[]" : this.#json.of(found, window, now);
+    const others = snakeNames({
       window,
       everyMs: history.everyMs(window),
       targets: this.#targets(),
-      loads: (key === WHOLE ? history : (this.#series.find(key) ?? this.#tenants?.find(key)))?.read(window, now) ?? [],
       events: events.since(now - history.lengthMs(window), now).slice(-MOST_EVENTS),
     });
+    return `${JSON.stringify(others).slice(0, -1)},"loads":${loads}}`;
   }
 
   #targets(): LatencyTargets {
@@ -321,4 +326,7 @@ export class LiveFeed {
 
 const shown = (text: string): string => JSON.stringify(text.slice(0, 40));
 
-const uncached = (body: object): Response => Response.json(body, { headers: { "Cache-Control": "no-store" } });
+const uncached = (body: object): Response => uncachedJson(JSON.stringify(body));
+
+const uncachedJson = (json: string): Response =>
+  new Response(json, { headers: { "Content-Type": "application/json", "Cache-Control": "no-store" } });

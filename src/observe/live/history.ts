@@ -62,6 +62,8 @@ interface Slots extends Window {
   latest: { readonly reading: Reading; readonly slot: number } | undefined;
   /** Peaks of the interval that has not ended. */
   peaks: Peaks;
+  /** Figures written by this process. */
+  numWritten: number;
 }
 
 export class History {
@@ -90,7 +92,7 @@ export class History {
     this.#rows = new Float32Array(NUM_ROWS * this.#row);
     this.#slots = new Map(
       WINDOW_NAMES.map((name) => {
-        const slots: Slots = { ...WINDOWS[name], start, latest: undefined, peaks: {} };
+        const slots: Slots = { ...WINDOWS[name], start, latest: undefined, peaks: {}, numWritten: 0 };
         start += slots.count;
         return [name, slots];
       }),
@@ -122,6 +124,7 @@ export class History {
       slots.peaks = {};
       // The first reading begins an interval, and so does one after the clock was set back.
       if (latest === undefined || slot <= latest.slot) continue;
+      slots.numWritten++;
       this.#put(slots.start + (slot % slots.count), { ...loadBetween(latest.reading, reading), ...peaks });
     }
   }
@@ -134,6 +137,11 @@ export class History {
       .filter((values) => timeOf(values) > since && timeOf(values) <= nowMs)
       .map((values) => loadOf(this.layout, values))
       .sort((a, b) => a.atMs - b.atMs);
+  }
+
+  /** How many figures of a window were written since this history was opened. */
+  numWritten(name: WindowName): number {
+    return this.#slots.get(name)!.numWritten;
   }
 
   /** Time of the newest figure; 0: there is none. */
