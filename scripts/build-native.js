@@ -40,7 +40,7 @@ export const VARIANTS = {
     ["avx2", AVX2_FLAGS],
     ["avx512", AVX512_FLAGS],
     ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed"]],
-    ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_bfloats", "linear_packed_bfloats"]],
+    ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_packed_16bit", "linear_packed_bfloats"]],
   ],
   arm64: [
     ["neon", NEON_FLAGS],

@@ -343,12 +343,18 @@ ActivationFormat activationFormatOf(const std::string& name) {
 
 bool hasPackedForm(TensorType type) { return packedInfoOf(type).cellBytes > 0; }
 
-napi_value packedActivations(napi_env env, napi_callback_info info) {
+napi_value packedForm(napi_env env, napi_callback_info info) {
   return guarded(env, [&]() -> napi_value {
     const Arguments args(env, info);
     const TensorType type = tensorTypeOf(args.string(0, "type"));
     if (!hasPackedForm(type)) return nullptr;
-    return makeString(env, kActivationFormatNames[static_cast<int>(packedInfoOf(type).activations)]);
+    const PackedInfo form = packedInfoOf(type);
+    napi_value object;
+    require(napi_create_object(env, &object), "create an object");
+    setProperty(env, object, "activations", makeString(env, kActivationFormatNames[static_cast<int>(form.activations)]));
+    setProperty(env, object, "groupRows", makeNumber(env, static_cast<double>(packedRowsOf(type))));
+    setProperty(env, object, "cellCols", makeNumber(env, form.cellValues));
+    return object;
   });
 }
 
@@ -393,7 +399,7 @@ NAPI_MODULE_INIT() {
     millrace::setMethod(env, exports, "cpuFeatures", millrace::cpuFeatures);
     millrace::setMethod(env, exports, "opSignatures", millrace::opSignatures);
     millrace::setMethod(env, exports, "packedLayoutVersion", millrace::packedLayoutVersion);
-    millrace::setMethod(env, exports, "packedActivations", millrace::packedActivations);
+    millrace::setMethod(env, exports, "packedForm", millrace::packedForm);
     millrace::setMethod(env, exports, "packedByteLength", millrace::packedByteLength);
     millrace::setMethod(env, exports, "activationRowBytes", millrace::activationBytes);
     return exports;

@@ -30,7 +30,7 @@
 #define MILLRACE_DECODES
 #endif
 
-// The instruction sets whose dequantize.cc, linear_packed.cc and linear_bfloats.cc (with linear_packed_bfloats.cc) this one calls.
+// The instruction sets whose dequantize.cc, linear_packed.cc and linear_packed_16bit.cc (with linear_packed_bfloats.cc) this one calls.
 #if defined(MILLRACE_ISA_AVX512VNNI)
 #define MILLRACE_COMMON_ISA avx512
 #define MILLRACE_BYTES_ISA avx512vnni
@@ -39,7 +39,7 @@
 #define MILLRACE_BYTES_ISA MILLRACE_ISA
 #endif
 #if defined(MILLRACE_ISA_AVX512VNNI) && !defined(MILLRACE_ISA_AVX512BF16)
-#define MILLRACE_BFLOATS_ISA avx512
+#define MILLRACE_FLOATS_ISA avx512
 #else
-#define MILLRACE_BFLOATS_ISA MILLRACE_ISA
+#define MILLRACE_FLOATS_ISA MILLRACE_ISA
 #endif

@@ -1,12 +1,13 @@
-// linear: out = x · weightᵀ in f32. A unit is kLinearRows weight rows for all tokens.
+// linear: out = x · weightᵀ in f32. A unit is kLinearRows weight rows for all tokens. Packed weights are in the linear_packed files; here are weights
+// in rows.
 //
 // Every output has one accumulator, a register, that walks K from the front, a value per lane and fused multiply-add; a remainder of K is
 // one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added, then the old output. Tiles only
 // decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
 #include "dequantize.h"
 #include "linear.h"
-#include "linear_bfloats.h"
 #include "linear_packed.h"
+#include "linear_packed_16bit.h"
 #include "linear_packed_bfloats.h"
 #include "linear_tile.h"
 
@@ -254,12 +255,12 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
   if (args.weight.isPacked) {
+    if (is16Bit(args.weight.type)) return MILLRACE_FLOATS_ISA::linearPacked16Bit(args, begin, end, scratch);
     const int64_t firstGroup = n0 / kPackedRows;
     const int64_t endGroup = (n1 + kPackedRows - 1) / kPackedRows;
-    if (args.weight.type == TensorType::F8_E4M3_BF16) return MILLRACE_BFLOATS_ISA::linearPackedBfloats(args, firstGroup, endGroup, scratch);
+    if (args.weight.type == TensorType::F8_E4M3_BF16) return MILLRACE_FLOATS_ISA::linearPackedBfloats(args, firstGroup, endGroup, scratch);
     return MILLRACE_BYTES_ISA::linearPacked(args, firstGroup, endGroup, scratch);
   }
-  if (args.weight.type == TensorType::BF16_BF16) return MILLRACE_BFLOATS_ISA::linearBfloats(args, n0, n1, scratch);
   const bool isCached = args.numRows <= kDirectCachedTokens && args.numRows * args.weight.cols * 4 <= kDirectCachedBytes;
   const bool isDirect = args.numRows <= kDirectTokens || isCached;
   if (isDirect && args.weight.type == TensorType::F32) return directRows<F32Row>(args, n0, n1);

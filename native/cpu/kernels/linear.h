@@ -6,6 +6,7 @@ namespace millrace {
 
 // A unit of `linear` and `gatedLinear` is this many weight rows.
 constexpr int64_t kLinearRows = 16;
+static_assert(kLinearRows == kPacked16BitRows && kLinearRows % kPackedRows == 0);
 // Tokens that `linear` carries through one pass over the weights; bounds its scratch.
 constexpr int64_t kLinearPassTokens = 512;
 // Weights are dequantised this many columns at a time; a multiple of every block.

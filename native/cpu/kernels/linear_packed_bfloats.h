@@ -2,9 +2,9 @@
 #pragma once
 #include "linear.h"
 
-namespace millrace::MILLRACE_BFLOATS_ISA {
+namespace millrace::MILLRACE_FLOATS_ISA {
 
 // Groups [begin, end) of kPackedRows weight rows for all tokens.
 void linearPackedBfloats(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch);
 
-}  // namespace millrace::MILLRACE_BFLOATS_ISA
+}  // namespace millrace::MILLRACE_FLOATS_ISA

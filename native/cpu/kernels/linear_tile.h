@@ -1,4 +1,5 @@
-// A tile of a linear layer over weight rows as files store them: kRowTile rows against a few tokens, one register of sums for each pair.
+// Tiles of a linear layer: sums of a few rows and tokens on their way to the output; and kRowTile rows as files store them, with one register of sums for each
+// row and token.
 #pragma once
 #include <type_traits>
 
@@ -24,6 +25,23 @@ MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f3
     out[r] = value;
   }
 }
+
+// Adds the bias and the old output; a lane of `sums` is a row of one token, from row n on. Rows past the last are left out.
+MILLRACE_INLINE void storeRows(const LinearArgs& args, int64_t token, int64_t n, f32x8 sums) {
+  const int64_t numRows = minOf(8, args.weight.rows - n);
+  if (numRows <= 0) return;
+  float* out = args.out + token * args.weight.rows + n;
+  if (args.bias != nullptr) sums = sums + loadPartial8(args.bias + n, numRows);
+  if (args.accumulate) sums = sums + loadPartial8(out, numRows);
+  if (numRows == 8) store8(out, sums);
+  else storePartial8(out, sums, numRows);
+}
+#if defined(MILLRACE_ISA_AVX512)
+MILLRACE_INLINE void storeRows(const LinearArgs& args, int64_t token, int64_t n, Floats sums) {
+  storeRows(args, token, n, lowEight(sums));
+  storeRows(args, token, n + 8, highEight(sums));
+}
+#endif
 
 // The outputs of kTokens tokens from `token` on.
 template <int kTokens>

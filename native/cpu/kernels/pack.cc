@@ -1,6 +1,7 @@
-// pack: rows of a weight as the file has them into the layout of packed.h. A unit is a group of eight rows.
+// pack: rows of a weight as the file has them into the layout of packed.h. A unit is a group of rows.
 //
-// Each type is first taken apart into plain integers, one row at a time; the parts are then laid out by the few writers that all types share.
+// Each quantised type is first taken apart into plain integers, one row at a time; the parts are then laid out by the few writers that these types
+// share. Types of 16 bits are only put in another order (packPairs).
 #include <cstring>
 
 #include "kernel.h"
@@ -26,8 +27,10 @@ Op decode(const Operands<ops::pack>& in, DecodeMemo&) {
   if (packedInfoOf(type).cellBytes == 0) in.refuse(ops::pack::weight, "of a type with a packed form", infoOf(type).name);
   const int64_t offset = in.integer(ops::pack::byteOffset, 0, INT64_C(9007199254740991));
   args.out = in.bytes(ops::pack::out, offset, packedBytes(type, rows, cols));
-  const int64_t numGroups = (rows + kPackedRows - 1) / kPackedRows;
-  return makeOp(OpCode::pack, args, numGroups, static_cast<double>(cols * kPackedRows) * 2);
+  const int64_t cellCols = packedInfoOf(type).cellValues;
+  if (cols % cellCols != 0) in.refuse(ops::pack::weight, "of a multiple of " + std::to_string(cellCols) + " columns", std::to_string(cols));
+  const int64_t groupRows = packedRowsOf(type);
+  return makeOp(OpCode::pack, args, (rows + groupRows - 1) / groupRows, static_cast<double>(cols * groupRows) * 2);
 }
 
 #endif
@@ -283,11 +286,31 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
   }
 }
 
+// Groups [begin, end) of a weight of 16 bits.
+void packPairs(const PackArgs& args, int64_t begin, int64_t end) {
+  const WeightRef& weight = args.weight;
+  const int64_t groupBytes = packedGroupBytes(weight.type, weight.cols);
+  for (int64_t g = begin; g < end; g++) {
+    uint8_t* out = args.out + g * groupBytes;
+    const int64_t numRows = minOf(kPacked16BitRows, weight.rows - g * kPacked16BitRows);
+    if (numRows < kPacked16BitRows) memset(out, 0, static_cast<size_t>(groupBytes));
+    for (int64_t r = 0; r < numRows; r++) {
+      const uint8_t* row = weight.data + (g * kPacked16BitRows + r) * weight.rowBytes;
+      if (weight.type == TensorType::F16) {
+        for (int64_t c = 0; c < weight.cols; c++) memcpy(out + 2 * (kPacked16BitRows * c + r), row + 2 * c, 2);
+      } else {
+        for (int64_t c = 0; c < weight.cols / 2; c++) memcpy(out + 4 * (kPacked16BitRows * c + r), row + 4 * c, 4);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void packKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
   const PackArgs& args = op.args<PackArgs>();
   const WeightRef& weight = args.weight;
+  if (is16Bit(weight.type)) return packPairs(args, begin, end);
   const TensorTypeInfo& info = infoOf(weight.type);
   const PackedInfo packed = packedInfoOf(weight.type);
   const int64_t numCells = weight.cols / packed.cellValues;

@@ -1,5 +1,6 @@
-// Packed weights: eight rows interleaved, so that one vector holds the same four (or two) columns of eight rows. The one layout serves every
-// instruction set. A packed matrix is ceil(rows / 8) groups; a group is cols / cellValues cells in order; the rows past the last are zeros.
+// Packed weights: rows of a group interleaved, so that one vector holds the same few columns of many rows. The one layout serves every instruction
+// set. A group has eight rows, of a type of 16 bits sixteen. A packed matrix is ceil(rows / group rows) groups; a group is cols / cellValues cells
+// in order; the rows past the last are zeros.
 //
 // A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns within 32):
 //   Q4_0    f16 d[8]; nibbles                               Q8_0    f16 d[8]; bytes
@@ -11,6 +12,7 @@
 //   Q3_K    f16 d[8]; sixes scales of the first and the last eight; 8 × (bits: the third bit; two bits, twice)
 //   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
 //   I8      f32 d[8]; bytes                                 F8_E4M3 f32 d[8], NaN where a code of the row is; quads
+//   BF16    row r of sixteen: columns 0 and 1                 F16     column c, row r of sixteen
 // nibbles   128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high one
 // pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
 // bytes     256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
@@ -28,6 +30,10 @@
 namespace millrace {
 
 constexpr int64_t kPackedRows = 8;
+// Rows of a group of a type of 16 bits, whose cell, a pair of columns, is a cache line.
+constexpr int64_t kPacked16BitRows = 16;
+constexpr bool is16Bit(TensorType type) { return type == TensorType::F16 || type == TensorType::BF16 || type == TensorType::BF16_BF16; }
+constexpr int64_t packedRowsOf(TensorType type) { return is16Bit(type) ? kPacked16BitRows : kPackedRows; }
 
 // Counts the layouts there have been; caches of packed weights are good for one of them. A change of any cell, or of the order of cells, is a
 // new one (src/backend/cpu/packed-layout.test.ts notices).
@@ -69,6 +75,9 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     case TensorType::I8_INT8: return {32, 288, ActivationFormat::centred32};
     case TensorType::F8_E4M3: return {32, 288, ActivationFormat::f32};
     case TensorType::F8_E4M3_BF16: return {32, 288, ActivationFormat::bf16};
+    case TensorType::F16:
+    case TensorType::BF16: return {2, 4 * kPacked16BitRows, ActivationFormat::f32};
+    case TensorType::BF16_BF16: return {2, 4 * kPacked16BitRows, ActivationFormat::bf16};
     case TensorType::Q4_0: return {32, 144, ActivationFormat::blocks32};
     case TensorType::Q4_1: return {32, 160, ActivationFormat::blocks32};
     case TensorType::Q5_0: return {32, 176, ActivationFormat::blocks32};
@@ -89,7 +98,6 @@ constexpr bool isF8(TensorType type) { return type == TensorType::F8_E4M3 || typ
 
 // Format of the left operand of a product with a weight.
 constexpr ActivationFormat activationsOf(TensorType type, bool isPacked) {
-  if (type == TensorType::BF16_BF16) return ActivationFormat::bf16;
   return isPacked ? packedInfoOf(type).activations : ActivationFormat::f32;
 }
 
@@ -98,7 +106,7 @@ constexpr int64_t packedGroupBytes(TensorType type, int64_t cols) {
   return cols / info.cellValues * info.cellBytes;
 }
 constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
-  return (rows + kPackedRows - 1) / kPackedRows * packedGroupBytes(type, cols);
+  return (rows + packedRowsOf(type) - 1) / packedRowsOf(type) * packedGroupBytes(type, cols);
 }
 
 // Bytes before the q of a row.

@@ -4,6 +4,7 @@
 // by the same few operations (Kind::add). How many tokens or groups are computed side by side, and whether a cell is used at once or kept unpacked
 // for many tokens, therefore changes no bit.
 #pragma once
+#include "linear_tile.h"
 #include "packed_kinds.h"
 
 namespace millrace::MILLRACE_ISA {
@@ -43,18 +44,8 @@ struct Groups {
     memcpy(parts, &sums, sizeof sums);
     MILLRACE_UNROLL_INT
     for (int p = 0; p < kEights; p++) {
-      if (g + p * pitch < end) storeGroup(token, (g + p * pitch) * kPackedRows, parts[p]);
+      if (g + p * pitch < end) storeRows(args, token, (g + p * pitch) * kPackedRows, parts[p]);
     }
-  }
-
- private:
-  void storeGroup(int64_t token, int64_t n, f32x8 sums) const {
-    float* out = args.out + token * args.weight.rows + n;
-    const int64_t numRows = minOf(kPackedRows, args.weight.rows - n);
-    if (args.bias != nullptr) sums = sums + loadPartial8(args.bias + n, numRows);
-    if (args.accumulate) sums = sums + loadPartial8(out, numRows);
-    if (numRows == kPackedRows) store8(out, sums);
-    else storePartial8(out, sums, numRows);
   }
 };
 

@@ -4,14 +4,14 @@
 
 namespace millrace::MILLRACE_ISA {
 
+// Columns of pairs of bfloat16, the even one in the low half, as f32.
+MILLRACE_INLINE Floats evenOf(UnsignedInts pairs) { return reinterpret_cast<Floats>(pairs << 16); }
+MILLRACE_INLINE Floats oddOf(UnsignedInts pairs) { return reinterpret_cast<Floats>(pairs & 0xffff0000u); }
+
 // Two bfloat16 a lane: the even column in the low half.
 #if defined(MILLRACE_ISA_AVX512BF16)
 typedef __m512bh BfloatPairs;
 MILLRACE_INLINE BfloatPairs loadBfloatPairs(const uint8_t* p) { return reinterpret_cast<BfloatPairs>(_mm512_loadu_si512(p)); }
-// The first numCols columns; zeros in place of the others.
-MILLRACE_INLINE BfloatPairs loadFirstBfloatPairs(const uint8_t* p, int64_t numCols) {
-  return reinterpret_cast<BfloatPairs>(_mm512_maskz_loadu_epi16(static_cast<__mmask32>((1u << numCols) - 1), p));
-}
 // The same two columns in each lane.
 MILLRACE_INLINE BfloatPairs splatPair(const void* p) {
   int32_t pair;
@@ -27,20 +27,12 @@ MILLRACE_INLINE BfloatPairs loadBfloatPairs(const uint8_t* p) {
   memcpy(&pairs, p, sizeof pairs);
   return pairs;
 }
-// The first numCols columns; zeros in place of the others.
-MILLRACE_INLINE BfloatPairs loadFirstBfloatPairs(const uint8_t* p, int64_t numCols) {
-  BfloatPairs pairs{};
-  memcpy(&pairs, p, static_cast<size_t>(2 * numCols));
-  return pairs;
-}
 // The same two columns in each lane.
 MILLRACE_INLINE BfloatPairs splatPair(const void* p) {
   uint32_t pair;
   memcpy(&pair, p, 4);
   return BfloatPairs{} + pair;
 }
-MILLRACE_INLINE Floats evenOf(BfloatPairs pairs) { return reinterpret_cast<Floats>(pairs << 16); }
-MILLRACE_INLINE Floats oddOf(BfloatPairs pairs) { return reinterpret_cast<Floats>(pairs & 0xffff0000u); }
 // sum + products of the odd columns, then of the even ones.
 MILLRACE_INLINE Floats addProducts(BfloatPairs a, BfloatPairs b, Floats sum) { return mulAdd(evenOf(a), evenOf(b), mulAdd(oddOf(a), oddOf(b), sum)); }
 #endif

@@ -145,12 +145,14 @@ double Device::createWeight(double source, double byteOffset, const std::string&
   entry.weight.rows = requireInteger("createWeight", "rows", rows, 1, INT32_MAX);
   entry.weight.cols = requireInteger("createWeight", "cols", cols, 1, INT32_MAX);
   const TensorTypeInfo& info = infoOf(entry.weight.type);
-  if (entry.weight.cols % info.blockValues != 0) {
-    failArgument("createWeight: expected cols to be a multiple of " + std::to_string(info.blockValues) + " for " + type + ", got " + formatNumber(cols));
+  const PackedInfo packed = packedInfoOf(entry.weight.type);
+  if (isPacked && packed.cellBytes == 0) failArgument("createWeight: expected a type with a packed form, got " + type);
+  const int64_t unitCols = isPacked ? packed.cellValues : info.blockValues;
+  if (entry.weight.cols % unitCols != 0) {
+    failArgument("createWeight: expected cols to be a multiple of " + std::to_string(unitCols) + " for " + type + ", got " + formatNumber(cols));
   }
   entry.weight.rowBytes = entry.weight.cols / info.blockValues * info.blockBytes;
   const int64_t available = static_cast<int64_t>(held->memory->numBytes()) - offset;
-  if (isPacked && packedInfoOf(entry.weight.type).cellBytes == 0) failArgument("createWeight: expected a type with a packed form, got " + type);
   entry.weight.isPacked = isPacked;
   const int64_t needed = isPacked ? packedBytes(entry.weight.type, entry.weight.rows, entry.weight.cols)
                                   : saturatedProduct(entry.weight.rows, entry.weight.rowBytes);

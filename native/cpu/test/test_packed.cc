@@ -291,12 +291,14 @@ void checkRefusals() {
   const double weight = bench.weight(type, randomWeight(type, 9, 512, random), 9, 512);
   const int64_t numBytes = packedBytes(type, 9, 512);
   const double place = bench.allocate(numBytes);
-  const double plain = bench.weight(TensorType::F16, randomWeight(TensorType::F16, 8, 32, random), 8, 32);
+  const double plain = bench.weight(TensorType::F32, randomWeight(TensorType::F32, 8, 32, random), 8, 32);
   checkRefused(bench, OpCode::pack, {bench.allocate(numBytes - 1), 0, weight}, "pack into too few bytes");
   checkRefused(bench, OpCode::pack, {place, 1, weight}, "pack past the end");
   checkRefused(bench, OpCode::pack, {place, -1, weight}, "pack before the start");
   checkRefused(bench, OpCode::pack, {place, 9007199254740991.0, weight}, "pack at an offset that overflows");
   checkRefused(bench, OpCode::pack, {place, 0, plain}, "pack of a type without a packed form");
+  const double odd = bench.weight(TensorType::F16, randomWeight(TensorType::F16, 8, 31, random), 8, 31);
+  checkRefused(bench, OpCode::pack, {place, 0, odd}, "pack of an odd number of columns of 16 bits");
   const auto refusesWeight = [&](const char* name, double rows, double cols, double offset) {
     try {
       bench.device.createWeight(place, offset, name, rows, cols, true);
@@ -308,7 +310,8 @@ void checkRefusals() {
   check(refusesWeight("Q4_K", 17, 512, 0), "a packed weight of more groups than the buffer has");
   check(refusesWeight("Q4_K", 9, 512, 1), "a packed weight past the end");
   check(refusesWeight("Q4_K", 9, 300, 0), "a packed weight of part of a cell");
-  check(refusesWeight("F16", 9, 32, 0), "a packed weight of a type without a packed form");
+  check(refusesWeight("BF16", 9, 31, 0), "a packed weight of half a pair of columns");
+  check(refusesWeight("F32", 9, 32, 0), "a packed weight of a type without a packed form");
   const double packed = bench.device.createWeight(place, 0, "Q4_K", 9, 512, true);
   checkRefused(bench, OpCode::pack, {bench.allocate(numBytes), 0, packed}, "pack of a packed weight");
   checkRefused(bench, OpCode::embed, {bench.allocate(512 * 4), packed, bench.put(std::vector<int32_t>{0}), 1, 1}, "embed of a packed weight");
@@ -346,6 +349,11 @@ void testPacked() {
     }
     // More tokens than one pass carries.
     checkPacked(isa, {TensorType::Q4_0, 17, 64, 521, false, false}, random);
+    for (TensorType type : {TensorType::BF16_BF16, TensorType::BF16, TensorType::F16}) {
+      checkPacked(isa, {type, 49, 66, 521, false, false}, random);
+      // Blocks of columns, and an odd number of groups.
+      checkPacked(isa, {type, 70, 8450, 29, true, true}, random);
+    }
   }
   checkRefusals();
 }

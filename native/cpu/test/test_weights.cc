@@ -152,7 +152,6 @@ void testLinear() {
     checkLinear(isa, {TensorType::F16, 70, 1029, 101, true, false}, random);
     checkLinear(isa, {TensorType::Q8_0, 33, 544, 530, false, false}, random);
     checkLinear(isa, {TensorType::F32, 300, 172, 33, false, false}, random);
-    checkLinear(isa, {TensorType::BF16_BF16, 70, 4501, 101, true, true}, random);
   }
 }
 

@@ -6,9 +6,9 @@ import type { Isa } from "./library/kernels.js";
 import { packedActivations } from "./library/packing.js";
 
 /**
- * The type with which products read a matrix that is stored as `type`; both have the same bytes, packed or in rows.
+ * The type with which products read a packed matrix that is stored as `type`; both have the same bytes.
  * - Q8_0 and I8 with `int8`: activations of 8 bits;
- * - BF16, and packed F8_E4M3, on a CPU that multiplies bfloat16 pairs, unless activations are to stay f32: bfloat16 activations.
+ * - BF16 and F8_E4M3, on a CPU that multiplies bfloat16 pairs, unless activations are to stay f32: bfloat16 activations.
  */
 export function productType(type: WeightType, activationDtype: ActivationDtype, isa: Isa): WeightType {
   if ((type === "Q8_0" || type === "I8") && activationDtype === "int8") return `${type}_INT8`;
@@ -19,6 +19,5 @@ export function productType(type: WeightType, activationDtype: ActivationDtype, 
 
 /** Format of the activations that a weight of a product type is multiplied with. */
 export function activationsOf(type: WeightType, isPacked: boolean): ActivationFormat {
-  if (type === "BF16_BF16") return "bf16";
   return isPacked ? packedActivations(type)! : "f32";
 }

@@ -10,11 +10,11 @@ import { Program } from "../program.js";
 import type { MatrixSpec } from "../tensor-source.js";
 import type { FileWatch } from "./file-watch.js";
 import type { FileHandle, KernelDevice } from "./library/kernels.js";
-import { packedActivations, packedByteLength } from "./library/packing.js";
+import { isPackable, packedByteLength, packedGroupRows } from "./library/packing.js";
 import type { FoundPack, PackCache } from "./packs/pack-cache.js";
 import { matrixSum, PackCheck } from "./packs/pack-check.js";
 import type { PackedMatrix } from "./packs/pack-file.js";
-import { PIECE_BYTES, pieces, ROWS_PER_GROUP } from "./packs/pieces.js";
+import { PIECE_BYTES, pieces } from "./packs/pieces.js";
 import { activationsOf, productType } from "./product-type.js";
 import type { MappedFile } from "./watched-file.js";
 
@@ -51,10 +51,13 @@ export class WeightPacker {
   /** Bytes of the matrices in the mapped pack and in the model's mapped files, whose pages the system drops and reads again as it needs. */
   numMappedBytes = 0;
   readonly #placed = new Map<MatrixSpec, WeightHandle>();
+  readonly #types = new Map<MatrixSpec, WeightType>();
   /** Keyed by path. */
   readonly #mapped = new Map<string, ModelFile>();
   readonly #program = new Program();
   readonly #isLarge: boolean;
+  /** Whether the memory that is left holds the weights. */
+  readonly #fits: boolean;
   readonly #cache: PackCache | undefined;
   #numPackedSourceBytes = 0;
   #lastReported = 0;
@@ -68,10 +71,14 @@ export class WeightPacker {
     private readonly formats: Map<AnyWeight, ActivationFormat>,
   ) {
     this.#isLarge = weights.numBytes >= MIN_CACHED_BYTES;
+    this.#fits = weights.numBytes <= options.freeBytes;
     this.#cache = this.#isLarge && weights.files.length > 0 ? options.cache : undefined;
   }
 
-  /** Places every matrix, packed if its type has a packed form and it may be rounded; returns the handles in order. */
+  /**
+   * Places every matrix and returns the handles in order. A matrix is packed if its type has a packed form. Matrices that keep their values stay in rows, and
+   * so do all where activations stay f32: that is the arithmetic that others are compared with.
+   */
   place(): readonly WeightHandle[] {
     const { matrices } = this.weights;
     const arePacked = this.options.activationDtype !== "f32";
@@ -92,8 +99,7 @@ export class WeightPacker {
     const { files } = this.weights;
     const cache = this.#cache;
     // A model that is used as it is stored has no pack, and looking for one would read the whole model.
-    const hasPack = matrices.some((spec) => packedActivations(this.weights.source.matrix(spec).type) !== undefined);
-    if (cache === undefined || !hasPack) return false;
+    if (cache === undefined || !matrices.some((spec) => this.#isPackable(spec))) return false;
     try {
       const known = cache.find(files);
       if (known !== undefined && this.#bindPack(known, matrices)) return true;
@@ -108,7 +114,11 @@ export class WeightPacker {
     } catch (thrown) {
       if (thrown instanceof MillraceError) throw thrown;
       const reason = thrown instanceof Error ? thrown.message : String(thrown);
-      this.options.report.note(`packed weights could not be cached, so every start packs them again: ${reason}`);
+      // #packIntoMemory says which ones.
+      const exception = this.#fits ? "" : ", except 16-bit weights, which do not fit into memory";
+      this.options.report.note(
+        `packed weights could not be cached, so every start packs them again${exception}: ${reason}`,
+      );
       this.#numPackedSourceBytes = 0;
       return false;
     }
@@ -118,9 +128,9 @@ export class WeightPacker {
   #bindPack({ path, table }: FoundPack, matrices: readonly MatrixSpec[]): boolean {
     const isSame = (spec: MatrixSpec, index: number): boolean => {
       const { name, start, rows, cols, type, byteOffset } = table.matrices[index]!;
-      // A version that had no packed form of the type left the matrix where it was.
-      const isAsPacked = (packedActivations(type) === undefined) === (byteOffset === undefined);
-      return isAsPacked && spec.name === name && spec.start === start && spec.rows === rows && spec.cols === cols;
+      const isSamePart = spec.name === name && spec.start === start && spec.rows === rows && spec.cols === cols;
+      // A version that had no packed form of the type left the matrix where it was, and another one may read it as another type.
+      return isSamePart && type === this.#typeOf(spec) && this.#isPackable(spec) === (byteOffset !== undefined);
     };
     if (table.matrices.length !== matrices.length || !matrices.every(isSame)) return false;
     let file: FileHandle;
@@ -160,14 +170,20 @@ export class WeightPacker {
     }
   }
 
-  /** Returns undefined if no matrix has a packed form. Throws file system errors. */
+  /** Returns undefined if the pack was removed at once. Throws file system errors. */
   #writePack(cache: PackCache, contentHash: string, matrices: readonly MatrixSpec[]): FoundPack | undefined {
-    const { files, name, numBytes } = this.weights;
+    const { files, name } = this.weights;
+    let numBytes = 0;
+    let groupBytes = 0;
+    for (const spec of matrices.filter((each) => this.#isPackable(each))) {
+      const type = this.#typeOf(spec);
+      numBytes += packedByteLength(type, spec.rows, spec.cols)!;
+      groupBytes = Math.max(groupBytes, packedByteLength(type, packedGroupRows(type), spec.cols)!);
+    }
     using writer = cache.begin(contentHash, numBytes, matrices.length);
-    const staging = this.device.allocate(PIECE_BYTES + this.#largestGroup(matrices));
+    const staging = this.device.allocate(PIECE_BYTES + groupBytes);
     try {
       const table = matrices.map((spec) => this.#packIntoFile(spec, writer, staging));
-      if (table.every(({ byteOffset }) => byteOffset === undefined)) return undefined;
       this.options.report.progress("keeping the packed weights");
       const layoutVersion = cache.layoutVersion;
       writer.finish({ layoutVersion, contentHash, model: name, matrices: table });
@@ -185,7 +201,7 @@ export class WeightPacker {
     const { name, start, rows, cols } = spec;
     const place = this.#find(spec);
     const entry = { name, start, rows, cols, type: place.type };
-    if (packedActivations(place.type) === undefined) {
+    if (!this.#isPackable(spec)) {
       this.#placeInRows(spec, place);
       return entry;
     }
@@ -204,11 +220,13 @@ export class WeightPacker {
   #packIntoMemory(spec: MatrixSpec): void {
     const { rows, cols } = spec;
     const place = this.#find(spec);
-    const numBytes = packedByteLength(place.type, rows, cols);
-    if (numBytes === undefined) {
+    // Rows of 16 bits are multiplied as they are stored, too: mapped, they need no memory of their own.
+    const isBestMapped = (place.type === "F16" || place.type === "BF16") && place.mapped !== undefined && !this.#fits;
+    if (isBestMapped || !this.#isPackable(spec)) {
       this.#placeInRows(spec, place);
       return;
     }
+    const numBytes = packedByteLength(place.type, rows, cols)!;
     const buffer = this.device.allocate(numBytes);
     let byteOffset = 0;
     for (const [firstRow, numRows] of pieces(place.type, rows, cols)) {
@@ -249,12 +267,12 @@ export class WeightPacker {
     memory: FileHandle | BufferHandle,
     { byteOffset, type }: Pick<MatrixPlace, "byteOffset" | "type">,
   ): void {
-    this.#placeWeight(spec, memory, { byteOffset, type: this.#productType(type) }, true);
+    const { activationDtype } = this.options;
+    this.#placeWeight(spec, memory, { byteOffset, type: productType(type, activationDtype, this.device.isa) }, true);
   }
 
   #placeInRows(spec: MatrixSpec, { memory, byteOffset, type, mapped }: MatrixPlace): void {
-    const product = spec.keepsValues === true ? type : this.#productType(type);
-    this.#placeWeight(spec, memory, { byteOffset, type: product }, false);
+    this.#placeWeight(spec, memory, { byteOffset, type }, false);
     if (mapped === undefined) return;
     const byteLength = spec.rows * rowByteLength(type, spec.cols)!;
     mapped.parts.push({ byteOffset, byteLength });
@@ -273,8 +291,14 @@ export class WeightPacker {
     if (format !== "f32") this.formats.set(weight, format);
   }
 
-  #productType(type: WeightType): WeightType {
-    return productType(type, this.options.activationDtype, this.device.isa);
+  #typeOf(spec: MatrixSpec): WeightType {
+    const type = this.#types.get(spec) ?? this.weights.source.matrix(spec).type;
+    this.#types.set(spec, type);
+    return type;
+  }
+
+  #isPackable(spec: MatrixSpec): boolean {
+    return isPackable(this.#typeOf(spec), spec.cols);
   }
 
   #find(spec: MatrixSpec): MatrixPlace {
@@ -297,11 +321,6 @@ export class WeightPacker {
 
   #drop({ memory, mapped }: MatrixPlace): void {
     if (mapped === undefined) this.device.release(memory as BufferHandle);
-  }
-
-  #largestGroup(matrices: readonly MatrixSpec[]): number {
-    // A packed group takes at most nine bits per value, so two bytes per value are enough.
-    return Math.max(...matrices.map(({ cols }) => 2 * ROWS_PER_GROUP * cols));
   }
 
   /** Returns a function that reports the stage's progress, at most once per REPORT_STEP. */

@@ -9,7 +9,7 @@ import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
 import { type Divergence, divergenceOf, openScorer } from "./divergence.js";
 
-export const REFERENCE_KV_TYPE = "f16";
+const REFERENCE_KV_TYPE = "f16";
 
 export interface KvQualitySpec {
   readonly modelPath: string;

@@ -1,6 +1,6 @@
 /** `linear` for each weight type and number of token rows. */
 
-import { activationRowBytes, packedByteLength } from "../../backend/cpu/library/packing.js";
+import { activationRowBytes, packedActivations, packedByteLength } from "../../backend/cpu/library/packing.js";
 import { activationsOf } from "../../backend/cpu/product-type.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
 import { Program } from "../../backend/program.js";
@@ -102,7 +102,7 @@ export function weightsOf(recording: Recording, shape: MatrixShape, numWeights: 
 /** Activations [numRows, cols] in the format that the weight type needs. */
 export function inputOf(recording: Recording, { type, cols }: MatrixShape, numRows: number): BufferHandle {
   const x = recording.filled(4 * numRows * cols);
-  const format = activationsOf(type, packedByteLength(type, numRows, cols) !== undefined);
+  const format = activationsOf(type, packedActivations(type) !== undefined);
   if (format === "f32") return x;
   const quantized = recording.device.allocate(numRows * activationRowBytes(format, cols));
   const program = new Program();

@@ -1,8 +1,5 @@
-/**
- * The cache of packed weights over a real model: hits, misses, damage, the size cap; what loading through it leaves in memory; and processes
- * that start at the same time, are killed, or cannot write.
- */
-import { type ChildProcess, spawn } from "node:child_process";
+/** The cache of packed weights over a real model: hits, misses, damage, the size cap, and how much memory a load takes. */
+import { createHash } from "node:crypto";
 import {
   chmodSync,
   chownSync,
@@ -16,27 +13,29 @@ import {
   statSync,
   truncateSync,
   utimesSync,
-  watch,
   writeFileSync,
 } from "node:fs";
-import { hostname, tmpdir } from "node:os";
+import { hostname } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { request, runAlone } from "../../../test/helpers/engine-requests.js";
-import { repositoryRoot } from "../../../test/helpers/fixtures.js";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  type Load,
+  largeModelFolder,
+  loadThrough,
+  PLENTY_BYTES,
+  packsIn,
+  wasPacked,
+  writeLargeModel,
+} from "../../../test/helpers/pack-loads.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
-import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import { FileWatch } from "../../backend/cpu/file-watch.js";
 import { loadKernels } from "../../backend/cpu/library/load.js";
 import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
 import { PackCheck } from "../../backend/cpu/packs/pack-check.js";
-import { readPackTable } from "../../backend/cpu/packs/pack-file.js";
-import { openModel } from "../../model/open-model.js";
-import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
-import { EngineCore } from "../engine-core.js";
+import { type PackedMatrix, readPackTable } from "../../backend/cpu/packs/pack-file.js";
 
 const LAYOUT_VERSION = loadKernels().packedLayoutVersion();
-const BYTES = 2 ** 30;
+const BYTES = PLENTY_BYTES;
 /** Nine layers of 1024 × (1024 + 512 + 512 + 1024 + 3 × 4096) values and the output, 17 bytes for 32. */
 const PACKED_BYTES = ((9 * 1024 * 15_360 + 384 * 1024) * 17) / 32;
 let root: string;
@@ -44,43 +43,16 @@ let folder: string;
 let model: string;
 
 beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), "millrace-packs-"));
-  model = join(root, "large.gguf");
-  // Just above the size from which packs are kept.
-  const shape = { architecture: "llama", seed: 3, type: "MXFP4", width: 1024, ff: 4096, heads: 8 } as const;
-  writeRandomModel(model, { ...shape, layers: 9, vocab: 384 });
+  ({ root, model } = largeModelFolder());
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 beforeEach(() => {
   folder = mkdtempSync(join(root, "cache-"));
 });
 
-interface Load {
-  readonly tokens: readonly number[];
-  readonly stages: readonly string[];
-  readonly notes: readonly string[];
-}
-
-/** Loads the model and takes a few tokens. */
-async function load(path = model, packCache = { folder, maxBytes: BYTES }, freeBytes = BYTES): Promise<Load> {
-  const backend = createCpuBackend({ numThreads: 2, packCache, freeBytes });
-  const stages: string[] = [];
-  const notes: string[] = [];
-  try {
-    const own = { modelPath: path, numThreads: 2, maxModelLen: 64 };
-    const core = await EngineCore.create(openModel(path), { ...DEFAULT_ENGINE_OPTIONS, ...own }, backend, {
-      progress: (stage) => stages.push(stage),
-      note: (text) => notes.push(text),
-    });
-    const { tokenIds } = await runAlone(core, request(Int32Array.of(5, 6, 7), { maxTokens: 8 }));
-    return { tokens: tokenIds, stages, notes };
-  } finally {
-    backend.destroy();
-  }
-}
-
-const packs = () => readdirSync(folder).filter((name) => name.endsWith(".pack"));
-const wasPacked = ({ stages }: Load) => stages.includes("packing the weights");
+const load = (path = model, packCache = { folder, maxBytes: BYTES }, freeBytes = BYTES): Promise<Load> =>
+  loadThrough(packCache, path, freeBytes);
+const packs = () => packsIn(folder);
 
 describe("the pack cache", () => {
   it("packs once, and answers the same from the pack as from memory", async () => {
@@ -103,12 +75,55 @@ describe("the pack cache", () => {
     expect(larger.tokens).toEqual(fitting.tokens);
   });
 
-  it("leaves a model of bfloat16 as it is stored, without reading it first", async () => {
-    const path = join(root, "bfloats.gguf");
-    const shape = { architecture: "llama", seed: 6, type: "BF16", width: 1024, ff: 4096, heads: 8 } as const;
-    writeRandomModel(path, { ...shape, layers: 3, vocab: 384 });
+  it("leaves a model of float32 as it is stored, without reading it first", async () => {
+    const path = join(root, "floats.gguf");
+    writeLargeModel(path, "F32", 3);
     expect(await load(path)).toMatchObject({ stages: [], notes: [] });
     expect(packs()).toEqual([]);
+  });
+
+  it.each([
+    "F16",
+    "BF16",
+  ] as const)("leaves %s rows in their file where memory cannot hold their packs", async (type) => {
+    const path = join(root, `${type}.gguf`);
+    writeLargeModel(path, type, 3);
+    const kept = await load(path);
+    expect([wasPacked(kept), kept.notes, packs()]).toEqual([true, [], [expect.any(String)]]);
+    const noCache = { folder: join(root, "none"), maxBytes: 1 };
+    expect(await load(path, noCache)).toMatchObject({
+      stages: expect.arrayContaining(["packing the weights"]),
+      notes: [expect.stringMatching(/so every start packs them again: .*at most 1 bytes/)],
+    });
+    const mapped = await load(path, noCache, 2 ** 26);
+    expect(mapped).toMatchObject({
+      notes: [expect.stringContaining("except 16-bit weights"), expect.stringContaining("are larger than")],
+    });
+    expect([wasPacked(mapped), mapped.tokens.length]).toEqual([false, 8]);
+  });
+
+  it("takes a table that another version wrote otherwise for none", async () => {
+    const { tokens } = await load();
+    const path = join(folder, packs()[0]!);
+    const table = readPackTable(path)!;
+    const changes: readonly ((matrix: PackedMatrix) => object)[] = [
+      // That version had no packed form of the type.
+      ({ byteOffset: _, ...inRows }) => inRows,
+      // It read the file's tensors as another type.
+      (matrix) => ({ ...matrix, type: "F16" }),
+      (matrix) => ({ ...matrix, type: "Q9_9" }),
+    ];
+    for (const change of changes) {
+      const bytes = readFileSync(path);
+      const json = Buffer.from(JSON.stringify({ ...table, matrices: table.matrices.map(change) }));
+      bytes.writeUInt32LE(json.length, 8);
+      createHash("sha256").update(json).digest().copy(bytes, 16);
+      json.copy(bytes, 48);
+      writeFileSync(path, bytes);
+      expect(readPackTable(path)).toBeDefined();
+      const again = await load();
+      expect([wasPacked(again), again.notes, again.tokens]).toEqual([true, [], tokens]);
+    }
   });
 
   it("packs each expert", async () => {
@@ -304,105 +319,5 @@ describe("the pack cache", () => {
     const older = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION + 1);
     expect(older.find([model])).toBeUndefined();
     expect(older.list()).toMatchObject([{ isCurrent: false }]);
-  });
-});
-
-describe("processes that share a pack cache", () => {
-  const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
-  const started: ChildProcess[] = [];
-  let cacheRoot: string;
-
-  beforeEach(() => {
-    cacheRoot = mkdtempSync(join(root, "shared-"));
-    folder = join(cacheRoot, "packed");
-    mkdirSync(folder);
-  });
-  afterEach(() => {
-    for (const child of started.splice(0)) child.kill("SIGKILL");
-  });
-
-  /** @param prefix a command that runs the rest of its arguments */
-  function start(prefix: readonly string[] = []): ChildProcess {
-    const flags = ["--raw", "--prompt", "Once", "--temperature", "0", "--max-tokens", "8", "--threads", "2"];
-    const memory = ["--max-model-len", "64", "--kv-cache-memory-bytes", "16MiB"];
-    const own = [process.execPath, LAUNCHER, "generate", "--model", model, ...flags, ...memory];
-    const [command, ...args] = [...prefix, ...own];
-    const env = { ...process.env, MILLRACE_CACHE: cacheRoot };
-    const child = spawn(command!, args, { env, stdio: ["ignore", "pipe", "pipe"] });
-    started.push(child);
-    return child;
-  }
-
-  async function ended(child: ChildProcess): Promise<{ stdout: string; stderr: string; exitCode: number | null }> {
-    let stdout = "";
-    let stderr = "";
-    child.stdout!.setEncoding("utf8").on("data", (text: string) => {
-      stdout += text;
-    });
-    child.stderr!.setEncoding("utf8").on("data", (text: string) => {
-      stderr += text;
-    });
-    const exitCode = await new Promise<number | null>((resolve) => child.once("close", resolve));
-    return { stdout, stderr, exitCode };
-  }
-
-  /** A first start that is stopped in the middle of writing its pack. */
-  async function stoppedPacker(): Promise<ChildProcess> {
-    for (;;) {
-      const child = start();
-      await new Promise<void>((resolve) => {
-        const watcher = watch(folder, (_, name) => {
-          if (name?.endsWith(".tmp") !== true) return;
-          child.kill("SIGSTOP");
-          watcher.close();
-          resolve();
-        });
-      });
-      if (temporaries().length === 1 && packs().length === 0) return child;
-      // It was faster than we were.
-      child.kill("SIGKILL");
-      await ended(child);
-      for (const name of readdirSync(folder)) rmSync(join(folder, name));
-    }
-  }
-
-  const temporaries = () => readdirSync(folder).filter((name) => name.endsWith(".tmp"));
-  const kinds = () =>
-    readdirSync(folder)
-      .map((name) => name.slice(-4))
-      .sort();
-  const text = async (child: ChildProcess) => {
-    const { stdout, stderr, exitCode } = await ended(child);
-    expect(stderr).not.toContain("note:");
-    expect({ exitCode, length: stdout.length > 1 }).toEqual({ exitCode: 0, length: true });
-    return stdout;
-  };
-
-  it("two first starts at once both answer right and leave one pack", async () => {
-    const first = await stoppedPacker();
-    const second = await text(start());
-    first.kill("SIGCONT");
-    expect(await text(first)).toBe(second);
-    expect(await text(start())).toBe(second);
-    expect(kinds()).toEqual(["pack", ".ref"].sort());
-    expect(readPackTable(join(folder, packs()[0]!))).toBeDefined();
-  });
-
-  it("what a killed start left behind is no pack, and the next start removes it", async () => {
-    const killed = await stoppedPacker();
-    killed.kill("SIGKILL");
-    await ended(killed);
-    expect(kinds()).toEqual([".tmp"]);
-    const next = await text(start());
-    expect(kinds()).toEqual(["pack", ".ref"].sort());
-    expect(await text(start())).toBe(next);
-  });
-
-  it("a start whose writing fails midway says so, answers from memory and leaves nothing", async () => {
-    // At most 40 000 blocks of 512 or 1024 bytes: about half the pack.
-    const { stdout, stderr, exitCode } = await ended(start(["sh", "-c", 'ulimit -f 40000; exec "$0" "$@"']));
-    expect(stderr).toMatch(/^note: packed weights could not be cached, .*EFBIG/m);
-    expect({ exitCode, kinds: kinds() }).toEqual({ exitCode: 0, kinds: [] });
-    expect(stdout).toBe(await text(start()));
   });
 });

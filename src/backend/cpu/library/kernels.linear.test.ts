@@ -22,6 +22,7 @@ import {
 } from "../../../formats/dequantize.js";
 import { NO_BUFFER, type WeightHandle } from "../../handles.js";
 import { activationsOf } from "../product-type.js";
+import { loadKernels } from "./load.js";
 import { activationRowBytes, packedActivations, packedByteLength } from "./packing.js";
 
 interface LinearInput {
@@ -83,8 +84,15 @@ function roundingBounds({ type, isPacked, n, k }: LinearInput, x: Float32Array):
   });
 }
 
-function shapesOf(type: WeightType): readonly { readonly m: number; readonly n: number; readonly k: number }[] {
-  const block = BLOCK_LAYOUT[type].numValues;
+/** Columns that a matrix has a multiple of: a stored block's, or a packed cell's. */
+const unitCols = (type: WeightType, isPacked: boolean) =>
+  isPacked ? loadKernels().packedForm(type)!.cellCols : BLOCK_LAYOUT[type].numValues;
+
+function shapesOf(
+  type: WeightType,
+  isPacked: boolean,
+): readonly { readonly m: number; readonly n: number; readonly k: number }[] {
+  const block = unitCols(type, isPacked);
   if (block === 1) {
     return [
       { m: 1, n: 1, k: 1 },
@@ -131,7 +139,7 @@ const CASES: readonly LinearCase[] = FORMS.flatMap(({ type, isPacked, name }) =>
   const extremeK = Math.max(64, BLOCK_LAYOUT[type].numValues);
   const plain = { type, isPacked, hasBias: false, isAccumulating: false };
   return [
-    ...shapesOf(type).flatMap(({ m, n, k }) => {
+    ...shapesOf(type, isPacked).flatMap(({ m, n, k }) => {
       const label = `${name} [${n}, ${k}] × ${m} rows`;
       const x = normals(m * k, 4);
       return [
@@ -156,8 +164,8 @@ for (const { isa, isMissing } of ISAS) {
     for (const { type, isPacked, name } of FORMS) {
       it(`gives ${name} rows the same bits alone, together, reordered and on 1, 2 or 3 threads`, () => {
         // Sizes that cross every block of columns and rows a kernel may use.
-        const block = BLOCK_LAYOUT[type].numValues;
-        const k = Math.ceil((type === "BF16_BF16" ? 4099 : 1027) / block) * block;
+        const block = unitCols(type, isPacked);
+        const k = Math.ceil((isPacked && block === 2 ? 4099 : 1027) / block) * block;
         const [numRows, n] = [19, 37];
         const rows = Array.from({ length: numRows }, (_, m) => normals(k, 100 + m));
         const inOrder = rows.map((_, m) => m);

@@ -93,6 +93,16 @@ export interface CpuFeatures {
   readonly dotprod: boolean;
 }
 
+/** How a type is packed. */
+interface PackedForm {
+  /** Format of the activations that a packed weight is multiplied with. */
+  readonly activations: ActivationFormat;
+  /** Rows that are interleaved. The last group of a matrix is filled up with zeros. */
+  readonly groupRows: number;
+  /** Columns of a cell: a packed matrix has a multiple of them. */
+  readonly cellCols: number;
+}
+
 /** The addon's exports. The geometry of packed weights stands in native/cpu/kernels/packed.h alone. */
 export interface KernelLibrary {
   createDevice(options: DeviceOptions): KernelDevice;
@@ -101,9 +111,9 @@ export interface KernelLibrary {
   opSignatures(): readonly string[];
   /** Version of the layout that the operation `pack` writes: a pack of another version is of no use. */
   packedLayoutVersion(): number;
-  /** Format of the activations that a packed weight is multiplied with; undefined where the type has no packed form. */
-  packedActivations(type: WeightType): ActivationFormat | undefined;
-  /** Bytes of a packed matrix; cols is a multiple of the type's block. undefined where the type has no packed form. */
+  /** undefined where the type has no packed form. */
+  packedForm(type: WeightType): PackedForm | undefined;
+  /** Bytes of a packed matrix; cols is a multiple of the type's cell. undefined where the type has no packed form. */
   packedByteLength(type: WeightType, rows: number, cols: number): number | undefined;
   /** Bytes from one row of `cols` activations to the next. */
   activationRowBytes(format: ActivationFormat, cols: number): number;

@@ -64,7 +64,7 @@ function wrapLibrary(addon: KernelLibrary): KernelLibrary {
     cpuFeatures: (): CpuFeatures => addon.cpuFeatures(),
     opSignatures: () => addon.opSignatures(),
     packedLayoutVersion: () => addon.packedLayoutVersion(),
-    packedActivations: (type) => guard(() => addon.packedActivations(type)),
+    packedForm: (type) => guard(() => addon.packedForm(type)),
     packedByteLength: (type, rows, cols) => guard(() => addon.packedByteLength(type, rows, cols)),
     activationRowBytes: (format, cols) => guard(() => addon.activationRowBytes(format, cols)),
   };

@@ -5,9 +5,18 @@ import { loadKernels } from "./load.js";
 
 /** Format of the activations that a packed weight of `type` is multiplied with; undefined where the type has no packed form. */
 export const packedActivations = (type: WeightType): ActivationFormat | undefined =>
-  loadKernels().packedActivations(type);
+  loadKernels().packedForm(type)?.activations;
 
-/** Bytes of a packed matrix; cols is a multiple of the type's block. undefined where the type has no packed form. */
+/** Rows that a packed matrix interleaves. Throws where the type has no packed form. */
+export const packedGroupRows = (type: WeightType): number => loadKernels().packedForm(type)!.groupRows;
+
+/** Whether a matrix of `cols` columns can be packed. */
+export function isPackable(type: WeightType, cols: number): boolean {
+  const form = loadKernels().packedForm(type);
+  return form !== undefined && cols % form.cellCols === 0;
+}
+
+/** Bytes of a packed matrix; cols is a multiple of the type's cell. undefined where the type has no packed form. */
 export const packedByteLength = (type: WeightType, rows: number, cols: number): number | undefined =>
   loadKernels().packedByteLength(type, rows, cols);
 

@@ -17,7 +17,7 @@ export interface PackedMatrix {
   readonly rows: number;
   readonly cols: number;
   readonly type: WeightType;
-  /** Offset in the file, in bytes; undefined if the type has no packed form and the matrix is read from the model's file. */
+  /** Offset in the file, in bytes; undefined if the matrix has no packed form and is read from the model's file. */
   readonly byteOffset?: number;
   /** Checksum of the packed bytes, see pack-check.ts. */
   readonly sum?: string;
