@@ -121,7 +121,10 @@ class Translator {
 
   #quantifier(): string {
     for (const sign of ["?", "*", "+"]) if (this.#take(sign)) return sign;
-    const bounds = /^\{(?:\d+(?:,\d*)?|,\d+)\}/.exec(this.#chars.slice(this.#at, this.#at + 16).join(""))?.[0] ?? "";
+    const rest = this.#chars.slice(this.#at, this.#at + 16).join("");
+    const bounds = /^\{(?:\d+(?:,\d*)?|,\d+)\}/.exec(rest)?.[0] ?? "";
+    // Longer numbers do not end within these characters, and would be read as text.
+    if (bounds === "" && /^\{[\d,]/.test(rest)) throw this.#refuse("a { with a number that is no repetition");
     this.#at += bounds.length;
     // In Oniguruma {,n} means {0,n}; in JavaScript it would be literal text.
     return bounds.replace("{,", "{0,");
@@ -165,6 +168,7 @@ class Translator {
   #caseVariants(source: string): string {
     if (!this.#ignoresCase || source.length !== 1) return source;
     const [lower, upper] = [source.toLowerCase(), source.toUpperCase()];
+    if (lower.length > 1 || upper.length > 1) throw this.#refuse(`${source}, whose other case is several letters`);
     return lower === upper ? source : `${lower}${upper}${CASE_VARIANTS[lower] ?? ""}`;
   }
 
@@ -250,7 +254,9 @@ class Translator {
       letter === "u" ? /^([0-9A-Fa-f]{4})/.exec(rest) : /^(?:\{([0-9A-Fa-f]{1,6})\}|([0-9A-Fa-f]{2}))/.exec(rest);
     if (match === null) throw this.#refuse(`\\${letter} without a number`);
     this.#at += match[0].length;
-    return literal(String.fromCodePoint(Math.min(0x10ffff, Number.parseInt(match[1] ?? match[2]!, 16))));
+    const code = Number.parseInt(match[1] ?? match[2]!, 16);
+    if (code > 0x10ffff) throw this.#refuse("a code point above 10FFFF");
+    return literal(String.fromCodePoint(code));
   }
 
   #take(char: string): boolean {

@@ -1,13 +1,15 @@
 /** Renders a model's chat template (Jinja) like transformers; the server validates requests before. */
 
-import { Environment, parse, tokenize } from "@huggingface/jinja";
+import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import type { NumberText, Value } from "./jinja-values.js";
 import { parseMarked, withNumbers } from "./number-marks.js";
 import { oneCallEach } from "./one-call-each.js";
+import { parseTemplate, reasonOf } from "./parse-template.js";
 import { range } from "./range.js";
+import { OverBudget, RenderBudget } from "./render-budget.js";
 import { strftime } from "./strftime.js";
 
 export interface TextPart {
@@ -58,7 +60,7 @@ export class ChatTemplate {
   /** The template is parsed at its first use, so that a faulty one only affects requests that use it. */
   readonly #makeForTools: (() => ChatTemplate) | undefined;
   #forTools: ChatTemplate | undefined;
-  readonly #program: ReturnType<typeof parse>;
+  readonly #program: ReturnType<typeof parseTemplate>;
   readonly #globals: Readonly<Record<string, unknown>>;
   #needs: Needs | undefined;
   #needsDescriptions: boolean | undefined;
@@ -70,11 +72,11 @@ export class ChatTemplate {
     this.#makeForTools = toolSource === undefined ? undefined : () => new ChatTemplate(toolSource, own);
     this.#globals = makeGlobals(options);
     try {
-      this.#program = parse(tokenize(source.replace(/\r\n?/g, "\n"), { lstrip_blocks: true, trim_blocks: true }));
+      this.#program = parseTemplate(source.replace(/\r\n?/g, "\n"), { lstrip_blocks: true, trim_blocks: true });
     } catch (thrown) {
       throw new MillraceError(
         "template_failed",
-        `expected a Jinja chat template, got one that does not parse: ${messageOf(thrown)}`,
+        `expected a Jinja chat template, got one that does not parse: ${reasonOf(thrown)}`,
         {
           hint: "Give a chat template that works, or use the completions endpoint, which needs none.",
           cause: thrown,
@@ -88,14 +90,22 @@ export class ChatTemplate {
       this.#forTools ??= this.#makeForTools();
       return this.#forTools.render(input);
     }
-    this.#needs ??= this.#probe();
-    const needs = this.#needs;
+    const needs = this.#readNeeds();
     const numbers = new Map<string, NumberText>();
     const given = needs.hasThinking ? oneCallEach(input.messages) : input.messages;
     const messages = given.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
       return withNumbers(text, numbers);
+    } catch (thrown) {
+      throw toTemplateError(thrown);
+    }
+  }
+
+  #readNeeds(): Needs {
+    try {
+      this.#needs ??= this.#probe();
+      return this.#needs;
     } catch (thrown) {
       throw toTemplateError(thrown);
     }
@@ -121,8 +131,8 @@ export class ChatTemplate {
         tools,
         addGenerationPrompt: false,
       }).includes(NEEDLE);
-    } catch {
-      return false;
+    } catch (thrown) {
+      return refused(thrown);
     }
   }
 
@@ -138,7 +148,8 @@ export class ChatTemplate {
     };
     const environment = new Environment();
     for (const [name, value] of Object.entries(variables)) environment.set(name, value);
-    const interpreter = new JinjaInterpreter(environment);
+    const { messages, tools, kwargs } = input;
+    const interpreter = new JinjaInterpreter(environment, new RenderBudget({ messages, tools, kwargs }));
     if (numbers.size > 0)
       interpreter.restoreNumbers(environment.lookupVariable("messages") as unknown as Value, numbers);
     return String(interpreter.run(this.#program).value);
@@ -150,8 +161,8 @@ export class ChatTemplate {
     const prints = (...messages: readonly ChatMessage[]): boolean => {
       try {
         return this.#renderRaw({ messages, addGenerationPrompt: false }).includes(needle);
-      } catch {
-        return false;
+      } catch (thrown) {
+        return refused(thrown);
       }
     };
     const asks = (content: unknown) => ({ role: "user", content }) as ChatMessage;
@@ -181,6 +192,12 @@ const NEEDLE = "needle-8d1f";
 /** Whether a message's reasoning is `thinking` to the template, as in Harmony's. */
 const readsThinking = (source: string): boolean =>
   /\bmessage(?:\.thinking\b|\[["']thinking["']\])/.test(source) && !source.includes("reasoning_content");
+
+/** What a trial without its text says; a template without end in one trial is not tried again. */
+function refused(thrown: unknown): false {
+  if (thrown instanceof OverBudget) throw thrown;
+  return false;
+}
 
 /** Differences between templates in the form of messages. */
 interface Needs {
@@ -237,7 +254,8 @@ function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
     pad_token: options.padToken,
     strftime_now: (format: string) => strftime(now(), format),
     raise_exception: (message: unknown) => {
-      throw new TemplateRefusal(String(message));
+      // Other values would be printed whole, however large.
+      throw new TemplateRefusal(typeof message === "string" ? message : `a message of type ${typeof message}`);
     },
   };
   for (const [name, value] of Object.entries(globals)) if (value === undefined) delete globals[name];
@@ -305,7 +323,7 @@ function toTemplateError(thrown: unknown): MillraceError {
   if (thrown instanceof TemplateRefusal) {
     return new MillraceError(
       "template_failed",
-      `expected a conversation the model's chat template takes, got its refusal: ${thrown.message}`,
+      `expected a conversation the model's chat template takes, got its refusal: ${reasonOf(thrown)}`,
       {
         param: "messages",
         hint: "Change the conversation as the template's message says.",
@@ -313,17 +331,24 @@ function toTemplateError(thrown: unknown): MillraceError {
       },
     );
   }
+  if (thrown instanceof OverBudget) {
+    return new MillraceError(
+      "template_failed",
+      `expected the model's chat template to end, got one that asks for ${thrown.message}`,
+      {
+        param: "messages",
+        hint: "No sound template comes near this bound: use another --chat-template, or the completions endpoint, which needs none.",
+        cause: thrown,
+      },
+    );
+  }
   return new MillraceError(
     "template_failed",
-    `expected the model's chat template to render, got: ${messageOf(thrown)}`,
+    `expected the model's chat template to render, got: ${reasonOf(thrown)}`,
     {
       param: "messages",
       hint: "The template and this conversation do not fit each other; check roles, content and chat_template_kwargs.",
       cause: thrown,
     },
   );
-}
-
-function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -1,54 +1,41 @@
-/** The template library's interpreter, with Python's behaviour where the library follows JavaScript's. */
-import { Environment, Interpreter } from "@huggingface/jinja";
+/** The template library's interpreter, with Python's behaviour where the library follows JavaScript's, and with a budget. */
+
+import { IterationScope } from "./iteration-scope.js";
+import {
+  A_LIST,
+  A_TEXT,
+  A_TRUTH,
+  type Arguments,
+  type Block,
+  Evaluated,
+  type Filter,
+  LibraryInterpreter,
+  type Loop,
+  like,
+  type Member,
+  type MethodCall,
+  NOTHING,
+  numNodes,
+  numTargets,
+  type Operation,
+  type Scope,
+  type Statement,
+  type Target,
+  type Test,
+} from "./jinja-library.js";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
-
-export interface Statement {
-  readonly type: string;
-}
-
-interface MethodCall extends Statement {
-  readonly callee: { readonly object: Statement; readonly property: { readonly value: string } };
-  readonly args: readonly Statement[];
-}
-
-interface Operation extends Statement {
-  readonly operator: { readonly value: string };
-  readonly left: Statement;
-  readonly right: Statement;
-}
-
-type Block = readonly Statement[];
-
-interface Loop extends Statement {
-  readonly iterable: Statement;
-  readonly body: Block;
-}
-
-/** A filter's name, or a call with arguments. */
-interface Filter extends Statement {
-  readonly value?: unknown;
-  readonly callee?: Filter;
-  readonly args?: readonly Statement[];
-}
-
-/** The used part of the library, declared here because the library's own types do not resolve. */
-const LibraryInterpreter = Interpreter as unknown as new (
-  scope: unknown,
-) => {
-  evaluate(statement: Statement | undefined, scope: unknown): Value;
-  evaluateBlock(statements: Block, scope: unknown): Value;
-  evaluateFor(loop: Loop, scope: unknown): Value;
-  evaluateBinaryExpression(operation: Operation, scope: unknown): Value;
-  applyFilter(operand: Value, filter: Filter, scope: unknown): Value;
-  run(program: unknown): Value;
-};
-
-/** An operand that has already been evaluated. */
-class Evaluated implements Statement {
-  readonly type = "Evaluated";
-
-  constructor(readonly value: Value) {}
-}
+import {
+  CHARACTER_WORK,
+  ELEMENT_WORK,
+  ITERATION_WORK,
+  LOOP_WORK,
+  NODE_WORK,
+  PARAMETER_WORK,
+  type RenderBudget,
+  SCOPE_WORK,
+  VALUE_WORK,
+} from "./render-budget.js";
+import { chargeFilter, chargeMethod, chargeNamespace } from "./render-charges.js";
 
 /** Carries `break` or `continue` to the enclosing loop. */
 class LoopControl extends Error {
@@ -68,85 +55,156 @@ const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "tojson"]);
 const LIST_FILTERS = /^(?:length|list|join|sort|unique|reverse|map|(?:select|reject)attr)$/;
 /** Methods that take the characters to strip; the library ignores the argument and strips white space. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
+/** Tests that rewrite a text to compare it. */
+const LETTER_CASES: ReadonlySet<string> = new Set(["lower", "upper"]);
 /** Methods of a dict that take precedence over keys of the same names, which parameters of tools may have; the library prefers the key. */
 const DICT_METHODS: ReadonlySet<unknown> = new Set(["items", "keys", "values", "get"]);
 
+/** Everything that it evaluates is charged to the budget first, and OverBudget thrown where that is used up. */
 export class JinjaInterpreter extends LibraryInterpreter {
-  /** The active loops, the innermost last. */
-  readonly #loops: { readonly body: Block; isOver: boolean }[] = [];
+  constructor(
+    scope: unknown,
+    protected readonly budget: RenderBudget,
+  ) {
+    super(scope);
+  }
 
   override evaluate(statement: Statement | undefined, scope: unknown): Value {
     if (statement instanceof Evaluated) return statement.value;
-    if (statement?.type === "Break" || statement?.type === "Continue")
-      throw new LoopControl(statement.type === "Break");
-    // The library's loops and filters do not accept tuples.
-    if (statement?.type === "TupleLiteral") return super.evaluate({ ...statement, type: "ArrayLiteral" }, scope);
-    if (!isMethodCall(statement)) return super.evaluate(statement, scope);
-    const { callee, args } = statement;
-    const object = this.evaluate(callee.object, scope);
-    const name = callee.property.value;
-    const values = args.map((argument) => this.evaluate(argument, scope));
-    if (object.type === "StringValue" && STRIPS.has(name)) {
-      const text = strip(String(object.value), String(values[0]!.value), name);
-      return new (object.constructor as new (text: string) => Value)(text);
+    this.budget.charge(NODE_WORK);
+    switch (statement?.type) {
+      case "Identifier":
+        return this.#lookUp((statement as Target).value as string, scope as Scope);
+      case "Break":
+      case "Continue":
+        this.budget.charge(ITERATION_WORK);
+        throw new LoopControl(statement.type === "Break");
+      case "TupleLiteral":
+        // The library's loops and filters do not accept tuples.
+        return super.evaluate({ ...statement, type: "ArrayLiteral" }, scope);
+      case "ObjectLiteral":
+        return super.evaluate(this.#withKeys(statement as Target, scope), scope);
+      case "Set":
+        this.budget.charge(numTargets((statement as Statement & { readonly assignee: Target }).assignee) * VALUE_WORK);
+        break;
+      case "Macro":
+        // The library searches the body each time.
+        this.budget.charge(numNodes(statement) * ELEMENT_WORK);
+        break;
+      case "CallStatement":
+        this.budget.charge(numNodes(statement) * ELEMENT_WORK);
+        return this.#charged(super.evaluate(statement, scope));
+      case "CallExpression":
+        return isMethodCall(statement)
+          ? this.#callMethod(statement, scope)
+          : this.#charged(super.evaluate(statement, scope));
     }
-    const method = object.builtins.get(name) as Callable | undefined;
-    if (typeof method?.value !== "function") throw new Error(`${object.type} has no method ${name}`);
-    return method.value(values, scope);
+    return super.evaluate(statement, scope);
+  }
+
+  override evaluateArguments(args: readonly Statement[], scope: unknown): Arguments {
+    const given = super.evaluateArguments(args, scope);
+    this.budget.charge((given[0].length + given[1].size) * ELEMENT_WORK);
+    return given;
+  }
+
+  override bindMacroArguments(name: string, parameters: readonly unknown[], ...rest: readonly unknown[]): void {
+    this.budget.charge((1 + parameters.length) * PARAMETER_WORK);
+    super.bindMacroArguments(name, parameters, ...rest);
+  }
+
+  override evaluateMemberExpression(member: Member, scope: unknown): Value {
+    const { property, computed } = member;
+    const object = this.evaluate(member.object, scope);
+    if (computed && property.type === "SliceExpression") return this.evaluateSliceExpression(object, property, scope);
+    const isLiteral = !computed || property.type === "StringLiteral" || property.type === "IntegerLiteral";
+    const key = isLiteral ? undefined : this.evaluate(property, scope);
+    if (key !== undefined) this.budget.chargeElements(key);
+    const name = key === undefined ? property.value : key.value;
+    const own: Value | undefined = object.value instanceof Map ? object.value.get(name) : undefined;
+    if (own !== undefined) return own;
+    if (computed && typeof object.value === "string") this.budget.chargeElements(object);
+    const given = {
+      ...member,
+      object: new Evaluated(object),
+      property: key === undefined ? property : new Evaluated(key),
+    };
+    const found = super.evaluateMemberExpression(given, scope);
+    if (found.type !== "FunctionValue") return found;
+    // A method may be kept and called later, so its price goes with it.
+    return like(found, (args: readonly Value[], calledIn: unknown) => {
+      chargeMethod(this.budget, object, String(name), args);
+      return (found as unknown as Callable).value(args, calledIn);
+    });
+  }
+
+  override evaluateSliceExpression(object: Value, slice: Statement, scope: unknown): Value {
+    const { value } = object;
+    if (typeof value === "string") this.budget.chargeLetters(value);
+    else if (Array.isArray(value)) this.budget.charge(value.length * ELEMENT_WORK);
+    return super.evaluateSliceExpression(object, slice, scope);
+  }
+
+  override evaluateTestExpression(test: Test, scope: unknown): Value {
+    if (!LETTER_CASES.has(test.test.value)) return super.evaluateTestExpression(test, scope);
+    const operand = this.evaluate(test.operand, scope);
+    this.budget.chargeElements(operand);
+    return super.evaluateTestExpression({ ...test, operand: new Evaluated(operand) }, scope);
   }
 
   /** Variables set in one iteration do not exist in the next; the output before `break` or `continue` is kept. */
   override evaluateFor(loop: Loop, scope: unknown): Value {
-    const { iterable } = loop;
-    // The library itself evaluates "for x in y if z", with the scope of the loop.
-    const over = iterable.type === "SelectExpression" ? undefined : this.evaluate(iterable, scope);
-    const letters =
-      over?.type === "StringValue" ? [...(over.value as string)].map((letter) => this.#text(letter)) : undefined;
-    const elements = over !== undefined && isUndefined(over) ? [] : letters;
-    const given = elements === undefined ? over : this.#list(elements);
-    this.#loops.push({ body: loop.body, isOver: false });
-    try {
-      return super.evaluateFor(given === undefined ? loop : { ...loop, iterable: new Evaluated(given) }, scope);
-    } finally {
-      this.#loops.pop();
+    const { iterable, loopvar, body, defaultBlock } = loop;
+    const all = this.#itemsOf(this.evaluate(iterable.lhs ?? iterable, scope));
+    this.budget.charge(all.length * (ITERATION_WORK + numTargets(loopvar) * VALUE_WORK));
+    const { test } = iterable;
+    const isWanted = (item: Value): boolean =>
+      this.evaluate(test, new IterationScope(scope as Scope, loopvar, item)).__bool__().value;
+    const items = test === undefined ? all : all.filter(isWanted);
+    if (items.length === 0) return this.evaluateBlock(defaultBlock, scope);
+    let text = "";
+    for (const [index, item] of items.entries()) {
+      try {
+        text += this.#print(body, new IterationScope(scope as Scope, loopvar, item, { items, index }));
+      } catch (thrown) {
+        if (!(thrown instanceof LoopControl)) throw thrown;
+        text += thrown.text;
+        if (thrown.isBreak) break;
+      }
     }
+    return like(A_TEXT, text);
   }
 
   override evaluateBlock(statements: Block, scope: unknown): Value {
-    const loop = this.#loops.at(-1);
-    if (loop?.body !== statements) return this.#text(this.#print(statements, scope));
-    if (loop.isOver) return this.#text("");
-    try {
-      return this.#text(this.#print(statements, new Environment(scope as Environment)));
-    } catch (thrown) {
-      if (!(thrown instanceof LoopControl)) throw thrown;
-      loop.isOver = thrown.isBreak;
-      return this.#text(thrown.text);
-    }
+    return like(A_TEXT, this.#print(statements, scope));
   }
 
   override evaluateBinaryExpression(operation: Operation, scope: unknown): Value {
     const operator = operation.operator.value;
     if (operator === "and" || operator === "or") return super.evaluateBinaryExpression(operation, scope);
     const [left, right] = [this.evaluate(operation.left, scope), this.evaluate(operation.right, scope)];
-    const given = { ...operation, left: new Evaluated(left), right: new Evaluated(right) };
-    /** Creates a value of the same library class as the sample. */
-    const like = (sample: Value, value: unknown): Value =>
-      new (sample.constructor as new (value: unknown) => Value)(value);
-    const truth = (isTrue: boolean): Value =>
-      like(super.evaluateBinaryExpression({ ...given, operator: { value: "==" } }, scope), isTrue);
-    if (operator === "==" || operator === "!=") return truth(isEqual(left, right) === (operator === "=="));
-    if (Array.isArray(right.value) && /^(?:not )?in$/.test(operator)) {
-      return truth(right.value.some((element) => isEqual(element, left)) === (operator === "in"));
+    const truth = (isTrue: boolean): Value => like(A_TRUTH, isTrue);
+    if (operator === "==" || operator === "!=") return truth(isEqual(left, right, this.budget) === (operator === "=="));
+    const [a, b] = [left.value, right.value];
+    if (operator === "in" || operator === "not in") {
+      if (Array.isArray(b)) {
+        return truth(b.some((element) => isEqual(element, left, this.budget)) === (operator === "in"));
+      }
+      if (typeof a === "string" && typeof b === "string") this.budget.chargeSearch(b, a);
+      else this.budget.chargeElements(left);
     }
-    if (operator === "~") return this.#text(pythonText(left) + pythonText(right));
-    if (operator === "+" && (left.type === "StringValue") !== (right.type === "StringValue")) {
+    if (operator === "~") return this.#joined(pythonText(left, this.budget), pythonText(right, this.budget));
+    if (operator === "+" && (typeof a === "string" || typeof b === "string")) {
+      if (typeof a === "string" && typeof b === "string") return this.#joined(a, b);
       throw new Error(`expected two texts around +, got ${left.type} and ${right.type}`);
     }
+    if (Array.isArray(a) && Array.isArray(b)) this.budget.charge((a.length + b.length) * ELEMENT_WORK);
+    const given = { ...operation, left: new Evaluated(left), right: new Evaluated(right) };
     const result = super.evaluateBinaryExpression(given, scope);
+    if (operator !== "%") return result;
     // In Python the result has the divisor's sign.
-    const [rest, divisor] = [Number(result.value), Number(right.value)];
-    return operator === "%" && rest * divisor < 0 ? like(result, rest + divisor) : result;
+    const [rest, divisor] = [Number(result.value), Number(b)];
+    return rest * divisor < 0 ? like(result, rest + divisor) : result;
   }
 
   override applyFilter(operand: Value, filter: Filter, scope: unknown): Value {
@@ -154,11 +212,22 @@ export class JinjaInterpreter extends LibraryInterpreter {
     const plain = filter.callee !== undefined && filter.args?.length === 0 ? filter.callee : filter;
     const name = String((plain.callee ?? plain).value);
     if (/^(?:first|last)$/.test(name) && (isUndefined(operand) || (operand.value as unknown[])?.length === 0)) {
-      return super.evaluate(undefined, scope);
+      return like(NOTHING, undefined);
     }
-    if (name === "string") return this.#text(pythonText(operand));
-    if (!isUndefined(operand) || DEFINING_FILTERS.has(name)) return super.applyFilter(operand, plain, scope);
-    return super.applyFilter(LIST_FILTERS.test(name) ? this.#list([]) : this.#text(""), plain, scope);
+    if (name === "string") return like(A_TEXT, pythonText(operand, this.budget));
+    const empty = LIST_FILTERS.test(name) ? like(A_LIST, []) : like(A_TEXT, "");
+    const given = isUndefined(operand) && !DEFINING_FILTERS.has(name) ? empty : operand;
+    const [args, named] = this.evaluateArguments(plain.args ?? [], scope);
+    chargeFilter(this.budget, name, given, args, named);
+    // The library demands that these get texts as they stand in the template.
+    if (plain.args === undefined || /attr$/.test(name)) return super.applyFilter(given, plain, scope);
+    const keyword = ([key, value]: readonly [string, Value]) => ({
+      type: "KeywordArgumentExpression",
+      key: { value: key },
+      value: new Evaluated(value),
+    });
+    const evaluated = [...args.map((value) => new Evaluated(value)), ...[...named].map(keyword)];
+    return super.applyFilter(given, { ...plain, args: evaluated }, scope);
   }
 
   /** Replaces the marks in `value` with their numbers. */
@@ -183,7 +252,10 @@ export class JinjaInterpreter extends LibraryInterpreter {
     try {
       for (const statement of statements) {
         const value = this.evaluate(statement, scope);
-        if (!SILENT.has(statement.type)) text += pythonText(value);
+        if (SILENT.has(statement.type)) continue;
+        const printed = pythonText(value, this.budget);
+        this.budget.charge(printed.length * CHARACTER_WORK);
+        text += printed;
       }
     } catch (thrown) {
       if (thrown instanceof LoopControl) thrown.text = text + thrown.text;
@@ -192,15 +264,74 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return text;
   }
 
-  #list(elements: readonly Value[]): Value {
-    return super.evaluate(
-      { type: "ArrayLiteral", value: elements.map((element) => new Evaluated(element)) } as Statement,
-      undefined,
-    );
+  /** The library's own look-up throws, and catches, an error for each name that nothing has. */
+  #lookUp(name: string, scope: Scope): Value {
+    for (let at: Scope | undefined = scope; at !== undefined; at = at.parent) {
+      const found = at.variables.get(name);
+      if (found !== undefined) return name === "namespace" ? this.#guardedNamespace(found) : found;
+      if (name === "loop" && at instanceof IterationScope && at.hasLoop) {
+        this.budget.charge(LOOP_WORK);
+        return at.makeLoop();
+      }
+      this.budget.charge(SCOPE_WORK);
+    }
+    return like(NOTHING, undefined);
   }
 
-  #text(text: string): Value {
-    return super.evaluate({ type: "StringLiteral", value: text } as Statement, undefined);
+  #guardedNamespace(found: Value): Value {
+    if (found.type !== "FunctionValue") return found;
+    return like(found, (args: readonly Value[], calledIn: unknown) => {
+      chargeNamespace(this.budget, args);
+      return (found as unknown as Callable).value(args, calledIn);
+    });
+  }
+
+  #callMethod({ callee, args }: MethodCall, scope: unknown): Value {
+    const object = this.evaluate(callee.object, scope);
+    const name = callee.property.value;
+    const [values] = this.evaluateArguments(args, scope);
+    const method = object.builtins.get(name) as Callable | undefined;
+    if (typeof method?.value !== "function") throw new Error(`${object.type} has no method ${name}`);
+    chargeMethod(this.budget, object, name, values);
+    const [text, characters] = [object.value, values[0]?.value];
+    if (typeof text === "string" && typeof characters === "string" && STRIPS.has(name)) {
+      return like(object, strip(text, characters, name));
+    }
+    return method.value(values, scope);
+  }
+
+  /** A dict in a template, with its names evaluated: each is read whole to find its place, so each is charged before. */
+  #withKeys(literal: Target, scope: unknown): Statement {
+    const entries = [...(literal.value as ReadonlyMap<Statement, Statement>)].map(([key, value]) => {
+      const evaluated = this.evaluate(key, scope);
+      this.budget.chargeElements(evaluated);
+      return [new Evaluated(evaluated), value] as const;
+    });
+    return { ...literal, value: new Map(entries) } as Statement;
+  }
+
+  /** Of a call's result: range() and a dict's methods create lists. */
+  #charged(result: Value): Value {
+    if (Array.isArray(result.value)) this.budget.charge(result.value.length * VALUE_WORK);
+    return result;
+  }
+
+  #itemsOf(over: Value): readonly Value[] {
+    const { value } = over;
+    if (Array.isArray(value)) return value;
+    if (isUndefined(over)) return [];
+    if (typeof value !== "string" && !(value instanceof Map && over.type === "ObjectValue")) {
+      throw new Error(`expected something to loop over, got ${over.type}`);
+    }
+    const parts = typeof value === "string" ? value : [...value.keys()];
+    this.budget.charge(parts.length * VALUE_WORK);
+    return Array.from(parts, (part) => like(A_TEXT, part));
+  }
+
+  /** Two texts behind each other share their memory with the longer one, so only the shorter one is charged. */
+  #joined(left: string, right: string): Value {
+    this.budget.charge(Math.min(left.length, right.length) * CHARACTER_WORK);
+    return like(A_TEXT, left + right);
   }
 }
 
@@ -219,9 +350,18 @@ function isMethodCall(statement: Statement | undefined): statement is MethodCall
 /** Removes any of these characters from the ends of the text, as in Python. */
 function strip(text: string, characters: string, name: string): string {
   const stripped = new Set(characters);
-  const all = [...text];
-  const isOther = (character: string) => !stripped.has(character);
-  const first = name === "rstrip" ? 0 : all.findIndex(isOther);
-  const last = name === "lstrip" ? all.length - 1 : all.findLastIndex(isOther);
-  return first < 0 ? "" : all.slice(first, last + 1).join("");
+  let [start, end] = [0, text.length];
+  if (name !== "rstrip") {
+    for (const letter of text) {
+      if (!stripped.has(letter)) break;
+      start += letter.length;
+    }
+  }
+  if (name === "lstrip") return text.slice(start);
+  // A letter may have two units.
+  for (let last = lastLetter(text, end); end > start && stripped.has(last); last = lastLetter(text, end))
+    end -= last.length;
+  return text.slice(start, end);
 }
+
+const lastLetter = (text: string, end: number): string => [...text.slice(Math.max(0, end - 2), end)].at(-1) ?? "";

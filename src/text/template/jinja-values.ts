@@ -1,9 +1,11 @@
 /** Python's equality and printed form for values of the template library. */
+import { CHARACTER_WORK, ELEMENT_WORK, type RenderBudget } from "./render-budget.js";
 
 export interface Value {
   readonly type: string;
   readonly value: unknown;
   readonly builtins: ReadonlyMap<string, Value | Callable>;
+  __bool__(): { readonly value: boolean };
 }
 
 export interface Callable {
@@ -38,22 +40,28 @@ const NUMBERS: ReadonlySet<string> = new Set(["IntegerValue", "FloatValue", "Boo
 
 export const isUndefined = ({ type }: Value): boolean => type === "UndefinedValue";
 
-export function isEqual(a: Value, b: Value): boolean {
+export function isEqual(a: Value, b: Value, budget: RenderBudget): boolean {
+  budget.charge(ELEMENT_WORK);
   if (NUMBERS.has(a.type) && NUMBERS.has(b.type)) return Number(a.value) === Number(b.value);
   if (a.type !== b.type) return false;
   const [left, right] = [a.value, b.value];
   if (Array.isArray(left) && Array.isArray(right)) {
-    return left.length === right.length && left.every((element, index) => isEqual(element, right[index]));
+    return left.length === right.length && left.every((element, index) => isEqual(element, right[index], budget));
   }
   if (left instanceof Map && right instanceof Map) {
-    return left.size === right.size && [...left].every(([key, of]) => right.has(key) && isEqual(of, right.get(key)));
+    if (left.size !== right.size) return false;
+    return [...left].every(([key, of]) => right.has(key) && isEqual(of, right.get(key), budget));
   }
+  if (typeof left === "string" && left.length === (right as string).length) budget.charge(left.length * CHARACTER_WORK);
   return left === right;
 }
 
 /** Python's str(); undefined values print nothing. */
-export function pythonText(value: Value): string {
-  return value.type === "StringValue" ? (value.value as string) : isUndefined(value) ? "" : pythonRepr(value);
+export function pythonText(value: Value, budget: RenderBudget): string {
+  if (value.type === "StringValue") return value.value as string;
+  if (isUndefined(value)) return "";
+  budget.chargeAll(value);
+  return pythonRepr(value);
 }
 
 function pythonRepr(value: Value): string {

@@ -28,7 +28,12 @@ const FORMATTERS: Readonly<Record<string, (date: Date) => string>> = {
   "%": () => "%",
 };
 
-/** Unknown directives stay unchanged, as in glibc. */
+const MOST_FORMAT_LENGTH = 1000;
+
+/** Unknown directives stay unchanged, as in glibc. Throws Error for a format of more than 1,000 characters. */
 export function strftime(date: Date, format: string): string {
+  if (format.length > MOST_FORMAT_LENGTH) {
+    throw new Error(`expected a time's format of at most ${MOST_FORMAT_LENGTH} characters, got ${format.length}`);
+  }
   return format.replace(/%(-?[A-Za-z%])/g, (directive, name: string) => FORMATTERS[name]?.(date) ?? directive);
 }

@@ -1,29 +1,30 @@
 /** A Jinja template over named values, as evaluation tasks have them: white space is kept, and a value that is absent is an error. */
-import { Environment, parse, tokenize } from "@huggingface/jinja";
+import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
-import { JinjaInterpreter, type Statement } from "./jinja-interpreter.js";
+import { JinjaInterpreter } from "./jinja-interpreter.js";
+import type { Statement } from "./jinja-library.js";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
 import { withNumbers } from "./number-marks.js";
+import { parseTemplate, reasonOf } from "./parse-template.js";
 import { range } from "./range.js";
+import { CHARACTER_WORK, RenderBudget, VALUE_WORK } from "./render-budget.js";
 
 /** Names that every template knows. */
 const GLOBALS = { true: true, True: true, false: false, False: false, none: null, None: null, range };
-/** Tasks come from strangers, and loops within loops may have no end in sight. No prompt takes a hundredth of it. */
-const MOST_STEPS = 1_000_000;
 /** Filters and tests that ask whether a value is there. */
 const ASKING = new Set<unknown>(["default", "defined", "undefined", "none"]);
 
 /** @example new TextTemplate("Question: {{ question }}").render({ question: "2 + 2?" }) // "Question: 2 + 2?" */
 export class TextTemplate {
   readonly #source: string;
-  readonly #program: ReturnType<typeof parse>;
+  readonly #program: ReturnType<typeof parseTemplate>;
 
   /** Throws template_failed. */
   constructor(source: string) {
     this.#source = source;
     try {
       // The library drops one line feed at the end.
-      this.#program = parse(tokenize(source.endsWith("\n") ? `${source}\n` : source));
+      this.#program = parseTemplate(source.endsWith("\n") ? `${source}\n` : source);
     } catch (thrown) {
       throw this.#error("one that does not parse", thrown);
     }
@@ -34,7 +35,7 @@ export class TextTemplate {
     const environment = new Environment();
     try {
       for (const [name, value] of Object.entries({ ...GLOBALS, ...values })) environment.set(name, value);
-      const interpreter = new StrictInterpreter(environment);
+      const interpreter = new StrictInterpreter(environment, new RenderBudget(values));
       for (const name of numbers.size === 0 ? [] : Object.keys(values)) {
         const held = environment.lookupVariable(name) as unknown as Value;
         const restored = interpreter.restoreNumbers(held, numbers);
@@ -47,11 +48,14 @@ export class TextTemplate {
   }
 
   #error(got: string, cause: unknown): MillraceError {
-    const message = cause instanceof Error ? cause.message : String(cause);
     const shown = JSON.stringify(this.#source.slice(0, 200));
-    return new MillraceError("template_failed", `expected the template ${shown} to render, got ${got}: ${message}`, {
-      cause,
-    });
+    return new MillraceError(
+      "template_failed",
+      `expected the template ${shown} to render, got ${got}: ${reasonOf(cause)}`,
+      {
+        cause,
+      },
+    );
   }
 }
 
@@ -72,19 +76,23 @@ interface Asking extends Statement {
 }
 
 /** Methods of Python that the library lacks or has otherwise. */
-const METHODS: Readonly<Record<string, (on: Value, args: readonly Value[]) => string | number | undefined>> = {
-  index: (on, [wanted]) => {
+const METHODS: Readonly<
+  Record<string, (on: Value, args: readonly Value[], budget: RenderBudget) => string | number | undefined>
+> = {
+  index: (on, [wanted], budget) => {
     if (!Array.isArray(on.value) || wanted === undefined) return undefined;
-    const found = (on.value as readonly Value[]).findIndex((element) => isEqual(element, wanted));
-    if (found < 0) throw new Error(`${pythonText(wanted)} is not in the list`);
+    const found = (on.value as readonly Value[]).findIndex((element) => isEqual(element, wanted, budget));
+    if (found < 0) throw new Error(`${pythonText(wanted, budget)} is not in the list`);
     return found;
   },
-  join: (on, [parts]) => {
+  join: (on, [parts], budget) => {
     if (typeof on.value !== "string" || !Array.isArray(parts?.value)) return undefined;
-    return (parts.value as readonly Value[]).map(pythonText).join(on.value);
+    budget.chargeAll(parts, { perValue: VALUE_WORK + on.value.length * CHARACTER_WORK });
+    return (parts.value as readonly Value[]).map((part) => pythonText(part, budget)).join(on.value);
   },
-  capitalize: ({ value }) => {
+  capitalize: ({ value }, _, budget) => {
     if (typeof value !== "string") return undefined;
+    budget.charge(value.length * VALUE_WORK);
     const [first = "", ...rest] = value;
     return first.toUpperCase() + rest.join("").toLowerCase();
   },
@@ -92,10 +100,8 @@ const METHODS: Readonly<Record<string, (on: Value, args: readonly Value[]) => st
 
 class StrictInterpreter extends JinjaInterpreter {
   #numAsking = 0;
-  #numSteps = 0;
 
   override evaluate(statement: Statement | undefined, scope: unknown): Value {
-    this.#step();
     if (isAsking(statement)) {
       this.#numAsking++;
       try {
@@ -108,16 +114,6 @@ class StrictInterpreter extends JinjaInterpreter {
     const isRead = statement?.type === "Identifier" || statement?.type === "MemberExpression";
     if (isRead && isUndefined(value) && this.#numAsking === 0) throw new Error(`${nameOf(statement)} is undefined`);
     return value;
-  }
-
-  /** Also of a loop without anything in it. */
-  override evaluateBlock(...given: Parameters<JinjaInterpreter["evaluateBlock"]>): Value {
-    this.#step();
-    return super.evaluateBlock(...given);
-  }
-
-  #step(): void {
-    if (++this.#numSteps > MOST_STEPS) throw new Error(`more than ${MOST_STEPS} steps`);
   }
 
   /** In Python True is the number 1, also between brackets. */
@@ -139,7 +135,7 @@ class StrictInterpreter extends JinjaInterpreter {
     const on = super.evaluate(object, scope);
     const own = on.builtins.get(name) as Callable | undefined;
     const values = args.map((argument) => this.evaluate(argument, scope));
-    const result = METHODS[name]?.(on, values);
+    const result = METHODS[name]?.(on, values, this.budget);
     if (result === undefined) return own?.value(values, scope);
     const type = typeof result === "number" ? "IntegerLiteral" : "StringLiteral";
     return super.evaluate({ type, value: result } as Statement, scope);

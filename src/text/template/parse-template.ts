@@ -1,0 +1,30 @@
+/** Reads templates, within bounds: they come with models, from strangers. */
+import { parse, tokenize } from "@huggingface/jinja";
+
+/** In UTF-16 units: fourteen times the longest of the published templates that we know. */
+const MOST_LENGTH = 262_144;
+/** The library looks for a tag behind each beginning of white space, which takes the square of the length. */
+const MOST_WHITE_SPACE = 1000;
+const MOST_REASON_LENGTH = 500;
+
+/** Throws Error for what it cannot parse, and for a template that is too long. */
+export function parseTemplate(source: string, options: Parameters<typeof tokenize>[1] = {}): ReturnType<typeof parse> {
+  if (source.length > MOST_LENGTH) {
+    throw new Error(`expected at most ${MOST_LENGTH} characters, got ${source.length}`);
+  }
+  for (const { 0: run, index } of source.matchAll(/\s+/g)) {
+    if (run.length > MOST_WHITE_SPACE) {
+      throw new Error(
+        `expected white space of at most ${MOST_WHITE_SPACE} characters, got ${run.length} from ${index} on`,
+      );
+    }
+  }
+  return parse(tokenize(source, options));
+}
+
+/** What went wrong in parsing or rendering, in a bounded text: templates write some of these messages themselves. */
+export function reasonOf(thrown: unknown): string {
+  const isDeep = thrown instanceof RangeError && /call stack/.test(thrown.message);
+  const reason = isDeep ? "it nests too deeply" : thrown instanceof Error ? thrown.message : String(thrown);
+  return reason.length > MOST_REASON_LENGTH ? `${reason.slice(0, MOST_REASON_LENGTH)}…` : reason;
+}
