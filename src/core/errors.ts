@@ -22,6 +22,7 @@ const STATUS_BY_CODE = {
   forbidden: 403,
   model_not_found: 404,
   not_found: 404,
+  previous_response_not_found: 400,
   method_not_allowed: 405,
   request_timeout: 408,
   body_too_large: 413,

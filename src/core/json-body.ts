@@ -18,9 +18,10 @@ export function tooLarge(limits: BodyLimits): MillraceError {
 }
 
 /** The whole body, refused as soon as it is too large or too slow. */
-export function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
-  if (Number(incoming.headers["content-length"] ?? 0) > limits.maxBodyBytes) return Promise.reject(tooLarge(limits));
-  return new Promise((resolve, reject) => {
+export async function readIncoming(incoming: IncomingMessage, limits: BodyLimits): Promise<Buffer> {
+  assertUncompressed(incoming);
+  if (Number(incoming.headers["content-length"] ?? 0) > limits.maxBodyBytes) throw tooLarge(limits);
+  return await new Promise((resolve, reject) => {
     const pieces = new Pieces();
     const settle = (finish: () => void) => {
       clearTimeout(timer);
@@ -167,6 +168,14 @@ function tooManyEscapes(): MillraceError {
   );
 }
 
+/** Nothing is decompressed: few bytes can be very many. */
+function assertUncompressed({ headers }: IncomingMessage): void {
+  const encoding = headers["content-encoding"]?.toLowerCase() || "identity";
+  if (encoding === "identity") return;
+  const message = `expected a body without Content-Encoding, got ${JSON.stringify(encoding.slice(0, 40))}`;
+  throw new MillraceError("invalid_request", message, { hint: "send the body uncompressed" });
+}
+
 function notJson(numBytes: number, fault: string): MillraceError {
   return new MillraceError("invalid_json", `expected a JSON object as body, got ${fault} (${numBytes} bytes)`);
 }
@@ -198,7 +207,7 @@ export function objectOf(text: string, numBytes: number): JsonObject {
     value = JSON.parse(text);
   } catch {
     // V8's message quotes the text around the fault: that is prompt text, so only the kind of fault is told.
-    throw notJson(numBytes, "text that does not parse");
+    throw notJson(numBytes, text.trim() === "" ? "nothing" : "text that does not parse");
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
   const got = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;

@@ -11,6 +11,9 @@ interface ModelObject {
   readonly created_at: string;
 }
 
+/** When this program started, in seconds: it does not know when its models were made. */
+export const STARTED_AT_SECONDS = Math.floor(performance.timeOrigin / 1000);
+
 export function modelObject(id: string, createdAtSeconds: number): ModelObject {
   return {
     id,

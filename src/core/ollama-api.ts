@@ -92,28 +92,3 @@ export function notPulled(name: string, remedy: string): MillraceError {
     { param: "model", hint: remedy },
   );
 }
-
-/** Options of Ollama's runner, which are ignored: the server's own settings hold. */
-export const OLLAMA_RUNNER_OPTIONS = [
-  "num_ctx",
-  "num_batch",
-  "num_gpu",
-  "main_gpu",
-  "num_thread",
-  "num_keep",
-  "use_mmap",
-  "use_mlock",
-  "low_vram",
-  "numa",
-  "f16_kv",
-  "logits_all",
-  "vocab_only",
-  "embedding_only",
-  "repeat_last_n",
-  "penalize_newline",
-  "mirostat_tau",
-  "mirostat_eta",
-] as const;
-
-/** Options for ways of sampling that are not here, with the value that turns each off, which alone is taken. */
-export const OLLAMA_OFF_OPTIONS = { typical_p: 1, tfs_z: 1, mirostat: 0 } as const;

@@ -7,6 +7,7 @@ import { MillraceError } from "../core/errors.js";
 import { requestIdOf } from "../core/http-server.js";
 import { ollamaPathHint } from "../core/ollama-api.js";
 import { packageVersion } from "../core/package-root.js";
+import { pathHint } from "../core/path-hint.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
 import { Sessions } from "../core/sign-in/sessions.js";
@@ -88,7 +89,10 @@ function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
     enterRoute(c, route);
     c.header("Allow", methods.join(", "));
     const expected = methods.join(" or ");
-    throw new MillraceError("method_not_allowed", `expected ${expected} ${route.path}, got ${c.req.method}`);
+    throw new MillraceError(
+      "method_not_allowed",
+      `expected ${expected} ${c.req.path.slice(0, 80)}, got ${c.req.method}`,
+    );
   });
 }
 
@@ -101,7 +105,7 @@ function answerUnknownPath(c: AppContext, { logger }: AppOptions): Response {
   const path = c.req.path.slice(0, 80);
   const hint = OF_GATEWAYS.test(path)
     ? "files and batches are a gateway's: start it with --instances 1, or use `millrace batch run`"
-    : (ollamaPathHint(path) ?? "docs/reference/http-api.md lists them");
+    : (pathHint(path) ?? ollamaPathHint(path) ?? "docs/reference/http-api.md lists them");
   const error = new MillraceError("not_found", `expected one of this server's paths, got ${path}`, { hint });
   return respondWithError(c, error, logger);
 }

@@ -1,6 +1,8 @@
 /** The paths of the server and their handlers, in one table; the handlers of single lines are here too. */
+
 import { ANTHROPIC_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
+import { HEALTH_PATHS } from "../core/health-paths.js";
 import { webAnswer } from "../core/web-app.js";
 import { historyAnswer, historyQuery, loadSchema, partsAnswer } from "../observe/live/load-schema.js";
 import { readQuery, requestQuery, requestRows, rowsAnswer } from "../observe/live/request-rows.js";
@@ -26,7 +28,9 @@ const anthropicApi = { ...api, dialect: ANTHROPIC_ERRORS } as const;
 export const ROUTES: readonly Route[] = [
   { method: "GET", path: "/", handler: webApp, ...info, summary: "The app in the browser", answerType: "text/html" },
   { method: "GET", path: "/app/:file", handler: webApp, ...info, summary: "A file of the app", answerType: "text/*" },
-  { method: "GET", path: "/health", handler: health, ...info, summary: "Whether requests are taken and served" },
+  ...HEALTH_PATHS.map((path): Route => {
+    return { method: "GET", path, handler: health, ...info, summary: "Whether requests are taken and served" };
+  }),
   { method: "GET", path: "/version", handler: version, ...info, summary: "The version" },
   { method: "GET", path: "/metrics", handler: metrics, ...info, summary: "Prometheus text", answerType: "text/plain" },
   {

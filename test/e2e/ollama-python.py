@@ -79,7 +79,8 @@ def add(a: int, b: int) -> int:
 assert "tools" in refused(400, lambda: client.chat(model, messages, tools=[add]))
 image = [{**messages[0], "images": [b"png"]}]
 assert "expected no images" in refused(400, lambda: client.chat(model, image))
-assert "expected 0" in refused(400, lambda: client.chat(model, messages, options={"mirostat": 2}))
+assert "top_p" in refused(400, lambda: client.chat(model, messages, options={"top_p": 2}))
+assert client.chat(model, messages, options={**options, "mirostat": 2, "colour": 1}).done
 
 # Prompts.
 answer = client.generate(model, messages[0]["content"], options=options)

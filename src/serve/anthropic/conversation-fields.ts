@@ -98,18 +98,12 @@ export function answerFormOf({
 
 /**
  * Variables of the template. Only an explicit setting is passed on; without one, the template's default applies. `adaptive` leaves the choice to the
- * model, which may never think.
+ * model, which may never think. A model that does not mark its thoughts answers without, as Ollama's do: agents ask every model to think.
  */
 export function thinkingKwargs(
   thinking: ConversationFields["thinking"],
   hasReasoning: boolean,
 ): Readonly<Record<string, unknown>> {
-  if (thinking === undefined || thinking.type === "adaptive") return {};
-  if (thinking.type === "disabled") return { enable_thinking: false };
-  if (hasReasoning) return { enable_thinking: true };
-  throw new MillraceError(
-    "unsupported_field",
-    'thinking.type: expected "disabled" or "adaptive" for a model that does not mark its thoughts, got "enabled"',
-    { param: "thinking.type", hint: "use a model made for thinking" },
-  );
+  if (thinking?.type === "disabled") return { enable_thinking: false };
+  return thinking?.type === "enabled" && hasReasoning ? { enable_thinking: true } : {};
 }

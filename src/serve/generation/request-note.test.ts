@@ -61,7 +61,7 @@ it("has whole answers and streams, with tokens and times that sum up", async () 
 
 it("has refused requests with their codes, and requests for no model's work not at all", async () => {
   fake = await startFakeServer();
-  await post("/v1/completions", { prompt: "a", max_tokens: -1 });
+  await post("/v1/completions", { prompt: "a", max_tokens: -2 });
   await post("/v1/chat/completions", {});
   await post("/tokenize", { prompt: "a" });
   await fetch(`${fake.server.url}/v1/models`);

@@ -17,6 +17,8 @@ export interface CompletionFacts {
   readonly requestId: string;
   /** Whether `completion_probabilities` was asked for. */
   readonly isScored: boolean;
+  /** Whether each event of a stream has timings. */
+  readonly timesEach: boolean;
   /** The fields that the client wants of an answer, each a name or a path such as `timings/prompt_n`; absent: all. */
   readonly wanted: readonly string[] | undefined;
 }
@@ -136,6 +138,7 @@ export function completionFrames(
         tokens_predicted: timings.numPredicted,
         tokens_evaluated: facts.numPromptTokens,
         ...probabilityField(tokenizer, facts, scored),
+        ...(facts.timesEach ? { timings: timings.toObject() } : {}),
       };
       const news = text === "" && tokenIds.length === 0 ? "" : event(piece);
       if (end === undefined) return news;

@@ -47,18 +47,17 @@ export const llamaShape = {
   n_probs: integerIn(0, MAX_LOGPROBS).optional(),
   response_fields: wantedField.optional(),
   return_tokens: z.boolean().optional(),
+  /** In each event of a stream. The last one, and a whole answer, have timings anyway. */
+  timings_per_token: z.boolean().optional(),
   grammar: samplingShape.grammar,
   json_schema: samplingShape.json_schema,
   ...termsShape,
 } as const;
 
-/** These answers always have their timings. */
-export const LLAMA_INERT: ReadonlySet<string> = new Set([...LLAMA_INERT_FIELDS, "timings_per_token"]);
-
 const completionSchema = z.strictObject({ ...llamaShape, prompt: promptField });
 export const LLAMA_COMPLETION_RULES: FieldRules<(typeof completionSchema)["shape"]> = {
   schema: completionSchema,
-  inert: LLAMA_INERT,
+  inert: LLAMA_INERT_FIELDS,
   unsupported: LLAMA_UNSUPPORTED,
 };
 
@@ -118,6 +117,7 @@ function plan(c: AppContext, context: ServeContext, { request, bias, terms }: As
     numTokensAsked: limit,
     requestId: c.get("requestId"),
     isScored,
+    timesEach: request.timings_per_token === true,
     wanted: request.response_fields?.length === 0 ? undefined : request.response_fields,
   };
   return { generation: generation!, facts };

@@ -5,10 +5,10 @@ import type { AppContext, PromptContext, ServeContext } from "../http/context.js
 import { readJsonObject } from "../http/read-body.js";
 import { encodePrompts, infillPrompts, infillTokensOf } from "../openai/completion-prompts.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
-import { LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
+import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
 import { assertMayBeTruncated } from "../openai/prompt-size.js";
 import { checked } from "../openai/schema-parts.js";
-import { LLAMA_INERT, llamaShape, respondAsLlama } from "./completion.js";
+import { llamaShape, respondAsLlama } from "./completion.js";
 
 interface ExtraText {
   readonly text: string;
@@ -37,7 +37,7 @@ const infillSchema = z.strictObject({
 
 export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
   schema: infillSchema,
-  inert: LLAMA_INERT,
+  inert: LLAMA_INERT_FIELDS,
   unsupported: LLAMA_UNSUPPORTED,
 };
 

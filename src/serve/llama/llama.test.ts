@@ -87,6 +87,11 @@ describe("/completion", () => {
     const all = await events(await ask("/completion", { prompt: "lines", stream: true }));
     expect(all.at(-1)).toMatchObject({ has_new_line: true });
     expect(all.flatMap(({ tokens }) => tokens).length).toBe(all.at(-1)!.tokens_predicted);
+    expect(all[0]).not.toHaveProperty("timings");
+    const timed = await events(await ask("/completion", { prompt: "lines", stream: true, timings_per_token: true }));
+    expect(timed.map(({ timings }) => (timings as Json).predicted_n)).toEqual(
+      timed.map(({ tokens_predicted }) => tokens_predicted),
+    );
   });
 
   it("has the likeliest tokens of each place with their ids, whole and streamed", async () => {

@@ -36,7 +36,8 @@ const schema = z.strictObject({
 
 export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set(["logprobs", "top_logprobs", "truncate", "shift"]),
+  inert: new Set(),
+  ignoresUnknown: true,
   unsupported: {},
 };
 

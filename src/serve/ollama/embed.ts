@@ -15,17 +15,13 @@ const schema = z.strictObject({
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
 });
 
-const INERT: ReadonlySet<string> = new Set(["options", "keep_alive"]);
+const LENIENT = { inert: new Set<string>(), ignoresUnknown: true, unsupported: {} } as const;
 
-export const EMBED_RULES: FieldRules<(typeof schema)["shape"]> = { schema, inert: INERT, unsupported: {} };
+export const EMBED_RULES: FieldRules<(typeof schema)["shape"]> = { schema, ...LENIENT };
 
 const legacySchema = z.strictObject({ model: modelField.optional(), prompt: z.string() });
 
-export const LEGACY_EMBED_RULES: FieldRules<(typeof legacySchema)["shape"]> = {
-  schema: legacySchema,
-  inert: INERT,
-  unsupported: {},
-};
+export const LEGACY_EMBED_RULES: FieldRules<(typeof legacySchema)["shape"]> = { schema: legacySchema, ...LENIENT };
 
 /** Cuts a text at the model's length. */
 const TO_LENGTH = -1;
@@ -36,7 +32,8 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
   const numDimensions = resolveDimensions(context, request.dimensions);
   const truncate = request.truncate === false ? undefined : TO_LENGTH;
   const { input } = request;
-  const isNothing = typeof input !== "string" && input.length === 0;
+  // Clients load a model with an empty text.
+  const isNothing = input.length === 0;
   if (isNothing) c.get("note").answered();
   const prompts = isNothing ? [] : await encodeInputs(context, input, { param: "input", truncate });
   const vectors = isNothing ? [] : await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
@@ -52,6 +49,10 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
 export async function legacyEmbed(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, LEGACY_EMBED_RULES, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
+  if (request.prompt === "") {
+    c.get("note").answered();
+    return c.json({ embedding: [] });
+  }
   const prompts = await encodeInputs(context, request.prompt, { param: "prompt", truncate: TO_LENGTH });
   const [pooled] = await pooledVectors(c, context, prompts, requestTerms(c, context, {}));
   return c.json({ embedding: Array.from(toUnitVector(pooled!, resolveDimensions(context, undefined))) });

@@ -1,24 +1,23 @@
 /** The fields that /api/chat and /api/generate share. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
-import { OLLAMA_OFF_OPTIONS, OLLAMA_RUNNER_OPTIONS } from "../../core/ollama-api.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
 import { llamaSamplingShape, MAX_INT, samplingFieldsOf } from "../llama/sampling-fields.js";
 import type { ChatPlanFields } from "../openai/chat-plan.js";
 import { anyObjectForm } from "../openai/constraint.js";
+import { isPlainObject } from "../openai/is-plain-object.js";
 import type { SamplingFields } from "../openai/schema-parts.js";
 import { checked, integerIn, modelField } from "../openai/schema-parts.js";
 
-const off = (value: number) => checked<unknown>(String(value), (given) => given === value).optional();
-const ignored = z.unknown().optional();
+/** As Ollama does, this ignores options that are null, and those of other runners and ways of sampling. */
+const optionsField = z.preprocess(
+  (options) => (isPlainObject(options) ? withoutNulls(options) : options),
+  z.object({ ...llamaSamplingShape, num_predict: integerIn(-2, MAX_INT).optional() }),
+);
 
-const optionsField = z.strictObject({
-  ...llamaSamplingShape,
-  num_predict: integerIn(-2, MAX_INT).optional(),
-  ...Object.fromEntries(Object.entries(OLLAMA_OFF_OPTIONS).map(([name, value]) => [name, off(value)])),
-  ...Object.fromEntries(OLLAMA_RUNNER_OPTIONS.map((name) => [name, ignored])),
-});
+const withoutNulls = (options: object): object =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null));
 
 const formatField = checked<string | object>(
   '"json" or a JSON schema',
@@ -57,7 +56,7 @@ export function thinkingFields({ think }: GenerationFields, { chatFormat }: Serv
   if (think !== false && !chatFormat.hasReasoning) {
     throw new MillraceError(
       "unsupported_field",
-      `think: expected false for a model that does not think, got ${think}`,
+      `think: expected false for a model that does not support thinking, got ${think}`,
       {
         param: "think",
       },

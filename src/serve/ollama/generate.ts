@@ -26,7 +26,8 @@ type GenerateRequest = z.output<typeof schema>;
 
 export const GENERATE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set(["logprobs", "top_logprobs", "truncate", "shift"]),
+  inert: new Set(),
+  ignoresUnknown: true,
   unsupported: { template: isOneOf(""), context: isEmptyArray },
 };
 

@@ -129,12 +129,25 @@ describe("what goes wrong", () => {
       /messages\[0\]\.images: expected no images/,
     ],
     ["a form that is none", { messages, format: "xml" }, 400, /format: expected "json" or a JSON schema/],
-    ["mirostat", { messages, options: { mirostat: 2 } }, 400, /options\.mirostat: expected 0/],
-    ["an option that is not known", { messages, options: { colour: 1 } }, 400, /options\.colour/],
+    ["an option out of range", { messages, options: { top_p: 2 } }, 400, /options\.top_p: expected/],
   ])("%s is an error with a text", async (_, body, status, text) => {
     fake = await startAnswering(() => "x", toolTemplate);
     const response = await fetch(`${fake.server.url}/api/chat`, { method: "POST", body: JSON.stringify(body) });
     expect(response.status).toBe(status);
     expect(((await response.json()) as { error: string }).error).toMatch(text);
+  });
+
+  it("fields and options that are null, or that Ollama does not know, have no effect", async () => {
+    fake = await startAnswering(() => "x", toolTemplate);
+    const { url } = fake.server;
+    const tool = { type: "function", server: "s", function: { name: "f", parameters: { type: "object" } } };
+    const options = { temperature: null, mirostat: 2, colour: 1, num_ctx: 9 };
+    const body = { messages, stream: false, temperature: 0.1, format: null, tools: [tool], options };
+    const post = (path: string, fields: object) =>
+      fetch(`${url}${path}`, { method: "POST", body: JSON.stringify(fields) });
+    expect((await post("/api/chat", body)).status).toBe(200);
+    expect((await post("/api/generate", { prompt: "a", stream: false, colour: 1, options })).status).toBe(200);
+    expect(await (await post("/api/embed", { input: "", colour: 1 })).json()).toMatchObject({ embeddings: [] });
+    expect(await (await post("/api/embeddings", { prompt: "" })).json()).toEqual({ embedding: [] });
   });
 });

@@ -9,12 +9,22 @@ import type { AppContext, Asker, PlanContext, PromptContext, ServeContext } from
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
+import { CHAT_ALIASES } from "./aliases.js";
 import { chatFrames, type Envelope } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
 import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
-import { chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
+import { chatPrompt, effortField, planChat } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
-import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, parseFields } from "./fields.js";
+import {
+  type FieldRules,
+  INERT_FIELDS,
+  isEmptyArray,
+  isOneOf,
+  never,
+  parseFields,
+  SAMPLING_UNSUPPORTED,
+} from "./fields.js";
+import { isPlainObject } from "./is-plain-object.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "./llama-fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
@@ -24,6 +34,7 @@ import { assertFewLogprobs, assertNumSequences, assertShortRecipes, badWordsOf, 
 import {
   integerIn,
   maxTokensField,
+  maxTokensOf,
   modelField,
   numChoicesField,
   samplingShape,
@@ -49,7 +60,7 @@ const schema = z.strictObject({
   tools: toolsField.optional(),
   tool_choice: toolChoiceField.optional(),
   parallel_tool_calls: z.boolean().optional(),
-  reasoning_effort: z.enum(REASONING_EFFORTS).optional(),
+  reasoning_effort: effortField.optional(),
   chat_template_kwargs: templateKwargsField.optional(),
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),
@@ -63,21 +74,32 @@ const schema = z.strictObject({
 
 type ChatRequest = z.output<typeof schema>;
 
+/** Settings that clients send to every server: of OpenAI's texts, OpenRouter's choice of providers, and, from Open WebUI, Ollama's runner. */
+const CLIENTS_SETTINGS =
+  "verbosity provider usage keep_alive num_batch num_ctx num_gpu num_keep num_thread use_mlock use_mmap".split(" ");
+
+const isEmptyObject = (value: unknown): boolean => isPlainObject(value) && Object.keys(value).length === 0;
+
 export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, "verbosity"]),
+  aliases: CHAT_ALIASES,
+  inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, ...CLIENTS_SETTINGS]),
   unsupported: {
+    ...SAMPLING_UNSUPPORTED,
     functions: isEmptyArray,
     function_call: isOneOf("none", "auto"),
     modalities: (value) => Array.isArray(value) && value.every((kind) => kind === "text"),
     audio: never,
     prediction: never,
     web_search_options: never,
-    best_of: isOneOf(1),
-    use_beam_search: isOneOf(false),
     echo: isOneOf(false),
     chat_template: never,
     documents: isEmptyArray,
+    // SGLang's and Groq's switches for what this server does.
+    separate_reasoning: isOneOf(true),
+    reasoning_format: isOneOf("auto", "parsed", "deepseek"),
+    mm_processor_kwargs: isEmptyObject,
+    vllm_xargs: isEmptyObject,
     ...LLAMA_UNSUPPORTED,
   },
 };
@@ -86,6 +108,9 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
 function maxTokensFieldOf(request: ChatRequest): string {
   return request.max_completion_tokens === undefined ? "max_tokens" : "max_completion_tokens";
 }
+
+const maxTokensIn = ({ max_completion_tokens, max_tokens }: ChatRequest): number | undefined =>
+  maxTokensOf(max_completion_tokens ?? max_tokens);
 
 function assertConsistent(request: ChatRequest): void {
   const refuse = (param: string, message: string) => {
@@ -100,8 +125,7 @@ function assertConsistent(request: ChatRequest): void {
   if (request.stream === true && request.prompt_logprobs !== undefined) {
     refuse("prompt_logprobs", "expected stream to be false beside it, got true");
   }
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens;
-  if (maxTokens === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
+  if (maxTokensIn(request) === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
 }
 
 interface ChatGenerations {
@@ -119,9 +143,9 @@ export async function chatPromptIds(context: PromptContext, request: ChatRequest
 }
 
 function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds: Int32Array): Int32Array {
-  const { truncate_prompt_tokens: truncate, max_completion_tokens, max_tokens } = request;
+  const { truncate_prompt_tokens: truncate } = request;
   const { maxModelLen } = context.engine.info;
-  const numWanted = Math.min(max_completion_tokens ?? max_tokens ?? 1, Math.ceil(maxModelLen / 2));
+  const numWanted = Math.min(maxTokensIn(request) ?? 1, Math.ceil(maxModelLen / 2));
   return truncated(promptIds, truncate, maxModelLen, numWanted);
 }
 
@@ -140,7 +164,7 @@ async function planGenerations(
       promptIds,
       fields: request,
       terms,
-      maxTokens: request.max_completion_tokens ?? request.max_tokens,
+      maxTokens: maxTokensIn(request),
       maxTokensField: maxTokensFieldOf(request),
       promptField: "messages",
       numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,

@@ -1,4 +1,5 @@
 /** Derives the prompt of a chat request, and how to read its answer. */
+import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { AnswerReader } from "../../text/answer/answer-reader.js";
 import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.js";
@@ -11,7 +12,12 @@ import type { PromptContext } from "../http/context.js";
 import { encodePrompt, type PlainMessage, type RenderFields, renderChat } from "./chat-messages.js";
 import { type ToolFields, type ToolUse, toolUseOf } from "./tool-fields.js";
 
-export const REASONING_EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
+const REASONING_EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
+
+/** `max`, as Anthropic's clients have it, is the highest effort that templates know. */
+export const effortField = z
+  .enum([...REASONING_EFFORTS, "max"])
+  .transform((effort) => (effort === "max" ? "xhigh" : effort));
 
 export interface ChatPlan {
   readonly promptIds: Int32Array;

@@ -12,6 +12,7 @@ import type { AppContext, PromptContext, ServeContext } from "../http/context.js
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../http/respond.js";
+import { SAMPLING_ALIASES } from "./aliases.js";
 import {
   encodePrompts,
   infillPrompts,
@@ -21,7 +22,7 @@ import {
   promptOffsets,
 } from "./completion-prompts.js";
 import { formOf } from "./constraint.js";
-import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, parseFields } from "./fields.js";
+import { type FieldRules, INERT_FIELDS, isEmptyArray, parseFields, SAMPLING_UNSUPPORTED } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -29,6 +30,7 @@ import { assertFewLogprobs, assertNumSequences, assertShortRecipes, badWordsOf, 
 import {
   integerIn,
   maxTokensField,
+  maxTokensOf,
   modelField,
   numChoicesField,
   samplingShape,
@@ -61,9 +63,9 @@ type CompletionRequest = z.output<typeof schema>;
 export const COMPLETION_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   inert: new Set([...INERT_FIELDS, "parallel_tool_calls"]),
+  aliases: SAMPLING_ALIASES,
   unsupported: {
-    best_of: isOneOf(1),
-    use_beam_search: isOneOf(false),
+    ...SAMPLING_UNSUPPORTED,
     prompt_embeds: isEmptyArray,
   },
 };
@@ -207,7 +209,7 @@ async function planAll(
         fields: request,
         terms,
         promptIds: prompt.ids,
-        maxTokens: request.max_tokens ?? DEFAULT_MAX_TOKENS,
+        maxTokens: maxTokensOf(request.max_tokens ?? DEFAULT_MAX_TOKENS),
         maxTokensField: "max_tokens",
         promptField: "prompt",
         numLogprobs: request.logprobs,
@@ -244,7 +246,7 @@ function encodeRequest(context: PromptContext, request: CompletionRequest, addSp
     addSpecial,
     keepSpecial: request.skip_special_tokens === false,
     truncate: request.truncate_prompt_tokens,
-    numWanted: request.max_tokens ?? DEFAULT_MAX_TOKENS,
+    numWanted: maxTokensOf(request.max_tokens ?? DEFAULT_MAX_TOKENS) ?? 1,
   });
 }
 

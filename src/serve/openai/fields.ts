@@ -7,11 +7,17 @@ import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { expectedOf, pathText, shorten, valueAt } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
+import type { Aliases } from "./aliases.js";
+import { isPlainObject } from "./is-plain-object.js";
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
   readonly schema: z.ZodObject<Shape, z.core.$strict>;
+  /** Other names of fields. */
+  readonly aliases?: Aliases;
   /** Fields that are accepted and have no effect. */
   readonly inert: ReadonlySet<string>;
+  /** Fields that the endpoint does not know have no effect, whatever --unknown-fields says. */
+  readonly ignoresUnknown?: boolean;
   /** Known fields that the server does not support, with a test for values without effect. */
   readonly unsupported: Readonly<Record<string, (value: unknown) => boolean>>;
 }
@@ -26,6 +32,11 @@ export const INERT_FIELDS: readonly string[] = [
   "prompt_cache_retention",
   "safety_identifier",
   "spaces_between_special_tokens",
+  // Labels of vLLM's, earlier vLLM's and Open WebUI's requests.
+  "request_id",
+  "guided_decoding_backend",
+  "chat_id",
+  "session_id",
 ];
 
 export const never = (): boolean => false;
@@ -34,6 +45,14 @@ export const isOneOf =
   (...neutral: readonly unknown[]) =>
   (value: unknown): boolean =>
     neutral.includes(value);
+
+/** vLLM's searches for several answers, which this server does not make. */
+export const SAMPLING_UNSUPPORTED: Readonly<Record<string, (value: unknown) => boolean>> = {
+  best_of: isOneOf(1),
+  use_beam_search: isOneOf(false),
+  length_penalty: isOneOf(1),
+  early_stopping: isOneOf(false),
+};
 
 function unknownField(name: string): MillraceError {
   return new MillraceError("unknown_field", `expected only fields this endpoint knows, got "${name}"`, {
@@ -60,6 +79,7 @@ function selectFields<Shape extends z.ZodRawShape>(
   body: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
   const selected: Record<string, unknown> = {};
+  const renamed: (readonly [alias: string, name: string, value: unknown])[] = [];
   const shape: object = rules.schema.shape;
   for (const [name, value] of Object.entries(body)) {
     if (Object.hasOwn(shape, name)) {
@@ -67,8 +87,13 @@ function selectFields<Shape extends z.ZodRawShape>(
       continue;
     }
     if (rules.inert.has(name) || value === null) continue;
+    if (Object.hasOwn(rules.aliases ?? {}, name)) {
+      renamed.push([name, ...rules.aliases![name]!(value)]);
+      continue;
+    }
     const isNeutral = Object.hasOwn(rules.unsupported, name) ? rules.unsupported[name] : undefined;
     if (isNeutral === undefined) {
+      if (rules.ignoresUnknown === true) continue;
       if (context.unknownFields === "error") throw unknownField(shorten(name));
       const fields = { requestId: c.get("requestId"), code: "unknown_field" };
       context.logger.warn(fields, "ignored an unknown field");
@@ -80,7 +105,17 @@ function selectFields<Shape extends z.ZodRawShape>(
       });
     }
   }
+  for (const [alias, name, value] of renamed) selected[name] = joined(alias, name, selected[name], value);
   return selected;
+}
+
+/** Members of two objects together. Throws invalid_parameter where both fields say the same thing. */
+function joined(alias: string, name: string, given: unknown, value: unknown): unknown {
+  if (given === undefined) return value;
+  const isJoint = isPlainObject(given) && isPlainObject(value) && !Object.keys(value).some((key) => key in given);
+  if (isJoint) return { ...given, ...value };
+  const message = `${alias}: expected nothing beside ${name}, got both`;
+  throw new MillraceError("invalid_parameter", message, { param: alias });
 }
 
 /**

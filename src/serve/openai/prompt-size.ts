@@ -3,29 +3,35 @@ import { MillraceError } from "../../core/errors.js";
 import type { Encoded } from "../../text/tokenizer-job.js";
 import type { PromptContext } from "../http/context.js";
 
-/** The message uses OpenAI's wording, which clients recognise to shorten the conversation or to choose a model with a longer context. */
-function limitOf(maxModelLen: number): string {
-  return `this model's maximum context length is ${maxModelLen} tokens`;
-}
+/** OpenAI's wording, by which clients notice that they must shorten the conversation, or choose a model with a longer context. */
+const limitOf = (maxModelLen: number): string => `this model's maximum context length is ${maxModelLen} tokens`;
+
+/** Anthropic's wording, of which its clients read the numbers too. */
+const tooLong = (numTokens: number, most: number): string =>
+  `prompt is too long: ${numTokens} tokens > ${most} maximum`;
 
 /** The ids of a text. Throws if it was not tokenized to its end because it clearly exceeds the context. */
 export function wholeIds({ ids, atLeast }: Encoded, { engine }: PromptContext, param: string): Int32Array {
   if (atLeast === undefined) return ids;
-  throw contextExceeded(engine.info.maxModelLen, `at least ${atLeast}`, 0, param);
+  throw contextExceeded(engine.info.maxModelLen, atLeast, 0, param, "at least ");
 }
 
-/** @param numWantedTokens the requested output tokens; only zero or non-zero matters */
+/**
+ * @param numWantedTokens the requested output tokens; only zero or non-zero matters
+ * @param bound stands before the number of tokens where it is no exact one
+ */
 export function contextExceeded(
   maxModelLen: number,
-  numPromptTokens: number | string,
+  numPromptTokens: number,
   numWantedTokens: number,
   param: string,
+  bound: "" | "at least " = "",
 ): MillraceError {
-  const got = `got ${numPromptTokens} prompt tokens`;
+  const got = `got ${bound}${numPromptTokens} prompt tokens`;
   const message =
     numWantedTokens === 0
-      ? `expected a prompt within the context (${limitOf(maxModelLen)}), ${got}`
-      : `expected a prompt that leaves room for an answer (${limitOf(maxModelLen)}), ${got} (${numPromptTokens} + at least 1 > ${maxModelLen})`;
+      ? `expected a prompt within the context (${limitOf(maxModelLen)}), ${got} (${tooLong(numPromptTokens, maxModelLen)})`
+      : `expected a prompt that leaves room for an answer (${limitOf(maxModelLen)}), ${got} (${numPromptTokens} + at least 1 > ${maxModelLen}; ${tooLong(numPromptTokens, maxModelLen - 1)})`;
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
@@ -50,7 +56,7 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   if (text.length <= maxLength) return;
   throw new MillraceError(
     "context_length_exceeded",
-    `expected a prompt within the context (${limitOf(maxModelLen)}, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters), got ${text.length} characters`,
+    `expected a prompt within the context (${limitOf(maxModelLen)}, which spell at most ${maxModelLen} × ${maxTokenLength} = ${maxLength} characters), got ${text.length} characters (${tooLong(Math.ceil(text.length / maxTokenLength), maxModelLen)})`,
     { param, hint: "shorten the prompt" },
   );
 }
@@ -104,7 +110,7 @@ export function assertMessagesMayFit(context: PromptContext, numMessages: number
   if (numMessages <= maxModelLen) return;
   throw new MillraceError(
     "context_length_exceeded",
-    `expected a conversation within the context (${limitOf(maxModelLen)}), got ${numMessages} messages`,
+    `expected a conversation within the context (${limitOf(maxModelLen)}), got ${numMessages} messages (${tooLong(numMessages, maxModelLen)})`,
     { param, hint: "shorten the conversation" },
   );
 }

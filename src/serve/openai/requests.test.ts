@@ -195,13 +195,7 @@ const REFUSALS: readonly Refusal[] = [
     "context_length_exceeded",
     "prompt",
   ],
-  [
-    "a response's tool",
-    RESPONSES,
-    { input: "a", tools: [{ type: "web_search" }] },
-    "unsupported_field",
-    "tools[0].type",
-  ],
+  ["a response's tool", RESPONSES, { input: "a", tools: [{ type: "search" }] }, "unsupported_field", "tools[0].type"],
   [
     "a response's picture",
     RESPONSES,

@@ -28,10 +28,21 @@ const callItem = z.object({
 });
 
 const resultItem = z.object({
-  type: z.literal("function_call_output"),
+  type: z.enum(["function_call_output", "custom_tool_call_output"]),
   call_id: z.string(),
   output: z.union([z.string(), z.array(anyPart)]),
 });
+
+/** A call of a tool that takes free text, as an earlier model made it. */
+const customCallItem = z.object({
+  type: z.literal("custom_tool_call"),
+  call_id: z.string(),
+  name: z.string(),
+  input: z.string(),
+});
+
+/** Steps of tools that OpenAI runs itself; the messages after them tell what they found. */
+const PROVIDERS_STEPS: readonly unknown[] = ["web_search_call", "file_search_call"];
 
 /** The server can use neither summaries nor encrypted contents; its own answers have none. */
 const reasoningItem = z.object({
@@ -102,6 +113,11 @@ class InputReader {
     else this.#turns.push({ role, content, reasoning: "", calls: [] });
   }
 
+  #call(id: string, name: string, given: string): void {
+    if (this.#turns.at(-1)?.role !== "assistant") this.say("assistant", "");
+    this.#turns.at(-1)?.calls.push({ id, type: "function", function: { name, arguments: given } });
+  }
+
   read(item: { readonly type?: string | null | undefined }, path: readonly PropertyKey[]): void {
     switch (item.type ?? "message") {
       case "message": {
@@ -116,12 +132,16 @@ class InputReader {
         return;
       }
       case "function_call": {
-        const call = parseNested(this.#c, this.#context, callItem, item, path);
-        if (this.#turns.at(-1)?.role !== "assistant") this.say("assistant", "");
-        const called = { name: call.name, arguments: call.arguments };
-        this.#turns.at(-1)?.calls.push({ id: call.call_id, type: "function", function: called });
+        const { call_id: id, name, arguments: given } = parseNested(this.#c, this.#context, callItem, item, path);
+        this.#call(id, name, given);
         return;
       }
+      case "custom_tool_call": {
+        const { call_id: id, name, input } = parseNested(this.#c, this.#context, customCallItem, item, path);
+        this.#call(id, name, JSON.stringify({ input }));
+        return;
+      }
+      case "custom_tool_call_output":
       case "function_call_output": {
         const { output, call_id: resultOf } = parseNested(this.#c, this.#context, resultItem, item, path);
         const content = contentText(output, [...path, "output"]);
@@ -129,6 +149,7 @@ class InputReader {
         return;
       }
       default: {
+        if (PROVIDERS_STEPS.includes(item.type)) return;
         const param = pathText([...path, "type"]);
         const expected = '"message", "reasoning", "function_call" or "function_call_output"';
         throw new MillraceError(
@@ -136,7 +157,7 @@ class InputReader {
           `${param}: expected ${expected}, got ${describeValue(item.type)}`,
           {
             param,
-            hint: "this server keeps no items and runs no tools itself",
+            hint: "this server runs no tools itself",
           },
         );
       }

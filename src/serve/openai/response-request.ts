@@ -7,7 +7,7 @@ import { seedOf } from "../generation/seeds.js";
 import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import type { PlainMessage } from "./chat-messages.js";
-import { type ChatPlan, chatPrompt, planChat, REASONING_EFFORTS } from "./chat-plan.js";
+import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
 import { inputField, readInput } from "./response-input.js";
 import { formOfText, isFormPrescribed, textField } from "./response-text.js";
@@ -26,7 +26,7 @@ import {
 /** Accepted and ignored: reasoning is returned in full, not as a summary. */
 const summaryField = z.enum(["auto", "concise", "detailed"]).nullish();
 const reasoningField = z.strictObject({
-  effort: z.enum(REASONING_EFFORTS).nullish(),
+  effort: effortField.nullish(),
   summary: summaryField,
   generate_summary: summaryField,
 });
@@ -74,7 +74,8 @@ export type ResponseRequest = z.output<typeof schema>;
 
 export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set([...INERT_FIELDS, "max_tool_calls"]),
+  // Codex sends its installation's id.
+  inert: new Set([...INERT_FIELDS, "max_tool_calls", "client_metadata"]),
   unsupported: {
     conversation: never,
     background: isOneOf(false),

@@ -1,4 +1,7 @@
-/** Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat completions. */
+/**
+ * Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat completions. Tools that OpenAI runs itself,
+ * and those of other forms, are left out, so that agents such as Codex, which always offer some, can use their functions.
+ */
 import { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
@@ -10,6 +13,31 @@ import { assertDistinctNames, nameField, parametersField, type ToolFields } from
 /** Tools are checked by type later, so that the error can name one that only the provider can run. */
 export const flatToolsField = z.array(objectField).max(128);
 const typeOfTool = z.object({ type: z.string() });
+
+/** Types of tools that no function stands for. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  "apply_patch",
+  "code_interpreter",
+  "computer",
+  "computer_use_preview",
+  "custom",
+  "file_search",
+  "image_generation",
+  "local_shell",
+  "mcp",
+  "namespace",
+  "shell",
+  "tool_search",
+  "web_search",
+  "web_search_preview",
+]);
+
+/** The types of a request's tools that are left out, each once. */
+export function leftOutTools(tools: z.output<typeof flatToolsField> = []): readonly string[] {
+  return [...new Set(tools.map((tool) => ("type" in tool ? String(tool.type) : "")))].filter((type) =>
+    LEFT_OUT.has(type),
+  );
+}
 
 const flatTool = z.strictObject({
   type: z.literal("function"),
@@ -47,8 +75,9 @@ interface FlatToolFields {
 
 export function readFlatTools(c: Asker, context: PromptContext, fields: FlatToolFields): ToolFields {
   const { tools = [], tool_choice: choice } = fields;
-  const read = tools.map((tool, index) => {
+  const read = tools.flatMap((tool, index) => {
     const { type } = parseNested(c, context, typeOfTool, tool, ["tools", index]);
+    if (LEFT_OUT.has(type)) return [];
     if (type !== "function") {
       const param = `tools[${index}].type`;
       throw new MillraceError("unsupported_field", `${param}: expected "function", got ${describeValue(type)}`, {
@@ -56,7 +85,7 @@ export function readFlatTools(c: Asker, context: PromptContext, fields: FlatTool
         hint: "this server runs no tools itself",
       });
     }
-    return parseNested(c, context, flatTool, tool, ["tools", index]);
+    return [parseNested(c, context, flatTool, tool, ["tools", index])];
   });
   assertDistinctNames(read, (index) => `tools[${index}].name`);
   return {

@@ -27,7 +27,7 @@ const format = (schema: object) => ({ format: { type: "json_schema", name: "f", 
 const message = (content: unknown, rest: object = {}) => ({ input: [{ role: "user", content, ...rest }] });
 
 const REFUSALS: readonly Refusal[] = [
-  ["a tool of the provider", { tools: [{ type: "web_search" }] }, "tools[0].type", UNSUPPORTED],
+  ["a tool of the provider", { tools: [{ type: "search" }] }, "tools[0].type", UNSUPPORTED],
   ["a tool in chat's form", { tools: [{ type: "function", function: { name: "f" } }] }, "tools[0].name"],
   ["a name twice", { tools: [...tools, tool("now")] }, "tools[2].name"],
   ["parameters of text", { tools: [tool("f", { parameters: "{}" })] }, "tools[0].parameters"],
@@ -63,6 +63,30 @@ describe("refusals", () => {
     expect(body.error.message).toMatch(/expected .*got /);
     expect(status).toBe(400);
     expect(fake.engine.submitted).toHaveLength(0);
+  });
+});
+
+describe("an agent's request", () => {
+  it("keeps its functions, and the answer names the kinds of tools that are left out", async () => {
+    const others = [{ type: "web_search" }, { type: "custom", name: "apply_patch" }, { type: "namespace", name: "n" }];
+    const { status, headers, prompt } = await post({ tools: [...others, tool("now"), others[0]], client_metadata: {} });
+    expect(status).toBe(200);
+    expect(headers.get("x-millrace-unenforced")).toBe("web_search, custom, namespace");
+    expect(prompt).toContain('"now"');
+    expect(prompt).not.toContain("apply_patch");
+  });
+
+  it("may hold calls of tools that take text, and steps of the provider's tools", async () => {
+    const input = [
+      { role: "user", content: "Mend it." },
+      { type: "web_search_call", id: "w", status: "completed" },
+      { type: "custom_tool_call", call_id: "c", name: "patch", input: "+ a" },
+      { type: "custom_tool_call_output", call_id: "c", output: "done" },
+    ];
+    const { status, prompt } = await post({ input, tools });
+    expect(status).toBe(200);
+    expect(prompt).toContain('{"input":"+ a"}'.replace(":", ": "));
+    expect(prompt).toContain("done");
   });
 });
 

@@ -18,6 +18,7 @@ import {
   responsePromptIds,
 } from "./response-request.js";
 import { formOfText } from "./response-text.js";
+import { leftOutTools } from "./response-tools.js";
 import { sayUnenforced } from "./unenforced.js";
 
 type Facts = Omit<ResponseFacts, "model" | "numPromptTokens" | "previousId" | "isToBeStored">;
@@ -56,7 +57,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const generations = await planResponse(c, context, request, terms);
-  sayUnenforced(c, formOfText(request.text));
+  sayUnenforced(c, formOfText(request.text), leftOutTools(request.tools));
   const facts: ResponseFacts = {
     ...factsOf(context, request),
     model,

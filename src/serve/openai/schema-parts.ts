@@ -129,8 +129,13 @@ export const termsShape = {
 
 export type SamplingFields = z.output<z.ZodObject<typeof samplingShape>>;
 
+/** -1, llama-server's and LM Studio's word: as many as there is room for. */
+export const maxTokensField = integerIn(-1, 2 ** 31 - 1);
+
+/** undefined: as many as there is room for. */
+export const maxTokensOf = (given: number | undefined): number | undefined => (given === -1 ? undefined : given);
+
 /** The upper limit of `n` is a server setting and is checked later. */
-export const maxTokensField = integerIn(0, 2 ** 31 - 1);
 export const numChoicesField = integerIn(1, 2 ** 31 - 1);
 
 export const streamOptionsField = z.strictObject({

@@ -25,7 +25,8 @@ export const parametersField = checked<Record<string, unknown>>(
   (value) => typeof value === "object" && value !== null && !Array.isArray(value),
 );
 
-const toolSchema = z.strictObject({
+/** Members beside the function, such as those for a provider's cache, are dropped. */
+const toolSchema = z.object({
   type: z.literal("function"),
   function: z.strictObject({
     name: nameField,
@@ -109,7 +110,7 @@ export function templateTools(
   if (!context.chatFormat.takesTools) {
     throw new MillraceError(
       "unsupported_field",
-      `tools: expected a model whose chat template takes tools, got ${describeValue(tools)} and a template that never mentions them`,
+      `tools: expected a model whose chat template takes tools, got ${describeValue(tools)} for one that does not support tools`,
       { param: "tools", hint: "use a model made for tools, or start the server with another --chat-template" },
     );
   }

@@ -1,0 +1,2 @@
+/** Paths under which probes look for health: ours, llama-server's and SageMaker's. */
+export const HEALTH_PATHS: readonly string[] = ["/health", "/v1/health", "/ping"];
