@@ -24,7 +24,7 @@ export function wrongTask(
     "wrong_task",
     `expected a model that ${TASK_WORDS[wanted]}, got one that ${does} (${architecture})`,
     {
-      hint: "Send the request to another model; /v1/models lists what each is for.",
+      hint: "send the request to another model: /v1/models of a server lists what its model is for",
     },
   );
 }

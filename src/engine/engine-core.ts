@@ -204,7 +204,7 @@ export class EngineCore {
     this.#fail(failed);
     const { decoding, numRows, maxDraftRows } = this.#scheduler.planDecoding();
     if (maxDraftRows > 0) await this.#speculator?.propose(decoding, numRows, maxDraftRows);
-    const planned = this.#scheduler.planRest();
+    const planned = this.#scheduler.planDraftsAndPrompts();
     if (planned.length > 0) return this.#withMasks(planned);
     if (this.#constraints.numCompiling > 0) this.#constraints.waitForGrammars();
     else if (this.#sequences.size > 0) {

@@ -108,3 +108,26 @@ describe("a victim's share of the step", () => {
     expect(step([3])).toEqual({ 2: 4 });
   });
 });
+
+test("a sequence is pre-empted only for one that the step can compute", () => {
+  const whole = createBench({
+    maxNumSeqs: 2,
+    maxNumBatchedTokens: 10,
+    isChunkedPrefillEnabled: false,
+    policy: "priority",
+  });
+  whole.arrive({ promptLength: 1, priority: 0 });
+  whole.arrive({ promptLength: 1, priority: 5 });
+  whole.step();
+  whole.arrive({ promptLength: 10, priority: 1 });
+  for (let i = 0; i < 4; i++) whole.step();
+  expect([whole.scheduler.numPreemptions, whole.running().length]).toEqual([0, 2]);
+
+  const scored = createBench({ maxNumSeqs: 2, maxExtraLogitRows: 4, policy: "priority" });
+  scored.arrive({ promptLength: 40, priority: 0, isScored: true });
+  scored.arrive({ promptLength: 1, priority: 5 });
+  scored.step();
+  scored.arrive({ promptLength: 10, priority: 1, isScored: true });
+  for (let i = 0; i < 4; i++) scored.step();
+  expect([scored.scheduler.numPreemptions, scored.running().length]).toEqual([0, 2]);
+});

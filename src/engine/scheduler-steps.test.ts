@@ -126,7 +126,7 @@ describe("the policy", () => {
     const urgent = arrive({ promptLength: 4, priority: 0 });
     step();
     expect(scheduler.planDecoding().decoding).toEqual([urgent, late]);
-    scheduler.planRest();
+    scheduler.planDraftsAndPrompts();
     const busy = createBench({ maxNumBatchedTokens: 8, policy: "priority" });
     busy.arrive({ promptLength: 20, priority: 5 });
     busy.step();

@@ -105,7 +105,7 @@ class Simulation {
     if (this.live.size === 0) return;
     const { decoding, maxDraftRows } = this.scheduler.planDecoding();
     if (maxDraftRows > 0) this.#draft(decoding, maxDraftRows);
-    const scheduled = this.scheduler.planRest();
+    const scheduled = this.scheduler.planDraftsAndPrompts();
     expect(scheduled.length).toBeGreaterThan(0);
     this.#checkShape(scheduled);
     for (const entry of scheduled) this.#compute(entry);
@@ -482,7 +482,7 @@ describe("scheduler and KV manager", () => {
     );
     const step = () => {
       scheduler.planDecoding();
-      for (const { sequence, numNewTokens } of scheduler.planRest()) {
+      for (const { sequence, numNewTokens } of scheduler.planDraftsAndPrompts()) {
         sequence.numComputedTokens += numNewTokens;
         kv.settle(sequence);
         if (sequence.numComputedTokens === sequence.numTokens) sequence.append(1);

@@ -85,7 +85,7 @@ export class Scheduler {
       numExtraLogits: maxExtraLogitRows,
       numNew: new Map(),
       prompts,
-      mayPrompt: maxNumBatchedTokens,
+      maxPromptTokens: maxNumBatchedTokens,
       mayAdmit: this.running.length === 0 || !isBatchingStatic,
       preemptionsBefore: this.numPreemptions,
     };
@@ -99,11 +99,11 @@ export class Scheduler {
     );
     // While requests wait for a seat, prompts are not slowed down: the sooner they end, the sooner a seat is free.
     const isPaced = isChunkedPrefillEnabled && !this.#isCrowded(plan);
-    plan.mayPrompt = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
+    plan.maxPromptTokens = isPaced ? this.advice.promptTokensBeside(decoding.length, wanted) : plan.numTokens;
     // Sequences that wait for memory need no rows yet.
     const numLikely = sumMissing([...prompts, ...this.#admissible(plan)]);
-    const numPromptTokens = Math.min(plan.numTokens, numLikely, plan.mayPrompt);
-    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredWaiting(plan));
+    const numPromptTokens = Math.min(plan.numTokens, numLikely, plan.maxPromptTokens);
+    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredPromptTokens(plan));
     return {
       decoding: decoding.filter(({ numOutputTokens }) => numOutputTokens > 0),
       numRows: decoding.length + numPromptTokens,
@@ -112,10 +112,10 @@ export class Scheduler {
   }
 
   /** Second half of the plan: drafts as far as they fit, then prompts. */
-  planRest(): ScheduledSequence[] {
+  planDraftsAndPrompts(): ScheduledSequence[] {
     const plan = this.#plan!;
     this.#takeDrafts(plan);
-    plan.numTokens = Math.min(plan.numTokens, plan.mayPrompt);
+    plan.numTokens = Math.min(plan.numTokens, plan.maxPromptTokens);
     const { prompts, mayAdmit, preemptionsBefore } = plan;
     const hasPreempted = () => this.numPreemptions > preemptionsBefore;
     this.#schedulePrompts(
@@ -178,8 +178,11 @@ export class Scheduler {
     const hasRoom = this.kv.hasRoomFor(sequence, this.kv.promisedTo(this.running));
     const isMoreStored = hasRoom && this.kv.restore(sequence);
     const numNewTokens = this.#chunk(sequence, plan, isMoreStored);
-    const isComputable = numNewTokens > 0 || this.options.isBatchingStatic;
-    if (!hasRoom || !isComputable || !this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)) {
+    if (
+      !hasRoom ||
+      !this.#mayStart(numNewTokens) ||
+      !this.kv.ensureCapacity(sequence, sequence.numComputedTokens + numNewTokens)
+    ) {
       this.kv.release(sequence);
       return false;
     }
@@ -189,6 +192,11 @@ export class Scheduler {
     this.running.push(sequence);
     if (numNewTokens > 0) this.#take(sequence, numNewTokens, plan);
     return true;
+  }
+
+  /** Only a static batch admits sequences that this step computes nothing of. */
+  #mayStart(numNewTokens: number): boolean {
+    return numNewTokens > 0 || this.options.isBatchingStatic;
   }
 
   /** Admits a sequence in place of running ones that the policy orders after it: pre-empts as many as needed, or none. */
@@ -212,9 +220,10 @@ export class Scheduler {
       staying.splice(staying.indexOf(victim), 1);
       chosen.push(victim);
     }
-    const hasRoom = chosen.length > 0 && fits();
+    const isAdmitted =
+      chosen.length > 0 && fits() && this.#mayStart(this.#chunk(sequence, budgetAfter(plan, chosen), false));
     this.kv.release(sequence);
-    if (!hasRoom) return false;
+    if (!isAdmitted) return false;
     for (const victim of chosen) this.#preempt(victim, plan);
     return this.#admit(sequence, plan);
   }
@@ -222,9 +231,7 @@ export class Scheduler {
   /** Pre-empts the victim: frees its blocks, and returns its rows and draft to the step's budget. */
   #preempt(victim: Sequence, plan: Plan): void {
     this.running.splice(this.running.indexOf(victim), 1);
-    const numNewTokens = plan.numNew.get(victim) ?? 0;
-    plan.numTokens += numNewTokens + victim.numDraftRows;
-    plan.numExtraLogits += numScored(victim, numNewTokens) + victim.numDraftRows;
+    Object.assign(plan, budgetAfter(plan, [victim]));
     plan.numNew.delete(victim);
     this.#unseat(victim);
     this.waiting.push(victim);
@@ -277,7 +284,7 @@ export class Scheduler {
   }
 
   /** Prompt tokens that this step could score, of running sequences and of those it may admit. */
-  #numScoredWaiting(plan: Plan): number {
+  #numScoredPromptTokens(plan: Plan): number {
     return [...this.running, ...this.#admissible(plan)].reduce(
       (sum, each) => sum + numScored(each, numMissing(each)),
       0,
@@ -295,7 +302,7 @@ export class Scheduler {
   }
 
   /** How many of the sequence's missing tokens this step computes: one block, where the store has the block after it for the next step. */
-  #chunk(sequence: Sequence, plan: Plan, isMoreStored: boolean): number {
+  #chunk(sequence: Sequence, plan: Budget, isMoreStored: boolean): number {
     const missing = Math.min(numMissing(sequence), this.kv.stepEnd(sequence) - sequence.numComputedTokens);
     if (isMoreStored && this.options.isChunkedPrefillEnabled) return Math.min(this.kv.blockSize, plan.numTokens);
     const allowed = Math.min(missing, plan.numTokens, numScored(sequence, missing) > 0 ? plan.numExtraLogits : missing);
@@ -312,8 +319,14 @@ export class Scheduler {
   }
 }
 
+/** Rows that a step can still take. */
+interface Budget {
+  readonly numTokens: number;
+  readonly numExtraLogits: number;
+}
+
 /** A step under construction: the budget left, and the tokens planned. */
-interface Plan {
+interface Plan extends Budget {
   /** There are background sequences and others: only the others are computed, if any can be. */
   isMixed: boolean;
   numTokens: number;
@@ -322,10 +335,23 @@ interface Plan {
   /** Running sequences with more than one missing token. */
   readonly prompts: readonly Sequence[];
   /** Upper bound of prompt tokens. */
-  mayPrompt: number;
+  maxPromptTokens: number;
   readonly mayAdmit: boolean;
   /** `numPreemptions` before this step. */
   readonly preemptionsBefore: number;
+}
+
+/** The step's budget once the victims are pre-empted. */
+function budgetAfter({ numTokens, numExtraLogits, numNew }: Plan, victims: readonly Sequence[]): Budget {
+  const returned = victims.map((victim) => {
+    const numNewTokens = numNew.get(victim) ?? 0;
+    const { numDraftRows } = victim;
+    return { tokens: numNewTokens + numDraftRows, logits: numScored(victim, numNewTokens) + numDraftRows };
+  });
+  return {
+    numTokens: returned.reduce((sum, { tokens }) => sum + tokens, numTokens),
+    numExtraLogits: returned.reduce((sum, { logits }) => sum + logits, numExtraLogits),
+  };
 }
 
 const isForeground = ({ isBackground }: Sequence): boolean => !isBackground;

@@ -1,6 +1,7 @@
 /** The engine's thread: loads the model, then turns the loop while there is work, and reads its mail between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import type { Backend } from "../backend/backend.js";
 import { createBackend } from "../backend/create/create-backend.js";
 import { pause } from "../core/abort-signals.js";
 import { type ErrorCode, errorToRecord, MillraceError, toMillraceError } from "../core/errors.js";
@@ -14,7 +15,8 @@ const IDLE_LOOK_MS = 2000;
 /** Errors about files tell the operator what to do: requests get them as they are. */
 const FILE_CODES: readonly ErrorCode[] = ["model_file_changed", "pack_damaged"];
 
-async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerData): Promise<void> {
+/** Loads the model, and hands the thread to the loop. */
+async function run(port: MessagePort, { options, pulse }: WorkerData): Promise<void> {
   const send = (message: FromWorker) => port.postMessage(message);
   try {
     send({ kind: "progress", stage: "reading the model's header" });
@@ -26,102 +28,124 @@ async function run(port: MessagePort, { options, pulse: pulseMemory }: WorkerDat
       progress: (stage, fraction) => send({ kind: "progress", stage, ...(fraction === undefined ? {} : { fraction }) }),
       note: (text) => send({ kind: "note", text }),
     });
-    const pulse = new Pulse(pulseMemory);
     send({ kind: "ready", info: core.info, stats: core.stats() });
-
-    let isStopping = false;
-    const receive = (message: ToWorker) => {
-      if (message.kind === "add") core.add(message.requestId, message.request);
-      else if (message.kind === "abort") core.abort(message.requestId);
-      else {
-        isStopping = true;
-        void core.close().finally(() => {
-          backend.destroy();
-          process.exit(0);
-        });
-      }
-    };
-    const sendStep = (outputs: readonly StepOutput[]) => {
-      const failures = core.takeFailures().map(({ requestId, error }) => ({ requestId, error: errorToRecord(error) }));
-      const cacheChanges = core.takeCacheChanges();
-      const news = cacheChanges.length === 0 ? {} : { cacheChanges };
-      send({ kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), ...news });
-    };
-    const guarded = async (work: () => void | Promise<void>) => {
-      try {
-        await work();
-      } catch (thrown) {
-        fail(failureOf(toMillraceError(thrown)));
-      }
-    };
-    // Background work of an idle engine, in pieces, so that mail is read in between.
-    const tidy = () =>
-      void guarded(() => {
-        if (core.hasWork || isStopping) return;
-        const isChecking = backend.tidy();
-        if (core.tidy() || isChecking) setImmediate(tidy);
-      });
-    // Mail delivered during a step waits in the inbox. Later mail is still in the port.
-    const inbox: ToWorker[] = [];
-    const readMail = () => {
-      for (const message of inbox.splice(0)) receive(message);
-      for (let mail = receiveMessageOnPort(port); mail !== undefined; mail = receiveMessageOnPort(port)) {
-        receive(mail.message as ToWorker);
-      }
-    };
-    let isTurning = false;
-    let arrival = new AbortController();
-    /** Leaves the CPU to others until somebody writes. Timers and events of this thread have their turn, too. */
-    const rest = async (ms: number) => {
-      arrival = new AbortController();
-      const startMs = performance.now();
-      await pause(ms, arrival.signal);
-      core.rested(performance.now() - startMs);
-    };
-    const turn = async () => {
-      isTurning = true;
-      readMail();
-      while (core.hasWork && !isStopping) {
-        backend.checkFiles(performance.now());
-        pulse.turn(core.longestStepMs);
-        sendStep(await core.step());
-        pulse.stepped();
-        backend.tidy();
-        readMail();
-        const restMs = core.restMs();
-        if (restMs > 0) {
-          await rest(restMs);
-          readMail();
-        }
-      }
-      // Aborts may have emptied the engine since the last step: send the statistics of now.
-      sendStep([]);
-      isTurning = false;
-      tidy();
-    };
-    port.on("message", (message: ToWorker) => {
-      inbox.push(message);
-      arrival.abort();
-      if (!isTurning) void guarded(turn);
-    });
-    tidy();
-    // Checks the files of an idle engine too, so that it ends before it answers from changed weights, and tells of writes to disk that ended after the
-    // last step.
-    const look = () =>
-      void guarded(() => {
-        if (isStopping || isTurning) return;
-        backend.checkFiles(performance.now());
-        sendStep([]);
-      });
-    setInterval(look, IDLE_LOOK_MS).unref();
+    new EngineLoop(port, core, backend, new Pulse(pulse)).start();
   } catch (thrown) {
-    fail(toMillraceError(thrown, "engine_failed"));
+    fail(port, toMillraceError(thrown, "engine_failed"));
+  }
+}
+
+/** Turns the core while it has work. Requests come as mail, which is read between steps. */
+class EngineLoop {
+  #isStopping = false;
+  #isTurning = false;
+  /** Mail that came during a step or a pause. Later mail is still in the port. */
+  readonly #inbox: ToWorker[] = [];
+  /** Ends a pause when mail comes. */
+  #arrival = new AbortController();
+
+  constructor(
+    private readonly port: MessagePort,
+    private readonly core: EngineCore,
+    private readonly backend: Backend,
+    private readonly pulse: Pulse,
+  ) {}
+
+  start(): void {
+    this.port.on("message", (message: ToWorker) => {
+      this.#inbox.push(message);
+      this.#arrival.abort();
+      if (!this.#isTurning) this.#guarded(() => this.#turn());
+    });
+    this.#tidy();
+    setInterval(() => this.#checkIdle(), IDLE_LOOK_MS).unref();
   }
 
-  function fail(error: MillraceError): void {
-    send({ kind: "failed", error: errorToRecord(error) });
-    port.close();
+  async #turn(): Promise<void> {
+    this.#isTurning = true;
+    this.#readMail();
+    while (this.core.hasWork && !this.#isStopping) {
+      this.backend.checkFiles(performance.now());
+      this.pulse.turn(this.core.longestStepMs);
+      this.#sendStep(await this.core.step());
+      this.pulse.stepped();
+      this.backend.tidy();
+      this.#readMail();
+      await this.#pause();
+    }
+    // Aborts may have emptied the engine since the last step: send the statistics of now.
+    this.#sendStep([]);
+    this.#isTurning = false;
+    this.#tidy();
   }
+
+  /** Leaves the CPU to others for as long as background work must, or until somebody writes. Timers and events of this thread have their turn, too. */
+  async #pause(): Promise<void> {
+    const restMs = this.core.restMs();
+    if (restMs <= 0) return;
+    this.#arrival = new AbortController();
+    const startMs = performance.now();
+    await pause(restMs, this.#arrival.signal);
+    this.core.rested(performance.now() - startMs);
+    this.#readMail();
+  }
+
+  #readMail(): void {
+    for (const message of this.#inbox.splice(0)) this.#receive(message);
+    for (let mail = receiveMessageOnPort(this.port); mail !== undefined; mail = receiveMessageOnPort(this.port)) {
+      this.#receive(mail.message as ToWorker);
+    }
+  }
+
+  #receive(message: ToWorker): void {
+    if (message.kind === "add") this.core.add(message.requestId, message.request);
+    else if (message.kind === "abort") this.core.abort(message.requestId);
+    else {
+      this.#isStopping = true;
+      void this.core.close().finally(() => {
+        this.backend.destroy();
+        process.exit(0);
+      });
+    }
+  }
+
+  #sendStep(outputs: readonly StepOutput[]): void {
+    const { core } = this;
+    const failures = core.takeFailures().map(({ requestId, error }) => ({ requestId, error: errorToRecord(error) }));
+    const cacheChanges = core.takeCacheChanges();
+    const news = cacheChanges.length === 0 ? {} : { cacheChanges };
+    const step = { kind: "step", outputs: packOutputs(outputs), failures, stats: core.stats(), ...news } as const;
+    this.port.postMessage(step satisfies FromWorker);
+  }
+
+  /** Background work of an idle engine, in pieces, so that mail is read in between. */
+  #tidy(): void {
+    this.#guarded(() => {
+      if (this.core.hasWork || this.#isStopping) return;
+      const isChecking = this.backend.tidy();
+      if (this.core.tidy() || isChecking) setImmediate(() => this.#tidy());
+    });
+  }
+
+  /** Checks the files of an idle engine too, so that it ends before it answers from changed weights, and tells of writes to disk that ended after the last step. */
+  #checkIdle(): void {
+    this.#guarded(() => {
+      if (this.#isStopping || this.#isTurning) return;
+      this.backend.checkFiles(performance.now());
+      this.#sendStep([]);
+    });
+  }
+
+  /** The engine ends with the failure of any of its work. */
+  #guarded(work: () => void | Promise<void>): void {
+    const run = async () => work();
+    run().catch((thrown: unknown) => fail(this.port, failureOf(toMillraceError(thrown))));
+  }
+}
+
+function fail(port: MessagePort, error: MillraceError): void {
+  port.postMessage({ kind: "failed", error: errorToRecord(error) } satisfies FromWorker);
+  port.close();
 }
 
 /** Requests hear that the engine failed, unless the error is about a file. */

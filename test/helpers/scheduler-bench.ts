@@ -105,7 +105,7 @@ export function createBench(options: Partial<typeof DEFAULTS> = {}, policy?: Sch
       decoding.forEach((sequence, index) => {
         sequence.setDraft(new Array<number>(drafts[index] ?? 0).fill(9));
       });
-      const scheduled = scheduler.planRest();
+      const scheduled = scheduler.planDraftsAndPrompts();
       for (const { sequence, numNewTokens } of scheduled) {
         sequence.numComputedTokens += numNewTokens;
         const numScored = Math.min(sequence.numComputedTokens, sequence.numPromptTokens - 1);

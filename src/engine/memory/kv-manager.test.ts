@@ -70,7 +70,7 @@ describe("a store", () => {
     const numComputed = [];
     while (sequence.numComputedTokens < sequence.numTokens) {
       scheduler.planDecoding();
-      for (const { numNewTokens } of scheduler.planRest()) {
+      for (const { numNewTokens } of scheduler.planDraftsAndPrompts()) {
         numComputed.push(numNewTokens);
         sequence.numComputedTokens += numNewTokens;
         kv.settle(sequence);
