@@ -83,6 +83,20 @@ const bytesAs = ({ tensors }: Group, type: BlockType): number =>
     0,
   );
 
+const leastBytesOf = (groups: readonly Group[]): number =>
+  groups.reduce((sum, group) => sum + bytesAs(group, LADDER[0]!), 0);
+
+const tooSmall = (expected: string, maxBytes: number): MillraceError =>
+  new MillraceError("invalid_option", `expected --max-size ${expected} for this model, got ${formatBytes(maxBytes)}`, {
+    hint: "the smallest type of this choice is Q2_K: take a smaller model for less",
+  });
+
+/** Throws invalid_option where the matrices alone take more than `maxBytes` in the smallest types: told before anything is measured. */
+export function assertRoomForMatrices(path: string, maxBytes: number): void {
+  const leastBytes = leastBytesOf(groupsOf(openModel(path)));
+  if (maxBytes <= leastBytes) throw tooSmall(`above ${formatBytes(leastBytes)}`, maxBytes);
+}
+
 /** @throws invalid_option where even the smallest types take more than `maxBytes` */
 export async function chooseTypes(
   settings: MixedSettings,
@@ -95,13 +109,9 @@ export async function chooseTypes(
   const groups = groupsOf(model);
   const plain = plainTypeOf(model.summary.weightType as WeightType | undefined);
   const windows = heldOut.slice(0, PROBE_WINDOWS);
-  const leastBytes = groups.reduce((sum, group) => sum + bytesAs(group, LADDER[0]!), 0);
-  const tooSmall = (fixedBytes: number): MillraceError =>
-    new MillraceError(
-      "invalid_option",
-      `expected --max-size of at least ${formatBytes(fixedBytes + leastBytes)} for this model, got ${formatBytes(maxBytes)}`,
-      { hint: "the smallest type of this choice is Q2_K: take a smaller model for less" },
-    );
+  const leastBytes = leastBytesOf(groups);
+  const tooSmallFor = (fixedBytes: number): MillraceError =>
+    tooSmall(`of at least ${formatBytes(fixedBytes + leastBytes)}`, maxBytes);
   const folder = join(settings.folder, "probes");
   const stage = startStage("sensitivity");
   const probe = async (group: Group): Promise<Probe> => {
@@ -118,7 +128,7 @@ export async function chooseTypes(
     const plainBytes = others.reduce((sum, each) => sum + numValues(each) * (plain === "F32" ? 4 : 2), 0);
     const fixedBytes = numBytes - plainBytes - bytesAs(group, PROBE);
     // Told with the first probe, which shows the bytes of the file beside its matrices.
-    if (maxBytes < fixedBytes + leastBytes) throw tooSmall(fixedBytes);
+    if (maxBytes < fixedBytes + leastBytes) throw tooSmallFor(fixedBytes);
     const loss = await measureLoss(path, out, windows, numThreads, silent, signal);
     return { fixedBytes, probeKl: loss.meanKl, errors: errorsOf(model, group, settings.importance, encoder) };
   };
@@ -135,7 +145,7 @@ export async function chooseTypes(
       measured.push({ group, probeKl: found.probeKl, errors: found.errors });
     }
     const choices = allocate(measured, maxBytes - fixedBytes);
-    if (choices === undefined) throw tooSmall(fixedBytes);
+    if (choices === undefined) throw tooSmallFor(fixedBytes);
     stage.done(`${groups.length} groups measured on ${windows.reduce((sum, { length }) => sum + length, 0)} tokens`);
     return choices;
   } finally {

@@ -78,6 +78,22 @@ test("what is no request is refused, after the answers to those before it", asyn
   expect(long.seen.text).toContain("headers of at most 16384 bytes");
 });
 
+test("HTTP/1.1 needs one Host header, HTTP/1.0 none, and unknown expectations are ignored", async () => {
+  await start(NEVER_MS, NEVER_MS, (_, outgoing) => outgoing.end("done"));
+  const cases = [
+    ["GET / HTTP/1.1\r\n\r\n", /^HTTP\/1.1 400 .*expected one Host header, got 0/s],
+    ["GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", /^HTTP\/1.1 400 .*expected one Host header, got 2/s],
+    ["GET / HTTP/1.0\r\n\r\n", /^HTTP\/1.1 200 .*done$/s],
+    ["GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\nConnection: close\r\n\r\n", /^HTTP\/1.1 200 .*done/s],
+  ] as const;
+  for (const [request, expected] of cases) {
+    const { seen, socket } = open();
+    socket.write(request);
+    await until(() => seen.isClosed, "the end");
+    expect(seen.text).toMatch(expected);
+  }
+});
+
 test("a request over the limit of a connection is refused after the answers before it, and those after it are dropped", async () => {
   const answers: (() => void)[] = [];
   const { seen, socket } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => {
@@ -118,4 +134,13 @@ test("a port that is taken is told before anything is loaded, and a free one sta
   await assertFreePort("127.0.0.1", port);
   server = new HttpServer({ logger, stalledClientMs: NEVER_MS }, () => {});
   expect((await server.listen("127.0.0.1", port)).port).toBe(port);
+});
+
+test("a target may hold the server's address", async () => {
+  const { seen, socket } = await start(NEVER_MS, NEVER_MS, ({ url }, outgoing) => outgoing.end(`[${url}]`));
+  for (const target of ["http://x/v1/models?a=1", "http://x?b=2", "HTTPS://x", "/plain"]) {
+    socket.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  }
+  await until(() => seen.text.includes("[/plain]"), "the answers");
+  expect(seen.text).toMatch(/\[\/v1\/models\?a=1\].*\[\/\?b=2\].*\[\/\].*\[\/plain\]/s);
 });

@@ -75,12 +75,12 @@ function refuseRequest(
 }
 
 /**
- * Several Host headers are an error (RFC 9112, 3.2). Node reads the first one. A program in front of us may have read another,
- * and have let the request pass for its sake.
+ * Several Host headers are an error, and so is none in HTTP/1.1 (RFC 9112, 3.2). Of several, Node reads the first one. A program in front of us may have
+ * read another, and have let the request pass for its sake.
  */
-function severalHosts({ rawHeaders }: IncomingMessage): MillraceError | undefined {
+function wrongHosts({ rawHeaders, httpVersion }: IncomingMessage): MillraceError | undefined {
   const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
-  if (numHosts <= 1) return undefined;
+  if (numHosts === 1 || (numHosts === 0 && httpVersion === "1.0")) return undefined;
   return new MillraceError("invalid_request", `expected one Host header, got ${numHosts}`);
 }
 
@@ -107,6 +107,12 @@ class Connection {
 /** Between two looks whether a client that has ended its side still listens, first and longest. */
 const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 1000;
+
+/** Time for a whole request. Readers of bodies have shorter limits: for silence in an upload, and for the whole of a small body. */
+const LONGEST_UPLOAD_MS = 3_600_000;
+
+/** The address that clients of proxies write before the path (RFC 9112, 3.2.2). */
+const OWN_ADDRESS = /^https?:\/\/[^/?#]*\/?/i;
 
 /** Longer than clients keep a connection they do not use, or ours would end under a request. */
 const KEEP_ALIVE_MS = 75_000;
@@ -149,7 +155,11 @@ export class HttpServer {
     private readonly options: HttpServerOptions,
     private readonly answer: HttpAnswer,
   ) {
-    this.#server = createServer((incoming, outgoing) => this.#onRequest(incoming, outgoing));
+    // Node's own refusals have no body. It would refuse a request without Host, and one that expects anything but 100-continue, which may be ignored
+    // (RFC 9110, 10.1.1).
+    const onRequest = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#onRequest(incoming, outgoing);
+    const limits = { requireHostHeader: false, requestTimeout: LONGEST_UPLOAD_MS };
+    this.#server = createServer(limits, onRequest).on("checkExpectation", onRequest);
     this.#closed = new Promise((resolve) => this.#server.once("close", resolve));
     this.#server.on("clientError", (error, socket) => this.#onNonsense(error, socket as Socket));
     this.#answerHalfClosed();
@@ -214,7 +224,8 @@ export class HttpServer {
     const endWatch = onSocketClose(socket, settle);
     outgoing.once("close", settle);
     if (this.#isDraining) outgoing.shouldKeepAlive = false;
-    const error = isOneTooMany ? tooManyUnanswered() : severalHosts(incoming);
+    incoming.url = incoming.url!.replace(OWN_ADDRESS, "/");
+    const error = isOneTooMany ? tooManyUnanswered() : wrongHosts(incoming);
     if (error !== undefined) refuseRequest(this.options.logger, incoming, outgoing, error);
     else {
       this.answer(incoming, outgoing, (callback) => {

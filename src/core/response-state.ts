@@ -26,8 +26,10 @@ export interface OpenTurn {
   finish<T extends Json>(response: T): T & { readonly store: boolean };
 }
 
+/** The paths of stored responses are `not_found`; a request that continues one has the error that clients of OpenAI's know. */
 function notFound(what: string, id: string, param: string): MillraceError {
-  return new MillraceError("not_found", `expected the id of a stored ${what}, got ${JSON.stringify(id.slice(0, 80))}`, {
+  const code = param === "previous_response_id" ? "previous_response_not_found" : "not_found";
+  return new MillraceError(code, `expected the id of a stored ${what}, got ${JSON.stringify(id.slice(0, 80))}`, {
     param,
     hint: "an answer is kept for its own API key, for a limited time and while there is room; one that says store: false is not kept",
   });

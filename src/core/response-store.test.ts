@@ -190,7 +190,7 @@ describe("a turn", () => {
     expect(turn?.isToBeStored).toBe(true);
     expect(turn?.finish(answer)).toEqual({ ...answer, store: false });
     for (const id of ["resp_1", "resp_2"]) {
-      const refusal = { code: "not_found", hint: expect.stringContaining("store: false") };
+      const refusal = { code: "previous_response_not_found", hint: expect.stringContaining("store: false") };
       expect(() => kept.open("a", { previous_response_id: id })).toThrow(expect.objectContaining(refusal));
     }
   });

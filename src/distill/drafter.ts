@@ -112,7 +112,7 @@ function checkWidth({ kind, depth }: DrafterOptions, width: number, metadata: Gg
 }
 
 /** The drafter's method in --speculative-config. */
-export const methodOf = ({ kind }: Pick<DrafterOptions, "kind">) => (kind === "draft" ? "draft_model" : kind);
+const methodOf = ({ kind }: Pick<DrafterOptions, "kind">) => (kind === "draft" ? "draft_model" : kind);
 
 /** Answers the held-out prompts with this drafter only, always at full draft length. */
 async function measureDrafts(

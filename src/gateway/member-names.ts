@@ -8,7 +8,7 @@ import type { RequestBody } from "./request.js";
 /** Every field of a request that the gateway checks, and those of the same APIs that an upstream may heed. */
 const FIELDS: ReadonlySet<string> = new Set(
   `model messages prompt suffix input instructions system stream stream_options include_usage continuous_usage_stats
-  max_tokens max_completion_tokens max_output_tokens max_tool_calls num_predict num_ctx n best_of temperature top_p top_k min_p seed
+  max_tokens max_completion_tokens max_output_tokens max_tool_calls num_predict n_predict num_ctx n n_cmpl best_of temperature top_p top_k min_p seed
   stop stop_sequences stop_token_ids tools tool_choice functions function_call function response_format json_schema
   schema text verbosity reasoning reasoning_effort effort summary thinking budget_tokens think raw template context options
   keep_alive format logprobs top_logprobs prompt_logprobs logit_bias user metadata store previous_response_id conversation

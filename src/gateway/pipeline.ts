@@ -19,7 +19,7 @@ export type Ending =
 export type Handler = (request: GatewayRequest, sink: AnswerSink) => Promise<Ending>;
 
 export interface Policy {
-  /** Its key in the configuration and in the ledger. */
+  /** Names the policy in logs and in notes of the ledger. */
   readonly name: string;
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending>;
   /** Frees the policy's resources. */

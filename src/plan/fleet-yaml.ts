@@ -12,7 +12,7 @@ function kebabCase(name: string): string {
 const MAX_COMMENT = 116;
 
 /** Comment lines of readable length. Texts quote a model's files, whose line breaks must not end the comment. */
-export function comment(text: string): string {
+function comment(text: string): string {
   const lines: string[] = [];
   for (const word of text.split(/[\s\p{Cc}]+/u)) {
     const line = lines.at(-1);

@@ -19,7 +19,7 @@ const BLOCK = 16;
 const UNLIMITED = 4096;
 
 /** Tools come first, as in most templates; then the messages in order. */
-export const promptOf = ({ tools, messages }: PromptRequest): string =>
+const promptOf = ({ tools, messages }: PromptRequest): string =>
   [
     ...tools.map(({ definition }) => JSON.stringify(definition)),
     ...messages.map(({ role, content }) => `<${role}>\n${content}`),

@@ -53,6 +53,7 @@ interface AnswerBody {
 
 interface Answer {
   readonly status: number;
+  readonly headers: Headers;
   readonly body: AnswerBody;
   /** What the engine was given to go on with; "" where it was given nothing. */
   readonly prompt: string;
@@ -74,6 +75,7 @@ export async function ask(
   const [submitted] = fake.engine.submitted;
   return {
     status: response.status,
+    headers: response.headers,
     body: (await response.json()) as AnswerBody,
     prompt: submitted === undefined ? "" : fakeTokenizer.decode(submitted.promptIds, { keepSpecial: true }),
     grammar: submitted?.constraint === undefined ? undefined : grammarOfRecipe(submitted.constraint.recipe),

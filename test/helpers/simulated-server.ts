@@ -268,7 +268,7 @@ class Simulation {
   async #step(): Promise<Live[]> {
     const { decoding, numRows: numPlanned, maxDraftRows } = this.#scheduler.planDecoding();
     if (maxDraftRows > 0) await this.#speculator?.propose(decoding, numPlanned, maxDraftRows);
-    const scheduled = this.#scheduler.planRest();
+    const scheduled = this.#scheduler.planDraftsAndPrompts();
     let [numRows, numContextTokens, numPromptRows, numDecodingRows] = [0, 0, 0, 0];
     for (const { sequence, numNewTokens } of scheduled) {
       sequence.queueMs ??= this.#ms - sequence.arrivedAtMs;

@@ -170,3 +170,9 @@ export async function quiet(count: () => number): Promise<void> {
     last = count();
   }
 }
+
+/** The status of a refusal, and its code. */
+export async function refusalOf(response: Response): Promise<readonly [status: number, code: string]> {
+  const { error } = (await response.json()) as { error: { code: string } };
+  return [response.status, error.code];
+}

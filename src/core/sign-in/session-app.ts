@@ -1,11 +1,11 @@
 /** The session of a browser at /session: signed in to with a key, looked at, and ended. */
 import type { HttpBindings } from "@hono/node-server";
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { z } from "zod";
 import { noValidKey } from "../api-keys.js";
 import { Secret } from "../config-values.js";
 import { MillraceError, toMillraceError } from "../errors.js";
+import { readIncoming } from "../json-body.js";
 import { FailedSignIns } from "./failed-sign-ins.js";
 import type { Who } from "./roles.js";
 import {
@@ -24,7 +24,8 @@ import type { FoundSession, Grant, Session, Sessions } from "./sessions.js";
 
 /** Tokens of identity providers are long. */
 const MAX_KEY_CHARACTERS = 8192;
-const MAX_BODY_BYTES = 2 * MAX_KEY_CHARACTERS;
+/** Tight, because the sender has shown no key yet. */
+const BODY_LIMITS = { maxBodyBytes: 2 * MAX_KEY_CHARACTERS, bodyTimeoutMs: 10_000 };
 const signInBody = z.strictObject({ key: z.string().trim().regex(/^\S+$/).max(MAX_KEY_CHARACTERS) });
 /** Other texts cannot be in a header, and so are no client's key. */
 const IN_HEADERS = /^[\x21-\x7e]+$/;
@@ -107,10 +108,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     else if (refusal !== undefined && now.operator === undefined) throw refusal;
     return c.json(shown(now));
   });
-  const onError = (): never => {
-    throw new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
-  };
-  app.post("/", bodyLimit({ maxSize: MAX_BODY_BYTES, onError }), async (c) => {
+  app.post("/", async (c) => {
     const incoming = incomingOf(c);
     const origin = assertOwnPage(incoming);
     const key = await keyIn(c);
@@ -169,9 +167,17 @@ function sidesIn(as: string | undefined): readonly Side[] {
 }
 
 /** JSON alone: a form of another site needs no permission to be sent. */
+function jsonIn(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(bytes.toString("utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
 async function keyIn(c: Context): Promise<string> {
   const isJson = /^application\/json\b/i.test(c.req.header("content-type") ?? "");
-  const body = signInBody.safeParse(isJson ? await c.req.json().catch(() => undefined) : undefined);
+  const body = signInBody.safeParse(isJson ? jsonIn(await readIncoming(incomingOf(c), BODY_LIMITS)) : undefined);
   if (body.success) return body.data.key;
   throw new MillraceError("invalid_parameter", 'expected {"key": "…"} as application/json, got something else', {
     param: "key",

@@ -120,7 +120,7 @@ export class Canaries {
   #routes: ReadonlyMap<string, ModelRoute> = new Map();
   #sides: ReadonlyMap<string, Arm> = new Map();
 
-  /** Twice in the pipeline: before the caches, which then keep answers of the canary apart, and behind the routes, which may name the model. */
+  /** The pipeline has it twice; `createPolicies` says why. */
   readonly policy: Policy;
   readonly observer: ProxyObserver = sampleRequests(() => this.#sides);
 

@@ -25,6 +25,7 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     langfuse?.inner,
     limits,
     createIdempotency(context),
+    // Before the caches, which keep answers of the canary apart, and again behind the routes, which may name its model.
     canary,
     createExactCache(context),
     createSemanticCache(context),

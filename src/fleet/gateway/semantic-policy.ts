@@ -1,6 +1,7 @@
 /** Makes the semantic cache from the configuration: its vectors and judges are requests to models of this fleet. */
 import { createHash, randomUUID } from "node:crypto";
 import { MillraceError } from "../../core/errors.js";
+import { limitedText } from "../../core/limited-text.js";
 import { BufferSink } from "../../gateway/answer.js";
 import { tenantScope } from "../../gateway/cache/answer-key.js";
 import { Cancellation } from "../../gateway/cancellation.js";
@@ -126,10 +127,11 @@ function judgeOf(context: PolicyContext, settings: Settings["judge"], embedder: 
       redirect: "error",
       signal: AbortSignal.timeout(timeoutMs),
     });
-    return await response.json();
+    return JSON.parse(await limitedText(response, MAX_VERDICT_BYTES));
   });
 }
 
+const MAX_VERDICT_BYTES = 64 * 1024;
 const EMBED_TIMEOUT_MS = 10_000;
 /** Engines that cut a text at the end of the model's window when they are asked to. */
 const CUTTING = ["millrace", "vllm"];

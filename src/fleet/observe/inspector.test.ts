@@ -73,7 +73,7 @@ it("keeps what an instance has told, and asks again only of the rest", async () 
 
 it("has an engine's refusals with their codes", async () => {
   await start();
-  expect(await complete("bad", { max_tokens: -1 })).toBe(400);
+  expect(await complete("bad", { max_tokens: -2 })).toBe(400);
   await complete("good");
   expect((await rows("failed=true")).map(({ id, status, error_code }) => [id, status, error_code])).toEqual([
     ["bad", 400, "invalid_parameter"],

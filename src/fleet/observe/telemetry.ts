@@ -8,7 +8,7 @@ import type { TokenUsage } from "../../gateway/api/usage.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";
 
 /** Version of github.com/open-telemetry/semantic-conventions-genai that the names follow. */
-export const GENAI_CONVENTIONS = "development-2026-08";
+const GENAI_CONVENTIONS = "development-2026-08";
 
 export interface TelemetryOptions {
   /** Base URL, to which /v1/traces and /v1/metrics are appended. */
@@ -58,7 +58,7 @@ export function parseTraceparent(header: string | string[] | undefined): SpanCon
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
 }
 
-export function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string {
+function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string {
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
 }
 

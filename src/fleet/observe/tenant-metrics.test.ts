@@ -78,9 +78,9 @@ test("the figures are the ledger's, for operators, and those of a tenant that is
   for (const text of ["one", "two", "three"]) expect(await chat("sk-search", text)).toBe(200);
   expect(await chat(key, "four")).toBe(200);
   // One that is refused counts without a cost.
-  expect((await ask("POST", "/v1/chat/completions", key, { model: "m", messages: [], n: "x" })).status).toBeLessThan(
-    500,
-  );
+  expect(
+    (await ask("POST", "/v1/chat/completions", key, { model: "m", messages: [], temperature: "x" })).status,
+  ).toBeLessThan(500);
 
   // The ledger writes a request after its answer.
   await expect.poll(() => metric("requests_total")).toMatchObject({ search: 3, "org:acme": 2 });

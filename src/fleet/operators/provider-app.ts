@@ -18,14 +18,14 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
   const isSecure = isHttps(publicUrl.origin);
   const nameOf = (c: Context): string => cookieName("millrace-sign-in", incomingOf(c), sessions, isSecure);
   // The provider's page leads here, so this cookie is sent along from another site, once.
-  const setAttempt = (c: Context, id: string, seconds: number) => {
-    const cookie = `${nameOf(c)}=${id}; Max-Age=${seconds}; ${cookieEnd("Lax", isSecure)}`;
+  const setAttempt = (c: Context, attempt: string, seconds: number) => {
+    const cookie = `${nameOf(c)}=${attempt}; Max-Age=${seconds}; ${cookieEnd("Lax", isSecure)}`;
     c.header("Set-Cookie", cookie, { append: true });
     c.header("Cache-Control", "no-store");
   };
   app.get("/sign-in", async (c) => {
-    const { url, id } = await known().begin();
-    setAttempt(c, id, ATTEMPT_SECONDS);
+    const { url, attempt } = await known().begin();
+    setAttempt(c, attempt, ATTEMPT_SECONDS);
     return c.redirect(url.href);
   });
   app.get("/signed-in", async (c) => {

@@ -79,7 +79,7 @@ test("the visitor comes back with a session of the greatest role that the claim 
     response_type: "code",
     code_challenge_method: "S256",
   });
-  expect(setCookie).toMatch(/=[\w-]{43}; Max-Age=600; HttpOnly; SameSite=Lax; Path=\/; Secure$/);
+  expect(setCookie).toMatch(/=[\w.-]{200,600}; Max-Age=600; HttpOnly; SameSite=Lax; Path=\/; Secure$/);
   const { status, location, cookies } = await get(`/signed-in?code=code-1&state=${state}`, cookie);
   expect([status, location]).toEqual([302, "./"]);
   expect(cookies[1]).toMatch(/; HttpOnly; SameSite=Strict; Path=\/; Secure$/);
@@ -118,6 +118,17 @@ test("a code and an attempt are good once, for the browser that began", async ()
   const replayed = new URL(again.location!).searchParams.get("state");
   const used = await get(`/signed-in?code=code-1&state=${replayed}`, again.cookies[0]!.split(";", 1)[0]);
   expect(used).toMatchObject({ status: 401, cookies: [] });
+});
+
+test("an attempt that somebody altered or made is none", async () => {
+  const { cookie, state } = await begin();
+  const path = `/signed-in?code=code-1&state=${state}`;
+  const [head, ...rest] = cookie.split(".");
+  const swapped = [head, ...rest.slice(0, -2), `${rest.at(-2)!.slice(0, -4)}AAAA`, rest.at(-1)].join(".");
+  for (const wrong of [swapped, `${cookie}A`, cookie.replace(/=.*/, "=x.y"), cookie.replace(/=.*/, "=")]) {
+    expect(await get(path, wrong)).toMatchObject({ code: "invalid_api_key", cookies: [] });
+  }
+  expect((await get(path, cookie)).status).toBe(302);
 });
 
 test.each([

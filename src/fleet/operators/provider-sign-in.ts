@@ -1,5 +1,6 @@
 /** Sign-in of operators at an OpenID Connect provider: the authorization-code flow with PKCE, state and nonce, whose messages openid-client makes and checks. */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
+import { EncryptJWT, jwtDecrypt } from "jose";
 import * as openid from "openid-client";
 import type { Secret } from "../../core/config-values.js";
 import { MillraceError } from "../../core/errors.js";
@@ -15,21 +16,24 @@ export interface SignInSettings {
   readonly roles: Readonly<Record<Role, readonly string[]>>;
 }
 
+/** The browser keeps its attempt, sealed: a stranger who begins many attempts pushes out nobody's. */
 interface Attempt {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
-  readonly endsMs: number;
 }
 
 export const ATTEMPT_SECONDS = 600;
-const MAX_ATTEMPTS = 10_000;
+const MAX_USED = 10_000;
+const SEAL = { alg: "dir", enc: "A256GCM" } as const;
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const TIMEOUT_SECONDS = 5;
 const MAX_NAME_CHARACTERS = 64;
 
 export class ProviderSignIn {
-  readonly #attempts = new Map<string, Attempt>();
+  readonly #sealKey = randomBytes(32);
+  /** Hashes of the attempts that have come back, in this order. */
+  readonly #used = new Set<string>();
   #provider: Promise<openid.Configuration> | undefined;
 
   constructor(
@@ -37,8 +41,8 @@ export class ProviderSignIn {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** @returns the address at the provider, and the id of the attempt, which the same browser must bring back */
-  async begin(): Promise<{ readonly url: URL; readonly id: string }> {
+  /** @returns the address at the provider, and the attempt, which the same browser must bring back */
+  async begin(): Promise<{ readonly url: URL; readonly attempt: string }> {
     const provider = await this.#discovered();
     const [state, nonce, verifier] = [openid.randomState(), openid.randomNonce(), openid.randomPKCECodeVerifier()];
     const url = openid.buildAuthorizationUrl(provider, {
@@ -49,21 +53,35 @@ export class ProviderSignIn {
       state,
       nonce,
     });
-    const id = randomBytes(32).toString("base64url");
-    this.#attempts.set(id, { state, nonce, verifier, endsMs: this.now() + 1000 * ATTEMPT_SECONDS });
-    for (const oldest of this.#attempts.keys()) {
-      if (this.#attempts.size <= MAX_ATTEMPTS) break;
-      this.#attempts.delete(oldest);
+    const attempt = await new EncryptJWT({ state, nonce, verifier } satisfies Attempt)
+      .setProtectedHeader(SEAL)
+      .setExpirationTime(new Date(this.now() + 1000 * ATTEMPT_SECONDS))
+      .encrypt(this.#sealKey);
+    return { url, attempt };
+  }
+
+  /** An attempt is good once, whatever comes of it. */
+  async #opened(sealed: string): Promise<Attempt | undefined> {
+    const hash = createHash("sha256").update(sealed).digest("base64url");
+    if (this.#used.has(hash)) return undefined;
+    try {
+      const { payload } = await jwtDecrypt(sealed, this.#sealKey, { currentDate: new Date(this.now()) });
+      if (this.#used.has(hash)) return undefined;
+      this.#used.add(hash);
+      for (const oldest of this.#used) {
+        if (this.#used.size <= MAX_USED) break;
+        this.#used.delete(oldest);
+      }
+      return payload as unknown as Attempt;
+    } catch {
+      return undefined;
     }
-    return { url, id };
   }
 
   /** @param query what the provider added to the address, with its question mark */
-  async finish(id: string | undefined, query: string): Promise<Who> {
-    const attempt = this.#attempts.get(id ?? "");
-    // An attempt is good once, whatever comes of it.
-    this.#attempts.delete(id ?? "");
-    if (attempt === undefined || attempt.endsMs <= this.now()) throw refused("a sign-in that began here", undefined);
+  async finish(sealed: string | undefined, query: string): Promise<Who> {
+    const attempt = sealed === undefined ? undefined : await this.#opened(sealed);
+    if (attempt === undefined) throw refused("a sign-in that began here", undefined);
     const provider = await this.#discovered();
     const checks = { pkceCodeVerifier: attempt.verifier, expectedState: attempt.state, expectedNonce: attempt.nonce };
     const url = new URL(this.#returnUrl() + query);

@@ -1,17 +1,23 @@
 /** The fleet's own endpoints for clients: its list of models, and its health. */
 import { MillraceError } from "../../core/errors.js";
-import { modelListObject, modelObject } from "../../core/model-list.js";
+import { modelListObject, modelObject, STARTED_AT_SECONDS } from "../../core/model-list.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 
 /**
  * @param path /v1/models, or /v1/models/<name>, where the name may contain slashes
+ * @param modelOf the model that a name stands for, which is its `root`, as in vLLM's list
  * @param pool its instances say how long a request may be: a model's shortest length holds, since any of them may get the request
  */
-export function modelList(models: readonly string[], path: string, pool: UpstreamPool): object {
+export function modelList(
+  models: readonly string[],
+  path: string,
+  pool: UpstreamPool,
+  modelOf: (name: string) => string,
+): object {
   const describeModel = (id: string) => {
-    const lengths = pool.upstreams(id).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
-    const length = lengths.length === 0 ? {} : { max_model_len: Math.min(...lengths) };
-    return { ...modelObject(id, 0), ...length };
+    const length = maxModelLenOf(id, pool);
+    const ofModel = { ...modelObject(id, STARTED_AT_SECONDS), root: modelOf(id), parent: null };
+    return length === undefined ? ofModel : { ...ofModel, max_model_len: length };
   };
   if (path === "/v1/models") return modelListObject(models.map(describeModel));
   const encoded = path.slice("/v1/models/".length);
@@ -22,6 +28,12 @@ export function modelList(models: readonly string[], path: string, pool: Upstrea
     `expected the model to be one of ${models.join(", ")}, got ${JSON.stringify(encoded.slice(0, 80))}`,
     { param: "model" },
   );
+}
+
+/** The longest request that every instance takes, in tokens; undefined where none says it. */
+export function maxModelLenOf(model: string, pool: UpstreamPool): number | undefined {
+  const lengths = pool.upstreams(model).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
+  return lengths.length === 0 ? undefined : Math.min(...lengths);
 }
 
 interface FleetHealth {

@@ -4,6 +4,7 @@ import type { Route } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
 import { assertMemberNames } from "../../gateway/member-names.js";
 import { DEAF_OBSERVER, type RequestObserver } from "../../gateway/observer.js";
+import { assertPlainFields, withUsualNames } from "../../gateway/plain-fields.js";
 import type { Caller, GatewayRequest, RequestBody } from "../../gateway/request.js";
 import { RequestRecord } from "../../gateway/usage/record.js";
 import type { ProxyOptions } from "./options.js";
@@ -25,10 +26,15 @@ interface RequestParts {
   readonly record?: RequestRecord | undefined;
 }
 
-/** Throws model_not_found if the request names no model of the fleet, and unknown_field for a field that is spelled in another case. */
+/**
+ * Throws model_not_found if the request names no model of the fleet, unknown_field for a field that is spelled in another case, and invalid_parameter for an
+ * amount that an engine might read otherwise.
+ */
 export function gatewayRequest(options: ProxyOptions, parts: RequestParts): GatewayRequest {
-  const { id, url, path, route, headers, bytes, body, caller, cancellation } = parts;
-  assertMemberNames(body);
+  const { id, url, path, route, headers, caller, cancellation } = parts;
+  assertMemberNames(parts.body);
+  assertPlainFields(parts.body);
+  const { bytes, body } = withUsualNames(path, parts.bytes, parts.body);
   const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
   const isStream = body.stream === true;
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };

@@ -39,32 +39,39 @@ const NOT_SENT = new Set([
   "cookie",
   "x-csrf-token",
 ]);
-/** With these headers a server changes its whole origin in a browser, or sends the browser elsewhere. The origin is the gateway's and has the app; an instance may belong to anybody. */
-const FOR_BROWSERS = [
-  "accept-ch",
-  "alt-svc",
-  "clear-site-data",
-  "content-location",
-  "link",
-  "location",
-  "nel",
-  "public-key-pins",
-  "refresh",
-  "report-to",
-  "reporting-endpoints",
-  "service-worker-allowed",
-  "set-cookie",
-  "set-cookie2",
-  "speculation-rules",
-  "strict-transport-security",
-];
-const NOT_RETURNED = new Set([...HOP_BY_HOP, "x-request-id", "request-id", "date", ...FOR_BROWSERS]);
+/**
+ * Headers of an answer that pass, beside those of the providers' own. Many others change a server's whole origin in a browser, or send the browser
+ * elsewhere, and new ones are invented. The origin is the gateway's and has the app; an instance may belong to anybody.
+ */
+const RETURNED = new Set([
+  "cache-control",
+  "content-disposition",
+  "content-language",
+  "content-length",
+  "content-type",
+  "deprecation",
+  "retry-after",
+  "retry-after-ms",
+  "server",
+  "server-timing",
+  "sunset",
+  "vary",
+  "warning",
+]);
+const PROVIDERS_HEADERS = /^(?:x|openai|anthropic|ratelimit)-/;
+/** These headers are the gateway's. One comes from our engine, and names the rules of a schema that the engine does not keep. */
+const OWN_HEADERS = "x-millrace-";
+const NOT_RETURNED = new Set(["x-request-id"]);
+
+function isReturned(name: string): boolean {
+  if (name.startsWith(OWN_HEADERS)) return name === "x-millrace-unenforced";
+  return RETURNED.has(name) || (PROVIDERS_HEADERS.test(name) && !NOT_RETURNED.has(name));
+}
+
 /** Browsers run nothing in answers of these types, even opened as a page. If commas separate several types, browsers take the last. */
 const DATA_TYPE = /^(?:application\/json|text\/event-stream)\s*(?:;[^,]*)?$/;
 /** Opened as a page, an answer is of no origin and runs nothing. */
 const AS_PAGE = { "content-security-policy": "sandbox", "x-content-type-options": "nosniff" };
-/** The gateway alone decides which web pages may call. */
-const CROSS_ORIGIN = "access-control-";
 const CREDENTIALS = new Set(["authorization", "x-api-key"]);
 
 /** The headers named by the Connection header. */
@@ -107,7 +114,7 @@ export function answerHeaders(headers: IncomingHttpHeaders, isEventStream: boole
   const named = connectionNames(headers);
   const returned: OutgoingHttpHeaders = {};
   for (const name in headers) {
-    if (NOT_RETURNED.has(name) || named.includes(name) || name.startsWith(CROSS_ORIGIN)) continue;
+    if (!isReturned(name) || named.includes(name)) continue;
     if (isEventStream && name === "content-length") continue;
     returned[name] = headers[name];
   }

@@ -3,6 +3,7 @@ import { afterEach, expect, it } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import { answerJson, startFleet, type TestFleet } from "../../../test/helpers/stand-in.js";
+import { STARTED_AT_SECONDS } from "../../core/model-list.js";
 
 let fake: FakeServer | undefined;
 let fleet: TestFleet;
@@ -18,6 +19,7 @@ interface Told {
     readonly model: string;
     readonly size: number;
     readonly digest: string;
+    readonly modified_at: string;
     readonly details: { readonly family: string };
   }[];
   readonly capabilities: readonly string[];
@@ -49,7 +51,10 @@ it("has the length of other engines' models, and lists as running what is ready"
   });
   const shown = await ask("/api/show", { name: "m" });
   expect(shown).toMatchObject({ capabilities: ["completion"], model_info: { "unknown.context_length": 512 } });
-  expect((await ask("/api/tags")).models[0]!.details.family).toBe("");
+  const [listed] = (await ask("/api/tags")).models;
+  expect(listed!.details.family).toBe("");
+  expect(Date.parse(listed!.modified_at)).toBe(1000 * STARTED_AT_SECONDS);
+  expect((await ask("/api/ps")).models).toMatchObject([{ context_length: 512 }]);
   fleet.pool.change("a", { state: "failed" });
   expect((await ask("/api/ps")).models).toEqual([]);
 });

@@ -6,6 +6,7 @@ import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { readIncoming } from "../../core/json-body.js";
 import type { ModelLibrary } from "../../core/model-library.js";
+import { STARTED_AT_SECONDS } from "../../core/model-list.js";
 import {
   notPulled,
   OLLAMA_API_VERSION,
@@ -19,6 +20,7 @@ import {
 import { packageVersion } from "../../core/package-root.js";
 import type { Caller, RequestBody } from "../../gateway/request.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
+import { maxModelLenOf } from "./fleet-info.js";
 import type { InstanceDocuments } from "./instance-documents.js";
 import type { ProxyOptions } from "./options.js";
 import { modelOf } from "./request-terms.js";
@@ -70,18 +72,19 @@ async function entryOf(name: string, shown: InstanceDocuments): Promise<object> 
 
 /** The facts of a model whose engine tells none. @param pool its instances may say how long a request may be */
 function plainFacts(model: string, pool: UpstreamPool): object {
-  const lengths = pool.upstreams(model).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
-  const length = lengths.length === 0 ? {} : { "unknown.context_length": Math.min(...lengths) };
+  const length = maxModelLenOf(model, pool);
   return {
     modelfile: `FROM ${model}\n`,
     parameters: "",
     template: "",
     details: NO_DETAILS,
-    model_info: { "general.architecture": "unknown", ...length },
+    model_info: { "general.architecture": "unknown", ...(length && { "unknown.context_length": length }) },
     capabilities: ["completion"],
-    modified_at: new Date(0).toISOString(),
+    modified_at: STARTED_AT,
   };
 }
+
+const STARTED_AT = new Date(1000 * STARTED_AT_SECONDS).toISOString();
 
 const PATHS: ReadonlyMap<string, "GET" | "POST" | "DELETE"> = new Map([
   ["/api/tags", "GET"],
@@ -94,6 +97,9 @@ const PATHS: ReadonlyMap<string, "GET" | "POST" | "DELETE"> = new Map([
 
 /** Whether the path changes what is on the disk, which the administrator may. */
 export const changesDisk = (path: string): boolean => path === "/api/pull" || path === "/api/delete";
+
+/** The method of one of these paths. */
+export const ollamaInfoMethod = (path: string): string | undefined => PATHS.get(path);
 
 /** Whether the request is for one of these paths. */
 export function isOllamaInfo(method: string | undefined, path: string): boolean {
@@ -163,16 +169,20 @@ export async function ollamaInfo(
   const names = context.modelsOf(caller);
   const { shown } = context;
   if (path === "/api/tags") {
-    const times = { modified_at: new Date(0).toISOString() };
+    const times = { modified_at: STARTED_AT };
     return json({
       models: await Promise.all(names.map(async (name) => ({ ...(await entryOf(name, shown)), ...times }))),
     });
   }
   if (path === "/api/ps") {
     const ready = names.filter((name) => context.options.pool.upstreams(name).some(({ state }) => state === "ready"));
-    const facts = { expires_at: NEVER, size_vram: 0 };
+    const facts = (name: string) => ({
+      expires_at: NEVER,
+      size_vram: 0,
+      context_length: maxModelLenOf(name, context.options.pool),
+    });
     return json({
-      models: await Promise.all(ready.map(async (name) => ({ ...(await entryOf(name, shown)), ...facts }))),
+      models: await Promise.all(ready.map(async (name) => ({ ...(await entryOf(name, shown)), ...facts(name) }))),
     });
   }
   const body = await bodyOf(incoming, context, path, caller.tenant);

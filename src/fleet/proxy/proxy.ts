@@ -4,9 +4,12 @@ import { Readable } from "node:stream";
 import { pipeline as flow } from "node:stream/promises";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { HEALTH_PATHS } from "../../core/health-paths.js";
 import { type HttpAnswer, HttpServer, requestIdOf, shownHost } from "../../core/http-server.js";
 import type { ModelLibrary } from "../../core/model-library.js";
 import { ollamaPathHint } from "../../core/ollama-api.js";
+import { packageVersion } from "../../core/package-root.js";
+import { pathHint } from "../../core/path-hint.js";
 import { isStateRequest, ResponseState } from "../../core/response-state.js";
 import { ResponseStore } from "../../core/response-store.js";
 import type { AnswerSink } from "../../gateway/answer.js";
@@ -28,7 +31,7 @@ import { Exchange } from "./exchange.js";
 import { fleetHealth, modelList } from "./fleet-info.js";
 import { InstanceDocuments } from "./instance-documents.js";
 import { KeyWarnings } from "./key-warnings.js";
-import { changesDisk, isOllamaInfo, isOpenInfo, ollamaDisk, ollamaInfo } from "./ollama-info.js";
+import { changesDisk, isOllamaInfo, isOpenInfo, ollamaDisk, ollamaInfo, ollamaInfoMethod } from "./ollama-info.js";
 import type { ProxyOptions } from "./options.js";
 import { type OwnRequest, submitOwn } from "./own-request.js";
 import { modelOf } from "./request-terms.js";
@@ -201,10 +204,11 @@ class ProxyListener {
     const { incoming, outgoing, requestId, path, refuse } = request;
     const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
-    if (isGet && path === "/health") this.#serveHealth(request);
-    else if (isGet && (path === "/v1/models" || path.startsWith("/v1/models/"))) {
+    if (isGet && HEALTH_PATHS.includes(path)) this.#serveHealth(request);
+    else if (isGet && path === "/version") respondJson(outgoing, 200, requestId, { version: packageVersion() });
+    else if (isGet && isModelsPath(path)) {
       this.#authorized(incoming, refuse, (caller) => {
-        respondJson(outgoing, 200, requestId, modelList(this.#modelsOf(caller), path, options.pool));
+        respondJson(outgoing, 200, requestId, modelList(this.#modelsOf(caller), path, options.pool, this.#modelOf));
       });
     } else if (isOllamaInfo(incoming.method, path)) this.#serveOllamaInfo(request);
     else if (isGet && path === API_DESCRIPTION_PATH) this.#serveDescription(request);
@@ -212,10 +216,11 @@ class ProxyListener {
     return true;
   }
 
+  readonly #modelOf = (name: string): string => this.context.options.modelOf?.(name) ?? name;
+
   #serveHealth({ outgoing, requestId }: InfoRequest): void {
     const { options } = this.context;
-    const modelOf = options.modelOf ?? ((name: string) => name);
-    const health = fleetHealth(options.pool, modelOf, this.isDraining, options.startsOnDemand ?? (() => false));
+    const health = fleetHealth(options.pool, this.#modelOf, this.isDraining, options.startsOnDemand ?? (() => false));
     respondJson(outgoing, health.isTakingRequests ? 200 : 503, requestId, health.body);
   }
 
@@ -277,10 +282,14 @@ class ProxyListener {
 
   #noSuchPath(isRoute: boolean, { method }: IncomingMessage, path: string): MillraceError {
     const shown = path.slice(0, 80);
-    const expected = routeOf(path)?.method ?? "POST";
+    const ofInfo = infoMethod(path);
+    const expected = ofInfo ?? routeOf(path)?.method ?? "POST";
     // Other paths under /v1 are passed on where an engine may know them.
-    if (isRoute && isOwnPath(path) && method !== expected) {
-      return new MillraceError("method_not_allowed", `expected ${expected} ${shown}, got ${method}`);
+    const isKnown = ofInfo !== undefined || (isRoute && isOwnPath(path));
+    if (isKnown && method !== expected) {
+      return new MillraceError("method_not_allowed", `expected ${expected} ${shown}, got ${method}`, {
+        headers: { Allow: expected },
+      });
     }
     if (isRoute && this.isDraining) {
       return new MillraceError(
@@ -289,9 +298,17 @@ class ProxyListener {
       );
     }
     return new MillraceError("not_found", `expected one of the gateway's paths, got ${shown}`, {
-      hint: ollamaPathHint(path) ?? "the API is under /v1",
+      hint: pathHint(shown) ?? ollamaPathHint(path) ?? "the API is under /v1",
     });
   }
+}
+
+/** The list of models, or one of them by its name. */
+const isModelsPath = (path: string): boolean => path === "/v1/models" || /^\/v1\/models\/./.test(path);
+
+/** The method of a path that the gateway answers itself. */
+function infoMethod(path: string): string | undefined {
+  return isModelsPath(path) || HEALTH_PATHS.includes(path) || path === "/version" ? "GET" : ollamaInfoMethod(path);
 }
 
 /** Sets the CORS headers. @returns whether the request was a preflight, which is then answered */

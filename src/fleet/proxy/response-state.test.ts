@@ -95,7 +95,8 @@ describe.each([
     await client().responses.delete(first.id);
     expect(await failure(client().responses.retrieve(first.id))).toBeInstanceOf(NotFoundError);
     const gone = client().responses.create({ model, input: "two", previous_response_id: first.id });
-    expect(await failure(gone)).toMatchObject({ status: 404, param: "previous_response_id" });
+    const refusal = { status: 400, code: "previous_response_not_found", param: "previous_response_id" };
+    expect(await failure(gone)).toMatchObject(refusal);
   });
 
   it("keeps one key's answers hidden from other keys", async () => {
@@ -106,9 +107,10 @@ describe.each([
       () => responses.retrieve(mine.id),
       () => responses.delete(mine.id),
       () => responses.inputItems.list(mine.id),
-      () => responses.create({ model, input: "two", previous_response_id: mine.id }),
     ])
       expect(await failure(ask() as Promise<unknown>)).toBeInstanceOf(NotFoundError);
+    const next = responses.create({ model, input: "two", previous_response_id: mine.id });
+    expect(await failure(next)).toMatchObject({ status: 400, code: "previous_response_not_found" });
     expect((await client().responses.retrieve(mine.id)).id).toBe(mine.id);
   });
 
@@ -132,7 +134,7 @@ describe.each([
     ]);
     for (const id of [whole.id, streamed]) {
       const gone = responses.create({ model, input: "two", previous_response_id: id });
-      expect(await failure(gone)).toMatchObject({ status: 404, code: "not_found", param: "previous_response_id" });
+      expect(await failure(gone)).toMatchObject({ status: 400, code: "previous_response_not_found" });
     }
   });
 

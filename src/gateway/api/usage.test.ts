@@ -131,3 +131,18 @@ test.each([
     }),
   );
 });
+
+test.each([
+  ["a line feed", "\n"],
+  ["a carriage return and a line feed", "\r\n"],
+])("a stream whose lines end with %s counts a token for each event, however it is cut into chunks", (_, lineEnd) => {
+  const stream = Array.from({ length: 21 }, () => `data: {"text":"\\r\\n\\n"}${lineEnd}${lineEnd}`).join("");
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 200 }), (size) => {
+      const reader = new UsageReader();
+      const bytes = Buffer.from(stream);
+      for (let at = 0; at < bytes.length; at += size) reader.pushEvents(bytes.subarray(at, at + size));
+      expect(reader.estimate(7)).toMatchObject({ fresh: 7, output: 20, isEstimated: true });
+    }),
+  );
+});

@@ -1,6 +1,7 @@
 /** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
+import { eventEndOf } from "./event-usage.js";
 
 export interface TokenUsage {
   readonly inputTokens: number | undefined;
@@ -24,7 +25,6 @@ const INCOMPLETE_WORD = "response.incomplete";
 const CARRIED = 50;
 /** The first event of a stream of Anthropic's, behind comments. */
 const MESSAGE_START = /^(?::.*\s+)*(?:event: ?message_start\b|data: ?\{"type": ?"message_start")/;
-const EVENT_END = "\n\n";
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 /** An event of one token is smaller, even with the log-probabilities of others: a longer event counts as text. */
@@ -38,6 +38,8 @@ export class UsageReader {
   #tailBytes = 0;
   #numEvents = 0;
   #numBytes = 0;
+  /** A line's end at the last chunk's end, which an empty line can follow. */
+  #lineEnd = "";
   /** The end of the last chunk of a stream. */
   #carried = "\n";
   /** The beginning of a stream's event that ends it early. */
@@ -63,7 +65,7 @@ export class UsageReader {
     this.push(chunk);
     const text = chunk.toString("latin1");
     this.#seekIncomplete(text);
-    for (let at = text.indexOf(EVENT_END); at >= 0; at = text.indexOf(EVENT_END, at + 2)) this.#numEvents++;
+    this.#countEvents(this.#lineEnd + text);
   }
 
   /** @returns undefined if the answer has no counts, as in a stream that was not asked for them */
@@ -137,6 +139,16 @@ export class UsageReader {
     const head = textOf(this.#head).slice(0, KEPT_BYTES);
     if (last === undefined) return firstUsage(head);
     return MESSAGE_START.test(head) ? { ...firstUsage(head), ...present(last) } : last;
+  }
+
+  #countEvents(text: string): void {
+    const eventEnd = eventEndOf(text);
+    let start = 0;
+    for (let at = text.indexOf(eventEnd); at >= 0; at = text.indexOf(eventEnd, start)) {
+      start = at + eventEnd.length;
+      this.#numEvents++;
+    }
+    this.#lineEnd = /\n\r?$/.exec(text.slice(Math.max(start, text.length - 2)))?.[0] ?? "";
   }
 
   #seekIncomplete(text: string): void {

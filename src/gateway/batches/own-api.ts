@@ -125,6 +125,7 @@ export async function sendFile(c: OwnContext, handle: FileHandle, contentType: s
   const { size } = await handle.stat();
   c.header("Content-Type", contentType);
   c.header("Content-Length", String(size));
+  c.header("X-Content-Type-Options", "nosniff");
   if (size === 0) {
     await handle.close();
     return c.body(null, 200);

@@ -125,18 +125,23 @@ export function tokensOf({ attempts }: RequestRecord): number {
 }
 
 /**
- * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt where nothing has come.
+ * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt and `unseen` where nothing has come.
  *
  * @param delivered undefined: the answer is no stream that is counted, or has not begun
+ * @param unseen tokens that the upstream makes, and charges, although the client has left
  */
-export function noteCut({ request, promptTokens, priced }: Admission, delivered: TokenCounts | undefined): void {
+export function noteCut(
+  { request, promptTokens, priced }: Admission,
+  delivered: TokenCounts | undefined,
+  unseen: number,
+): void {
   const { attempts } = request.record;
   for (const attempt of attempts) {
     // Only the last answer may have come to its end while the client was still getting it.
     const isOver = attempt.endMs !== undefined && !(attempt.outcome === "answered" && attempt === attempts.at(-1));
     if (isOver) continue;
     if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priced);
-    else note(attempt, { ...NOTHING, fresh: promptTokens, isEstimated: true }, priced);
+    else note(attempt, { ...NOTHING, fresh: promptTokens, output: unseen, isEstimated: true }, priced);
   }
 }
 

@@ -53,8 +53,9 @@ export function sizeOf(
  */
 export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {
   const names = maxTokensFields(path);
-  const given = names.filter((name) => isCount(body[name]));
-  const bounded = Object.fromEntries(given.map((name) => [name, Math.min(body[name] as number, most)]));
+  const lowered = (value: unknown): number => (isCount(value) ? Math.min(value, most) : most);
+  const given = names.filter((name) => (body[name] ?? undefined) !== undefined);
+  const bounded = Object.fromEntries(given.map((name) => [name, lowered(body[name])]));
   const added = path === CHATS ? own : names[0]!;
   if (given.length === 0 || (added === "max_tokens" && bounded[added] === undefined)) bounded[added] = most;
   return bounded;
@@ -93,11 +94,7 @@ function numAnswersOf({ n, best_of: bestOf, prompt }: RequestBody): number {
   return Math.min(MAX_ANSWERS, Math.ceil(choices)) * prompts;
 }
 
-/** Some engines read a number from a text. */
-function countOf(value: unknown): number {
-  const given = typeof value === "string" ? Number(value) : value;
-  return isCount(given) ? given : 0;
-}
+const countOf = (value: unknown): number => (isCount(value) ? value : 0);
 
 function countMedia(value: unknown, depth: number): number {
   if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return 0;

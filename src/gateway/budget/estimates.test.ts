@@ -86,7 +86,6 @@ describe("the size of a request", () => {
 
   test("counts as many choices as an engine may make of it", () => {
     const answersOf = (n: unknown) => sizeOf(CHAT, { n }, 1, true).numAnswers;
-    expect(answersOf("9")).toBe(9);
     expect(answersOf(5000)).toBe(5000);
     expect(answersOf(1e300)).toBe(1e6);
   });
@@ -95,6 +94,7 @@ describe("the size of a request", () => {
     const all = { max_tokens: 30, max_completion_tokens: 20, max_output_tokens: 10 };
     const lengthOf = (path: string, body: object) => sizeOf(path, { ...body }, 1, true).maxTokens;
     expect(lengthOf(CHAT, all)).toBe(30);
+    expect(lengthOf(CHAT, { max_tokens: -1 })).toBeUndefined();
     expect(lengthOf(CHAT, { max_output_tokens: 1 })).toBeUndefined();
     expect(lengthOf("/v1/completions", { max_completion_tokens: 1 })).toBeUndefined();
     expect(lengthOf("/v1/messages", { max_output_tokens: 1 })).toBeUndefined();
@@ -127,6 +127,11 @@ describe("the size of a request", () => {
     expect(bounded("/v1/messages", {})).toEqual({ max_tokens: 50 });
     expect(bounded(CHAT, {})).toEqual({ max_completion_tokens: 50 });
     expect(bounded(CHAT, { max_tokens: 90 })).toEqual({ max_tokens: 50 });
+    expect(bounded(CHAT, { max_tokens: -1, max_completion_tokens: 9 })).toEqual({
+      max_tokens: 50,
+      max_completion_tokens: 9,
+    });
+    expect(bounded("/v1/completions", { max_tokens: -1 })).toEqual({ max_tokens: 50 });
     expect(bounded(CHAT, { max_completion_tokens: 9, max_tokens: 90 })).toEqual({
       max_completion_tokens: 9,
       max_tokens: 50,

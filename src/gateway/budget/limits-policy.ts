@@ -248,12 +248,15 @@ export class LimitsPolicy implements Policy {
     const sent = { ...this.#bounded(request, admitted), cancellation };
     let metered: MeteredSink | undefined;
     let cut: MillraceError | undefined;
-    const noteDelivered = () => noteCut(admission, metered?.delivered);
+    const { isPaid, hasContinuousUsage } = this.options.traits(model);
+    const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
+    // An API that is asked for a whole answer makes it, and charges it, whoever has left.
+    const unseen = isPaid && !request.isStream ? usual : 0;
+    const noteDelivered = () => noteCut(admission, metered?.delivered, unseen);
     // Called before the attempt is cut, so that the delivered part is recorded.
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
       if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, sink);
-      const { isPaid, hasContinuousUsage } = this.options.traits(model);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
       metered = new MeteredSink(inner, {
         usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),

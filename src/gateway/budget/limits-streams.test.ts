@@ -125,6 +125,26 @@ describe("a stream", () => {
     expect(await spent(budget)).toBe(Math.ceil(0.3 * JSON.stringify(body).length));
   });
 
+  test("and a whole answer that its client does not wait for costs what a paid API makes all the same", async () => {
+    const costOf = async (isPaid: boolean, fields: object): Promise<number> => {
+      const budget = dayBudget(100_000);
+      const traits = () => ({ hasContinuousUsage: true, isPaid, maxTokensField: "max_tokens" as const });
+      const { post, spent, standIns } = await start(() => {}, { scopes: [budget], policyOptions: { traits } });
+      const leaving = new AbortController();
+      const asked = post(CHAT, { ...ask, max_tokens: 700, ...fields }, { signal: leaving.signal });
+      await until(() => standIns[0]!.received.length === 1);
+      leaving.abort();
+      await expect(asked).rejects.toThrow();
+      const money = await spent(budget);
+      await fleet.stop();
+      return money;
+    };
+    const own = await costOf(false, {});
+    expect(own).toBeLessThan(100);
+    expect((await costOf(true, {})) - own).toBe(100);
+    expect(await costOf(true, { stream: true })).toBeLessThan(100);
+  });
+
   test("that its server breaks off while events are held costs what was passed on", async () => {
     const budget = dayBudget(1_000);
     const { post, spent, store } = await start(

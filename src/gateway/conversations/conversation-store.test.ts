@@ -91,8 +91,8 @@ test("a tenant that has filled its share is refused, and others go on; what goes
   database.exec("DROP INDEX conversations_of_tenant; ALTER TABLE conversations DROP COLUMN tenant");
   const later = new ConversationStore(database, commits, { ...BOUNDS, bytesPerTenant: 3000 });
   expect(later.numBytes).toBe(store.numBytes);
-  const before = later.list("key:a")[0]!;
-  await later.write(A, "more", before.revision, chat);
+  const { row: more } = later.read("key:a", "more");
+  await later.write(A, "more", more.revision, chat);
   await later.write(B, "b", 0, large);
   await expect(later.write(B, "again", 0, large)).rejects.toMatchObject({ code: "storage_quota" });
   database.close();

@@ -1,5 +1,6 @@
 /** Asks a service of the operator's whether texts may pass. It speaks the moderation API of OpenAI, or answers with `allowed`. */
 import { MillraceError } from "../../core/errors.js";
+import { limitedText } from "../../core/limited-text.js";
 import type { Stage } from "./stage.js";
 
 interface CheckerSettings {
@@ -71,7 +72,7 @@ export class Checker {
         redirect: "error",
         signal: controller.signal,
       });
-      const text = await limitedText(response);
+      const text = await limitedText(response, MAX_ANSWER_BYTES);
       if (!response.ok) throw new Error(`expected 200 from ${url}, got ${response.status}`);
       return JSON.parse(text);
     } finally {
@@ -79,18 +80,6 @@ export class Checker {
       endWatch();
     }
   }
-}
-
-async function limitedText(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let numBytes = 0;
-  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    numBytes += chunk.length;
-    if (numBytes > MAX_ANSWER_BYTES)
-      throw new Error(`expected an answer of at most ${MAX_ANSWER_BYTES} bytes, got more`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Throws for an answer of another form, one that says nothing, and one that contradicts itself. */

@@ -1,6 +1,7 @@
 /** Sends events to Langfuse's ingestion API in batches. The queue is bounded: while Langfuse does not answer, further events are dropped and counted. */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
+import { limitedText } from "../../core/limited-text.js";
 
 interface LangfuseQueueOptions {
   /** Base URL. */
@@ -21,6 +22,8 @@ export interface LangfuseEvent {
 const MAX_BATCH_EVENTS = 100;
 /** Langfuse takes batches of 3.5 MB. */
 const MAX_BATCH_BYTES = 2_500_000;
+/** Langfuse's answer has an entry for each event. */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 const MAX_QUEUE_BYTES = 64 * 1024 * 1024;
 const MAX_TRIES = 4;
 const TIMEOUT_MS = 10_000;
@@ -141,7 +144,7 @@ class FinalRefusal extends Error {}
 
 /** @returns the number of events that were refused. Throws if the batch was */
 async function refusedIn(answer: Response): Promise<number> {
-  const text = await answer.text();
+  const text = await limitedText(answer, MAX_ANSWER_BYTES);
   if (answer.status === 207 || answer.ok) {
     try {
       const { errors } = JSON.parse(text) as { readonly errors?: unknown };

@@ -1,8 +1,9 @@
 /**
- * Finds patterns in a text that comes in pieces: the same matches, wherever it is cut. Matches that overlap count as one, so that nothing of any of them
- * stays visible.
+ * Finds patterns in a text that comes in pieces: the same matches, wherever it is cut. A character matches as it is and in its plain form, and characters
+ * that nobody sees may stand anywhere in a match (spelling.ts). Matches that overlap count as one, so that nothing of any of them stays visible.
  */
 import { isMember, type PatternSet } from "./pattern-set.js";
+import { plainText, Speller } from "./spelling.js";
 
 /** Upper bound of a match, in UTF-16 units: of a longer match, only the end is found. A stream is held back by at most this much. */
 export const MAX_MATCH_LENGTH = 512;
@@ -49,6 +50,7 @@ export class PatternScan {
   #candidates: Candidate[] = [];
   readonly #matches: Match[] = [];
   #numSteps = 0;
+  #speller = new Speller();
 
   constructor(private readonly patterns: PatternSet) {
     const { length } = patterns.positions;
@@ -63,7 +65,8 @@ export class PatternScan {
 
   /** Every match that begins before this offset of the whole text is known, to its end. Lags behind by a bounded length. */
   get settledUntil(): number {
-    let until = this.#length;
+    // A match may begin with the character whose second unit is to come.
+    let until = this.#length - (this.#speller.isWithinPair ? 1 : 0);
     for (const position of this.#active) until = Math.min(until, this.#starts[position]!);
     for (const { start } of this.#candidates) until = Math.min(until, start);
     for (let i = this.#matches.length - 1; i >= 0 && this.#matches[i]!.end > until; i--) {
@@ -84,6 +87,7 @@ export class PatternScan {
   /** The text is over. */
   end(): void {
     this.#settle(false);
+    this.#speller = new Speller();
     for (const position of this.#active) this.#starts[position] = -1;
     this.#active = [];
   }
@@ -100,11 +104,13 @@ export class PatternScan {
   }
 
   #step(unit: number, at: number): void {
-    const isWord = isWordUnit(unit);
+    const speller = this.#speller;
+    speller.push(unit);
+    const isWord = isWordUnit(speller.plain);
     if (this.#candidates.length > 0) this.#settle(isWord);
     const { positions, firstByAscii, first } = this.patterns;
     const beginnings = unit < 128 ? firstByAscii[unit]! : first;
-    this.#numSteps++;
+    this.#numSteps += 1 + (unit < 128 ? 0 : beginnings.length);
     if (this.#active.length === 0 && beginnings.length === 0) {
       this.#isWordBefore = isWord;
       return;
@@ -117,12 +123,13 @@ export class PatternScan {
       const { follow } = positions[from]!;
       this.#numSteps += follow.length;
       for (let k = 0; k < follow.length; k++) this.#enter(follow[k]!, start, unit);
+      if (speller.isSilent) this.#stay(from, start);
       this.#starts[from] = -1;
     }
     const isWithinWord = isWord && this.#isWordBefore;
     for (let i = 0; i < beginnings.length; i++) {
       const position = beginnings[i]!;
-      if (!(isWithinWord && positions[position]!.isWholeWord)) this.#enter(position, at, unit);
+      if (!(isWithinWord && positions[position]!.isWholeWord)) this.#enter(position, at + 1 - speller.numUnits, unit);
     }
     [this.#active, this.#next] = [this.#next, this.#active];
     [this.#starts, this.#nextStarts] = [this.#nextStarts, this.#starts];
@@ -130,20 +137,28 @@ export class PatternScan {
     for (let i = 0; i < this.#active.length; i++) {
       const position = this.#active[i]!;
       const { isLast, pattern } = positions[position]!;
-      if (isLast) this.#candidates.push({ start: this.#starts[position]!, end: at + 1, pattern });
+      // A match ends with what nobody sees, or within a pair, only where the pattern names that.
+      const ends = isLast && !(speller.isSilent && !isMember(positions[position]!, unit));
+      if (ends) this.#candidates.push({ start: this.#starts[position]!, end: at + 1, pattern });
     }
     this.#isWordBefore = isWord;
   }
 
   #enter(position: number, start: number, unit: number): void {
-    const known = this.#nextStarts[position]!;
-    if (known >= 0) {
-      if (start < known) this.#nextStarts[position] = start;
+    if (this.#nextStarts[position]! >= 0) {
+      this.#stay(position, start);
       return;
     }
-    if (!isMember(this.patterns.positions[position]!, unit)) return;
-    this.#nextStarts[position] = start;
-    this.#next.push(position);
+    const { plain } = this.#speller;
+    const found = this.patterns.positions[position]!;
+    if (isMember(found, unit) || (plain !== unit && isMember(found, plain))) this.#stay(position, start);
+  }
+
+  /** The position is live after this unit. */
+  #stay(position: number, start: number): void {
+    const known = this.#nextStarts[position]!;
+    if (known < 0) this.#next.push(position);
+    if (known < 0 || start < known) this.#nextStarts[position] = start;
   }
 
   /** @param isWordNext whether the character after the candidates belongs to a word */
@@ -151,7 +166,7 @@ export class PatternScan {
     for (const { start, end, pattern } of this.#candidates) {
       const { name, isWholeWord = false, accepts } = this.patterns.sources[pattern]!;
       if (isWholeWord && isWordNext && this.#isWordBefore) continue;
-      if (accepts !== undefined && !accepts(this.#textOf(start, end))) continue;
+      if (accepts !== undefined && !accepts(plainText(this.#textOf(start, end)))) continue;
       this.#add(start, end, name);
     }
     this.#candidates = [];

@@ -39,6 +39,45 @@ describe("personal data", () => {
     expect(await redacted(text)).toBe(text);
   });
 
+  test.each([
+    ["zero-width spaces", "to ann\u200b@exam\u200bple.com!", "to [email]!"],
+    ["a soft hyphen in the domain", "ann@exam\u00adple.com", "[email]"],
+    ["fullwidth forms", "ａｎｎ＠ｅｘａｍｐｌｅ．ｃｏｍ", "[email]"],
+    ["an ideographic full stop", "ann@example。com", "[email]"],
+    ["mathematical letters", "x 𝐚𝐧𝐧@𝐞𝐱𝐚𝐦𝐩𝐥𝐞.𝐜𝐨𝐦 y", "x [email] y"],
+    ["tag characters, which nobody sees", "ann@exa\u{e0041}mple.com", "[email]"],
+    ["a card's digits apart", "4111\u200b1111\u200b1111\u200b1111", "[credit-card]"],
+    ["Arabic digits", "card ٤111 1111 1111 1111", "card [credit-card]"],
+    ["other hyphens", "5500\u20110000\u20100000\u22120004", "[credit-card]"],
+    ["a smile behind it", "ann@example.com😀", "[email]😀"],
+    ["an invisible end", "ann@example.com\u200b.", "[email]\u200b."],
+    ["digits beyond the first plane", "card \u{104a4}111 1111 1111 1111", "card [credit-card]"],
+    ["controls and accents", "ann@exam\u0000p\u0301le\ufff9.com", "[email]"],
+    [
+      "a long text before it",
+      `${" ".repeat(15)}𝐚𝐧𝐧@example.com is my mail, please write`,
+      `${" ".repeat(15)}[email] is my mail, please write`,
+    ],
+  ])("is found in %s, wherever it is cut", async (_name, text, expected) => {
+    expect(await redacted(text)).toBe(expected);
+    const inPieces = (texts: readonly string[]): string => {
+      const redactor = new TextRedactor(PERSONAL, () => {});
+      return texts.map((piece) => redactor.push(piece)).join("") + redactor.end();
+    };
+    expect(inPieces(text.split(""))).toBe(expected);
+    for (let at = 1; at < text.length; at++) expect(inPieces([text.slice(0, at), text.slice(at)])).toBe(expected);
+  });
+
+  test("other spellings stay where nothing is found, and a pattern may name them", async () => {
+    const text = "ｗｉｄｅ, 𝐛𝐨𝐥𝐝, in\u200bvisible, 😀, ４２";
+    expect(await redacted(text)).toBe(text);
+    const patterns = compilePatterns([
+      { name: "wide", regex: "ｗｉ" },
+      { name: "unseen", regex: "n\u200bv" },
+    ]);
+    expect(await redacted(text, patterns)).toBe("[wide]ｄｅ, 𝐛𝐨𝐥𝐝, i[unseen]isible, 😀, ４２");
+  });
+
   test("check digits notice every single wrong digit", () => {
     const wrong = (text: string, check: (text: string) => boolean) =>
       [...text].flatMap((old, at) =>
@@ -94,6 +133,8 @@ describe("a text in pieces", () => {
     "7",
     "é",
     "😀",
+    "𝐚𝐧𝐧@exam\u200bple.com",
+    "\ud835",
     "a".repeat(600),
   );
   const texts = fc.array(part, { maxLength: 12 }).map((parts) => parts.join(""));

@@ -57,7 +57,7 @@ export class TextRedactor {
   }
 
   #release(): string {
-    const until = this.#scan.settledUntil;
+    const until = Math.max(this.#scan.settledUntil, this.#heldFrom);
     let text = "";
     let from = this.#heldFrom;
     for (const { start, end, name, isContinued } of this.#scan.take(until)) {

@@ -5,52 +5,40 @@ import { isTooDeep } from "../../core/json-body.js";
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/** Fields at the top of a request below which texts are. */
-const REQUEST_FIELDS: ReadonlySet<string> = new Set([
-  "messages",
-  "prompt",
-  "suffix",
-  "input",
-  "instructions",
-  "system",
-  "query",
-  "queries",
-  "documents",
-  "text_1",
-  "text_2",
-  "content",
-  "prediction",
-  "tools",
-  "functions",
-  "response_format",
-  "text",
-  "output_config",
-  "format",
-  "stop",
-  "stop_sequences",
-  "chat_template",
-  "chat_template_kwargs",
-  "guided_json",
-  "guided_regex",
-  "guided_choice",
-  "guided_grammar",
-  "structured_outputs",
-  "json_schema",
-  "grammar",
-  "regex",
+/** Fields of the APIs at the top of a request below which texts are. */
+const TEXT_FIELDS: ReadonlySet<string> = new Set(
+  `messages prompt suffix input instructions system query queries text_1 text_2 content prediction tools functions response_format text output_config format
+  stop stop_sequences chat_template grammar regex reasoning thinking`.split(/\s+/),
+);
+
+/** Settings and labels at the top of a request, which no model reads. All other fields are searched, those that the gateway does not know with all their keys. */
+const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
+  "user",
+  "request_id",
+  "chat_id",
+  "session_id",
+  "guided_decoding_backend",
+  "safety_identifier",
+  "prompt_cache_key",
+  "cache_salt",
+  "service_tier",
+  "previous_response_id",
+  "conversation",
+  "tool_choice",
+  "function_call",
+  "reasoning_effort",
+  "stream_options",
+  "include",
+  "truncation",
+  "encoding_format",
+  "keep_alive",
 ]);
 
+/** Roles that APIs have. Any other role is a text, which a chat template may print. */
+const ROLES: ReadonlySet<string> = new Set(["system", "developer", "user", "assistant", "model", "tool", "function"]);
+
 /** Fields below which keys are not the API's, so that they are texts too. */
-const FREE: ReadonlySet<string> = new Set([
-  "parameters",
-  "input_schema",
-  "schema",
-  "arguments",
-  "chat_template_kwargs",
-  "guided_json",
-  "structured_outputs",
-  "json_schema",
-]);
+const FREE: ReadonlySet<string> = new Set(["parameters", "input_schema", "schema", "arguments", "json_schema"]);
 
 /** Values that are no text, and must stay as they are. */
 const SKIPPED: ReadonlySet<string> = new Set([
@@ -105,7 +93,8 @@ type VisitText = (text: string, list?: object) => string;
 
 /** @returns the same object if no text has changed */
 export function mapRequestTexts(body: Json, visit: VisitText): Json {
-  return new Walk(visit, SKIPPED_IN_REQUESTS).fields(body, (name) => REQUEST_FIELDS.has(name));
+  const isSearched = (name: string): boolean => !(REQUEST_SETTINGS.has(name) || isSkipped(name, undefined));
+  return new Walk(visit, SKIPPED_IN_REQUESTS).fields(body, isSearched, (name) => !TEXT_FIELDS.has(name));
 }
 
 /** @returns the same object if no text has changed */
@@ -154,8 +143,9 @@ class Walk {
     private readonly skipped: ReadonlySet<string>,
   ) {}
 
-  fields(value: Json, isSearched: (name: string) => boolean): Json {
-    return mapObject(value, (key, each) => (isSearched(key) ? this.#member(value, key, each, 0, false) : each));
+  /** @param isFree whether the keys below a field are not the API's */
+  fields(value: Json, isSearched: (name: string) => boolean, isFree = (_name: string): boolean => false): Json {
+    return mapObject(value, (key, each) => (isSearched(key) ? this.#member(value, key, each, 0, isFree(key)) : each));
   }
 
   /** @param isFree the object's keys are not the API's, as in the input of a tool */
@@ -183,7 +173,8 @@ class Walk {
   #object(value: Json, depth: number, isFree: boolean, list?: object): Json {
     const { type } = value;
     const map = (key: string, each: unknown): unknown => {
-      if (!isFree && (isSkipped(key, type) || this.skipped.has(key))) return each;
+      const isOtherRole = key === "role" && typeof each === "string" && !ROLES.has(each);
+      if (!isFree && !isOtherRole && (isSkipped(key, type) || this.skipped.has(key))) return each;
       return this.#member(value, key, each, depth + 1, isFree, key === "text" ? list : undefined);
     };
     return mapObject(value, map, isFree ? (key) => (key === "" ? key : this.visit(key)) : undefined);

@@ -12,7 +12,7 @@ describe("requests", () => {
     const request = ofChat({
       model: "m",
       messages: [user],
-      options: { temperature: 0, num_predict: 5, repeat_penalty: 1.1, num_ctx: 4096 },
+      options: { temperature: 0, num_predict: 5, repeat_penalty: 1.1, num_ctx: 4096, mirostat: 2, colour: 1 },
       format: "json",
       think: false,
       keep_alive: "5m",
@@ -86,8 +86,6 @@ describe("requests", () => {
     [() => ofChat({ messages: "x" }), "messages"],
     [() => ofChat({ messages: [1] }), "messages[0]"],
     [() => ofChat({ messages: [], format: 3 }), "format"],
-    [() => ofChat({ messages: [], options: { mirostat: 2 } }), "options.mirostat"],
-    [() => ofChat({ messages: [], options: { colour: 1 } }), "options.colour"],
     [() => ofChat({ messages: [], options: [] }), "options"],
     [() => ofCompletion({ prompt: "a", template: "{{ .Prompt }}" }), "template"],
     [() => ofGenerate({ prompt: "a", context: [1] }), "context"],

@@ -1,7 +1,6 @@
 /** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
 import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
-import { OLLAMA_OFF_OPTIONS, OLLAMA_RUNNER_OPTIONS } from "../../core/ollama-api.js";
 import type { RequestBody } from "../request.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -86,20 +85,14 @@ const SAMPLING_NAMES: ReadonlyMap<string, string> = new Map([
   ["num_predict", "max_tokens"],
 ]);
 
-const IGNORED: ReadonlySet<string> = new Set(OLLAMA_RUNNER_OPTIONS);
-
+/** As Ollama does, this ignores options that it does not know. */
 function samplingOf(options: unknown): Json {
   if (options === undefined || options === null) return {};
   if (!isObject(options)) refuse("invalid_parameter", "options", "expected an object, got something else");
   const sampling: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
-    const param = `options.${name.slice(0, 80)}`;
     const otherName = SAMPLING_NAMES.get(name);
     if (otherName !== undefined) sampling[otherName] = value;
-    else if (Object.hasOwn(OLLAMA_OFF_OPTIONS, name)) {
-      const off = OLLAMA_OFF_OPTIONS[name as keyof typeof OLLAMA_OFF_OPTIONS];
-      if (value !== off && value !== null) refuse("unsupported_field", param, `expected ${off}, got another value`);
-    } else if (!IGNORED.has(name)) refuse("unknown_field", param, "expected an option of Ollama's, got another");
   }
   // Ollama's own runner takes 0 and less for no limit.
   const { max_tokens: maxTokens } = sampling;

@@ -1,23 +1,15 @@
 /** Holds an answer back while another one could still replace it. */
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
-import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, PassingSink, type WholeAnswer } from "../answer.js";
 
 /** A longer answer is passed on as it comes. */
 const MAX_HELD_BYTES = 1024 * 1024;
 
-/** A whole answer of which the client has nothing. */
-interface HeldAnswer {
-  readonly head: AnswerHead;
-  readonly body: Buffer;
-  /** Set if the answer broke off. */
-  readonly error: MillraceError | undefined;
-}
-
 export class HoldingSink extends PassingSink {
   #head: AnswerHead | undefined;
   readonly #pieces = new Pieces();
-  #held: HeldAnswer | undefined;
+  #held: WholeAnswer | undefined;
   #isPassing = false;
 
   /**
@@ -33,7 +25,7 @@ export class HoldingSink extends PassingSink {
   }
 
   /** The answer, once it has ended and while the client has got no part of it. */
-  get held(): HeldAnswer | undefined {
+  get held(): WholeAnswer | undefined {
     return this.#held;
   }
 

@@ -13,7 +13,7 @@ import { classOfAnswer, classOfError, type ErrorClass } from "./error-class.js";
 import { HoldingSink } from "./held-answer.js";
 import { RequestFacts } from "./request-facts.js";
 import { type ModelRoute, type RouteRule, ruleFor } from "./route-table.js";
-import { choiceOf, Turns, type Weighted } from "./weighted-choice.js";
+import { choiceOf, SmoothRoundRobin, type Weighted } from "./weighted-choice.js";
 
 /** Name of the header that says which model has answered. */
 export const MODEL_HEADER = "x-millrace-model";
@@ -51,8 +51,8 @@ type Tried = { readonly ending: Ending } | { readonly failure: Failure; readonly
 
 export class RoutePolicy implements Policy {
   readonly name: string;
-  /** Turns of each rule with several targets, for requests without a session. */
-  readonly #turns = new WeakMap<RouteRule, Turns>();
+  /** One for each rule with several targets, for requests without a session. */
+  readonly #turns = new WeakMap<RouteRule, SmoothRoundRobin>();
 
   constructor(private readonly options: RouteOptions) {
     this.name = options.name ?? "route";
@@ -102,7 +102,7 @@ export class RoutePolicy implements Policy {
     }
     let turns = this.#turns.get(rule);
     if (turns === undefined) {
-      turns = new Turns();
+      turns = new SmoothRoundRobin();
       this.#turns.set(rule, turns);
     }
     return turns.next(rule.to);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { choiceOf, Turns } from "./weighted-choice.js";
+import { choiceOf, SmoothRoundRobin } from "./weighted-choice.js";
 
 const splits = fc
   .array(fc.integer({ min: 0, max: 100 }), { minLength: 1, maxLength: 6 })
@@ -50,7 +50,7 @@ describe("by turns", () => {
   test("each option has had its share of the turns at any time", () => {
     fc.assert(
       fc.property(splits, fc.integer({ min: 1, max: 500 }), (options, numTurns) => {
-        const turns = new Turns();
+        const turns = new SmoothRoundRobin();
         const counts = new Map<string, number>();
         for (let i = 0; i < numTurns; i++) {
           const { model } = turns.next(options);

@@ -36,7 +36,7 @@ export function choiceOf(key: string, options: readonly Weighted[]): Weighted {
  * Smooth weighted round robin: after any number of turns, each option has had its share of them to within one turn for two options, and to within a few for
  * more. A random choice would be off by the square root of their number.
  */
-export class Turns {
+export class SmoothRoundRobin {
   readonly #credit = new Map<string, number>();
 
   /** @param options at least one with a weight above 0 */

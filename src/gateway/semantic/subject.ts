@@ -70,7 +70,7 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
 
 function isPlain(body: RequestBody): boolean {
   if (PER_ANSWER.some((name) => body[name] !== undefined && body[name] !== null && body[name] !== false)) return false;
-  return body.n === undefined || body.n === null || body.n === 1;
+  return (body.n ?? 1) === 1 && (body.best_of ?? 1) === 1;
 }
 
 /** Today's weather, another joke: the answer was for the moment. */

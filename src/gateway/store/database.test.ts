@@ -1,5 +1,14 @@
 /** Opening the gateway's database: what a damaged one says, and what then happens to it. */
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -32,6 +41,16 @@ const damages: readonly (readonly [string, (path: string) => void])[] = [
 function overwritten(bytes: Buffer): Buffer {
   return Buffer.concat([bytes.subarray(0, PAGE_BYTES), Buffer.alloc(bytes.length - PAGE_BYTES, 0xff)]);
 }
+
+test.skipIf(process.platform === "win32")("nobody else can read a database, nor the files beside it", () => {
+  chmodSync(folder, 0o755);
+  writeFileSync(join(folder, "gateway.db"), "", { mode: 0o644 });
+  const databases = [openDatabase(folder), openCacheDatabase(folder)];
+  for (const database of databases) database.exec("CREATE TABLE rows (text TEXT)");
+  const rights = readdirSync(folder).map((name) => (statSync(join(folder, name)).mode & 0o777).toString(8));
+  expect(rights).toEqual(Array.from({ length: 6 }, () => "600"));
+  for (const database of databases) database.close();
+});
 
 test.each(damages)("a file that %s is named, with what to do, and stays as it is", (_, damage) => {
   fill(openDatabase);

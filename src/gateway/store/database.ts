@@ -1,5 +1,5 @@
 /** The gateway's embedded database: one SQLite file per gateway, through libsql, in write-ahead mode. */
-import { chmodSync, mkdirSync, rmSync } from "node:fs";
+import { chmodSync, closeSync, existsSync, mkdirSync, openSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
@@ -28,15 +28,23 @@ export function openDatabase(folder: string | undefined): Database.Database {
   }
 }
 
+/** SQLite gives the files beside a database the database's own rights. The folder may be open to others. */
+function opened(path: string): Database.Database {
+  if (path !== ":memory:") {
+    closeSync(openSync(path, "a", 0o600));
+    for (const end of ["", "-wal", "-shm"]) if (existsSync(path + end)) chmodSync(path + end, 0o600);
+  }
+  return new Database(path);
+}
+
 function durable(path: string): Database.Database {
-  const database = new Database(path);
+  const database = opened(path);
   try {
     database.pragma("journal_mode = WAL");
     database.pragma("synchronous = NORMAL");
     database.pragma("busy_timeout = 5000");
     database.pragma("foreign_keys = ON");
     assertReadable(database);
-    if (path !== ":memory:") chmodSync(path, 0o600);
     return database;
   } catch (thrown) {
     database.close();
@@ -88,13 +96,12 @@ export function openCacheDatabase(folder: string | undefined): Database.Database
 }
 
 function unsynced(path: string): Database.Database {
-  const database = new Database(path);
+  const database = opened(path);
   try {
     database.pragma("journal_mode = WAL");
     database.pragma("synchronous = OFF");
     database.pragma("busy_timeout = 1000");
     assertReadable(database);
-    if (path !== ":memory:") chmodSync(path, 0o600);
     return database;
   } catch (thrown) {
     database.close();

@@ -118,6 +118,37 @@ test("uses are written in one go", async () => {
   expect(store.index.takeUses().size).toBe(0);
 });
 
+test("every change answers and keeps the last use, a key's end too", async () => {
+  const { store, clock, database } = open();
+  const made = await store.createKey(OWNER, { name: "k" }, undefined, ACTOR);
+  const { id } = made.record;
+  const used = (key: string) => {
+    clock.nowMs += 5;
+    store.index.callerOf(key);
+    return clock.nowMs;
+  };
+  let atMs = used(made.key);
+  expect((await store.update("key", id, { name: "l" }, undefined, ACTOR)).secret?.lastUsedMs).toBe(atMs);
+  atMs = used(made.key);
+  const rotated = await store.rotate(id, 0, ACTOR);
+  expect(rotated.record.secret?.lastUsedMs).toBe(atMs);
+  atMs = used(rotated.key);
+  expect((await store.end("key", id, ACTOR)).secret?.lastUsedMs).toBe(atMs);
+  expect(open(database).store.find("key", id).secret?.lastUsedMs).toBe(atMs);
+});
+
+test("a use that another gateway writes later is not replaced by an earlier one", async () => {
+  const one = open();
+  const { key, record } = await one.store.createKey(OWNER, { name: "k" }, undefined, ACTOR);
+  const other = open(one.database);
+  one.store.index.callerOf(key);
+  other.clock.nowMs += 5;
+  other.store.index.callerOf(key);
+  await other.store.flushUses();
+  await one.store.flushUses();
+  expect(one.store.find("key", record.id).secret?.lastUsedMs).toBe(other.clock.nowMs);
+});
+
 /** Whatever is done to keys, a lookup says what the history of changes says. */
 test("for any changes, a key's text is valid exactly while it should be, also after a restart", async () => {
   const step = fc.record({

@@ -27,11 +27,14 @@ let issuer: string;
 let published: object;
 let numAsked: number;
 let isDown: boolean;
+/** Never answers. */
+let hangs: boolean;
 let discovery: object | undefined;
 beforeEach(async () => {
   published = { keys: [first.publicJwk] };
-  [numAsked, isDown, discovery] = [0, false, undefined];
+  [numAsked, isDown, hangs, discovery] = [0, false, false, undefined];
   server = createServer((incoming, outgoing) => {
+    if (hangs) return;
     if (isDown) return void outgoing.writeHead(500).end();
     const isDiscovery = incoming.url === "/.well-known/openid-configuration";
     if (!isDiscovery) numAsked++;
@@ -180,6 +183,17 @@ test("a provider that is down is 503, is asked at a bounded rate, and its last k
   expect(await check(checker, await sign())).toBe("valid");
   nowMs += 3_600_000;
   expect(await check(checker, await sign())).toBe("identity_provider_unavailable");
+});
+
+test("a provider that hangs does not hold up tokens whose key is known", async () => {
+  const checker = tokens();
+  expect(await check(checker, await sign())).toBe("valid");
+  hangs = true;
+  nowMs += 11 * 60_000;
+  // Its limit is five seconds.
+  const slow = new Promise((resolve) => setTimeout(resolve, 4000, "late").unref());
+  const tokensOfMany = await Promise.all([sign(), sign({ org: "other" })]);
+  for (const token of tokensOfMany) expect(await Promise.race([check(checker, token), slow])).toBe("valid");
 });
 
 test.each([

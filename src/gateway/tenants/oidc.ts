@@ -3,6 +3,7 @@
  * that does not answer is told apart from a token that is wrong.
  */
 import { createHash } from "node:crypto";
+import { setTimeout as wait } from "node:timers/promises";
 import {
   createLocalJWKSet,
   errors,
@@ -13,6 +14,7 @@ import {
   jwtVerify,
 } from "jose";
 import { MillraceError } from "../../core/errors.js";
+import { limitedText } from "../../core/limited-text.js";
 
 /** Signatures by a key pair only: with a shared secret or none, anybody who can check a token could make one. */
 const TOKEN_ALGORITHMS = [
@@ -66,6 +68,8 @@ const KEYS_USABLE_MS = 24 * 3_600_000;
 /** An unknown key id makes the keys be asked for at most once in this time. */
 const UNKNOWN_KEY_MS = 30_000;
 const RETRY_MS = 5000;
+/** A token whose key is known waits so long for a renewal of the keys, which then goes on without it. */
+const RENEWAL_WAIT_MS = 500;
 const MAX_KNOWN_TOKENS = 10_000;
 /** A token that was checked is not checked again for so long, so a key that the provider withdraws stops working within this and KEYS_FRESH_MS. */
 const KNOWN_FOR_MS = 60_000;
@@ -204,7 +208,12 @@ class ProviderKeys {
   ) {}
 
   async find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<ProviderKey> {
-    if (this.dependencies.now() - this.#fetchedMs >= KEYS_FRESH_MS) await this.#renew(RETRY_MS);
+    const ageMs = this.dependencies.now() - this.#fetchedMs;
+    if (ageMs >= KEYS_FRESH_MS) {
+      const renewal = this.#renew(RETRY_MS);
+      // A provider that does not answer holds up no token whose key is known.
+      await (ageMs < KEYS_USABLE_MS ? Promise.race([renewal, wait(RENEWAL_WAIT_MS)]) : renewal);
+    }
     try {
       return await this.#usable()(header, token);
     } catch (thrown) {
@@ -275,15 +284,7 @@ async function getJson(url: string): Promise<unknown> {
     await response.body?.cancel();
     throw new Error(`expected 200 from ${url}, got ${response.status}`);
   }
-  const chunks: Uint8Array[] = [];
-  let numBytes = 0;
-  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    numBytes += chunk.length;
-    if (numBytes > MAX_DOCUMENT_BYTES)
-      throw new Error(`expected at most ${MAX_DOCUMENT_BYTES} bytes from ${url}, got more`);
-    chunks.push(chunk);
-  }
-  return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  return JSON.parse(await limitedText(response, MAX_DOCUMENT_BYTES));
 }
 
 function providerDown(cause: unknown): MillraceError {

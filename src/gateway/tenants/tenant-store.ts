@@ -195,7 +195,7 @@ export class TenantStore {
             },
           );
         }
-        const inside = kind === "key" ? [] : this.#tables.within(kind, id);
+        const inside = kind === "key" ? [] : this.#tables.within(kind, id).map((each) => this.#withUse(each));
         const all = [record, ...inside].map((each) => ({ ...each, endedMs }));
         for (const each of all) {
           this.#tables.update(each);
@@ -262,7 +262,7 @@ export class TenantStore {
   #inUse(kind: ScopeKind, id: string): ScopeRecord {
     const record = this.#tables.find(kind, id);
     if (record === undefined || record.endedMs !== undefined) throw notFound(kind, id);
-    return record;
+    return this.#withUse(record);
   }
 
   #audit(action: string, { kind, id }: ScopeRecord, detail: object, { name, requestId }: Actor): void {
@@ -290,11 +290,12 @@ export class TenantStore {
     }
   }
 
-  /** The index knows of uses that are not written yet. */
+  /** The index knows of uses that are not written yet, the tables of other gateways' uses. */
   #withUse(record: ScopeRecord): ScopeRecord {
-    const lastUsedMs = record.kind === "key" ? this.index.lastUsedMs(record.id) : undefined;
-    if (lastUsedMs === undefined || record.secret === undefined) return record;
-    return { ...record, secret: { ...record.secret, lastUsedMs } };
+    const { secret } = record;
+    const unwritten = record.kind === "key" ? this.index.lastUsedMs(record.id) : undefined;
+    if (unwritten === undefined || secret === undefined) return record;
+    return { ...record, secret: { ...secret, lastUsedMs: Math.max(unwritten, secret.lastUsedMs ?? 0) } };
   }
 
   #reading<T>(read: () => T): T {

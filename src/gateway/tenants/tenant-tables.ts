@@ -90,9 +90,12 @@ export class TenantTables {
     this.#writeSecret = database.prepare(
       `INSERT INTO tenant_key_secrets (id, hash, hint, previous_hash, previous_until_ms, expires_ms, last_used_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET hash = excluded.hash, hint = excluded.hint, previous_hash = excluded.previous_hash,
-       previous_until_ms = excluded.previous_until_ms, expires_ms = excluded.expires_ms`,
+       previous_until_ms = excluded.previous_until_ms, expires_ms = excluded.expires_ms,
+       last_used_ms = coalesce(max(excluded.last_used_ms, last_used_ms), excluded.last_used_ms, last_used_ms)`,
     );
-    this.#writeUse = database.prepare("UPDATE tenant_key_secrets SET last_used_ms = ? WHERE id = ?");
+    this.#writeUse = database.prepare(
+      "UPDATE tenant_key_secrets SET last_used_ms = max(?, coalesce(last_used_ms, 0)) WHERE id = ?",
+    );
     this.#audit = database.prepare(
       "INSERT INTO tenant_audit (at_ms, actor, request_id, action, kind, id, detail) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING seq",
     );

@@ -26,7 +26,7 @@ export type Objective = "throughput" | "goodput" | "ttft" | "tpot" | "e2e";
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 const times = (ratio: number): string => `${ratio.toFixed(1)} ×`;
 
-/** Thresholds of each rule: control-plane.md's table of symptoms, and the planted cases of tune's tests. */
+/** Thresholds of each rule, set on the planted cases of the tests (docs/background/benchmarks/tuning.md). */
 const WAITS = 0.2;
 const PREEMPTED = 0.02;
 const BUSY = 0.8;

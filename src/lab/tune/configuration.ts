@@ -1,9 +1,14 @@
 /** A server's configuration as flags, and changes of it. */
+import { MillraceError } from "../../core/errors.js";
 
 /** Flag without dashes → its value; "" for a flag without one. */
 export type Configuration = Readonly<Record<string, string>>;
 
-/** @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"]) // { threads: "1", "no-enable-prefix-caching": "" } */
+/**
+ * Throws invalid_option for a word that is neither a flag nor the one value of a flag.
+ *
+ * @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"]) // { threads: "1", "no-enable-prefix-caching": "" }
+ */
 export function parseFlags(words: readonly string[]): Configuration {
   const flags: Record<string, string> = {};
   let open: string | undefined;
@@ -15,6 +20,10 @@ export function parseFlags(words: readonly string[]): Configuration {
     } else if (open !== undefined) {
       flags[open] = word;
       open = undefined;
+    } else {
+      throw new MillraceError("invalid_option", `expected --flag or --flag value in --server-args, got ${word}`, {
+        hint: "write long names with at most one value each: --max-num-seqs 4",
+      });
     }
   }
   return flags;

@@ -21,7 +21,7 @@ export interface Proposal {
   readonly isExact: boolean;
 }
 
-type Draft = Omit<Proposal, "bottleneck" | "isLossy" | "isExact" | "effort"> & {
+type Sketch = Omit<Proposal, "bottleneck" | "isLossy" | "isExact" | "effort"> & {
   readonly effort?: 0 | 1 | 2;
   readonly isLossy?: true;
 };
@@ -39,7 +39,7 @@ const WORTH = 1.01;
 const MOST_BATCHED_TOKENS = 8192;
 const MIB = 2 ** 20;
 
-type Maker = (configuration: Configuration, evidence: Evidence, alternatives: Alternatives) => readonly Draft[];
+type Maker = (configuration: Configuration, evidence: Evidence, alternatives: Alternatives) => readonly Sketch[];
 
 const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
   client: () => [],
@@ -55,7 +55,7 @@ const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
 };
 
 /** Whether it differs from the present configuration and promises something. */
-const isWorth = (configuration: Configuration, { edit, predicted }: Draft): boolean =>
+const isWorth = (configuration: Configuration, { edit, predicted }: Sketch): boolean =>
   predicted >= WORTH && keyOf(edited(configuration, edit)) !== keyOf(configuration);
 
 /**
@@ -74,14 +74,14 @@ export function proposalsFor(
       ...(index === 0 ? defaultsProposal(configuration, 2) : []),
       ...MAKERS[bottleneck](configuration, evidence, alternatives),
     ]
-      .flatMap((draft): Draft[] => {
-        const edit = alternatives.engine.editFor(draft.edit);
-        return edit === undefined ? [] : [{ ...draft, edit }];
+      .flatMap((sketch): Sketch[] => {
+        const edit = alternatives.engine.editFor(sketch.edit);
+        return edit === undefined ? [] : [{ ...sketch, edit }];
       })
-      .filter((draft) => isWorth(configuration, draft))
-      .map(({ isLossy = false, effort = 1, ...draft }): Proposal => {
+      .filter((sketch) => isWorth(configuration, sketch))
+      .map(({ isLossy = false, effort = 1, ...sketch }): Proposal => {
         const isExact = !isLossy && alternatives.engine.isExact;
-        return { ...draft, bottleneck, isLossy, isExact, effort: isLossy ? 3 : effort };
+        return { ...sketch, bottleneck, isLossy, isExact, effort: isLossy ? 3 : effort };
       })
       .sort((a, b) => a.effort - b.effort || b.predicted - a.predicted)
       .filter(({ edit }) => {
@@ -97,7 +97,7 @@ export function proposalsFor(
 /** More requests in the batch gain half of their share, as rows share the weights that a step reads. */
 const moreRows = (from: number, to: number): number => 1 + 0.5 * (Math.min(to / from, 4) - 1);
 
-function kvProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Draft[] {
+function kvProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Sketch[] {
   const { maxRunning = 1, seats, numClients = seats } = evidence;
   const wanted = Math.min(seats, numClients);
   const gain = moreRows(Math.max(1, maxRunning), Math.min(wanted, 2 * Math.max(1, maxRunning)));
@@ -111,14 +111,14 @@ function kvProposals(configuration: Configuration, evidence: Evidence, alternati
   ];
 }
 
-function memoryProposals(configuration: Configuration, gain: number, { freeBytes }: Alternatives): Draft[] {
+function memoryProposals(configuration: Configuration, gain: number, { freeBytes }: Alternatives): Sketch[] {
   const flag = "kv-cache-memory-bytes";
   if (configuration[flag] !== undefined) return resets(configuration, flag, 1.2 * gain);
   const bytes = String(MIB * Math.floor(freeBytes / 2 / MIB));
   return [{ name: "half of the free memory for KV", edit: { [flag]: bytes }, predicted: gain, effort: 2 }];
 }
 
-function seatProposals(configuration: Configuration, { seats, numClients = 4 * seats }: Evidence): Draft[] {
+function seatProposals(configuration: Configuration, { seats, numClients = 4 * seats }: Evidence): Sketch[] {
   const counts = [Math.min(4 * seats, numClients), Math.min(2 * seats, numClients)].filter((count) => count > seats);
   return [
     ...resets(configuration, "batching", 2),
@@ -130,7 +130,7 @@ function seatProposals(configuration: Configuration, { seats, numClients = 4 * s
   ];
 }
 
-function threadProposals(configuration: Configuration, { threads, cores }: Evidence): Draft[] {
+function threadProposals(configuration: Configuration, { threads, cores }: Evidence): Sketch[] {
   return resets(configuration, "threads", 0.9 * (cores / threads));
 }
 
@@ -138,7 +138,7 @@ function cacheProposals(
   configuration: Configuration,
   { repeatedShare, cacheHitShare = 0, prefillShare = 0.5 }: Evidence,
   alternatives: Alternatives,
-): Draft[] {
+): Sketch[] {
   const saved = Math.max(0, repeatedShare - cacheHitShare) * prefillShare;
   const predicted = 1 / (1 - Math.min(0.8, saved));
   const off = resets(configuration, "no-enable-prefix-caching", predicted);
@@ -148,37 +148,43 @@ function cacheProposals(
 
 const NO_DRAFTS = '{"method":"none"}';
 
-function draftProposals(configuration: Configuration): Draft[] {
-  const drafts = configuration["speculative-config"];
+function draftProposals(configuration: Configuration): Sketch[] {
   return [
     { name: "no drafts", edit: { "speculative-config": NO_DRAFTS }, predicted: 1.1 },
-    ...(drafts === undefined
-      ? []
-      : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted: 1.1 }]),
+    ...defaultDrafts(configuration, 1.1),
   ];
 }
 
-function interferenceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Draft[] {
-  const tokens = batchedTokens(configuration, evidence, engine);
+const defaultDrafts = (configuration: Configuration, predicted: number): Sketch[] =>
+  configuration["speculative-config"] === undefined
+    ? []
+    : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted }];
+
+function interferenceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
+  const half = Math.max(evidence.seats, Math.floor(batchedTokens(configuration, evidence, engine) / 2));
   return [
     { name: "steps limited to 1.6 times decoding", edit: { "max-step-ms": "auto" }, predicted: 1.3 },
     {
-      name: `steps of ${tokens / 2} tokens`,
-      edit: { "max-num-batched-tokens": String(Math.max(evidence.seats, Math.floor(tokens / 2))) },
+      name: `steps of ${half} tokens`,
+      edit: { "max-num-batched-tokens": String(half) },
       predicted: 1.15,
     },
     ...resets(configuration, "no-enable-chunked-prefill", 1.3),
   ];
 }
 
-function hostProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Draft[] {
+function hostProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Sketch[] {
   return [...prefillProposals(configuration, evidence, alternatives), ...draftProposals(configuration)];
 }
+
+/** Other roundings of the activations are other bits. */
+const activationResets = (configuration: Configuration): Sketch[] =>
+  resets(configuration, "activation-dtype", 1.5).map((sketch) => ({ ...sketch, isLossy: true }));
 
 const batchedTokens = (configuration: Configuration, { seats }: Evidence, engine: TunedEngine): number =>
   numberOf(configuration, "max-num-batched-tokens") ?? engine.batchedTokens(seats);
 
-function prefillProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Draft[] {
+function prefillProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
   const tokens = batchedTokens(configuration, evidence, engine);
   const sizes = [8 * tokens, 2 * tokens].filter((size) => size <= MOST_BATCHED_TOKENS);
   return [
@@ -188,21 +194,19 @@ function prefillProposals(configuration: Configuration, evidence: Evidence, { en
       predicted: tokens < engine.batchedTokens(evidence.seats) ? 1.5 : 1.05,
     })),
     ...resets(configuration, "max-step-ms", 1.2),
-    // Other roundings of the activations are other bits.
-    ...resets(configuration, "activation-dtype", 1.5).map((draft): Draft => ({ ...draft, isLossy: true })),
+    ...activationResets(configuration),
     { name: "8-bit activations", edit: { "activation-dtype": "int8" }, predicted: 1.1, isLossy: true },
   ];
 }
 
-function bandwidthProposals(configuration: Configuration, evidence: Evidence, { weights }: Alternatives): Draft[] {
+function bandwidthProposals(configuration: Configuration, evidence: Evidence, { weights }: Alternatives): Sketch[] {
   const rows = evidence.maxRunning ?? 1;
   return [
     ...draftChoices(configuration, rows),
     ...defaultsProposal(configuration, 1),
-    // Other roundings of the activations are other bits.
-    ...resets(configuration, "activation-dtype", 1.5).map((draft): Draft => ({ ...draft, isLossy: true })),
+    ...activationResets(configuration),
     ...weights.map(
-      ({ path, bytesShare }): Draft => ({
+      ({ path, bytesShare }): Sketch => ({
         name: `weights of ${path.replace(/.*\//, "")}`,
         edit: { model: path },
         predicted: rows <= 8 ? 1 / (0.2 + 0.8 * bytesShare) : 1 / (0.5 + 0.5 * bytesShare),
@@ -228,7 +232,7 @@ const SHAPING = [
 ];
 
 /** All at once: of flags that fit each other, such as seats and the tokens of a step, none may gain alone. Several are tried first of all. */
-function defaultsProposal(configuration: Configuration, least: number): Draft[] {
+function defaultsProposal(configuration: Configuration, least: number): Sketch[] {
   const flags = SHAPING.filter((flag) => configuration[flag] !== undefined);
   if (flags.length < least) return [];
   const edit = Object.fromEntries(flags.map((flag) => [flag, undefined]));
@@ -237,19 +241,16 @@ function defaultsProposal(configuration: Configuration, least: number): Draft[] 
 }
 
 /** Drafts from the text itself cost no memory; they pay while a step's rows are few. */
-function draftChoices(configuration: Configuration, rows: number): Draft[] {
+function draftChoices(configuration: Configuration, rows: number): Sketch[] {
   if (rows > 16) return [];
   const predicted = rows <= 2 ? 1.3 : 1.1;
-  const drafts = (method: string, depth: number, gain: number): Draft => ({
+  const drafts = (method: string, depth: number, gain: number): Sketch => ({
     name: `${method} drafts of ${depth}`,
     edit: { "speculative-config": JSON.stringify({ method, num_speculative_tokens: depth }) },
     predicted: gain,
   });
-  const present = configuration["speculative-config"];
   return [
-    ...(present === undefined
-      ? []
-      : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted }]),
+    ...defaultDrafts(configuration, predicted),
     drafts("suffix", 8, predicted - 0.02),
     drafts("ngram", 4, predicted - 0.04),
     { name: "no drafts", edit: { "speculative-config": NO_DRAFTS }, predicted: 1.02 },
@@ -257,7 +258,7 @@ function draftChoices(configuration: Configuration, rows: number): Draft[] {
 }
 
 /** Removing a flag of the user's returns to the server's default. */
-function resets(configuration: Configuration, flag: string, predicted: number): Draft[] {
+function resets(configuration: Configuration, flag: string, predicted: number): Sketch[] {
   if (configuration[flag] === undefined) return [];
   return [{ name: `without --${flag}`, edit: { [flag]: undefined }, predicted }];
 }

@@ -248,7 +248,7 @@ function openHistory(path: string, rows: Float32Array<ArrayBuffer>, layout: Hist
   const fileBytes = TITLE_BYTES + rows.byteLength;
   let file: number | undefined;
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     if (statSync(path, { throwIfNoEntry: false })?.isFile() === true) convertEarlier(path, layout);
     file = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
     const stat = fstatSync(file);

@@ -45,7 +45,7 @@ export class SeriesStore {
     if (folder === undefined) return;
     this.#folder = folder;
     try {
-      mkdirSync(folder, { recursive: true });
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
       this.#openAll(readdirSync(folder).filter((name) => partOf(name) !== undefined));
     } catch (thrown) {
       this.#folder = undefined;

@@ -34,6 +34,8 @@ test("sentences: every protected span stays in a place, and every sentence that 
       for (const { start, end } of protectedSpans(text)) expect(left).toContain(text.slice(start, end));
       for (const word of ["not", "never", "must"]) expect(count(left, word)).toBe(count(text, word));
     }),
+    // A fixed line, of which the blank at its end goes with the sentence after it.
+    { examples: [["It \n {name} here. It \n here. It here.", 0.5714285714285714, 0]] },
   );
 });
 

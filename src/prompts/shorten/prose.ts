@@ -80,12 +80,19 @@ export function protectedSpans(text: string, sentences: readonly Sentence[] = se
     start: index,
     end: index + found.length,
   }));
-  const spans: Span[] = [...marked, ...sentences.filter(({ isFixed }) => isFixed)];
+  const spans: Span[] = marked;
   for (const sentence of sentences) {
-    if (!sentence.isFixed) spans.push(...namesAndNumbers(text, sentence));
+    if (sentence.isFixed) spans.push(withoutBlankEnd(text, sentence));
+    else spans.push(...namesAndNumbers(text, sentence));
   }
   return merged(spans);
 }
+
+/** A fixed line that becomes the text's last one loses the white space behind it. */
+const withoutBlankEnd = (text: string, { start, end }: Span): Span => ({
+  start,
+  end: start + text.slice(start, end).trimEnd().length,
+});
 
 function namesAndNumbers(text: string, { start, end }: Sentence): Span[] {
   const words = [...text.slice(start, end).matchAll(WORD)];

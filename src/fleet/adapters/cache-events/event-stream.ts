@@ -68,13 +68,19 @@ function applied(blocks: CachedBlocks | undefined, event: CacheEvent): CachedBlo
 /** Parses server-sent events from a stream cut at any place. Throws if an event is malformed or too large. */
 async function* eventsOf(body: AsyncIterable<Buffer>): AsyncGenerator<CacheEvent> {
   const decoder = new TextDecoder();
-  let text = "";
+  // An event of many chunks is joined once, when its end has come.
+  let pieces: string[] = [];
+  let length = 0;
   for await (const chunk of body) {
-    text += decoder.decode(chunk, { stream: true });
-    if (text.length > MAX_EVENT_BYTES) throw new Error(`expected events of at most ${MAX_EVENT_BYTES} bytes`);
-    if (!text.includes("\n\n")) continue;
-    const events = text.split("\n\n");
-    text = events.pop()!;
+    const piece = decoder.decode(chunk, { stream: true });
+    const before = pieces.at(-1)?.at(-1) ?? "";
+    pieces.push(piece);
+    length += piece.length;
+    if (length > MAX_EVENT_BYTES) throw new Error(`expected events of at most ${MAX_EVENT_BYTES} bytes`);
+    if (!(before + piece).includes("\n\n")) continue;
+    const events = pieces.join("").split("\n\n");
+    pieces = [events.pop()!];
+    length = pieces[0]!.length;
     for (const event of events) {
       const data = /^data: (.*)$/m.exec(event)?.[1];
       if (data !== undefined) yield cacheEvent.parse(JSON.parse(data));

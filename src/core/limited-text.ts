@@ -1,0 +1,13 @@
+/** The text of another server's answer, which may be of any length. */
+
+/** Throws beyond `maxBytes`, and then reads no further. */
+export async function limitedText(response: Response, maxBytes: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let numBytes = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    numBytes += chunk.length;
+    if (numBytes > maxBytes) throw new Error(`expected an answer of at most ${maxBytes} bytes, got more`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
