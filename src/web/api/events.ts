@@ -12,7 +12,8 @@ export async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerato
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return false;
-    const parts = (pending + value).split("\n\n");
+    // Some servers end lines with a carriage return and a line feed.
+    const parts = (pending + value).split(/\r?\n\r?\n/);
     pending = parts.pop()!;
     for (const part of parts) {
       // Comments keep a silent stream alive.

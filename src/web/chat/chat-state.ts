@@ -23,6 +23,7 @@ import {
   type Settings,
   type Turn,
   titleOf,
+  withoutTurns,
   withQuestion,
 } from "./conversation.js";
 import { streamAnswer } from "./stream-answer.js";
@@ -129,13 +130,13 @@ export async function regenerate(index: number): Promise<void> {
   await answer(index);
 }
 
-/** The question at this place, and all after it, go; its words come back. */
-export function takeBack(place: number): Turn | undefined {
+/** The question at this place of a pane, and all after it, go in every pane; its words come back. */
+export function takeBack(index: number, place: number): Turn | undefined {
   if (isBusy.value) return undefined;
-  const question = chat.value.panes[0]!.turns[place];
-  const panes = chat.value.panes.map((pane) => ({ ...pane, turns: pane.turns.slice(0, place) }));
-  chat.value = { ...chat.value, panes };
-  return question;
+  const { panes } = chat.value;
+  const withdrawn = panes[index]!.turns.slice(place);
+  chat.value = { ...chat.value, panes: panes.map((pane) => ({ ...pane, turns: withoutTurns(pane.turns, withdrawn) })) };
+  return withdrawn[0];
 }
 
 /** Leaves turns out of what is sent, and goes on. */

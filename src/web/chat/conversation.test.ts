@@ -13,6 +13,7 @@ import {
   sentContent,
   type Turn,
   titleOf,
+  withoutTurns,
   withQuestion,
 } from "./conversation.js";
 
@@ -71,6 +72,18 @@ test("what is dropped to make room is sent no more; the last question always is"
 test("a new question replaces one that got no answer", () => {
   const turns = withQuestion([user("a"), model("b"), user("c"), model("")], user("d"));
   expect(turns.map(({ content }) => content)).toEqual(["a", "b", "d", ""]);
+});
+
+test("a question that one pane withdraws goes in the others, which may lack questions or have more", () => {
+  const contents = (turns: readonly Turn[]) => turns.map(({ content }) => content);
+  const all = [user("q"), model("1"), user("r"), model("2"), user("q"), model("3")];
+  const withoutFirst = all.slice(2);
+  const withoutSecond = [...all.slice(0, 2), ...all.slice(4)];
+  expect(contents(withoutTurns(all, withoutFirst.slice(2)))).toEqual(["q", "1", "r", "2"]);
+  expect(contents(withoutTurns(all, withoutSecond))).toEqual([]);
+  expect(contents(withoutTurns(withoutSecond, all.slice(2)))).toEqual(["q", "1"]);
+  expect(withoutTurns(withoutFirst, all)).toEqual(withoutFirst.slice(2, 2));
+  expect(withoutTurns([], all)).toEqual([]);
 });
 
 test("titles, speeds and commands", () => {

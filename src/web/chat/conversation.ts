@@ -198,6 +198,24 @@ export function withQuestion(turns: readonly Turn[], question: Turn): readonly T
   return [...kept, question, { role: "assistant", content: "" }];
 }
 
+/**
+ * A pane's turns before the first question that another pane withdraws. Panes can differ: one lacks a question that its model failed to answer.
+ *
+ * @param withdrawn the other pane's turns from the question on
+ */
+export function withoutTurns(turns: readonly Turn[], withdrawn: readonly Turn[]): readonly Turn[] {
+  const placesOf = (all: readonly Turn[], { content }: Turn) =>
+    [...all.keys()].filter((i) => all[i]!.role === "user" && all[i]!.content === content);
+  for (const [i, question] of withdrawn.entries()) {
+    if (question.role !== "user") continue;
+    // Equal questions are told apart by their number from the end.
+    const numEqual = placesOf(withdrawn.slice(i), question).length;
+    const place = placesOf(turns, question).at(-numEqual);
+    if (place !== undefined) return turns.slice(0, place);
+  }
+  return turns;
+}
+
 /** The first words of the first question. */
 export function titleOf(panes: readonly Pane[]): string {
   const first = panes[0]?.turns.find(({ role }) => role === "user");

@@ -69,7 +69,7 @@ function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
   const lacksRoom = trouble === "full" || trouble === "too-long";
   const canDrop = lacksRoom && droppable(pane.turns).length > 0;
   const edit = () => {
-    editAgain(takeBack(lastQuestion(pane.turns)));
+    editAgain(takeBack(paneIndex, lastQuestion(pane.turns)));
   };
   return (
     <div class="offers">
@@ -125,9 +125,10 @@ function AnswerText({ turn, format }: { readonly turn: Turn; readonly format: st
   );
 }
 
-function Question({ turn, place }: { readonly turn: Turn; readonly place: number }) {
+function Question({ pane, paneIndex, place }: Pick<TurnProps, "pane" | "paneIndex" | "place">) {
+  const turn = pane.turns[place]!;
   const edit = () => {
-    editAgain(takeBack(place));
+    editAgain(takeBack(paneIndex, place));
   };
   return (
     <>
@@ -158,7 +159,11 @@ export function TurnView({ pane, paneIndex, place, format }: TurnProps) {
   return (
     <article class={`turn ${turn.role} ${turn.isDropped === true ? "dropped" : ""}`}>
       <span class="sr">{isUser ? "You said:" : "The model said:"}</span>
-      {isUser ? <Question turn={turn} place={place} /> : <AnswerText turn={turn} format={format} />}
+      {isUser ? (
+        <Question pane={pane} paneIndex={paneIndex} place={place} />
+      ) : (
+        <AnswerText turn={turn} format={format} />
+      )}
       {!isUser && <p class={`facts ${isError ? "error" : ""}`}>{facts.filter((part) => part !== "").join(" · ")}</p>}
       {!isUser && isLast && !isBusy.value && <Offers pane={pane} paneIndex={paneIndex} />}
     </article>

@@ -49,3 +49,10 @@ test("a fence that is open is one block until it ends", () => {
   expect(splitter.split("```\na\n\nb\n").open).toBe("```\na\n\nb\n");
   expect(splitter.split("```\na\n\nb\n```\n\nc").open).toBe("c");
 });
+
+test("a text that is too deep for the lexer is one block", () => {
+  const deep = `${">".repeat(20_000)}x`;
+  const splitter = new BlockSplitter();
+  expect(splitter.split(deep)).toEqual({ closed: [], open: deep });
+  expect(splitter.split(`${deep}y`)).toEqual({ closed: [], open: `${deep}y` });
+});

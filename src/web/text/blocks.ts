@@ -8,6 +8,15 @@ interface Blocks {
 
 const NONE: Blocks = { closed: [], open: "" };
 
+/** Thousands of quotes inside each other are too deep for the lexer: such a text is one block. */
+function piecesOf(text: string): readonly string[] {
+  try {
+    return lexer(text).map(({ raw }) => raw);
+  } catch {
+    return [text];
+  }
+}
+
 /** Blocks of a text that goes on from an earlier one, or is another. */
 export class BlockSplitter {
   #text = "";
@@ -18,9 +27,9 @@ export class BlockSplitter {
     else if (text.length === this.#text.length) return this.#blocks;
     const { closed } = this.#blocks;
     const numDone = closed.reduce((sum, block) => sum + block.length, 0);
-    const raws = lexer(text.slice(numDone)).map(({ raw }) => raw);
-    // The lexer normalises line ends: where its pieces are not the text's own, the rest stays one block.
     const rest = text.slice(numDone);
+    const raws = piecesOf(rest);
+    // The lexer normalises line ends: where its pieces are not the text's own, the rest stays one block.
     const own = raws.join("") === rest ? raws : [rest];
     this.#text = text;
     this.#blocks = { closed: [...closed, ...own.slice(0, -1)], open: own.at(-1) ?? "" };

@@ -54,8 +54,17 @@ const ALLOWED_TAGS =
   );
 const ALLOWED_ATTR = ["class", "data-copy", "href", "rel", "start", "tabindex", "target", "type"];
 
+/** Not safe yet. A text that is too deep for the parser is shown as it is. */
+export function htmlOf(text: string): string {
+  try {
+    return marked.parse(text, { async: false });
+  } catch {
+    return `<pre tabindex="0">${escapeHtml(text)}</pre>`;
+  }
+}
+
 /** @returns what `innerHTML` takes: where the browser knows trusted types, an object that only the sanitizer makes */
 export function markdownHtml(text: string): string {
-  const html = marked.parse(text, { async: false });
+  const html = htmlOf(text);
   return DOMPurify.sanitize(html, { ALLOWED_TAGS, ALLOWED_ATTR, RETURN_TRUSTED_TYPE: true }) as unknown as string;
 }
