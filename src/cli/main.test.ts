@@ -104,6 +104,17 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
   });
 });
 
+test("the model may stand behind the command, alone and once", async () => {
+  const missing = /file_unreadable.*nowhere\.gguf/;
+  expect((await runMain("generate", "nowhere.gguf", "--prompt", "a")).stderr).toMatch(missing);
+  expect((await runMain("serve", "nowhere.gguf", "--port", "0")).stderr).toMatch(missing);
+  for (const again of [["--model", "b.gguf"], ["--model=b.gguf"]]) {
+    const twice = await runMain("generate", "a.gguf", ...again, "--prompt", "a");
+    expect(twice.stderr).toMatch(/expected at most 0 arguments, got 1$/m);
+  }
+  expect((await runMain("generate", "nowhere.gguf", "more", "--prompt", "a")).stderr).toMatch(/got 1$/m);
+});
+
 test("other errors exit with 1, and as JSON with --json", async () => {
   const { stderr, exitCode } = await runMain("inspect", "--model", "/nowhere/model.gguf", "--json");
   expect(JSON.parse(stderr)).toMatchObject({

@@ -10,6 +10,7 @@ import { fixture, repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { writeRandomFolder } from "../helpers/hf-folder.js";
 import { runCli } from "../helpers/run-cli.js";
+import { runMain } from "../helpers/run-main.js";
 import { encodeSafetensors } from "../helpers/safetensors-writer.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-adopt-"));
@@ -23,8 +24,18 @@ const NUM_ITEMS = 40;
 const lines = Array.from({ length: NUM_ITEMS }, (_, i) => JSON.stringify(chatAt(9_000_001, i, readMixture("extract"))));
 writeFileSync(EVALS, `${lines.join("\n")}\n`);
 
-const adopt = (student: string, ...words: readonly string[]) =>
-  runCli("adopt", student, "--teacher", TEACHER, "--evals", EVALS, "--threads", "1", ...words);
+const wordsOf = (student: string, words: readonly string[]): readonly string[] => [
+  "adopt",
+  student,
+  "--teacher",
+  TEACHER,
+  "--evals",
+  EVALS,
+  "--threads",
+  "1",
+  ...words,
+];
+const adopt = (student: string, ...words: readonly string[]) => runCli(...wordsOf(student, words));
 
 /** An adapter for the random folder that changes one matrix, [128, 128]. */
 function writeAdapter(): string {
@@ -129,7 +140,9 @@ test("what cannot be brought back is refused before any answer", SLOW, async () 
     [TEACHER, ["--teacher-price", "cheap"], /--teacher-price to be dollars per million tokens/],
   ];
   for (const [student, words, message] of cases) {
-    expect(await adopt(student, ...words)).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(message) });
+    // In this process, without a start of Node for each.
+    const refused = await runMain(...wordsOf(student, words));
+    expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(message) });
   }
   expect(await adopt(adapter, "--base", fixture("hf/llama"), "--out", at("never"))).toMatchObject({
     exitCode: 1,

@@ -17,7 +17,7 @@ const line = (index: number) => {
     model: "mill-base",
     messages: [{ role: "user", content: `What is ${index} + 1?` }],
     // Some answers are long, so that a kill always meets lines under way.
-    max_tokens: index % FAULTY === 0 ? -1 : index % 50 === 1 ? 64 : 2,
+    max_tokens: index % FAULTY === 0 ? -2 : index % 50 === 1 ? 64 : 2,
     temperature: 0,
   };
   return JSON.stringify({ custom_id: `line-${index}`, method: "POST", url: "/v1/chat/completions", body });

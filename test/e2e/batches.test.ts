@@ -66,7 +66,7 @@ const linesOf = async (id: string) =>
 
 describe("OpenAI's client", () => {
   test("a batch answers each line once, and its errors are in the error file", async () => {
-    const lines = Array.from({ length: 20 }, (_, i) => chat(`line-${i}`, i === 7 ? { max_tokens: -1 } : {}));
+    const lines = Array.from({ length: 20 }, (_, i) => chat(`line-${i}`, i === 7 ? { max_tokens: -2 } : {}));
     const created = await batchOf(lines);
     expect(created).toMatchObject({ object: "batch", status: "validating", metadata: { of: "test" }, errors: null });
     expect(created.expires_at).toBe(created.created_at + 86_400);
@@ -288,7 +288,7 @@ describe("the command line", () => {
       .sort();
 
   test("answers a file with a model of its own, and only what is missing", async () => {
-    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b"), chat("c", { max_tokens: -1 })]));
+    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b"), chat("c", { max_tokens: -2 })]));
     const run = () =>
       runCli("batch", "run", path("in.jsonl"), path("out.jsonl"), "--errors", path("bad.jsonl"), "--json");
     expect(JSON.parse((await run()).stdout)).toEqual({ succeeded: 2, failed: 1, skipped: 0 });
@@ -317,7 +317,7 @@ describe("the command line", () => {
   });
 
   test("makes, lists, shows and cancels batches of a gateway", async () => {
-    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b", { max_tokens: -1 })]));
+    writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b", { max_tokens: -2 })]));
     const at = ["--url", fleet.url];
     const created = JSON.parse(
       (await runCli("batch", "create", path("in.jsonl"), "--metadata", "k=v", "--json", ...at)).stdout,

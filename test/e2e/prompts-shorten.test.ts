@@ -10,6 +10,7 @@ import { redundantChats } from "../../models/corpus/redundant.js";
 import { parseChats } from "../../src/quality/check.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { runCli } from "../helpers/run-cli.js";
+import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
@@ -22,9 +23,11 @@ afterAll(() => rmSync(answered, { recursive: true, force: true }));
 
 function folder() {
   const root = tempTree({ "chats.jsonl": lines(chats) });
-  const shorten = (...args: readonly string[]) =>
-    runCli("prompts", "shorten", join(root, "chats.jsonl"), "--max-drop", "20", ...args);
-  return { root, shorten };
+  const command = ["prompts", "shorten", join(root, "chats.jsonl"), "--max-drop", "20"];
+  const shorten = (...args: readonly string[]) => runCli(...command, ...args);
+  /** In this process, for refusals before any work. */
+  const refusal = (...args: readonly string[]) => runMain(...command, ...args);
+  return { root, shorten, refusal };
 }
 
 /** @param answer to a message that came with a key @param onOpen called as the command opens the model @returns the URL */
@@ -147,11 +150,18 @@ test.each([
   [["--methods", "rewriting"], /--rewrite-url/],
   [["--max-drop", "0"], /--max-drop/],
   [["--tasks", "nothing"], /--tasks/],
-  [["--count", "1", "--methods", "rules"], /expected items with two different prompts/],
 ])("refuses %j", async (args, message) => {
-  const { stderr, exitCode } = await folder().shorten(...args);
+  const { stderr, exitCode } = await folder().refusal(...args);
   expect(stderr).toMatch(message);
   expect(exitCode).toBe(2);
+});
+
+test("items with one prompt are refused", async () => {
+  const { stderr, exitCode } = await folder().shorten("--count", "1", "--methods", "rules");
+  expect({ stderr, exitCode }).toEqual({
+    stderr: expect.stringContaining("expected items with two different prompts"),
+    exitCode: 2,
+  });
 });
 
 test("files that cannot be written are refused before the evaluation, and none is another's", async () => {

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { chatAt, families, readMixture } from "../../models/corpus/families.js";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { writeGguf } from "../../src/formats/gguf/write.js";
@@ -14,8 +14,14 @@ import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
+// Several runs of the quantiser in each test, which machines that others use compute in twice the time.
+vi.setConfig({ testTimeout: 180_000 });
+
 const BASE = join(repositoryRoot(), "models/mill-base.gguf");
+/** A tenth of the size, for tests of files and flags. */
+const SMALL = join(repositoryRoot(), "models/mill-student.gguf");
 const quantize = (...args: readonly string[]): Promise<Ended> => runCli("quantize", "--model", BASE, ...args);
+const quantizeSmall = (...args: readonly string[]): Promise<Ended> => runCli("quantize", "--model", SMALL, ...args);
 
 /** For refusals before any work: in this process, without a start of Node for each. */
 const refusal = (...args: readonly string[]): Promise<Ended> => runMain("quantize", "--model", BASE, ...args);
@@ -62,9 +68,9 @@ test("a third of the size with nearly the same predictions, and the matrix of im
 });
 
 test("a file that answers worse is kept aside with its figures, and the next method is tried", async () => {
-  const root = tempTree({ "questions.jsonl": chats(1_000_001, cases(60, 100), ["extract", "sort"]) });
+  const root = tempTree({ "questions.jsonl": chats(1_000_001, cases(30, 100), ["extract", "sort"]) });
   const out = join(root, "small.gguf");
-  const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "4", "--max-tokens", "64"];
+  const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "8", "--max-tokens", "64"];
   const ended = await quantize("--method", "q2_k,q8_0", ...args, "--out", out, "--json");
   expect(ended).toMatchObject({ exitCode: 0 });
   const { candidates, chosen } = JSON.parse(ended.stdout);
@@ -93,7 +99,7 @@ test("a file that answers worse is kept aside with its figures, and the next met
   const card = readFileSync(join(root, "small.md"), "utf8");
   const sha256 = createHash("sha256").update(readFileSync(args[1]!)).digest("hex");
   expect(card).toContain(
-    `| gate | a drop of less than 4.0 points with 95 % confidence, on questions.jsonl (SHA-256 ${sha256}) |`,
+    `| gate | a drop of less than 8.0 points with 95 % confidence, on questions.jsonl (SHA-256 ${sha256}) |`,
   );
   expect(card).toMatch(/\| answers \| passes: a drop of -?\d+\.\d points \(.* to .*\) over \d+ items, /);
   expect(readFileSync(aside.replace(/gguf$/, "md"), "utf8")).toMatch(/\| answers \| (fails|undecided): a drop of \d/);
@@ -186,14 +192,14 @@ test("an importance matrix without any of the model's matrices is refused, and s
     "--out",
     out,
   );
-  expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("--max-size of at least") });
-  expect(small.stderr).not.toContain("22 groups");
+  expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("--max-size above 1.93 MiB") });
+  expect(small.stderr).not.toContain("calibrat");
   expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "other.gguf"]);
 });
 
 test("types for a given size are chosen by what their errors cost, and beat one type for all", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
-  const calibrate = ["--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "8192", "--json"];
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS, "--rounding", "nearest", "--json"];
   const [mixed, plain] = [join(root, "mixed.gguf"), join(root, "plain.gguf")];
   const one = JSON.parse((await quantize("--method", "Q4_K_S", ...calibrate, "--out", plain)).stdout).chosen;
   const ended = await quantize("--max-size", `${one.numBytes}`, ...calibrate, "--out", mixed);
@@ -205,7 +211,7 @@ test("types for a given size are chosen by what their errors cost, and beat one 
   const types = new Set([...readGguf(mixed).tensors.values()].map(({ type }) => type));
   expect(types.size).toBeGreaterThan(3);
   expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "mixed.md", "plain.gguf", "plain.md"]);
-  const small = await quantize("--max-size", "1MiB", ...calibrate.slice(0, 4), "--out", join(root, "x.gguf"));
+  const small = await quantize("--max-size", "2MiB", ...calibrate.slice(0, 4), "--out", join(root, "x.gguf"));
   expect(small).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/--max-size of at least 2\.\d+ MiB/) });
 });
 
@@ -213,7 +219,7 @@ test("four bits in groups go into a folder, whose loss is measured; a server mak
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
   const out = join(root, "int4");
   const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS];
-  const ended = await quantize("--method", "int4_64", ...calibrate, "--out", out, "--layout", "gptq", "--json");
+  const ended = await quantizeSmall("--method", "int4_64", ...calibrate, "--out", out, "--layout", "gptq", "--json");
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen } = JSON.parse(ended.stdout);
   expect(chosen).toMatchObject({ method: "INT4_64", path: out });
@@ -231,9 +237,8 @@ test("four bits in groups go into a folder, whose loss is measured; a server mak
   ] as const) {
     expect(await refusal(...args)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(message) });
   }
-  const student = join(repositoryRoot(), "models/mill-student.gguf");
   const cache = { MILLRACE_CACHE: join(root, "cache") };
-  await using server = await startTestServer(["--model", student, "--quantization", "fp8"], cache);
+  await using server = await startTestServer(["--model", SMALL, "--quantization", "fp8"], cache);
   const body = JSON.stringify({ model: "mill-student", prompt: "Once", max_tokens: 4, temperature: 0 });
   const response = await fetch(`${server.url}/v1/completions`, { method: "POST", body });
   expect(response.status).toBe(200);
@@ -243,13 +248,13 @@ test("scales move where the type gains by it: the card says so, and flags that c
   const root = tempTree({ "mine.jsonl": chats(7, 3) });
   const at = (name: string) => join(root, name);
   const calibrate = ["--calibrate", at("mine.jsonl"), ...CALIBRATION_TOKENS, "--json"];
-  const ended = await quantize("--method", "int8", ...calibrate, "--out", at("int8"));
+  const ended = await quantizeSmall("--method", "int8", ...calibrate, "--out", at("int8"));
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen } = JSON.parse(ended.stdout);
-  expect(chosen.scaled).toMatchObject({ scaling: "smoothquant", numInputs: 24 });
-  expect(chosen.scaled.numMoved).toBeGreaterThan(12);
+  expect(chosen.scaled).toMatchObject({ scaling: "smoothquant", numInputs: 12 });
+  expect(chosen.scaled.numMoved).toBeGreaterThan(6);
   expect(chosen.loss.meanKl).toBeLessThan(0.001);
-  expect(readFileSync(at("int8/README.md"), "utf8")).toMatch(/\| SmoothQuant: moved into the weights for \d+ of 24 /);
+  expect(readFileSync(at("int8/README.md"), "utf8")).toMatch(/\| SmoothQuant: moved into the weights for \d+ of 12 /);
   for (const [args, message] of [
     [["--method", "int8", "--scaling", "awq", "--out", at("x")], "--calibrate to be given beside --scaling awq"],
     [["--scaling", "smoothquant", ...calibrate, "--out", at("x.gguf")], "--scaling to be awq or none for Q4_K_M"],
@@ -276,7 +281,7 @@ test("a file in the way, a missing folder and too few tokens are told before any
 
 test("a server makes its own quantised copy, under the name of the model, and finds it again", async () => {
   const cache = tempTree({});
-  const args = ["--model", join(repositoryRoot(), "models/mill-student.gguf"), "--quantization", "int8"];
+  const args = ["--model", SMALL, "--quantization", "int8"];
   const made: string[] = [];
   for (let start = 0; start < 2; start++) {
     await using server = await startTestServer(args, { MILLRACE_CACHE: cache });
@@ -297,7 +302,7 @@ async function stoppedAt(record: string, count: number, signal: NodeJS.Signals, 
     join(repositoryRoot(), "bin/millrace.js"),
     "quantize",
     "--model",
-    BASE,
+    SMALL,
     ...args,
     "--out",
     out,
@@ -318,32 +323,26 @@ async function stoppedAt(record: string, count: number, signal: NodeJS.Signals, 
 test.each([
   ["file.gguf", ["--method", "q4_k_m"], 9],
   ["folder", ["--method", "int4_64", "--layout", "awq"], 30],
-] as const)(
-  "a %s goes on after kill -9 between its tensors, with the same bytes",
-  async (name, method, numTensors) => {
-    const root = tempTree({ "mine.jsonl": chats(7, 3) });
-    const args = [...method, "--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "4096"];
-    const [out, whole] = [join(root, name), join(root, `whole-${name}`)];
-    expect(await quantize(...args, "--out", whole)).toMatchObject({ exitCode: 0 });
-    expect((await stoppedAt("tensor of", numTensors, "SIGKILL", args, out)).exitCode).toBe(null);
-    expect(existsSync(out)).toBe(false);
-    const other = await quantize(...args, "--calibration-tokens", "5000", "--out", out);
-    expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("another --calibration-tokens") });
-    const ended = await quantize(...args, "--threads", "1", "--out", out);
-    expect(ended).toMatchObject({ exitCode: 0 });
-    expect(ended.stderr).toMatch(/importance +measured by the run that was stopped/);
-    expect(ended.stderr).toMatch(/resumed: ([1-9]|[1-9]\d+) of \d+ tensors were there/);
-    for (const each of statSync(out).isDirectory() ? readdirSync(out) : [""])
-      expect(readFileSync(join(out, each)).equals(readFileSync(join(whole, each))), each).toBe(true);
-    const cards = name.endsWith(".gguf") ? ["file.md", "whole-file.md"] : [];
-    expect(readdirSync(root).sort()).toEqual([name, "mine.jsonl", `whole-${name}`, ...cards].sort());
-  },
-  180_000,
-);
+] as const)("a %s goes on after kill -9 between its tensors, with the same bytes", async (name, method, numTensors) => {
+  const root = tempTree({ "mine.jsonl": chats(7, 3) });
+  const args = [...method, "--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "4096"];
+  const [out, whole] = [join(root, name), join(root, `whole-${name}`)];
+  expect(await quantizeSmall(...args, "--out", whole)).toMatchObject({ exitCode: 0 });
+  expect((await stoppedAt("tensor of", numTensors, "SIGKILL", args, out)).exitCode).toBe(null);
+  expect(existsSync(out)).toBe(false);
+  const other = await quantizeSmall(...args, "--calibration-tokens", "5000", "--out", out);
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("another --calibration-tokens") });
+  const ended = await quantizeSmall(...args, "--threads", "1", "--out", out);
+  expect(ended).toMatchObject({ exitCode: 0 });
+  expect(ended.stderr).toMatch(/importance +measured by the run that was stopped/);
+  expect(ended.stderr).toMatch(/resumed: ([1-9]|[1-9]\d+) of \d+ tensors were there/);
+  for (const each of statSync(out).isDirectory() ? readdirSync(out) : [""])
+    expect(readFileSync(join(out, each)).equals(readFileSync(join(whole, each))), each).toBe(true);
+  const cards = name.endsWith(".gguf") ? ["file.md", "whole-file.md"] : [];
+  expect(readdirSync(root).sort()).toEqual([name, "mine.jsonl", `whole-${name}`, ...cards].sort());
+});
 
-test("Ctrl-C while the file is judged leaves no file under its name, and the same command goes on", {
-  timeout: 180_000,
-}, async () => {
+test("Ctrl-C while the file is judged leaves no file under its name, and the same command goes on", async () => {
   const root = tempTree({ "questions.jsonl": chats(3, 100, ["story"]) });
   const out = join(root, "judged.gguf");
   const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "100", "--max-tokens", "16"];
@@ -353,7 +352,7 @@ test("Ctrl-C while the file is judged leaves no file under its name, and the sam
     stderr: expect.stringContaining("the same command resumes"),
   });
   expect(readdirSync(root).sort()).toEqual(["judged.gguf.partial", "questions.jsonl"]);
-  const ended = await quantize(...args, "--out", out);
+  const ended = await quantizeSmall(...args, "--out", out);
   expect(ended.stderr).toMatch(/resumed: (\d+) of \1 tensors were there/);
   expect(readdirSync(root).filter((name) => name.includes("partial"))).toEqual([]);
 });

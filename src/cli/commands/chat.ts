@@ -22,6 +22,7 @@ interface ChatFlags extends EngineFlags, SamplingChoice, SamplingSource {
 
 export function chatCommand(): Command {
   const command = new Command("chat")
+    .usage("[model] [options]")
     .description("Talk to a model in the terminal: /reset starts over, /exit ends.")
     .addOption(modelOption())
     .option("--system <text>", "system message")

@@ -9,9 +9,9 @@ import { openAccessWarning } from "../output/describe-access.js";
 import { registerInstance, startInstance, stayUntilStopped } from "../process/start-server.js";
 
 export function engineCommand(): Command {
-  const command = new Command("engine").description(
-    "Serve one model for a supervisor; prints one JSON line when ready.",
-  );
+  const command = new Command("engine")
+    .usage("[model] [options]")
+    .description("Serve one model for a supervisor; prints one JSON line when ready.");
   return addServerOptions(command).action(runEngine);
 }
 

@@ -25,6 +25,7 @@ interface GenerateFlags extends EngineFlags, SamplingChoice, SamplingSource {
 
 export function generateCommand(): Command {
   const command = new Command("generate")
+    .usage("[model] [options]")
     .description("Answer one prompt and exit.")
     .addOption(modelOption())
     .requiredOption("--prompt <text>", "the prompt; - reads stdin")

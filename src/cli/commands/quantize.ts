@@ -170,6 +170,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
   assertFree({ out, methods: wanted }, saveImatrix === undefined ? [] : [saveImatrix], outputsOf(out));
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
+  if (maxSize !== undefined) (await import("../../compress/mixed.js")).assertRoomForMatrices(path, maxSize);
   const methods = auto ? await methodsFrom(smallest, named, path, layout, startStage) : wanted;
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);

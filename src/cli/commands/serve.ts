@@ -11,7 +11,9 @@ import { registerInstance, startInstance, stayUntilStopped } from "../process/st
 
 /** @param args the words as typed: a fleet passes the engine's flags on to its processes */
 export function serveCommand(args: readonly string[]): Command {
-  const command = new Command("serve").description("Serve a model over HTTP (the default command).");
+  const command = new Command("serve")
+    .usage("[model] [options]")
+    .description("Serve a model over HTTP (the default command).");
   return addFleetOptions(addServerOptions(command)).action((flags: FleetFlags, own: Command) =>
     runServe(flags, own, args),
   );

@@ -47,7 +47,7 @@ export function pageOf(plan: Plan): string {
   return htmlDocument(title, body);
 }
 
-export function nameOf(configuration: Configuration, isCpu: boolean): string {
+function nameOf(configuration: Configuration, isCpu: boolean): string {
   const drafts = configuration.drafting === undefined ? "" : ", drafts";
   return `${configuration.quantization.label}, ${shapeText(configuration, isCpu)}${drafts}`;
 }

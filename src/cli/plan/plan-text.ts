@@ -72,7 +72,7 @@ export function rowOf(configuration: Configuration, index: number, isCpu: boolea
   ];
 }
 
-export function memoryText({ memory }: Configuration, what: string): string {
+function memoryText({ memory }: Configuration, what: string): string {
   const parts = [
     `weights ${gibibytes(memory.weightBytes)}`,
     `keys and values ${gibibytes(memory.kvBytes)}`,
