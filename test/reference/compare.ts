@@ -25,6 +25,7 @@ export const ISAS: readonly { readonly isa: Isa; readonly isMissing: boolean }[]
         { isa: "avx512", isMissing: !library.cpuFeatures().avx512 },
         { isa: "avx512vnni", isMissing: !library.cpuFeatures().avx512vnni },
         { isa: "avx512bf16", isMissing: !library.cpuFeatures().avx512bf16 },
+        { isa: "amx", isMissing: !library.cpuFeatures().amx },
       ] as const)),
 ];
 

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kMaxThreads = 1024;
 constexpr int64_t kReadUnit = 256;
-// Cells a thread takes at a time: some fifty microseconds. A multiple of 24.
+// Cells a thread takes at a time: some fifty microseconds. A multiple of 192.
 constexpr int64_t kMultiplyUnit = 24'000;
 
 // Those of an instruction set that this CPU has.
@@ -30,6 +30,7 @@ const Probes& probesOf(const std::string& isa) {
 #if defined(__x86_64__)
   if (isa == "avx512vnni") return avx512vnniProbes();
   if (isa == "avx512bf16") return avx512bf16Probes();
+  if (isa == "amx") return amxProbes();
   if (isa == "avx512") return avx512Probes();
   if (isa == "avx2") return avx2Probes();
 #endif

@@ -3,6 +3,9 @@
 #include "../kernels/simd_bfloat.h"
 #include "../kernels/simd_int.h"
 #include "probes.h"
+#ifdef MILLRACE_ISA_AMX
+#include "../kernels/simd_tiles.h"
+#endif
 
 #if defined(MILLRACE_ISA_AVX2)
 #define MILLRACE_HIDE(vector) asm volatile("" : "+v"(vector))
@@ -100,6 +103,24 @@ float multiplyFloat(int64_t numCells) {
   return sumOf(sum);
 }
 
+#ifdef MILLRACE_ISA_AMX
+float multiplyBfloat(int64_t numCells) {
+  alignas(64) uint8_t zeros[kTileBytes] = {};
+  const Tiles tiles(2 * kTileRows);
+  loadTile<6>(zeros, kTileRowBytes);
+  loadTile<7>(zeros, kTileRowBytes);
+  // A product of tiles is 32 cells.
+  for (int64_t i = 0; i < numCells; i += 6 * 32) {
+    addBfloatTiles<0, 6, 7>();
+    addBfloatTiles<1, 6, 7>();
+    addBfloatTiles<2, 6, 7>();
+    addBfloatTiles<3, 6, 7>();
+    addBfloatTiles<4, 6, 7>();
+    addBfloatTiles<5, 6, 7>();
+  }
+  return 0;
+}
+#else
 float multiplyBfloat(int64_t numCells) {
   constexpr int kSums = 12;
   const uint16_t halves[2 * kLanes] = {0x3f00};
@@ -119,6 +140,7 @@ float multiplyBfloat(int64_t numCells) {
   for (const Floats& one : acc) sum = sum + one;
   return sumOf(sum);
 }
+#endif
 
 float multiply(Mix mix, int64_t numCells) {
   switch (mix) {

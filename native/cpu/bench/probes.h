@@ -27,7 +27,7 @@ constexpr int64_t kCellMacs = 256;
 struct Probes {
   // Every byte once, in order; numBytes is a multiple of 256. The result depends on all of them.
   uint64_t (*read)(const uint8_t* data, int64_t numBytes);
-  // numCells cells, a multiple of 24.
+  // numCells cells, a multiple of 192.
   float (*multiply)(Mix mix, int64_t numCells);
 };
 
@@ -37,6 +37,7 @@ const Probes& avx2Probes();
 const Probes& avx512Probes();
 const Probes& avx512vnniProbes();
 const Probes& avx512bf16Probes();
+const Probes& amxProbes();
 #endif
 
 }  // namespace millrace

@@ -319,6 +319,7 @@ napi_value cpuFeatures(napi_env env, napi_callback_info) {
     setProperty(env, object, "avx512", makeBoolean(env, features.avx512));
     setProperty(env, object, "avx512vnni", makeBoolean(env, features.avx512vnni));
     setProperty(env, object, "avx512bf16", makeBoolean(env, features.avx512bf16));
+    setProperty(env, object, "amx", makeBoolean(env, features.amx));
     setProperty(env, object, "neon", makeBoolean(env, features.neon));
     setProperty(env, object, "dotprod", makeBoolean(env, features.dotprod));
     return object;

@@ -2,11 +2,17 @@
 // anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
 // The portable variant, which there is on every machine, has the file's decode function too: MILLRACE_DECODES.
 //
-// The instruction sets above avx512 add products of bytes and of bfloat16 numbers, which linear layers alone use. So only the files of linear layers
+// The instruction sets above avx512 add products of bytes, of bfloat16 numbers and of tiles of them, which linear layers alone use. So only the files of linear layers
 // are compiled for them (VARIANTS in scripts/build-native.js), and the code of avx512 does the rest: MILLRACE_COMMON_ISA.
 #pragma once
 
-#if defined(MILLRACE_ISA_AVX512BF16)
+#if defined(MILLRACE_ISA_AMX)
+#define MILLRACE_ISA amx
+#define MILLRACE_ISA_AVX512BF16
+#define MILLRACE_ISA_AVX512VNNI
+#define MILLRACE_ISA_AVX512
+#define MILLRACE_ISA_AVX2
+#elif defined(MILLRACE_ISA_AVX512BF16)
 #define MILLRACE_ISA avx512bf16
 #define MILLRACE_ISA_AVX512VNNI
 #define MILLRACE_ISA_AVX512
@@ -38,7 +44,9 @@
 #define MILLRACE_COMMON_ISA MILLRACE_ISA
 #define MILLRACE_BYTES_ISA MILLRACE_ISA
 #endif
-#if defined(MILLRACE_ISA_AVX512VNNI) && !defined(MILLRACE_ISA_AVX512BF16)
+#if defined(MILLRACE_ISA_AVX512BF16)
+#define MILLRACE_FLOATS_ISA avx512bf16
+#elif defined(MILLRACE_ISA_AVX512VNNI)
 #define MILLRACE_FLOATS_ISA avx512
 #else
 #define MILLRACE_FLOATS_ISA MILLRACE_ISA

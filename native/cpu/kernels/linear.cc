@@ -10,6 +10,9 @@
 #include "linear_packed_16bit.h"
 #include "linear_packed_bfloats.h"
 #include "linear_tile.h"
+#ifdef MILLRACE_ISA_AMX
+#include "linear_amx.h"
+#endif
 
 #ifdef MILLRACE_DECODES
 namespace millrace {
@@ -255,6 +258,9 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const int64_t n0 = begin * kLinearRows;
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
   if (args.weight.isPacked) {
+#ifdef MILLRACE_ISA_AMX
+    if (args.weight.type == TensorType::BF16_BF16) return linearAmx(args, begin, end, scratch);
+#endif
     if (is16Bit(args.weight.type)) return MILLRACE_FLOATS_ISA::linearPacked16Bit(args, begin, end, scratch);
     const int64_t firstGroup = n0 / kPackedRows;
     const int64_t endGroup = (n1 + kPackedRows - 1) / kPackedRows;

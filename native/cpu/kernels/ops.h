@@ -66,6 +66,7 @@ const KernelTable& avx2Kernels();
 const KernelTable& avx512Kernels();
 const KernelTable& avx512vnniKernels();
 const KernelTable& avx512bf16Kernels();
+const KernelTable& amxKernels();
 #elif defined(__aarch64__)
 const KernelTable& neonKernels();
 const KernelTable& neondotKernels();

@@ -12,6 +12,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #elif defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -58,6 +62,19 @@ static uint64_t enabledStateBits() {
   return static_cast<uint64_t>(high) << 32 | low;
 }
 
+// Linux gives the registers of tiles to processes that ask for them.
+static bool mayUseTiles(uint64_t state) {
+  constexpr uint64_t kTileState = 3u << 17;
+  if ((state & kTileState) != kTileState) return false;
+#if defined(__linux__) && defined(SYS_arch_prctl)
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 CpuFeatures detectCpu() {
   CpuFeatures features;
   uint32_t a, b, c, d;
@@ -73,8 +90,11 @@ CpuFeatures detectCpu() {
   constexpr uint32_t kAvx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
   features.avx512 = hasZmm && (b & kAvx512) == kAvx512;
   features.avx512vnni = features.avx512 && (c & (1u << 11)) != 0;
+  constexpr uint32_t kAmx = 1u << 22 | 1u << 24 | 1u << 25;  // BF16, TILE, INT8
+  const bool hasTiles = (d & kAmx) == kAmx;
   const uint32_t lastLeaf = a;
   if (lastLeaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512bf16 = features.avx512vnni && (a & (1u << 5)) != 0;
+  features.amx = features.avx512bf16 && hasTiles && mayUseTiles(state);
   return features;
 }
 
@@ -129,6 +149,7 @@ std::vector<Variant> listVariants() {
   variants.push_back({avx512Kernels(), "AVX-512 F, BW, DQ and VL", hasAvx2 && features.avx512});
   variants.push_back({avx512vnniKernels(), "AVX-512 F, BW, DQ, VL and VNNI", hasAvx2 && features.avx512vnni});
   variants.push_back({avx512bf16Kernels(), "AVX-512 F, BW, DQ, VL, VNNI and BF16", hasAvx2 && features.avx512bf16});
+  variants.push_back({amxKernels(), "AVX-512 F, BW, DQ, VL, VNNI and BF16, and AMX TILE, BF16 and INT8", hasAvx2 && features.amx});
 #elif defined(__aarch64__)
   variants.push_back({neonKernels(), "NEON", features.neon});
   variants.push_back({neondotKernels(), "NEON and dot products", features.dotprod});

@@ -16,6 +16,7 @@ struct CpuFeatures {
   bool avx512 = false;  // F, BW, DQ and VL
   bool avx512vnni = false;
   bool avx512bf16 = false;  // and VNNI
+  bool amx = false;         // tiles of int8 and bfloat16, which the OS lets this process use; and avx512bf16
   bool neon = false;
   bool dotprod = false;
 };
@@ -25,7 +26,7 @@ CpuFeatures detectCpu();
 // Instruction sets of this build that this CPU has, the best one last.
 std::vector<const KernelTable*> supportedKernels();
 
-// The kernels of `isa` ("portable"; "avx2", "avx512", "avx512vnni", "avx512bf16" on x86-64; "neon", "neondot" on Arm), or the best ones when
+// The kernels of `isa` ("portable"; "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" on x86-64; "neon", "neondot" on Arm), or the best ones when
 // null. Throws kernels_isa when unknown or not supported here.
 const KernelTable& selectKernels(const char* isa);
 

@@ -5,6 +5,9 @@ import type { ActivationFormat } from "../ops.js";
 import type { Isa } from "./library/kernels.js";
 import { packedActivations } from "./library/packing.js";
 
+/** Instruction sets that multiply pairs of bfloat16. */
+const BFLOAT_ISAS: readonly Isa[] = ["avx512bf16", "amx"];
+
 /**
  * The type with which products read a packed matrix that is stored as `type`; both have the same bytes.
  * - Q8_0 and I8 with `int8`: activations of 8 bits;
@@ -12,7 +15,7 @@ import { packedActivations } from "./library/packing.js";
  */
 export function productType(type: WeightType, activationDtype: ActivationDtype, isa: Isa): WeightType {
   if ((type === "Q8_0" || type === "I8") && activationDtype === "int8") return `${type}_INT8`;
-  const isInBf16 = activationDtype !== "f32" && isa === "avx512bf16";
+  const isInBf16 = activationDtype !== "f32" && BFLOAT_ISAS.includes(isa);
   if ((type === "BF16" || type === "F8_E4M3") && isInBf16) return `${type}_BF16`;
   return type;
 }

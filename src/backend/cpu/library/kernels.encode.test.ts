@@ -9,13 +9,14 @@ import { Program } from "../../program.js";
 import type { Isa, KernelDevice } from "./kernels.js";
 import { loadKernels } from "./load.js";
 
-const { avx2, avx512, avx512vnni, avx512bf16, neon, dotprod } = loadKernels().cpuFeatures();
+const { avx2, avx512, avx512vnni, avx512bf16, amx, neon, dotprod } = loadKernels().cpuFeatures();
 const present: readonly (readonly [Isa, boolean])[] = [
   ["portable", true],
   ["avx2", avx2],
   ["avx512", avx512],
   ["avx512vnni", avx512vnni],
   ["avx512bf16", avx512bf16],
+  ["amx", amx],
   ["neon", neon],
   ["neondot", dotprod],
 ];

@@ -10,7 +10,7 @@ import type { ActivationFormat } from "../../ops.js";
 /** Handle of a file mapped read-only. */
 export type FileHandle = number & { readonly __file: unique symbol };
 
-export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "avx512bf16" | "neon" | "neondot";
+export type Isa = "portable" | "avx2" | "avx512" | "avx512vnni" | "avx512bf16" | "amx" | "neon" | "neondot";
 
 export interface DeviceOptions {
   /** Number of compute threads including the calling one; at least 1. */
@@ -89,6 +89,8 @@ export interface CpuFeatures {
   readonly avx512vnni: boolean;
   /** BF16, and VNNI */
   readonly avx512bf16: boolean;
+  /** TILE, BF16 and INT8, and avx512bf16 */
+  readonly amx: boolean;
   readonly neon: boolean;
   readonly dotprod: boolean;
 }

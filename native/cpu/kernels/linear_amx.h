@@ -1,0 +1,10 @@
+// linear over packed weights with tiles (AMX).
+#pragma once
+#include "linear.h"
+
+namespace millrace::MILLRACE_ISA {
+
+// Groups [begin, end) of kPacked16BitRows weight rows, in bfloat16 with bfloat16 activations, for all tokens.
+void linearAmx(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch);
+
+}  // namespace millrace::MILLRACE_ISA
