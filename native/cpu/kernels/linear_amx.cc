@@ -21,8 +21,9 @@ constexpr int64_t kBlockGroups = 2;
 constexpr int64_t kPanelGroups = 16;
 constexpr int64_t kPanelCols = 1024;
 static_assert(kPanelGroups * kTileRows * 4 <= linearScratchBytes(1) - linearScratchBytes(0), "sums rest in linear's scratch");
+static_assert(kPanelGroups * kTileRows * 4 * kBlockTokens <= linearScratchBytes(0), "those of a last block too, which may have few tokens");
 static_assert(kPanelCols % kTileCols == 0 && kPanelGroups % kBlockGroups == 0);
-// A lone tile of tokens reads every weight once: it asks for weights so far ahead.
+// Weights that one block of tokens alone reads come from memory, and are asked for so far ahead.
 constexpr int64_t kAheadBytes = 8 * kTileBytes;
 
 // Columns [first, first + count) of all K.
@@ -32,7 +33,7 @@ struct Columns {
   bool isLast;
 };
 
-// One block: its operands at the block's first column.
+// The operands of a block at its first column.
 struct Block {
   const uint8_t* x;
   int64_t xStride;
@@ -77,41 +78,74 @@ MILLRACE_INLINE void forSums(Each each) {
   }
 }
 
-// Advances the sums of numTokens tokens and kGroups groups by a block of columns; they rest as tiles, [tile of tokens][group], at `sums`.
-// `later`: weights of the block that is computed next, or null; laterBytes of each tile's worth of columns are fetched.
+// Outputs and columns that are computed in one go.
+struct Place {
+  int64_t token;
+  // kBlockTokens at most.
+  int64_t numTokens;
+  int64_t group;
+  Columns columns;
+  // Whether no other tokens read these weights.
+  bool isAlone;
+};
+
+// Advances the sums of a place; they rest as tiles, [tile of tokens][group], at `sums`.
 template <int kTiles, int kGroups>
-void advance(const Block& block, const Columns& columns, int64_t numTokens, const uint8_t* later, int64_t laterBytes, float* sums) {
+void advance(const Block& block, const Place& place, float* sums) {
   forSums<kTiles, kGroups>([&](auto tile, int64_t at) {
-    if (columns.first == 0) zeroTile<tile>();
+    if (place.columns.first == 0) zeroTile<tile>();
     else loadTile<tile>(sums + at * kTileRows * kTileRows, kTileRowBytes);
   });
   const uint8_t* x = block.x;
   const uint8_t* weights = block.weights;
-  for (int64_t step = columns.count / kTileCols; step > 0; step--) {
-    for (int64_t i = 0; i < laterBytes; i += 64) __builtin_prefetch(later + i, 0, 2);
-    later += laterBytes;
+  for (int64_t step = place.columns.count / kTileCols; step > 0; step--) {
+    for (int g = 0; place.isAlone && g < kGroups; g++) {
+      for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(weights + g * block.pitch + kAheadBytes + i, 0, 2);
+    }
     addTiles<kTiles, kGroups>(x, block.xStride, weights, block.pitch);
-    x += 2 * kTileCols;
+    x += kTileRowBytes;
     weights += kTileBytes;
   }
-  if (columns.count % kTileCols != 0) addRest<kTiles, kGroups>(block, numTokens, columns.count % kTileCols, x, weights);
+  const int64_t numRest = place.columns.count % kTileCols;
+  if (numRest != 0) addRest<kTiles, kGroups>(block, place.numTokens, numRest, x, weights);
   forSums<kTiles, kGroups>([&](auto tile, int64_t at) { storeTile<tile>(sums + at * kTileRows * kTileRows, kTileRowBytes); });
 }
 
+// Advances the sums of a place; after the last columns it writes the outputs.
 template <int kTiles, int kGroups>
-void computeBlock(const LinearArgs& args, const Columns& columns, int64_t token, int64_t numTokens, int64_t group, const uint8_t* later, int64_t laterBytes,
-                  float* sums) {
+void computePlace(const LinearArgs& args, const Place& place, float* sums) {
   const int64_t xStride = activationRowBytes(ActivationFormat::bf16, args.weight.cols);
   const int64_t pitch = packedGroupBytes(TensorType::BF16_BF16, args.weight.cols);
-  const Block block = {reinterpret_cast<const uint8_t*>(args.x) + token * xStride + 2 * columns.first, xStride,
-                       args.weight.data + group * pitch + columns.first / 2 * kTileRowBytes, pitch};
-  advance<kTiles, kGroups>(block, columns, numTokens, later, laterBytes, sums);
-  if (!columns.isLast) return;
-  for (int64_t t = 0; t < numTokens; t++) {
+  const Block block = {reinterpret_cast<const uint8_t*>(args.x) + place.token * xStride + 2 * place.columns.first, xStride,
+                       args.weight.data + place.group * pitch + place.columns.first / 2 * kTileRowBytes, pitch};
+  advance<kTiles, kGroups>(block, place, sums);
+  if (!place.columns.isLast) return;
+  for (int64_t t = 0; t < place.numTokens; t++) {
     for (int64_t g = 0; g < kGroups; g++) {
       Floats values;
       memcpy(&values, sums + ((t / kTileRows * kGroups + g) * kTileRows + t % kTileRows) * kTileRows, sizeof values);
-      storeRows(args, token + t, (group + g) * kPacked16BitRows, values);
+      storeRows(args, place.token + t, (place.group + g) * kPacked16BitRows, values);
+    }
+  }
+}
+
+void computePlaceOf(int64_t numGroups, const LinearArgs& args, const Place& place, float* sums) {
+  const bool hasTwo = place.numTokens > kTileRows;
+  if (hasTwo && numGroups > 1) return computePlace<2, 2>(args, place, sums);
+  if (hasTwo) return computePlace<2, 1>(args, place, sums);
+  if (numGroups > 1) return computePlace<1, 2>(args, place, sums);
+  computePlace<1, 1>(args, place, sums);
+}
+
+// Groups [g0, g1) and a block of columns, for tokens [m0, m1).
+void runPanel(const LinearArgs& args, const Columns& columns, int64_t g0, int64_t g1, int64_t m0, int64_t m1, Tiles& tiles, float* resting) {
+  const bool isAlone = m1 - m0 <= kBlockTokens;
+  for (int64_t token = m0; token < m1; token += kBlockTokens) {
+    const int64_t numTokens = minOf(kBlockTokens, m1 - token);
+    tiles.setTokens(numTokens);
+    for (int64_t group = g0; group < g1; group += kBlockGroups) {
+      float* sums = resting + ((token - m0) * kPanelGroups + (group - g0) * kBlockTokens) * kTileRows;
+      computePlaceOf(g1 - group, args, {token, numTokens, group, columns, isAlone}, sums);
     }
   }
 }
@@ -120,37 +154,14 @@ void computeBlock(const LinearArgs& args, const Columns& columns, int64_t token,
 
 void linearAmx(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   Tiles tiles;
-  const int64_t numCols = args.weight.cols;
-  const int64_t groupBytes = packedGroupBytes(TensorType::BF16_BF16, numCols);
-  float* const resting = reinterpret_cast<float*>(scratch);
   for (int64_t m0 = 0; m0 < args.numRows; m0 += kLinearPassTokens) {
     const int64_t m1 = minOf(m0 + kLinearPassTokens, args.numRows);
-    const int64_t numBlocks = (m1 - m0 + kBlockTokens - 1) / kBlockTokens;
-    // One block of tokens reads weights once, and needs no panels.
-    const int64_t panelGroups = numBlocks == 1 ? kBlockGroups : kPanelGroups;
-    const int64_t panelCols = numBlocks == 1 ? numCols : kPanelCols;
-    for (int64_t g0 = begin; g0 < end; g0 += panelGroups) {
-      const int64_t g1 = minOf(g0 + panelGroups, end);
-      for (int64_t k0 = 0; k0 < numCols; k0 += panelCols) {
-        const Columns columns = {k0, minOf(panelCols, numCols - k0), k0 + panelCols >= numCols};
-        for (int64_t token = m0; token < m1; token += kBlockTokens) {
-          const int64_t numTokens = minOf(kBlockTokens, m1 - token);
-          tiles.setTokens(numTokens);
-          for (int64_t group = g0; group < g1; group += kBlockGroups) {
-            float* sums = resting + (token - m0) * kPanelGroups * kTileRows + (group - g0) * kBlockTokens * kTileRows;
-            const uint8_t* weights = args.weight.data + group * groupBytes + k0 / 2 * kTileRowBytes;
-            const bool isPair = group + 1 < g1;
-            const int64_t laterBytes = numBlocks == 1 ? kTileBytes : 0;
-            const uint8_t* later = weights + kAheadBytes;
-            if (numTokens > kTileRows) {
-              if (isPair) computeBlock<2, 2>(args, columns, token, numTokens, group, later, laterBytes, sums);
-              else computeBlock<2, 1>(args, columns, token, numTokens, group, later, laterBytes, sums);
-            } else {
-              if (isPair) computeBlock<1, 2>(args, columns, token, numTokens, group, later, laterBytes, sums);
-              else computeBlock<1, 1>(args, columns, token, numTokens, group, later, laterBytes, sums);
-            }
-          }
-        }
+    // Weights that are read once are read in one go.
+    const int64_t panelCols = m1 - m0 <= kBlockTokens ? args.weight.cols : kPanelCols;
+    for (int64_t g0 = begin; g0 < end; g0 += kPanelGroups) {
+      for (int64_t k0 = 0; k0 < args.weight.cols; k0 += panelCols) {
+        const Columns columns = {k0, minOf(panelCols, args.weight.cols - k0), k0 + panelCols >= args.weight.cols};
+        runPanel(args, columns, g0, minOf(g0 + kPanelGroups, end), m0, m1, tiles, reinterpret_cast<float*>(scratch));
       }
     }
   }

@@ -1,6 +1,7 @@
-// Registers of tiles (AMX): eight, each of at most sixteen rows of 64 bytes. Every variant of these files is compiled without -mamx flags, so the
-// instructions are written out. The lanes of a product are summed as Intel's manual states (TDPBF16PS): the products of even columns in one chain of
-// fused multiply-adds, those of odd columns in another, and the sum of both is added to the old value; subnormals count as zeros.
+// Registers of tiles (AMX): eight, each of at most sixteen rows of 64 bytes. The instructions are written out, since GCC's intrinsics do not tell
+// the compiler that a load reads memory. The lanes of a product of bfloat16 are summed as Intel's manual states (TDPBF16PS): the products of even
+// columns in one chain of fused multiply-adds, those of odd columns in another, and the sum of both is added to the old value; subnormals count as
+// zeros.
 #pragma once
 #include "simd.h"
 
