@@ -42,7 +42,7 @@ export const VARIANTS = {
     ["avx512", AVX512_FLAGS],
     ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed"]],
     ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_packed_16bit", "linear_packed_bfloats"]],
-    ["amx", AMX_FLAGS, [...LINEAR, "linear_amx"]],
+    ["amx", AMX_FLAGS, [...LINEAR, "linear_amx", "linear_packed_amx"]],
   ],
   arm64: [
     ["neon", NEON_FLAGS],

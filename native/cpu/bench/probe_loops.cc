@@ -106,7 +106,8 @@ float multiplyFloat(int64_t numCells) {
 #ifdef MILLRACE_ISA_AMX
 float multiplyBfloat(int64_t numCells) {
   alignas(64) uint8_t zeros[kTileBytes] = {};
-  const Tiles tiles(2 * kTileRows);
+  Tiles tiles;
+  tiles.setTokens(kTileRows);
   loadTile<6>(zeros, kTileRowBytes);
   loadTile<7>(zeros, kTileRowBytes);
   // A product of tiles is 32 cells.

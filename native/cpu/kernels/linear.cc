@@ -259,11 +259,14 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   const int64_t n1 = minOf(end * kLinearRows, args.weight.rows);
   if (args.weight.isPacked) {
 #ifdef MILLRACE_ISA_AMX
-    if (args.weight.type == TensorType::BF16_BF16) return linearAmx(args, begin, end, scratch);
+    if (args.weight.type == TensorType::BF16_BF16) return linearBfloatTiles(args, begin, end, scratch);
 #endif
     if (is16Bit(args.weight.type)) return MILLRACE_FLOATS_ISA::linearPacked16Bit(args, begin, end, scratch);
     const int64_t firstGroup = n0 / kPackedRows;
     const int64_t endGroup = (n1 + kPackedRows - 1) / kPackedRows;
+#ifdef MILLRACE_ISA_AMX
+    if (linearByteTiles(args, firstGroup, endGroup, scratch)) return;
+#endif
     if (args.weight.type == TensorType::F8_E4M3_BF16) return MILLRACE_FLOATS_ISA::linearPackedBfloats(args, firstGroup, endGroup, scratch);
     return MILLRACE_BYTES_ISA::linearPacked(args, firstGroup, endGroup, scratch);
   }

@@ -152,7 +152,7 @@ void runPanel(const LinearArgs& args, const Columns& columns, int64_t g0, int64_
 
 }  // namespace
 
-void linearAmx(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
+void linearBfloatTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   Tiles tiles;
   for (int64_t m0 = 0; m0 < args.numRows; m0 += kLinearPassTokens) {
     const int64_t m1 = minOf(m0 + kLinearPassTokens, args.numRows);

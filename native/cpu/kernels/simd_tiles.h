@@ -21,12 +21,11 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// The registers for as long as this object lives: tiles 0 to 3 are sums, [tile of tokens][group], 4 and 5 activations of one tile of tokens each,
-// 6 and 7 weights of one group each.
+// The registers for as long as this object lives: tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. Of two tiles of tokens, 0, 1 and 4
+// belong to the first, 2, 3 and 5 to the second.
 class Tiles {
  public:
   Tiles() = default;
-  explicit Tiles(int64_t numTokens) { setTokens(numTokens); }
   ~Tiles() { asm volatile("tilerelease"); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
@@ -35,15 +34,11 @@ class Tiles {
   void setTokens(int64_t numTokens) {
     if (numTokens == numTokens_) return;
     numTokens_ = numTokens;
-    const int64_t second = numTokens > kTileRows ? numTokens - kTileRows : 1;
-    const int64_t first = numTokens > kTileRows ? kTileRows : numTokens;
-    TileConfig config{};
-    config.palette = 1;
-    for (int i = 0; i < 8; i++) {
-      const int64_t numRows = i >= 6 ? kTileRows : (i < 4 ? i / 2 : i - 4) == 0 ? first : second;
-      config.rowBytes[i] = kTileRowBytes;
-      config.numRows[i] = static_cast<uint8_t>(numRows);
-    }
+    const uint8_t first = static_cast<uint8_t>(numTokens > kTileRows ? kTileRows : numTokens);
+    const uint8_t second = static_cast<uint8_t>(numTokens > kTileRows ? numTokens - kTileRows : numTokens);
+    const uint16_t whole = kTileRowBytes;
+    const TileConfig config = {1, 0, {}, {whole, whole, whole, whole, whole, whole, whole, whole},
+                               {first, first, second, second, first, second, kTileRows, kTileRows}};
     asm volatile("ldtilecfg %0" : : "m"(config));
   }
 
@@ -67,6 +62,14 @@ MILLRACE_INLINE void storeTile(void* first, int64_t stride) {
 template <int kSum, int kA, int kB>
 MILLRACE_INLINE void addBfloatTiles() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+}
+
+// sum[m][n] += Σ over bytes k of a[m][k] · b[k / 4][n][k % 4], in integers.
+// Bytes of `a` have a sign or none, those of `b` have one.
+template <int kSum, int kA, int kB, bool kHasSign>
+MILLRACE_INLINE void addByteTiles() {
+  if constexpr (kHasSign) asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  else asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
 }
 
 }  // namespace millrace::MILLRACE_ISA
