@@ -72,7 +72,7 @@ test("a body whose client leaves is never read; one that is being read is given 
   const { ended, leave, whenEnded } = send(new BodyQueue(), ["a0", "a1", "a2"]);
   leave.get("a0")!();
   leave.get("a1")!();
-  await vi.waitFor(() => expect(ended).toEqual(["a0: client_closed", "a1: client_closed"]));
+  await vi.waitFor(() => expect(ended).toEqual(["a0: client_closed", "a1: client_closed"]), { timeout: 20_000 });
   held.letGo();
   await whenEnded;
   expect(ended.at(-1)).toBe("a2");

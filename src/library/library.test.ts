@@ -162,9 +162,12 @@ test("a download is watched, cancelled, and goes on from where it was", async ()
   const { id } = begun.body;
   // Asked again, it is the same.
   expect((await ask("/models/hf.co/org/other-GGUF", "PUT")).body.id).toBe(id);
-  await vi.waitFor(async () => {
-    expect((await ask(`/pulls/${id}`)).body).toMatchObject({ file: "other.gguf", received_bytes: 10_000 });
-  });
+  await vi.waitFor(
+    async () => {
+      expect((await ask(`/pulls/${id}`)).body).toMatchObject({ file: "other.gguf", received_bytes: 10_000 });
+    },
+    { timeout: 20_000 },
+  );
   expect((await ask("/models/hf:org/other-GGUF", "DELETE")).body).toMatchObject({ code: "model_in_use" });
   expect((await ask(`/pulls/${id}`, "DELETE")).body).toMatchObject({ state: "cancelled", error: null });
   expect(await row("hf:org/other-GGUF")).toMatchObject({ is_complete: false });
@@ -184,7 +187,9 @@ test("a download that fails says why, and few go at once", async () => {
   expect(body).toMatchObject({ state: "failed", error: { code: "hub_not_found", hint: expect.any(String) } });
   for (let i = 0; i < 3; i++) hub.faults.push({ kind: "stall", afterBytes: 10 });
   const running = ["small", "other", "third"].map((name) => library.pull(`org/${name}-GGUF`));
-  await vi.waitFor(() => expect(running.map((pull) => pull.status().receivedBytes)).toEqual([10, 10, 10]));
+  await vi.waitFor(() => expect(running.map((pull) => pull.status().receivedBytes)).toEqual([10, 10, 10]), {
+    timeout: 20_000,
+  });
   expect(await ask("/models/org/fourth-GGUF", "PUT")).toMatchObject({ status: 429, body: { code: "pull_limit" } });
   for (const pull of running) await ask(`/pulls/${pull.status().id}`, "DELETE");
   await pulled("org/fourth-GGUF");
@@ -220,7 +225,7 @@ test("a model is removed, but never one that a server is configured with or that
   unregister();
   hub.faults.push({ kind: "stall", afterBytes: 10 });
   const pull = library.pull("org/small-GGUF:Q4_K_M");
-  await vi.waitFor(() => expect(pull.status().receivedBytes).toBe(10));
+  await vi.waitFor(() => expect(pull.status().receivedBytes).toBe(10), { timeout: 20_000 });
   expect((await ask(`/models/${q8}`, "DELETE")).body).toMatchObject({ code: "model_in_use" });
   await ask(`/pulls/${pull.status().id}`, "DELETE");
   expect((await ask("/models/org/small-GGUF:Q8_0", "DELETE")).status).toBe(200);

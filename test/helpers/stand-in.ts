@@ -1,6 +1,7 @@
 /** HTTP servers that behave as a test says, where an engine would be; and the proxy in front of them. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { vi } from "vitest";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS, type ProxyOptions } from "../../src/fleet/proxy/options.js";
 import { type RunningProxy, startProxy } from "../../src/fleet/proxy/proxy.js";
 import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
@@ -160,6 +161,12 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
 
 /** Waits for something that other sockets decide, without a fixed pause. */
 export const until = (holds: () => boolean): Promise<void> => waitUntil(holds, holds.toString());
+
+/** Lets the time pass that a silent instance has, on a clock of the test's: no other instance loses time of its own, however busy the machine is. */
+export async function passWhenAsked({ received }: StandIn, ms: number): Promise<void> {
+  while (received.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  await vi.advanceTimersByTimeAsync(ms);
+}
 
 /** Until a count stands still over many turns of the event loop, each of which looks at the sockets: a busy machine is no quiet one. */
 export async function quiet(count: () => number): Promise<void> {

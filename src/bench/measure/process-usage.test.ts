@@ -1,12 +1,15 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { ProcessWatch } from "./process-usage.js";
 
 test.skipIf(process.platform !== "linux")("a busy child counts with its parent, memory too", async () => {
-  const busy = "const a = Buffer.alloc(1 << 27, 1); for (;;) a[0]++;";
-  const parent = spawn(process.execPath, ["-e", `require('child_process').spawn(process.execPath, ['-e', '${busy}'])`]);
-  await sleep(500);
+  const busy = "const a = Buffer.alloc(1 << 27, 1); console.log(1); for (;;) a[0]++;";
+  const spawnChild = `require('child_process').spawn(process.execPath, ['-e', '${busy}'], { stdio: 'inherit' })`;
+  const parent = spawn(process.execPath, ["-e", spawnChild], { stdio: ["ignore", "pipe", "ignore"] });
+  // The child says when it has its memory, however long its start takes.
+  await once(parent.stdout, "data");
   const watch = new ProcessWatch(parent.pid!);
   await sleep(1500);
   const usage = watch.finish()!;

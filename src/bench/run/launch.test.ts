@@ -34,7 +34,7 @@ test("a stopped server leaves no worker behind, even if the worker ignores the r
     const pid = Number(readFileSync(pidFile, "utf8"));
     expect(isRunning(pid)).toBe(true);
     await server.stop();
-    await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+    await vi.waitFor(() => expect(isRunning(pid)).toBe(false), { timeout: 20_000 });
   }
 });
 
@@ -78,5 +78,6 @@ test("a server that takes connections and never answers is given up after its ti
   const sinceMs = performance.now();
   const starting = launchServer({ name: "mute", command: () => IDLE, isReady, startSeconds: 0.5 });
   await expect(starting).rejects.toThrow(/expected mute to become ready/);
-  expect(performance.now() - sinceMs).toBeLessThan(2000);
+  // Far above half a second on a busy machine, far below for ever.
+  expect(performance.now() - sinceMs).toBeLessThan(20_000);
 });

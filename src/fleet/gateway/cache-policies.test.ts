@@ -188,16 +188,22 @@ describe("kept answers", () => {
   });
 
   test("at its original pace, a kept stream takes the time that it took", async () => {
+    const [beginning, ...rest] = chunks("abc");
+    let end = () => {};
     const behaviour: Behaviour = (_, outgoing) => {
       beginStream(outgoing);
-      const [first, ...rest] = chunks("abc");
-      outgoing.write(first!);
-      setTimeout(() => outgoing.end(rest.join("")), 120);
+      outgoing.write(beginning!);
+      end = () => outgoing.end(rest.join(""));
     };
     for (const pace of ["original", "none"] as const) {
       const { ask } = await start(behaviour, { cache: { pace } });
       const body = { ...greedy, stream: true };
-      const first = await ask(body);
+      const made = await fleet.post(CHAT, body);
+      const [counted, read] = made.body!.tee();
+      // The pause begins when the beginning has passed the gateway, however late that is.
+      await counted.getReader().read();
+      setTimeout(end, 120);
+      const first = { text: await new Response(read).text() };
       const tookMs: number[] = [];
       // Other programs may hold one of them up.
       for (let i = 0; i < 5; i++) {

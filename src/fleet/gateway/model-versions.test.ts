@@ -2,6 +2,7 @@ import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { until } from "../../../test/helpers/fake-server.js";
 import { modelSpec } from "../../../test/helpers/fleet.js";
 import { TestPool, upstreamOf } from "../../../test/helpers/fleet-pool.js";
 import type { ModelSpec } from "../upstream/model-spec.js";
@@ -19,8 +20,7 @@ const none: ReadonlyMap<string, string> = new Map();
 
 /** Waits until files have been read. */
 async function settled(versions: ModelVersions): Promise<string | undefined> {
-  for (let i = 0; i < 100 && versions.of("m") === undefined; i++)
-    await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => versions.of("m") !== undefined, "the version");
   return versions.of("m");
 }
 

@@ -1,8 +1,9 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   answerJson,
   type Behaviour,
   beginStream,
+  passWhenAsked,
   sse,
   startFleet,
   type TestFleet,
@@ -14,7 +15,10 @@ import { type ModelRoute, ROUTE_DEFAULTS } from "../../gateway/routes/route-tabl
 import { TermsPolicy } from "../../gateway/routes/terms-policy.js";
 
 let fleet: TestFleet;
-afterEach(() => fleet.stop());
+afterEach(() => {
+  vi.useRealTimers();
+  return fleet.stop();
+});
 
 const CHAT = "/v1/chat/completions";
 const hello = (model: string, fields: object = {}) => ({
@@ -173,10 +177,14 @@ describe("fallbacks", () => {
     ["an answer cut by a filter", "content-filter", answerJson({ choices: [{ finish_reason: "content_filter" }] })],
     ["no answer in time", "timeout", () => {}],
   ])("%s", async (_, errorClass, behaviour) => {
-    const timeouts = { firstByteMs: 300 };
+    const timeouts = errorClass === "timeout" ? { firstByteMs: 300 } : {};
     await start({ rules, fallback: { [errorClass]: ["b"] } }, [behaviour, says("B")], { timeouts });
-    const response = await fleet.post(CHAT, hello("chat"));
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const asked = fleet.post(CHAT, hello("chat"));
+    if (errorClass === "timeout") await passWhenAsked(fleet.standIns[0]!, 300);
+    const response = await asked;
     expect([response.status, await response.json()]).toEqual([200, { text: "B", model: "b" }]);
+    vi.useRealTimers();
     expect(response.headers.get("x-millrace-model")).toBe("b");
     expect(response.headers.get("x-millrace-route")).toMatch(new RegExp(`^chat: a ${errorClass} \\(.+\\), b$`));
     await until(() => fleet.watched.ended.length === 1);

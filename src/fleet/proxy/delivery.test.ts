@@ -1,10 +1,11 @@
 /** Where a request goes when its instance falls silent, comes back, or is slow: on stand-ins whose health is the test's to say. */
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   answerJson,
   type Behaviour,
   beginStream,
   type FleetOptions,
+  passWhenAsked,
   sse,
   startFleet,
   type TestFleet,
@@ -13,7 +14,10 @@ import {
 import { DEFAULT_ROUTING } from "../routing/router.js";
 
 let fleet: TestFleet;
-afterEach(() => fleet.stop());
+afterEach(() => {
+  vi.useRealTimers();
+  return fleet.stop();
+});
 
 const start = async (behaviours: readonly Behaviour[], options?: FleetOptions) => {
   fleet = await startFleet(behaviours, options);
@@ -174,8 +178,11 @@ describe("a retry", () => {
   });
 
   test("goes to another instance after a first-byte timeout", async () => {
-    const { post, pool, watched } = await start([never, ok], { timeouts: { firstByteMs: 30 } });
-    await isWhole(post(chat, request));
+    const { post, pool, standIns, watched } = await start([never, ok], { timeouts: { firstByteMs: 30 } });
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const response = post(chat, request);
+    await passWhenAsked(standIns[0]!, 30);
+    await isWhole(response);
     expect([watched.retried, pool.failures]).toEqual([["a"], ["a"]]);
   });
 });
@@ -282,13 +289,20 @@ describe("with hedge-after", () => {
   });
 
   test("a stream that has begun is not repeated", async () => {
+    let end = () => {};
     const slow: Behaviour = (_, outgoing) => {
       beginStream(outgoing);
       outgoing.write(sse({ n: 1 }));
-      setTimeout(() => outgoing.end(sse("[DONE]")), 2100);
+      end = () => outgoing.end(sse("[DONE]"));
     };
     const { post, watched } = await start([slow, slow], hedged(2000));
-    await (await post(chat, request)).text();
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const response = await post(chat, request);
+    const [begun, whole] = response.body!.tee();
+    await begun.getReader().read();
+    await vi.advanceTimersByTimeAsync(2100);
+    end();
+    expect(await new Response(whole).text()).toBe(sse({ n: 1 }) + sse("[DONE]"));
     expect(watched.hedged).toEqual([]);
   });
 });

@@ -17,6 +17,7 @@ import { type KeySource, TextKeySource } from "../routing/key-source.js";
 
 let fleet: TestFleet;
 afterEach(async () => {
+  vi.useRealTimers();
   vi.restoreAllMocks();
   await fleet.stop();
 });
@@ -362,22 +363,22 @@ describe("timeouts", () => {
   });
 
   test("a slow stream does not count as stalled", async () => {
-    const { post } = await start(
-      [
-        (_, outgoing) => {
-          beginStream(outgoing);
-          let n = 0;
-          const timer = setInterval(() => {
-            outgoing.write(sse({ n: ++n }));
-            if (n < 10) return;
-            clearInterval(timer);
-            outgoing.end(sse("[DONE]"));
-          }, 60);
-        },
-      ],
-      { timeouts: { firstByteMs: 500, idleMs: 500 } },
-    );
-    expect(await (await post(chat, request)).text()).toMatch(/{"n":10}\n\ndata: \[DONE\]\n\n$/);
+    let write = (_: unknown) => {};
+    const slow: Behaviour = (_, outgoing) => {
+      beginStream(outgoing);
+      write = (event) => outgoing.write(sse(event));
+      write({ n: 0 });
+    };
+    const { post } = await start([slow], { timeouts: { firstByteMs: 500, idleMs: 500 } });
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    const answer = (await post(chat, request)).body!.pipeThrough(new TextDecoderStream()).getReader();
+    for (let n = 0; n < 10; n++) {
+      expect(await answer.read()).toMatchObject({ value: sse({ n }) });
+      await vi.advanceTimersByTimeAsync(400);
+      write({ n: n + 1 });
+    }
+    expect(await answer.read()).toMatchObject({ value: sse({ n: 10 }) });
+    await answer.cancel();
   });
 });
 

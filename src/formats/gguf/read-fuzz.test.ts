@@ -148,7 +148,7 @@ describe("damaged files", () => {
       { seed: 20_260_117, numRuns: 2000 },
     );
     // Reads of a few kilobytes: a bound far above a busy machine's hiccup, far below what a lying count would cost.
-    expect(slowestMs).toBeLessThan(2000);
+    expect(slowestMs).toBeLessThan(5000);
     expect(process.memoryUsage().arrayBuffers - bytesBefore).toBeLessThan(256 * 1024 * 1024);
     // The damage reaches the checks of every part of the format.
     for (const outcome of ["accepted", "gguf_version", "gguf_truncated", "gguf_corrupt", "gguf_limit", "gguf_tensor"]) {

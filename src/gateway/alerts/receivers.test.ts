@@ -59,10 +59,10 @@ describe("several webhooks", () => {
       time,
     );
     void alerts.look();
-    await vi.waitFor(() => expect(good.received).toHaveLength(2));
+    await vi.waitFor(() => expect(good.received).toHaveLength(2), { timeout: 20_000 });
     const down = { metric: "instance_down", model: "m", instance: "m-0", text: "m-0 of m is down" };
     alerts.judgeNow([down], () => false);
-    await vi.waitFor(() => expect(good.received).toHaveLength(3));
+    await vi.waitFor(() => expect(good.received).toHaveLength(3), { timeout: 20_000 });
   });
 });
 

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { claimsOf } from "./claims.js";
 import { Settlements } from "./settlements.js";
@@ -32,13 +32,12 @@ function start() {
   return { settlements, store, said };
 }
 
-const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+const SOON = { timeout: 20_000 };
 
 test("what waited is booked together when the store is back, and what fails again goes on waiting", async () => {
   const { settlements, store } = start();
   for (let i = 0; i < 1_200; i++) settlements.settle(`r${i}`, claims, 1, 1);
-  await turn();
-  expect(settlements.numWaiting).toBe(1_200);
+  await vi.waitFor(() => expect([settlements.numWaiting, store.atOnce]).toEqual([1_200, 0]), SOON);
   Object.assign(store, { isDown: false, most: 0, refuses: "r700" });
   await settlements.tend();
   expect(store.most).toBe(500);
@@ -53,7 +52,8 @@ test("reservations in doubt are bounded while the store is down, and ended toget
   const { settlements, store, said } = start();
   for (let i = 0; i < 10_003; i++) settlements.doubt(`r${i}`);
   expect(said.leftReserved).toBe(3);
-  await turn();
+  // The first look at the store has failed by then.
+  await new Promise((resolve) => setImmediate(resolve));
   Object.assign(store, { isDown: false, most: 0 });
   await settlements.tend();
   expect([store.settled.length, store.most]).toEqual([10_000, 500]);

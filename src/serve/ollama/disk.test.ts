@@ -112,5 +112,5 @@ test("a reader who leaves ends no download", async () => {
   const pull = library.pull("org/m");
   expect(pull.status().state).toBe("running");
   end("done");
-  await vi.waitFor(() => expect(pull.status().state).toBe("done"));
+  await vi.waitFor(() => expect(pull.status().state).toBe("done"), { timeout: 20_000 });
 });

@@ -107,7 +107,7 @@ test("an answer goes on where its conversation becomes a copy meanwhile", async 
   server.set(fresh, { revision: 7, conversation: chatOf(fresh, "another page's") });
   hold = async (_, path) => {
     if (!path.includes("completions")) return undefined;
-    if (++numAsked === 2) await vi.waitFor(() => expect(state.chat.value.id).not.toBe(fresh));
+    if (++numAsked === 2) await vi.waitFor(() => expect(state.chat.value.id).not.toBe(fresh), { timeout: 20_000 });
     return 500;
   };
   await state.send("Hello");

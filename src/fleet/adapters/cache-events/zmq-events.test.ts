@@ -6,6 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { encode } from "@msgpack/msgpack";
 import { afterEach, expect, test } from "vitest";
 import { Publisher, Router } from "zeromq";
+import { until } from "../../../../test/helpers/fake-server.js";
 import { followZmq } from "./zmq-events.js";
 
 const folders: string[] = [];
@@ -19,6 +20,7 @@ class StandInPublisher {
   readonly #replay = new Router({ linger: 0 });
   readonly #sent: Buffer[] = [];
   #numDropped = 0;
+  numReplays = 0;
 
   constructor() {
     const folder = mkdtempSync(join(tmpdir(), "millrace-zmq-"));
@@ -68,6 +70,7 @@ class StandInPublisher {
         await this.#replay.send([client!, "", "", numbered(i), this.#sent[i]!]);
       }
       await this.#replay.send([client!, "", "", numbered(-1), ""]);
+      this.numReplays++;
     }
   }
 }
@@ -137,9 +140,16 @@ test("an engine that no longer has its first batches is followed from the first 
 test("an engine that has stored nothing yet is followed all the same", async () => {
   using publisher = await opened();
   const following = followZmq(publisher.sockets, new AbortController().signal);
-  const first = following.next();
-  await sleep(200);
-  await publisher.publish(1);
+  let isFirstThere = false;
+  const first = following.next().finally(() => {
+    isFirstThere = true;
+  });
+  await until(() => publisher.numReplays === 1, "the question for earlier batches");
+  // What is published before the subscription has reached the publisher is lost.
+  while (!isFirstThere) {
+    await publisher.publish(1);
+    await sleep(10);
+  }
   expect((await first).value?.size).toBe(1);
   await following.return(undefined);
 });

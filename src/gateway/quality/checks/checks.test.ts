@@ -184,7 +184,7 @@ test("layout is left out, and line breaks alone take no time", () => {
     expect(withoutLayout(text)).toHaveLength(text.length);
   }
   // A pattern that reads the rest of the text at every line takes tens of seconds.
-  expect(performance.now() - startMs).toBeLessThan(1000);
+  expect(performance.now() - startMs).toBeLessThan(5000);
 });
 
 describe("any text", () => {
