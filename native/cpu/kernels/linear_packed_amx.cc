@@ -1,8 +1,8 @@
 // linear over packed weights with i16 activations, for many tokens, with tiles of bytes. The products of a tile are integers, so its sums are those of
 // linear_packed.cc to the bit, and what they add to the outputs is that file's arithmetic: how many tokens there are changes no bit.
 //
-// Types with i8 activations have no tiles: a tile's sums leave its register through memory, once per 32 columns, which takes as long as the products
-// of AVX-512 VNNI. i16 activations need twice these.
+// Types with i8 activations have no tiles: a tile's sums leave its register through memory, once per 32 columns, which takes as long as AVX-512 VNNI
+// takes for such products. i16 activations need twice as many of these.
 #ifdef MILLRACE_ISA_AMX
 #if defined(__GNUC__) && !defined(__clang__)
 // As in linear_packed.cc: sums stay in registers.

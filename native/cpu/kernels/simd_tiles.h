@@ -1,7 +1,9 @@
-// Registers of tiles (AMX): eight, each of at most sixteen rows of 64 bytes. The instructions are written out, since GCC's intrinsics do not tell
-// the compiler that a load reads memory. The lanes of a product of bfloat16 are summed as Intel's manual states (TDPBF16PS): the products of even
-// columns in one chain of fused multiply-adds, those of odd columns in another, and the sum of both is added to the old value; subnormals count as
-// zeros.
+// Registers of tiles (AMX): eight, each of at most sixteen rows of 64 bytes. The lanes of a product of bfloat16 are summed as Intel's manual states
+// (TDPBF16PS): the products of even columns in one chain of fused multiply-adds, those of odd columns in another, and the sum of both is added to the
+// old value; subnormals count as zeros.
+//
+// The instructions are written as bytes, by the manual's encodings: assemblers before binutils 2.36, which RHEL 9 has, know none of them. An address
+// is rax, a stride rdx.
 #pragma once
 #include "simd.h"
 
@@ -26,7 +28,8 @@ static_assert(sizeof(TileConfig) == 64);
 class Tiles {
  public:
   Tiles() = default;
-  ~Tiles() { asm volatile("tilerelease"); }
+  // TILERELEASE
+  ~Tiles() { asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0"); }
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
 
@@ -39,7 +42,8 @@ class Tiles {
     const uint16_t whole = kTileRowBytes;
     const TileConfig config = {1, 0, {}, {whole, whole, whole, whole, whole, whole, whole, whole},
                                {first, first, second, second, first, second, kTileRows, kTileRows}};
-    asm volatile("ldtilecfg %0" : : "m"(config));
+    // LDTILECFG
+    asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0x00" : : "a"(&config), "m"(config));
   }
 
  private:
@@ -48,28 +52,33 @@ class Tiles {
 
 template <int kTile>
 MILLRACE_INLINE void zeroTile() {
-  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  // TILEZERO
+  asm volatile(".byte 0xc4, 0xe2, 0x7b, 0x49, %c0" : : "i"(0xc0 | kTile << 3));
 }
 template <int kTile>
 MILLRACE_INLINE void loadTile(const void* first, int64_t stride) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(first), "r"(stride), "i"(kTile) : "memory");
+  // TILELOADD
+  asm volatile(".byte 0xc4, 0xe2, 0x7b, 0x4b, %c2, 0x10" : : "a"(first), "d"(stride), "i"(4 | kTile << 3) : "memory");
 }
 template <int kTile>
 MILLRACE_INLINE void storeTile(void* first, int64_t stride) {
-  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(first), "r"(stride), "i"(kTile) : "memory");
-}
-// sum[m][n] += Σ over columns k of a[m][k] · b[k / 2][n][k % 2], in bfloat16 and f32.
-template <int kSum, int kA, int kB>
-MILLRACE_INLINE void addBfloatTiles() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  // TILESTORED
+  asm volatile(".byte 0xc4, 0xe2, 0x7a, 0x4b, %c2, 0x10" : : "a"(first), "d"(stride), "i"(4 | kTile << 3) : "memory");
 }
 
-// sum[m][n] += Σ over bytes k of a[m][k] · b[k / 4][n][k % 4], in integers.
-// Bytes of `a` have a sign or none, those of `b` have one.
+template <int kPrefix, int kOpcode, int kSum, int kA, int kB>
+MILLRACE_INLINE void addTileProducts() {
+  asm volatile(".byte 0xc4, 0xe2, %c0, %c1, %c2" : : "i"((~kB & 15) << 3 | kPrefix), "i"(kOpcode), "i"(0xc0 | kSum << 3 | kA));
+}
+// sum[m][n] += Σ over columns k of a[m][k] · b[k / 2][n][k % 2], in bfloat16 and f32 (TDPBF16PS).
+template <int kSum, int kA, int kB>
+MILLRACE_INLINE void addBfloatTiles() {
+  addTileProducts<2, 0x5c, kSum, kA, kB>();
+}
+// sum[m][n] += Σ over bytes k of a[m][k] · b[k / 4][n][k % 4], in integers. Bytes of b have a sign, those of a one (TDPBSSD) or none (TDPBUSD).
 template <int kSum, int kA, int kB, bool kHasSign>
 MILLRACE_INLINE void addByteTiles() {
-  if constexpr (kHasSign) asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
-  else asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  addTileProducts<kHasSign ? 3 : 1, 0x5e, kSum, kA, kB>();
 }
 
 }  // namespace millrace::MILLRACE_ISA
