@@ -17,13 +17,15 @@ constexpr int64_t kTileCols = 32;
 // Two tiles of tokens against two groups keep four sums, two tiles of activations and two of weights in the eight registers.
 constexpr int64_t kBlockTokens = 2 * kTileRows;
 constexpr int64_t kBlockGroups = 2;
-// Weights of so many groups and columns stay in the second-level cache while all tokens pass over them.
+// Activations of this many bytes stay in the second-level cache while the weights stream by, once. With more of them, weights of so many groups and
+// columns stay there while all tokens pass over them.
+constexpr int64_t kCachedBytes = 5 << 18;
 constexpr int64_t kPanelGroups = 16;
 constexpr int64_t kPanelCols = 1024;
 static_assert(kPanelGroups * kTileRows * 4 <= linearScratchBytes(1) - linearScratchBytes(0), "sums rest in linear's scratch");
 static_assert(kPanelGroups * kTileRows * 4 * kBlockTokens <= linearScratchBytes(0), "those of a last block too, which may have few tokens");
 static_assert(kPanelCols % kTileCols == 0 && kPanelGroups % kBlockGroups == 0);
-// Weights that one block of tokens alone reads come from memory, and are asked for so far ahead.
+// The first block of tokens reads weights from memory, and asks for them so far ahead.
 constexpr int64_t kAheadBytes = 8 * kTileBytes;
 
 // Columns [first, first + count) of all K.
@@ -85,8 +87,8 @@ struct Place {
   int64_t numTokens;
   int64_t group;
   Columns columns;
-  // Whether no other tokens read these weights.
-  bool isAlone;
+  // Whether it is the first to read these weights.
+  bool isFirst;
 };
 
 // Advances the sums of a place; they rest as tiles, [tile of tokens][group], at `sums`.
@@ -99,7 +101,7 @@ void advance(const Block& block, const Place& place, float* sums) {
   const uint8_t* x = block.x;
   const uint8_t* weights = block.weights;
   for (int64_t step = place.columns.count / kTileCols; step > 0; step--) {
-    for (int g = 0; place.isAlone && g < kGroups; g++) {
+    for (int g = 0; place.isFirst && g < kGroups; g++) {
       for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(weights + g * block.pitch + kAheadBytes + i, 0, 2);
     }
     addTiles<kTiles, kGroups>(x, block.xStride, weights, block.pitch);
@@ -139,13 +141,12 @@ void computePlaceOf(int64_t numGroups, const LinearArgs& args, const Place& plac
 
 // Groups [g0, g1) and a block of columns, for tokens [m0, m1).
 void runPanel(const LinearArgs& args, const Columns& columns, int64_t g0, int64_t g1, int64_t m0, int64_t m1, Tiles& tiles, float* resting) {
-  const bool isAlone = m1 - m0 <= kBlockTokens;
   for (int64_t token = m0; token < m1; token += kBlockTokens) {
     const int64_t numTokens = minOf(kBlockTokens, m1 - token);
     tiles.setTokens(numTokens);
     for (int64_t group = g0; group < g1; group += kBlockGroups) {
       float* sums = resting + ((token - m0) * kPanelGroups + (group - g0) * kBlockTokens) * kTileRows;
-      computePlaceOf(g1 - group, args, {token, numTokens, group, columns, isAlone}, sums);
+      computePlaceOf(g1 - group, args, {token, numTokens, group, columns, token == m0}, sums);
     }
   }
 }
@@ -156,12 +157,13 @@ void linearBfloatTiles(const LinearArgs& args, int64_t begin, int64_t end, std::
   Tiles tiles;
   for (int64_t m0 = 0; m0 < args.numRows; m0 += kLinearPassTokens) {
     const int64_t m1 = minOf(m0 + kLinearPassTokens, args.numRows);
-    // Weights that are read once are read in one go.
-    const int64_t panelCols = m1 - m0 <= kBlockTokens ? args.weight.cols : kPanelCols;
-    for (int64_t g0 = begin; g0 < end; g0 += kPanelGroups) {
+    const bool isCached = (m1 - m0) * activationRowBytes(ActivationFormat::bf16, args.weight.cols) <= kCachedBytes;
+    const int64_t panelGroups = isCached ? kBlockGroups : kPanelGroups;
+    const int64_t panelCols = isCached ? args.weight.cols : kPanelCols;
+    for (int64_t g0 = begin; g0 < end; g0 += panelGroups) {
       for (int64_t k0 = 0; k0 < args.weight.cols; k0 += panelCols) {
         const Columns columns = {k0, minOf(panelCols, args.weight.cols - k0), k0 + panelCols >= args.weight.cols};
-        runPanel(args, columns, g0, minOf(g0 + kPanelGroups, end), m0, m1, tiles, reinterpret_cast<float*>(scratch));
+        runPanel(args, columns, g0, minOf(g0 + panelGroups, end), m0, m1, tiles, reinterpret_cast<float*>(scratch));
       }
     }
   }
