@@ -29,8 +29,9 @@ const AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-DMILLRACE_ISA_AVX2"];
 const WIDE_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"];
 const AVX512_FLAGS = [...WIDE_FLAGS, "-DMILLRACE_ISA_AVX512"];
 const VNNI_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-DMILLRACE_ISA_AVX512VNNI"];
-const BF16_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-mavx512bf16", "-DMILLRACE_ISA_AVX512BF16"];
-const AMX_FLAGS = [...BF16_FLAGS.slice(0, -1), "-DMILLRACE_ISA_AMX"];
+const PAIRS_FLAGS = [...WIDE_FLAGS, "-mavx512vnni", "-mavx512bf16"];
+const BF16_FLAGS = [...PAIRS_FLAGS, "-DMILLRACE_ISA_AVX512BF16"];
+const AMX_FLAGS = [...PAIRS_FLAGS, "-DMILLRACE_ISA_AMX"];
 const NEON_FLAGS = ["-DMILLRACE_ISA_NEON"];
 const NEONDOT_FLAGS = ["-march=armv8.2-a+dotprod", "-DMILLRACE_ISA_NEONDOT"];
 /** The kernel files in which the instruction sets above avx512 differ from it and from one another: see native/cpu/kernels/isa.h. */
@@ -42,7 +43,7 @@ export const VARIANTS = {
     ["avx512", AVX512_FLAGS],
     ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed"]],
     ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_packed_16bit", "linear_packed_bfloats"]],
-    ["amx", AMX_FLAGS, [...LINEAR, "linear_amx", "linear_packed_amx"]],
+    ["amx", AMX_FLAGS, [...LINEAR, "linear_packed_bfloat_tiles", "linear_packed_byte_tiles"]],
   ],
   arm64: [
     ["neon", NEON_FLAGS],

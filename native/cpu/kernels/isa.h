@@ -2,8 +2,8 @@
 // anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
 // The portable variant, which there is on every machine, has the file's decode function too: MILLRACE_DECODES.
 //
-// The instruction sets above avx512 add products of bytes, of bfloat16 numbers and of tiles of them, which linear layers alone use. So only the files of linear layers
-// are compiled for them (VARIANTS in scripts/build-native.js), and the code of avx512 does the rest: MILLRACE_COMMON_ISA.
+// The instruction sets above avx512 add products of bytes, of bfloat16 numbers and of tiles of them, which linear layers alone use. So only the
+// files of linear layers are compiled for them (VARIANTS in scripts/build-native.js), and the code of avx512 does the rest: MILLRACE_COMMON_ISA.
 #pragma once
 
 #if defined(MILLRACE_ISA_AMX)

@@ -11,7 +11,7 @@
 #include "linear_packed_bfloats.h"
 #include "linear_tile.h"
 #ifdef MILLRACE_ISA_AMX
-#include "linear_amx.h"
+#include "linear_packed_amx.h"
 #endif
 
 #ifdef MILLRACE_DECODES
@@ -265,7 +265,7 @@ void linearKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
     const int64_t firstGroup = n0 / kPackedRows;
     const int64_t endGroup = (n1 + kPackedRows - 1) / kPackedRows;
 #ifdef MILLRACE_ISA_AMX
-    if (linearByteTiles(args, firstGroup, endGroup, scratch)) return;
+    if (hasByteTiles(args.weight.type, args.numRows)) return linearByteTiles(args, firstGroup, endGroup, scratch);
 #endif
     if (args.weight.type == TensorType::F8_E4M3_BF16) return MILLRACE_FLOATS_ISA::linearPackedBfloats(args, firstGroup, endGroup, scratch);
     return MILLRACE_BYTES_ISA::linearPacked(args, firstGroup, endGroup, scratch);

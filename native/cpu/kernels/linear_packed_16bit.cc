@@ -80,17 +80,10 @@ struct HalvesKind : WidenedKind {
   }
 };
 
-// Columns [first, first + count) of all K.
-struct Columns {
-  int64_t first;
-  int64_t count;
-  bool isLast;
-};
-
 // Advances the sums of kTokens tokens from `token` on and of kGroups groups from `group` on by a block of columns; after the last block it
 // writes the outputs. fetches[g]: the same columns of the group kGroups later are prefetched with those of group g.
 template <class Kind, int kTokens, int kGroups>
-void tile(const LinearArgs& args, const Columns& columns, int64_t token, int64_t group, const bool* fetches, Floats* resting) {
+void tile(const LinearArgs& args, const KBlock& columns, int64_t token, int64_t group, const bool* fetches, Floats* resting) {
   constexpr int kWidth = kGroups * kVectors;
   const int64_t groupBytes = packedGroupBytes(Kind::kType, args.weight.cols);
   const int64_t xStride = activationRowBytes(packedInfoOf(Kind::kType).activations, args.weight.cols);
@@ -142,7 +135,7 @@ void groupsForTokens(const LinearArgs& args, int64_t group, int64_t m0, int64_t 
   const int64_t numBlocks = numTiles == 1 ? 1 : (numCols + kBlockCols - 1) / kBlockCols;
   const int64_t blockCols = (numCols / 2 + numBlocks - 1) / numBlocks * 2;
   for (int64_t k0 = 0; k0 < numCols; k0 += blockCols) {
-    const Columns columns = {k0, minOf(blockCols, numCols - k0), k0 + blockCols >= numCols};
+    const KBlock columns = {k0, minOf(blockCols, numCols - k0), k0 + blockCols >= numCols};
     for (int64_t i = 0, token = m0; i < numTiles; i++) {
       const int64_t numTokens = (m1 - token + numTiles - i - 1) / (numTiles - i);
       // The reading of the next groups is spread over the tiles.

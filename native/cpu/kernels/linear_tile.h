@@ -59,6 +59,13 @@ MILLRACE_INLINE void finishTile(const LinearArgs& args, int64_t token, int64_t n
   }
 }
 
+// A block [first, first + count) of columns, or of parts of them, of all K.
+struct KBlock {
+  int64_t first;
+  int64_t count;
+  bool isLast;
+};
+
 // Calls body with `size`, 1 to kSize, as a constant.
 template <int kSize, class Body>
 MILLRACE_INLINE void withTokens(int64_t size, Body body) {

@@ -24,7 +24,7 @@ struct alignas(64) TileConfig {
 static_assert(sizeof(TileConfig) == 64);
 
 // The registers for as long as this object lives: tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. Of two tiles of tokens, 0, 1 and 4
-// belong to the first, 2, 3 and 5 to the second.
+// belong to the first, 2, 3 and 5 to the second. Nothing but the functions below touches the registers, so these need no clobbers.
 class Tiles {
  public:
   Tiles() = default;
@@ -33,7 +33,7 @@ class Tiles {
   Tiles(const Tiles&) = delete;
   Tiles& operator=(const Tiles&) = delete;
 
-  // Tiles for numTokens tokens, two tiles' at most. What the registers held is lost when their number changes.
+  // Tiles for numTokens tokens, two tiles' at most. The registers lose their content when the number changes.
   void setTokens(int64_t numTokens) {
     if (numTokens == numTokens_) return;
     numTokens_ = numTokens;

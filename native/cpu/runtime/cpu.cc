@@ -62,8 +62,8 @@ static uint64_t enabledStateBits() {
   return static_cast<uint64_t>(high) << 32 | low;
 }
 
-// Linux gives the registers of tiles to processes that ask for them.
-static bool mayUseTiles(uint64_t state) {
+// Linux lets a process use the registers of tiles once it has asked. The answer holds for all its threads, those that run already too.
+static bool requestTiles(uint64_t state) {
   constexpr uint64_t kTileState = 3u << 17;
   if ((state & kTileState) != kTileState) return false;
 #if defined(__linux__) && defined(SYS_arch_prctl)
@@ -94,7 +94,7 @@ CpuFeatures detectCpu() {
   const bool hasTiles = (d & kAmx) == kAmx;
   const uint32_t lastLeaf = a;
   if (lastLeaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512bf16 = features.avx512vnni && (a & (1u << 5)) != 0;
-  features.amx = features.avx512bf16 && hasTiles && mayUseTiles(state);
+  features.amx = features.avx512bf16 && hasTiles && requestTiles(state);
   return features;
 }
 

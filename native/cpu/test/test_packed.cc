@@ -1,5 +1,7 @@
 // Packed weights: quantize against a scalar definition, linear against the dequantised operands in double, equality of bits however the
 // work is cut, and refusals.
+#include <algorithm>
+
 #include "check.h"
 #include "reference.h"
 
@@ -348,11 +350,16 @@ void testPacked() {
       checkExtremes(isa, type, random);
     }
     // More tokens than one pass carries.
-    checkPacked(isa, {TensorType::Q4_0, 17, 64, 521, false, false}, random);
+    for (TensorType type : {TensorType::Q4_0, TensorType::Q8_0, TensorType::IQ4_XS}) {
+      checkPacked(isa, {type, 53, 2 * std::max<int64_t>(64, packedInfoOf(type).cellValues), 521, true, false}, random);
+    }
     for (TensorType type : {TensorType::BF16_BF16, TensorType::BF16, TensorType::F16}) {
       checkPacked(isa, {type, 49, 66, 521, false, false}, random);
       // Blocks of columns, and an odd number of groups.
       checkPacked(isa, {type, 70, 8450, 29, true, true}, random);
+      // Panels of groups and of columns, and tiles of tokens that are not full.
+      checkPacked(isa, {type, 16 * 17 + 5, 1058, 629, true, true}, random);
+      for (int64_t numTokens : {16, 17, 31, 33, 48, 49}) checkPacked(isa, {type, 16 * 17 + 5, 98, numTokens, false, false}, random);
     }
   }
   checkRefusals();

@@ -4,7 +4,7 @@
 // Every output is one chain of additions, a tile of columns each, that walks K from the front; the last columns are filled up with zeros. How
 // many tokens, groups and columns are computed side by side, and when sums rest in memory, changes no bit.
 #ifdef MILLRACE_ISA_AMX
-#include "linear_amx.h"
+#include "linear_packed_amx.h"
 
 #include "linear_tile.h"
 #include "simd_tiles.h"
@@ -22,28 +22,14 @@ constexpr int64_t kBlockGroups = 2;
 constexpr int64_t kCachedBytes = 5 << 18;
 constexpr int64_t kPanelGroups = 16;
 constexpr int64_t kPanelCols = 1024;
-static_assert(kPanelGroups * kTileRows * 4 <= linearScratchBytes(1) - linearScratchBytes(0), "sums rest in linear's scratch");
-static_assert(kPanelGroups * kTileRows * 4 * kBlockTokens <= linearScratchBytes(0), "those of a last block too, which may have few tokens");
+constexpr int64_t kRestingBytes = kPanelGroups * kTileRows * static_cast<int64_t>(sizeof(float));
+static_assert(kRestingBytes <= linearScratchBytes(1) - linearScratchBytes(0), "a token's sums rest in linear's scratch");
+static_assert(kRestingBytes * kBlockTokens <= linearScratchBytes(0), "a last block of one token takes the room of a whole one");
 static_assert(kPanelCols % kTileCols == 0 && kPanelGroups % kBlockGroups == 0);
 // The first block of tokens reads weights from memory, and asks for them so far ahead.
 constexpr int64_t kAheadBytes = 8 * kTileBytes;
 
-// Columns [first, first + count) of all K.
-struct Columns {
-  int64_t first;
-  int64_t count;
-  bool isLast;
-};
-
-// The operands of a block at its first column.
-struct Block {
-  const uint8_t* x;
-  int64_t xStride;
-  const uint8_t* weights;
-  // From one group to the next.
-  int64_t pitch;
-};
-
+// 32 columns of one or two tiles of tokens and groups: `xStride` is from one token to the next, `pitch` from one group to the next.
 template <int kTiles, int kGroups>
 MILLRACE_INLINE void addTiles(const uint8_t* x, int64_t xStride, const uint8_t* weights, int64_t pitch) {
   loadTile<4>(x, xStride);
@@ -60,13 +46,13 @@ MILLRACE_INLINE void addTiles(const uint8_t* x, int64_t xStride, const uint8_t* 
   }
 }
 
-// The last columns, fewer than a tile's.
+// The last columns, fewer than a tile's, filled up with zeros.
 template <int kTiles, int kGroups>
-void addRest(const Block& block, int64_t numTokens, int64_t numCols, const uint8_t* x, const uint8_t* weights) {
+void addRest(int64_t numTokens, int64_t numCols, const uint8_t* x, int64_t xStride, const uint8_t* weights, int64_t pitch) {
   alignas(64) uint8_t xs[kTiles * kTileBytes] = {};
   alignas(64) uint8_t ws[kGroups * kTileBytes] = {};
-  for (int64_t t = 0; t < numTokens; t++) memcpy(xs + t * kTileRowBytes, x + t * block.xStride, static_cast<size_t>(2 * numCols));
-  for (int64_t g = 0; g < kGroups; g++) memcpy(ws + g * kTileBytes, weights + g * block.pitch, static_cast<size_t>(numCols / 2 * kTileRowBytes));
+  for (int64_t t = 0; t < numTokens; t++) memcpy(xs + t * kTileRowBytes, x + t * xStride, static_cast<size_t>(2 * numCols));
+  for (int64_t g = 0; g < kGroups; g++) memcpy(ws + g * kTileBytes, weights + g * pitch, static_cast<size_t>(numCols / 2 * kTileRowBytes));
   addTiles<kTiles, kGroups>(xs, kTileRowBytes, ws, kTileBytes);
 }
 
@@ -86,42 +72,34 @@ struct Place {
   // kBlockTokens at most.
   int64_t numTokens;
   int64_t group;
-  Columns columns;
+  KBlock columns;
   // Whether it is the first to read these weights.
   bool isFirst;
 };
 
-// Advances the sums of a place; they rest as tiles, [tile of tokens][group], at `sums`.
+// Advances the sums of a place, which rest as tiles, [tile of tokens][group], at `sums`; after the last columns it writes the outputs.
 template <int kTiles, int kGroups>
-void advance(const Block& block, const Place& place, float* sums) {
+void computePlace(const LinearArgs& args, const Place& place, float* sums) {
+  const KBlock& columns = place.columns;
+  const int64_t xStride = activationRowBytes(ActivationFormat::bf16, args.weight.cols);
+  const int64_t pitch = packedGroupBytes(TensorType::BF16_BF16, args.weight.cols);
+  const uint8_t* x = reinterpret_cast<const uint8_t*>(args.x) + place.token * xStride + 2 * columns.first;
+  const uint8_t* weights = args.weight.data + place.group * pitch + columns.first / 2 * kTileRowBytes;
   forSums<kTiles, kGroups>([&](auto tile, int64_t at) {
-    if (place.columns.first == 0) zeroTile<tile>();
+    if (columns.first == 0) zeroTile<tile>();
     else loadTile<tile>(sums + at * kTileRows * kTileRows, kTileRowBytes);
   });
-  const uint8_t* x = block.x;
-  const uint8_t* weights = block.weights;
-  for (int64_t step = place.columns.count / kTileCols; step > 0; step--) {
+  for (int64_t step = columns.count / kTileCols; step > 0; step--) {
     for (int g = 0; place.isFirst && g < kGroups; g++) {
-      for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(weights + g * block.pitch + kAheadBytes + i, 0, 2);
+      for (int64_t i = 0; i < kTileBytes; i += 64) __builtin_prefetch(weights + g * pitch + kAheadBytes + i, 0, 2);
     }
-    addTiles<kTiles, kGroups>(x, block.xStride, weights, block.pitch);
+    addTiles<kTiles, kGroups>(x, xStride, weights, pitch);
     x += kTileRowBytes;
     weights += kTileBytes;
   }
-  const int64_t numRest = place.columns.count % kTileCols;
-  if (numRest != 0) addRest<kTiles, kGroups>(block, place.numTokens, numRest, x, weights);
+  if (columns.count % kTileCols != 0) addRest<kTiles, kGroups>(place.numTokens, columns.count % kTileCols, x, xStride, weights, pitch);
   forSums<kTiles, kGroups>([&](auto tile, int64_t at) { storeTile<tile>(sums + at * kTileRows * kTileRows, kTileRowBytes); });
-}
-
-// Advances the sums of a place; after the last columns it writes the outputs.
-template <int kTiles, int kGroups>
-void computePlace(const LinearArgs& args, const Place& place, float* sums) {
-  const int64_t xStride = activationRowBytes(ActivationFormat::bf16, args.weight.cols);
-  const int64_t pitch = packedGroupBytes(TensorType::BF16_BF16, args.weight.cols);
-  const Block block = {reinterpret_cast<const uint8_t*>(args.x) + place.token * xStride + 2 * place.columns.first, xStride,
-                       args.weight.data + place.group * pitch + place.columns.first / 2 * kTileRowBytes, pitch};
-  advance<kTiles, kGroups>(block, place, sums);
-  if (!place.columns.isLast) return;
+  if (!columns.isLast) return;
   for (int64_t t = 0; t < place.numTokens; t++) {
     for (int64_t g = 0; g < kGroups; g++) {
       Floats values;
@@ -140,13 +118,13 @@ void computePlaceOf(int64_t numGroups, const LinearArgs& args, const Place& plac
 }
 
 // Groups [g0, g1) and a block of columns, for tokens [m0, m1).
-void runPanel(const LinearArgs& args, const Columns& columns, int64_t g0, int64_t g1, int64_t m0, int64_t m1, Tiles& tiles, float* resting) {
+void runPanel(const LinearArgs& args, const KBlock& columns, int64_t g0, int64_t g1, int64_t m0, int64_t m1, Tiles& tiles, float* resting) {
   for (int64_t token = m0; token < m1; token += kBlockTokens) {
     const int64_t numTokens = minOf(kBlockTokens, m1 - token);
     tiles.setTokens(numTokens);
     for (int64_t group = g0; group < g1; group += kBlockGroups) {
       float* sums = resting + ((token - m0) * kPanelGroups + (group - g0) * kBlockTokens) * kTileRows;
-      computePlaceOf(g1 - group, args, {token, numTokens, group, columns, token == m0}, sums);
+      computePlaceOf(minOf(kBlockGroups, g1 - group), args, {token, numTokens, group, columns, token == m0}, sums);
     }
   }
 }
@@ -162,7 +140,7 @@ void linearBfloatTiles(const LinearArgs& args, int64_t begin, int64_t end, std::
     const int64_t panelCols = isCached ? args.weight.cols : kPanelCols;
     for (int64_t g0 = begin; g0 < end; g0 += panelGroups) {
       for (int64_t k0 = 0; k0 < args.weight.cols; k0 += panelCols) {
-        const Columns columns = {k0, minOf(panelCols, args.weight.cols - k0), k0 + panelCols >= args.weight.cols};
+        const KBlock columns = {k0, minOf(panelCols, args.weight.cols - k0), k0 + panelCols >= args.weight.cols};
         runPanel(args, columns, g0, minOf(g0 + panelGroups, end), m0, m1, tiles, reinterpret_cast<float*>(scratch));
       }
     }

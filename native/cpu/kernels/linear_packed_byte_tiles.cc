@@ -1,5 +1,5 @@
-// linear over packed weights with i16 activations, for many tokens, with tiles of bytes. The products of a tile are integers, so its sums are those of
-// linear_packed.cc to the bit, and what they add to the outputs is that file's arithmetic: how many tokens there are changes no bit.
+// linear over packed weights with i16 activations, for many tokens, with tiles of bytes. The products of a tile are integers, so its sums are those
+// of linear_packed.cc to the bit, and the sums are added to the outputs by that file's arithmetic: the number of tokens changes no bit.
 //
 // Types with i8 activations have no tiles: a tile's sums leave its register through memory, once per 32 columns, which takes as long as AVX-512 VNNI
 // takes for such products. i16 activations need twice as many of these.
@@ -8,20 +8,22 @@
 // As in linear_packed.cc: sums stay in registers.
 #pragma GCC optimize("no-tree-ter", "no-tree-reassoc")
 #endif
-#include "linear_amx.h"
+#include "linear_packed_amx.h"
 #include "packed_tiles.h"
 #include "simd_tiles.h"
 
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-// With fewer tokens, weights are unpacked for too few products.
-constexpr int64_t kMinTokens = 33;
+// With fewer tokens AVX-512 VNNI is as fast (a Xeon with AMX): a last tile of one token takes as long as one of sixteen.
+constexpr int64_t kMinTokens = 128;
 // Parts of 32 columns that are unpacked at once, of two vectors of sixteen rows: with the activations of a tile they fit the first-level cache.
 constexpr int64_t kPanelParts = 8;
 constexpr int kPanelVectors = 2;
 // Activations of this many bytes stay in the second-level cache from one panel to the next.
 constexpr int64_t kTilePassBytes = 1 << 20;
+// Long rows would leave too few tokens for the unpacking of weights.
+constexpr int64_t kMinPassTiles = 4;
 
 // 32 columns of sixteen rows, to be multiplied with i16 activations as the bytes they consist of: the low ones, without a sign, times the weights,
 // and the high ones times them. The bytes of an activation lie side by side, so a weight has a zero for a neighbour.
@@ -32,13 +34,6 @@ struct WidePart {
 };
 using WidePanel = WidePart[kPanelVectors][kPanelParts];
 static_assert(sizeof(WidePanel) + kPanelVectors * sizeof(Floats) * (kMinTokens + kTileRows) <= linearScratchBytes(kMinTokens));
-
-// Parts [first, first + count) of all K.
-struct Parts {
-  int64_t first;
-  int64_t count;
-  bool isLast;
-};
 
 template <class Format>
 void unpackParts(Source packed, WidePart* parts) {
@@ -54,7 +49,8 @@ void unpackParts(Source packed, WidePart* parts) {
   }
 }
 
-// Adds 32 columns of a tile of tokens, whose activations are at `x`, `stride` bytes apart, to its sums.
+// Adds 32 columns of a tile of tokens, whose activations are at `x`, `stride` bytes apart, to its sums. The sums of tokens that a tile does not have
+// are of uninitialised memory; no output reads them.
 MILLRACE_INLINE void addPart(const WidePart& part, const int8_t* x, int64_t stride, Floats (&acc)[kTileRows]) {
   Ints low[kTileRows];
   Ints high[kTileRows];
@@ -73,7 +69,7 @@ MILLRACE_INLINE void addPart(const WidePart& part, const int8_t* x, int64_t stri
 
 // Advances the sums of numTokens tokens and the sixteen rows from group g on, which rest at `resting`; after the last parts the outputs are written.
 template <class Format>
-void advance(const Groups& groups, const Rows& rows, const Parts& parts, const WidePart* unpacked, int64_t g, int64_t token, int64_t numTokens,
+void advance(const Groups& groups, const Rows& rows, const KBlock& parts, const WidePart* unpacked, int64_t g, int64_t token, int64_t numTokens,
              Floats* resting) {
   Floats acc[kTileRows];
   MILLRACE_UNROLL
@@ -88,7 +84,7 @@ void advance(const Groups& groups, const Rows& rows, const Parts& parts, const W
 }
 
 template <class Format>
-bool runTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
+void runTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   static_assert(kPanelParts % Format::kParts == 0);
   const PackedInfo info = packedInfoOf(args.weight.type);
   const Rows rows = {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(info.activations, args.weight.cols),
@@ -97,14 +93,14 @@ bool runTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scr
   const Groups groups = {args, info.cellBytes, numParts / Format::kParts, end, 1};
   WidePanel& panel = *reinterpret_cast<WidePanel*>(scratch);
   Floats* const resting = reinterpret_cast<Floats*>(scratch + sizeof panel);
-  const int64_t passTokens = minOf(kLinearPassTokens, maxOf(4, kTilePassBytes / rows.stride / kTileRows) * kTileRows);
+  const int64_t passTokens = minOf(kLinearPassTokens, maxOf(kMinPassTiles, kTilePassBytes / rows.stride / kTileRows) * kTileRows);
   Tiles tiles;
   for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
     const int64_t m1 = minOf(m0 + passTokens, args.numRows);
     for (int64_t g0 = begin; g0 < end; g0 += kEights * kPanelVectors) {
       const int64_t numVectors = minOf(kPanelVectors, (end - g0 + kEights - 1) / kEights);
       for (int64_t first = 0; first < numParts; first += kPanelParts) {
-        const Parts parts = {first, minOf(kPanelParts, numParts - first), first + kPanelParts >= numParts};
+        const KBlock parts = {first, minOf(kPanelParts, numParts - first), first + kPanelParts >= numParts};
         for (int64_t v = 0; v < numVectors; v++) {
           for (int64_t p = 0; p < parts.count; p += Format::kParts) {
             unpackParts<Format>(groups.packed(g0 + v * kEights, (first + p) / Format::kParts), panel[v] + p);
@@ -121,19 +117,22 @@ bool runTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scr
       }
     }
   }
-  return true;
 }
 
 }  // namespace
 
-bool linearByteTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
-  if (args.numRows < kMinTokens) return false;
+bool hasByteTiles(TensorType type, int64_t numTokens) {
+  const bool isWide = type == TensorType::Q8_0 || type == TensorType::I8 || type == TensorType::IQ4_NL || type == TensorType::IQ4_XS;
+  return isWide && numTokens >= kMinTokens;
+}
+
+void linearByteTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   switch (args.weight.type) {
     case TensorType::Q8_0: return runTiles<PackedBytes<TensorType::Q8_0>>(args, begin, end, scratch);
     case TensorType::I8: return runTiles<PackedBytes<TensorType::I8>>(args, begin, end, scratch);
     case TensorType::IQ4_NL: return runTiles<PackedIQ4_NL>(args, begin, end, scratch);
     case TensorType::IQ4_XS: return runTiles<PackedIQ4_XS>(args, begin, end, scratch);
-    default: return false;
+    default: return;
   }
 }
 
