@@ -132,31 +132,149 @@ function keyOwners(target: AdminTarget): KeyOwners {
   };
 }
 
-function createAdminApp(target: AdminTarget): Hono {
-  const app = new Hono();
-  const known = (id: string): string => {
-    if (target.instances().some((instance) => instance.id === id)) return id;
-    const ids = target.instances().map((instance) => instance.id);
-    throw new MillraceError(
-      "not_found",
-      `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`,
-    );
-  };
-  const { sessions } = target;
+/** Who may read: throws, or answers. */
+interface Checks {
+  /** The request is an operator's, of the role that its path needs. */
+  operator(c: Context): void;
+  /** As `operator`; but a gateway without keys has no secrets among those who reach it. */
+  reader(c: Context): void;
+  isReader(c: Context): boolean;
+}
+
+function checksOf(target: AdminTarget): Checks {
   const whoAsks = (c: Context): Who => {
-    const who = sessionOperator(incomingOf(c), sessions);
+    const who = sessionOperator(incomingOf(c), target.sessions);
     if (who !== undefined) return who;
     const [authorization, apiKey] = [c.req.header("authorization"), c.req.header("x-api-key")];
     const isForProvider = target.signIn !== undefined && target.operators().length === 0;
     if (isForProvider) throw noValidKey(givenKeys(authorization, apiKey), OPERATORS_KEY);
     return operatorOf(target.operators(), authorization, apiKey);
   };
-  const checkOperator = (c: Context): void => {
-    const operator = whoAsks(c);
+  const operator = (c: Context): void => {
+    const who = whoAsks(c);
     const role = roleFor(c);
-    if (role !== undefined) assertRole(operator, role);
-    setOperatorName(c, operator.name);
+    if (role !== undefined) assertRole(who, role);
+    setOperatorName(c, who.name);
   };
+  const reader = (c: Context): void => {
+    const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();
+    if (!isOpen) operator(c);
+  };
+  const isReader = (c: Context): boolean => {
+    try {
+      reader(c);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return { operator, reader, isReader };
+}
+
+/** /metrics, /watch and /report: figures are everybody's, those that name a tenant or a request an operator's. */
+function createFiguresApp(target: AdminTarget, checks: Checks): Hono {
+  const app = new Hono();
+  app.get("/metrics", async (c) => {
+    // An exemplar is one request's trace, so it is for operators.
+    const { text, contentType } = await target.metrics(checks.isReader(c) ? c.req.header("Accept") : undefined);
+    return c.body(text, 200, { "Content-Type": contentType });
+  });
+  app.get("/metrics/tenants", (c) => {
+    checks.reader(c);
+    const text = target.tenantMetrics?.();
+    if (text !== undefined) return c.body(text, 200, { "Content-Type": METRICS_TYPE });
+    const hint = "add ledger: {} to the gateway's file, and start it again";
+    throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
+  });
+  const checkQuery = (c: Context): void => {
+    if (c.req.query("tenant") !== undefined) checks.reader(c);
+  };
+  app.get("/watch/live", (c) => {
+    checkQuery(c);
+    const isOpen = c.req.query("tenant") === undefined;
+    return target.live.live(c.req.query(), () => isOpen || checks.isReader(c), checks.isReader(c));
+  });
+  app.get("/watch/history", (c) => {
+    checkQuery(c);
+    return target.live.past(c.req.query());
+  });
+  app.get("/watch/series", (c) => target.live.parts(checks.isReader(c)));
+  app.get("/watch/tenants", (c) => {
+    checks.reader(c);
+    return target.live.tenantsNow();
+  });
+  app.get("/watch/requests", async (c) => {
+    checks.reader(c);
+    const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
+    return rowsAnswer(rows, kept);
+  });
+  const remedy = "add reports: and the name of a folder to the gateway's file, and start it again";
+  app.route("/watch/reports", createReportsApp(target.reports, checks.reader, remedy));
+  app.get("/report", async (c) => {
+    const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
+    if (page !== undefined) return c.html(page);
+    throw new MillraceError("not_found", "expected the report of the first benchmark, got none yet", {
+      hint: "the benchmark runs after the first start and takes about five minutes",
+    });
+  });
+  return app;
+}
+
+/** Paths under /admin that list instances and models, start and stop them. */
+function createInstancesApp(target: AdminTarget): Hono {
+  const app = new Hono();
+  const known = (id: string): string => {
+    const ids = target.instances().map((instance) => instance.id);
+    if (ids.includes(id)) return id;
+    const message = `expected one of ${ids.join(", ") || "no instances"}, got ${JSON.stringify(id)}`;
+    throw new MillraceError("not_found", message);
+  };
+  app.post("/library/models/:model{.+}/load", async (c) => {
+    const model = c.req.param("model");
+    return c.json({ model, name: await target.load(model, c.req.query("name")) }, 202);
+  });
+  if (target.library !== undefined) app.route("/library", target.library.app);
+  app.delete("/models/:model{.+}", async (c) => {
+    const model = c.req.param("model");
+    if (!target.isLoaded(model)) {
+      const message = `expected a model that was loaded here, got ${JSON.stringify(model)}`;
+      const hint = "a model of the gateway's file is scaled down, or leaves the file";
+      throw new MillraceError("model_not_found", message, { hint });
+    }
+    // Its requests end first, which may take minutes.
+    target.inBackground(`unloading ${model}`, target.unload(model));
+    return c.json({ model, state: "accepted" }, 202);
+  });
+  app.get("/instances", (c) => {
+    const instances = target.instances().map((each) => ({ ...each, isLoaded: target.isLoaded(each.model) }));
+    return c.json(listBody(instances.map(shown)));
+  });
+  app.post("/instances/:id/:action{drain|restart}", (c) => {
+    const id = known(c.req.param("id"));
+    const action = c.req.param("action") as "drain" | "restart";
+    // A drain lasts as long as the longest request; GET /admin/instances shows when it is done.
+    target.inBackground(`${action} of ${id}`, target[action](id));
+    return c.json({ id, action, state: "accepted" }, 202);
+  });
+  app.post("/models/:model{.+}/scale", async (c) => {
+    const body = scaleBody.safeParse(await c.req.json().catch(() => undefined));
+    if (!body.success) {
+      const message = `expected {"instances": n} with n in [0, ${MAX_INSTANCES}], got something else`;
+      throw new MillraceError("invalid_parameter", message, { param: "instances" });
+    }
+    const model = c.req.param("model");
+    const { instances, limitedBy } = target.scale(model, body.data.instances);
+    const answer = { model, instances };
+    if (limitedBy === undefined) return c.json(answer, 202);
+    const hint = `the configuration limits ${model} to ${limitedBy}: ${instances}; change it there, and send SIGHUP`;
+    return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
+  });
+  return app;
+}
+
+function createAdminApp(target: AdminTarget): Hono {
+  const app = new Hono();
+  const checks = checksOf(target);
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
     if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(error.retryAfterSeconds));
@@ -172,120 +290,19 @@ function createAdminApp(target: AdminTarget): Hono {
   for (const path of ["/", "/app/:file"]) {
     app.get(path, (c) => webAnswer(c.req.path, c.req.header("Accept-Encoding")) ?? c.notFound());
   }
-  // A gateway without keys has no secrets among those who reach it.
-  const checkReader = (c: Context): void => {
-    const isOpen = target.operators().length === 0 && target.signIn === undefined && !target.needsKeys();
-    if (!isOpen) checkOperator(c);
-  };
-  const isReader = (c: Context): boolean => {
-    try {
-      checkReader(c);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  app.get("/metrics", async (c) => {
-    // Figures are everybody's; an exemplar is one request's trace, so it is for operators.
-    const { text, contentType } = await target.metrics(isReader(c) ? c.req.header("Accept") : undefined);
-    return c.body(text, 200, { "Content-Type": contentType });
-  });
-  app.get("/metrics/tenants", (c) => {
-    checkReader(c);
-    const text = target.tenantMetrics?.();
-    if (text !== undefined) return c.body(text, 200, { "Content-Type": METRICS_TYPE });
-    const hint = "add ledger: {} to the gateway's file, and start it again";
-    throw new MillraceError("not_found", "expected a gateway with a ledger, got one without", { hint });
-  });
-  // Figures that name a tenant are for operators; the others are for everybody.
-  const checkQuery = (c: Context): void => {
-    if (c.req.query("tenant") !== undefined) checkReader(c);
-  };
-  app.get("/watch/live", (c) => {
-    checkQuery(c);
-    const isOpen = c.req.query("tenant") === undefined;
-    return target.live.live(c.req.query(), () => isOpen || isReader(c), isReader(c));
-  });
-  app.get("/watch/history", (c) => {
-    checkQuery(c);
-    return target.live.past(c.req.query());
-  });
-  app.get("/watch/series", (c) => target.live.parts(isReader(c)));
-  app.get("/watch/tenants", (c) => {
-    checkReader(c);
-    return target.live.tenantsNow();
-  });
-  app.get("/watch/requests", async (c) => {
-    // They tell of all tenants.
-    checkReader(c);
-    const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
-    return rowsAnswer(rows, kept);
-  });
-  const reportsRemedy = "add reports: and the name of a folder to the gateway's file, and start it again";
-  app.route("/watch/reports", createReportsApp(target.reports, checkReader, reportsRemedy));
-  app.get("/report", async (c) => {
-    const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
-    if (page !== undefined) return c.html(page);
-    throw new MillraceError("not_found", "expected the report of the first benchmark, got none yet", {
-      hint: "the benchmark runs after the first start and takes about five minutes",
-    });
-  });
-  app.route("/session", createSessionApp(keyOwners(target), sessions));
+  app.route("/", createFiguresApp(target, checks));
+  app.route("/session", createSessionApp(keyOwners(target), target.sessions));
   const provider = target.signIn === undefined ? undefined : new ProviderSignIn(target.signIn);
-  app.route("/", createProviderApp(provider, sessions));
+  app.route("/", createProviderApp(provider, target.sessions));
   app.use("/admin/*", async (c, next) => {
-    checkOperator(c);
+    checks.operator(c);
     await next();
   });
   const onError = (): never => {
     throw new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
   };
   app.use("/admin/*", bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
-  for (const part of target.parts) app.route("/admin", part);
-  app.post("/admin/library/models/:model{.+}/load", async (c) => {
-    const model = c.req.param("model");
-    return c.json({ model, name: await target.load(model, c.req.query("name")) }, 202);
-  });
-  if (target.library !== undefined) app.route("/admin/library", target.library.app);
-  app.delete("/admin/models/:model{.+}", async (c) => {
-    const model = c.req.param("model");
-    if (!target.isLoaded(model)) {
-      throw new MillraceError(
-        "model_not_found",
-        `expected a model that was loaded here, got ${JSON.stringify(model)}`,
-        {
-          hint: "a model of the gateway's file is scaled down, or leaves the file",
-        },
-      );
-    }
-    // Its requests end first, which may take minutes.
-    target.inBackground(`unloading ${model}`, target.unload(model));
-    return c.json({ model, state: "accepted" }, 202);
-  });
-  app.get("/admin/instances", (c) => {
-    const instances = target.instances().map((each) => ({ ...each, isLoaded: target.isLoaded(each.model) }));
-    return c.json(listBody(instances.map(shown)));
-  });
-  app.post("/admin/instances/:id/:action{drain|restart}", (c) => {
-    const id = known(c.req.param("id"));
-    const action = c.req.param("action") as "drain" | "restart";
-    // A drain lasts as long as the longest request; GET /admin/instances shows when it is done.
-    target.inBackground(`${action} of ${id}`, target[action](id));
-    return c.json({ id, action, state: "accepted" }, 202);
-  });
-  app.post("/admin/models/:model{.+}/scale", async (c) => {
-    const body = scaleBody.safeParse(await c.req.json().catch(() => undefined));
-    if (!body.success) {
-      const message = `expected {"instances": n} with n in [0, ${MAX_INSTANCES}], got something else`;
-      throw new MillraceError("invalid_parameter", message, { param: "instances" });
-    }
-    const model = c.req.param("model");
-    const { instances, limitedBy } = target.scale(model, body.data.instances);
-    const answer = { model, instances };
-    if (limitedBy === undefined) return c.json(answer, 202);
-    const hint = `the configuration limits ${model} to ${limitedBy}: ${instances}; change it there, and send SIGHUP`;
-    return c.json({ ...answer, asked: body.data.instances, limited_by: limitedBy, hint }, 202);
-  });
+  for (const part of [...target.parts, createInstancesApp(target)]) app.route("/admin", part);
   assertRolesStated(app);
   return app;
 }
