@@ -132,11 +132,11 @@ function keyOwners(target: AdminTarget): KeyOwners {
   };
 }
 
-/** Who may read: throws, or answers. */
+/** Checks of the client behind a request. `operator` and `reader` throw where it may not go on. */
 interface Checks {
-  /** The request is an operator's, of the role that its path needs. */
+  /** The client is an operator with the role that the path needs. */
   operator(c: Context): void;
-  /** As `operator`; but a gateway without keys has no secrets among those who reach it. */
+  /** The same; but a gateway without keys has no secrets from anybody who reaches it. */
   reader(c: Context): void;
   isReader(c: Context): boolean;
 }
@@ -171,7 +171,7 @@ function checksOf(target: AdminTarget): Checks {
   return { operator, reader, isReader };
 }
 
-/** /metrics, /watch and /report: figures are everybody's, those that name a tenant or a request an operator's. */
+/** /metrics, /watch and /report. Figures are for everybody; those that name a tenant or a request are for operators. */
 function createFiguresApp(target: AdminTarget, checks: Checks): Hono {
   const app = new Hono();
   app.get("/metrics", async (c) => {

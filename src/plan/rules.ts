@@ -23,10 +23,11 @@ export interface WeightChoice {
   readonly because: string;
 }
 
-/** bfloat16 ÷ f32 multiply-adds per second: an instruction does twice as many. Two cores of Zen 5: 481 ÷ 253 GMAC/s. */
-const BFLOAT_PAIRS = 1.9;
-/** The same with tiles (AMX), for 128 rows, whose weights come from memory: 770 ÷ 200 GMAC/s on two cores of a Xeon. */
-const BFLOAT_TILES = 3.8;
+/**
+ * bfloat16 ÷ f32 multiply-adds per second, by instruction set. An instruction for pairs does twice as many: two cores of Zen 5, 481 ÷ 253 GMAC/s. With
+ * tiles, for 128 rows, whose weights come from memory: two cores of a Xeon, 770 ÷ 200 GMAC/s.
+ */
+const BFLOAT_FACTORS: Readonly<Record<string, number>> = { avx512bf16: 1.9, amx: 3.8 };
 
 /** Arithmetic of a file's weights, by the label of its most common type. */
 export function storedQuantization(label: string, machine: Machine): Quantization {
@@ -43,10 +44,8 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
   if (/^Q[45]_K/.test(label))
     return { ...named, arithmetic: "cpu4", computeFactor: QUANTIZATIONS.q4_k_m.computeFactor };
   if (/^(Q4|Q5|MXFP4)|INT4/.test(label)) return { ...named, arithmetic: "cpu4" };
-  const { isa } = machine.device;
-  const bfloats = isa === "amx" ? BFLOAT_TILES : isa === "avx512bf16" ? BFLOAT_PAIRS : undefined;
-  const isFaster = label === "BF16" && bfloats !== undefined;
-  return { ...named, arithmetic: "cpuFloat", ...(isFaster ? { computeFactor: bfloats } : {}) };
+  const computeFactor = label === "BF16" ? BFLOAT_FACTORS[machine.device.isa ?? ""] : undefined;
+  return { ...named, arithmetic: "cpuFloat", ...(computeFactor === undefined ? {} : { computeFactor }) };
 }
 
 /** Native 8-bit and 4-bit weights run everywhere; where the device lacks their arithmetic they are unpacked to 16 bits. */

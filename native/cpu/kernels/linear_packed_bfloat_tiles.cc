@@ -1,8 +1,8 @@
-// linear over packed bfloat16 weights (packed.h) with tiles. A packed group of sixteen rows is a tile after another of weights as they lie, and
-// activations are a tile as they lie: sixteen tokens of 32 columns.
+// linear over packed bfloat16 weights (packed.h) with tiles. A packed group of sixteen rows lies in memory as one tile after another, and so do the
+// activations of sixteen tokens: a tile has 32 columns of either.
 //
-// Every output is one chain of additions, a tile of columns each, that walks K from the front; the last columns are filled up with zeros. How
-// many tokens, groups and columns are computed side by side, and when sums rest in memory, changes no bit.
+// Every output is one chain of additions that walks K from the front, 32 columns at a time; zeros fill up the last columns. The number of tokens,
+// groups and columns that are computed side by side, and the moments at which sums rest in memory, change no bit.
 #ifdef MILLRACE_ISA_AMX
 #include "linear_packed_amx.h"
 
@@ -73,7 +73,7 @@ struct Place {
   int64_t numTokens;
   int64_t group;
   KBlock columns;
-  // Whether it is the first to read these weights.
+  // Whether no block of tokens before this one has read the weights.
   bool isFirst;
 };
 

@@ -5,7 +5,7 @@ import type { ActivationFormat } from "../ops.js";
 import type { Isa } from "./library/kernels.js";
 import { packedActivations } from "./library/packing.js";
 
-/** Instruction sets that multiply bfloat16 faster than f32. FP8 has no tiles (AMX), and CPUs with tiles multiply pairs at half the speed of f32. */
+/** Instruction sets that multiply bfloat16 faster than f32. FP8 has no kernel with tiles (AMX), and a CPU with tiles multiplies pairs at half the speed of f32. */
 const BFLOAT_ISAS: Readonly<Partial<Record<WeightType, readonly Isa[]>>> = {
   BF16: ["avx512bf16", "amx"],
   F8_E4M3: ["avx512bf16"],
