@@ -4,7 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { openPage, seriousFindings } from "../helpers/browser.js";
 import { cases } from "../helpers/long.js";
@@ -179,6 +179,27 @@ async function mostKept(): Promise<number> {
   const { loads } = (await answer.json()) as { loads: readonly { readonly tokens_out_per_s?: number }[] };
   return Math.max(0, ...loads.map(({ tokens_out_per_s = 0 }) => tokens_out_per_s));
 }
+
+test("an operator's form stays while a client's list of models is refused", SLOW, async () => {
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);
+  const { page, faults } = watched;
+  const key = page.getByLabel("Your key as an operator");
+  const answerLate = async (route: Route) => {
+    await key.waitFor();
+    await key.fill("fleet-admin");
+    await route.continue();
+  };
+  await page.route("**/v1/models", answerLate, { times: 1 });
+  const refused = page.waitForResponse((answer) => answer.url().endsWith("/v1/models") && answer.status() === 401);
+  await page.goto(`${web.fleet.url}/#/models`);
+  await refused;
+  // The page asks who is signed in before it asks anybody to sign in.
+  await page.waitForResponse((answer) => answer.url().endsWith("/admin/instances"));
+  expect(await key.inputValue()).toBe("fleet-admin");
+  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
+  await page.locator("#signed-in").waitFor();
+  expect(faults).toEqual([]);
+});
 
 test("the dashboard follows a load, and an instance that is killed and starts again", SLOW, async () => {
   const key = await makeKey(web, { name: "loader" });

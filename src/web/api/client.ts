@@ -8,6 +8,11 @@ export type Asker = "client" | "operator";
 /** A call was refused for want of this sign-in: the page asks for it. */
 export const wantedSignIn = signal<Asker | undefined>(undefined);
 
+/** An operator's form stays until it is answered: a client's in its place would lose the key that is being typed. */
+function wantSignIn(asker: Asker): void {
+  if (wantedSignIn.peek() !== "operator") wantedSignIn.value = asker;
+}
+
 export class ApiError extends Error {
   constructor(
     message: string,
@@ -70,7 +75,7 @@ export async function call(path: string, init: CallInit = {}): Promise<Response>
     if (token !== undefined && token !== before) answer = await ask(path, init);
   }
   if (answer.ok) return answer;
-  if (answer.status === 401 && as !== "nobody") wantedSignIn.value = as;
+  if (answer.status === 401 && as !== "nobody") wantSignIn(as);
   throw errorOf(await answer.json().catch(() => undefined), answer.status);
 }
 
