@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { type EngineReport, fitPoints, fittedEfficiencies } from "./calibrate.js";
-import { ZEN5 } from "./check-measured.js";
 import type { Cpu } from "./data/device.js";
 import { KV_TYPES } from "./data/quantizations.js";
 import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
+import { ZEN5 } from "./test-measured.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-calibrate-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

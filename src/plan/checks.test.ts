@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { packageRoot } from "../core/package-root.js";
-import { checkMeasured } from "./check-measured.js";
-import { checkPublished, predictAll } from "./check-published.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS, QUALITY, SPECULATION } from "./data/constants.js";
 import type { PublishedFigure } from "./data/published.js";
 import { REFERENCE } from "./data/reference.js";
+import { checkMeasured } from "./test-measured.js";
+import { checkPublished, predictAll } from "./test-published.js";
 
 const published = checkPublished();
 const measured = checkMeasured();

@@ -7,7 +7,7 @@ import { packageRoot } from "../core/package-root.js";
 import { servedModelType } from "../model/hf/model-types.js";
 import { LISTED_MODEL_TYPES, type PlannedEngine } from "./data/engines.js";
 import { knownModel } from "./known-model.js";
-import { NAMED_PRESETS, namedPreset, PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./presets.js";
+import { NAMED_PRESETS, namedPreset, PRESET_SIZES, PRESET_TIERS, type PresetSize, presetFor } from "./test-presets.js";
 
 const FOLDER = join(packageRoot(), "presets");
 const SIZES = Object.keys(PRESET_SIZES) as PresetSize[];

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ZEN5 } from "../../plan/check-measured.js";
+import { ZEN5 } from "../../plan/test-measured.js";
 import { cpuMachine, detectMachine, gpuMachine } from "./detect-machine.js";
 
 test("what is detected: equal GPUs of the table, nothing else", () => {

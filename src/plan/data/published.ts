@@ -1,4 +1,4 @@
-/** Figures others published, none of which set a constant of the model, each with the case it was measured in. `check-published.ts` predicts them; docs/background/planning.md explains the errors. */
+/** Figures others published, none of which set a constant of the model, each with the case it was measured in. `test-published.ts` predicts them; docs/background/planning.md explains the errors. */
 import type { KvTypeId, QuantizationId } from "./quantizations.js";
 
 export interface PublishedCase {

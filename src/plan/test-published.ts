@@ -13,10 +13,10 @@ import { KV_TYPES, QUANTIZATIONS, type Quantization, type QuantizationId } from 
 import { REFERENCE } from "./data/reference.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
-import { toldByOthers } from "./left-out.js";
 import { planMemory, seatsOf } from "./memory.js";
 import { type Drafting, eagle3Drafting, type Prediction, predict } from "./predict.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
+import { toldByOthers } from "./test-left-out.js";
 
 const WALL_BYTES_PER_S = 3e12;
 const DEMAND = { maxNumBatchedTokens: 8192, maxNumSeqs: 512 };
