@@ -21,7 +21,8 @@ const TOTAL_BUDGET = 120_000;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isOtherCode = (path) => /\.(cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
-const isProduct = (path) => /^(src|native)\//.test(path) && !/\.test\.ts$|\/test-[^/]*\.ts$|^native\/cpu\/test\//.test(path);
+const isProduct = (path) =>
+  /^(src|native)\//.test(path) && !/\.test\.ts$|\/test-[^/]*\.ts$|^native\/cpu\/test\//.test(path);
 
 const MEMBERS = new Set([
   SyntaxKind.PropertyDeclaration,
