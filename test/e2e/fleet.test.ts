@@ -74,7 +74,7 @@ describe("a program", () => {
     await using fleet = testFleet({ timing: { maxCrashes: 1 } });
     const script =
       'const junk = Buffer.alloc(65536, \'x\\0\\xff\\n{"event":"ready"}\'); const write = () => process.stdout.write(junk, write); write()';
-    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), startTimeoutMs: 1500, stopTimeoutMs: 50 }));
+    fleet.supervisor.addModel(modelSpec({ program: scriptProgram(script), startTimeoutMs: 3000, stopTimeoutMs: 50 }));
     const failed = await fleet.until(({ isGivenUp }) => isGivenUp);
     expect(failed.reason).toContain("was not ready");
     expect(failed.reason!.length).toBeLessThan(6000);
