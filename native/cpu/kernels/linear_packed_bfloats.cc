@@ -12,23 +12,35 @@ namespace millrace::MILLRACE_ISA {
 namespace {
 
 #if defined(MILLRACE_ISA_AVX512BF16)
-// Lanes of 16 bits: a code of E4M3 in the lowest eight, its sign also in the highest bit of `signs`.
-MILLRACE_INLINE BfloatPairs bfloatsOf(__m512i codes, __m512i signs) {
-  // 0 to 7 · 2^−9, which have no exponent of their own.
-  const __m512i subnormals = _mm512_broadcast_i32x4(_mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
-  const __m512i size = _mm512_and_si512(codes, _mm512_set1_epi16(0x7f));
-  const __m512i normal = _mm512_add_epi16(_mm512_slli_epi16(size, 4), _mm512_set1_epi16(120 << 7));
-  const __m512i value = _mm512_mask_permutexvar_epi16(normal, _mm512_cmplt_epu16_mask(size, _mm512_set1_epi16(8)), size, subnormals);
-  constexpr int kOrAnd = 0xf8;
-  return reinterpret_cast<BfloatPairs>(_mm512_ternarylogic_epi32(value, signs, _mm512_set1_epi16(static_cast<int16_t>(0x8000)), kOrAnd));
-}
+// The two bytes of the bfloat16 for each code of E4M3 without its sign.
+struct BfloatBytes {
+  alignas(64) uint8_t low[128] = {};
+  alignas(64) uint8_t high[128] = {};
 
-// Columns 4c and 4c + 1 of each row, then the next two.
+  constexpr BfloatBytes() {
+    // 0 to 7 · 2^−9, which have no exponent of their own.
+    constexpr uint16_t kSubnormals[8] = {0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60};
+    for (int code = 0; code < 128; code++) {
+      const int bits = code < 8 ? kSubnormals[code] : (code << 4) + (120 << 7);
+      low[code] = static_cast<uint8_t>(bits);
+      high[code] = static_cast<uint8_t>(bits >> 8);
+    }
+  }
+};
+constexpr BfloatBytes kBfloatBytes;
+
+// Columns 4c and 4c + 1 of each row, then the next two. A look-up leaves the codes' signs out.
 MILLRACE_INLINE void unpackPairs(Source cell, int c, BfloatPairs* pairs) {
-  const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
+  const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+  const auto lookUp = [](const uint8_t* table, __m512i codes) {
+    return _mm512_permutex2var_epi8(_mm512_load_si512(table), codes, _mm512_load_si512(table + 64));
+  };
   const __m512i codes = _mm512_shuffle_epi8(reinterpret_cast<__m512i>(loadBytes(cell + 32 + 32 * c)), order);
-  pairs[0] = bfloatsOf(codes, _mm512_slli_epi16(codes, 8));
-  pairs[1] = bfloatsOf(_mm512_srli_epi16(codes, 8), codes);
+  const __m512i low = lookUp(kBfloatBytes.low, codes);
+  constexpr int kOrAnd = 0xf8;
+  const __m512i high = _mm512_ternarylogic_epi32(lookUp(kBfloatBytes.high, codes), codes, _mm512_set1_epi8(-128), kOrAnd);
+  pairs[0] = reinterpret_cast<BfloatPairs>(_mm512_unpacklo_epi8(low, high));
+  pairs[1] = reinterpret_cast<BfloatPairs>(_mm512_unpackhi_epi8(low, high));
 }
 #else
 // Columns 4c and 4c + 1 of each row, then the next two.

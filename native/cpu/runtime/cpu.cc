@@ -92,8 +92,11 @@ CpuFeatures detectCpu() {
   features.avx512vnni = features.avx512 && (c & (1u << 11)) != 0;
   constexpr uint32_t kAmx = 1u << 22 | 1u << 24 | 1u << 25;  // BF16, TILE, INT8
   const bool hasTiles = (d & kAmx) == kAmx;
+  const bool hasByteTables = (c & (1u << 1)) != 0;  // VBMI
   const uint32_t lastLeaf = a;
-  if (lastLeaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512bf16 = features.avx512vnni && (a & (1u << 5)) != 0;
+  if (lastLeaf >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) {
+    features.avx512bf16 = features.avx512vnni && hasByteTables && (a & (1u << 5)) != 0;
+  }
   features.amx = features.avx512bf16 && hasTiles && requestTiles(state);
   return features;
 }
@@ -148,8 +151,8 @@ std::vector<Variant> listVariants() {
   variants.push_back({avx2Kernels(), "AVX2, FMA and F16C", hasAvx2});
   variants.push_back({avx512Kernels(), "AVX-512 F, BW, DQ and VL", hasAvx2 && features.avx512});
   variants.push_back({avx512vnniKernels(), "AVX-512 F, BW, DQ, VL and VNNI", hasAvx2 && features.avx512vnni});
-  variants.push_back({avx512bf16Kernels(), "AVX-512 F, BW, DQ, VL, VNNI and BF16", hasAvx2 && features.avx512bf16});
-  variants.push_back({amxKernels(), "AVX-512 F, BW, DQ, VL, VNNI and BF16, and AMX TILE, BF16 and INT8", hasAvx2 && features.amx});
+  variants.push_back({avx512bf16Kernels(), "AVX-512 F, BW, DQ, VL, VBMI, VNNI and BF16", hasAvx2 && features.avx512bf16});
+  variants.push_back({amxKernels(), "AVX-512 F, BW, DQ, VL, VBMI, VNNI and BF16, and AMX TILE, BF16 and INT8", hasAvx2 && features.amx});
 #elif defined(__aarch64__)
   variants.push_back({neonKernels(), "NEON", features.neon});
   variants.push_back({neondotKernels(), "NEON and dot products", features.dotprod});

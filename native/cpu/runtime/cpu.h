@@ -15,7 +15,7 @@ struct CpuFeatures {
   bool f16c = false;
   bool avx512 = false;  // F, BW, DQ and VL
   bool avx512vnni = false;
-  bool avx512bf16 = false;  // and VNNI
+  bool avx512bf16 = false;  // and VBMI and VNNI
   bool amx = false;         // tiles of int8 and bfloat16, which the OS lets this process use; and avx512bf16
   bool neon = false;
   bool dotprod = false;

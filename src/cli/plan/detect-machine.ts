@@ -146,16 +146,16 @@ function numUsedNodes(): number {
 }
 
 const ISAS = [
-  ["amx_bf16", "amx"],
-  ["avx512_bf16", "avx512bf16"],
-  ["avx512_vnni", "avx512vnni"],
-  ["avx512f", "avx512"],
-  ["avx2", "avx2"],
-  ["asimddp", "neondot"],
-  ["asimd", "neon"],
+  [["amx_bf16"], "amx"],
+  [["avx512_bf16", "avx512vbmi"], "avx512bf16"],
+  [["avx512_vnni"], "avx512vnni"],
+  [["avx512f"], "avx512"],
+  [["avx2"], "avx2"],
+  [["asimddp"], "neondot"],
+  [["asimd"], "neon"],
 ] as const;
 
 function isaOf(): string {
   const flags = new Set(/^(?:flags|Features)\s*:\s*(.*)$/m.exec(readProc("cpuinfo"))?.[1]?.split(" "));
-  return ISAS.find(([flag]) => flags.has(flag))?.[1] ?? "portable";
+  return ISAS.find(([needed]) => needed.every((flag) => flags.has(flag)))?.[1] ?? "portable";
 }

@@ -1,6 +1,6 @@
 /** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
 import type { TokenCounts } from "../usage/record.js";
-import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
+import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 import { eventEndOf } from "./event-usage.js";
 
 export interface TokenUsage {
@@ -138,7 +138,7 @@ export class UsageReader {
     if (last !== undefined && !("input_tokens" in last || "output_tokens" in last)) return last;
     const head = textOf(this.#head).slice(0, KEPT_BYTES);
     if (last === undefined) return firstUsage(head);
-    return MESSAGE_START.test(head) ? { ...firstUsage(head), ...present(last) } : last;
+    return MESSAGE_START.test(head) ? laterUsage(firstUsage(head), last) : last;
   }
 
   #countEvents(text: string): void {
@@ -207,10 +207,6 @@ function usageAt(text: string, at: number): ReportedUsage | undefined {
   } catch {
     return undefined;
   }
-}
-
-function present(usage: ReportedUsage): ReportedUsage {
-  return Object.fromEntries(Object.entries(usage).filter(([, value]) => value !== null));
 }
 
 const isCount = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value) && value >= 0;

@@ -2,7 +2,7 @@
 
 import { eachEvent, findUsage } from "../api/event-usage.js";
 import type { TokenCounts } from "../usage/record.js";
-import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
+import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 
 const CR = "\r";
 /** Fields of an event that are no data, and comments. */
@@ -114,9 +114,10 @@ export class StreamUsage {
 
   /** A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end. */
   #report(usage: ReportedUsage, { type }: Json): void {
-    const counts = countsOf({ ...this.#partial, ...usage });
+    const all = laterUsage(this.#partial, usage);
+    const counts = countsOf(all);
     if (counts === undefined) return;
-    this.#partial = { ...this.#partial, ...usage };
+    this.#partial = all;
     this.#promptTokens = promptTokensOf(counts);
     if (type === "message_start") return;
     this.#final = counts;

@@ -1,8 +1,7 @@
 /** The two courses of an answer: translated into another dialect, or passed on in its own. */
 import type { JsonObject } from "../../core/json-body.js";
 import type { TokenCounts } from "../usage/record.js";
-import { chatCounts } from "./answer/read-chat-answer.js";
-import { messagesCounts } from "./answer/read-messages-answer.js";
+import { countsOf, laterUsage, type ReportedUsage } from "../usage/token-counts.js";
 import {
   type AnswerPart,
   type AnswerReader,
@@ -11,7 +10,6 @@ import {
   malformed,
   objectAt,
 } from "./conversation/answer-parts.js";
-import { NO_COUNTS } from "./conversation/collected.js";
 import { isObject } from "./conversation/fields.js";
 import type { AnswerCourse, ProviderEvent } from "./translation.js";
 
@@ -81,7 +79,7 @@ export class ChatCourse implements AnswerCourse {
     if (this.isChat && isObject(event.error)) throw failedInStream(event.error.message);
     const response = objectAt(event, "response");
     const usage = objectAt(event, "usage") ?? (response === undefined ? undefined : objectAt(response, "usage"));
-    if (usage !== undefined) this.#counts = countsAt(usage);
+    if (usage !== undefined) this.#counts = countsOf(usage) ?? this.#counts;
     const choices = Array.isArray(event.choices) ? event.choices : undefined;
     if (choices?.some((choice) => isObject(choice) && choice.finish_reason != null) === true) this.#isFinished = true;
     if (usage !== undefined && choices?.length === 0 && !this.includesUsage) return "";
@@ -99,7 +97,7 @@ export class ChatCourse implements AnswerCourse {
 
   whole(body: JsonObject, raw: Buffer): Buffer {
     const usage = objectAt(body, "usage");
-    if (usage !== undefined) this.#counts = countsAt(usage);
+    if (usage !== undefined) this.#counts = countsOf(usage) ?? this.#counts;
     return raw;
   }
 
@@ -111,7 +109,7 @@ export class ChatCourse implements AnswerCourse {
 /** Anthropic's own dialect, from Anthropic itself or out of Bedrock's frames. */
 export class MessagesCourse implements AnswerCourse {
   readonly isNative = true;
-  #counts: TokenCounts | undefined;
+  #usage: ReportedUsage = {};
   #isStopped = false;
 
   event(event: JsonObject, raw: ProviderEvent): string {
@@ -138,11 +136,11 @@ export class MessagesCourse implements AnswerCourse {
   }
 
   counts(): TokenCounts | undefined {
-    return this.#counts;
+    return countsOf(this.#usage);
   }
 
   #note(usage: JsonObject | undefined): void {
-    if (usage !== undefined) this.#counts = messagesCounts(usage, this.#counts ?? NO_COUNTS);
+    if (usage !== undefined) this.#usage = laterUsage(this.#usage, usage);
   }
 }
 
@@ -156,17 +154,6 @@ export function framed(event: JsonObject): { readonly event: JsonObject; readonl
     // The error below states the expected form.
   }
   throw malformed("the JSON of an event in a chunk", event.bytes);
-}
-
-function countsAt(usage: JsonObject): TokenCounts {
-  if (usage.prompt_tokens !== undefined) return chatCounts(usage);
-  // /v1/responses has other names for the same.
-  return chatCounts({
-    prompt_tokens: usage.input_tokens,
-    prompt_tokens_details: usage.input_tokens_details,
-    completion_tokens: usage.output_tokens,
-    completion_tokens_details: usage.output_tokens_details,
-  });
 }
 
 const lines = (data: string): string =>

@@ -129,6 +129,8 @@ test("contradictions are clamped and marked", () => {
   expect(countsOf({ prompt_tokens: 5, completion_tokens: -2 })).toMatchObject({ output: 0, isDoubtful: true });
   expect(countsOf({ prompt_tokens: 1e300, output_tokens: 3 })).toMatchObject({ output: 3, isDoubtful: true });
   expect(countsOf({ service_tier: "x" })).toBeUndefined();
+  expect(countsOf({ prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 })).toBeUndefined();
+  expect(countsOf({ prompt_tokens: -1, completion_tokens: 1e10 })).toBeUndefined();
 });
 
 test("predicted outputs are drafts", () => {

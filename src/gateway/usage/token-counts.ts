@@ -7,6 +7,16 @@ export type ReportedUsage = Readonly<Record<string, unknown>>;
 /** No answer has more tokens; a larger figure is no count. */
 const MAX_TOKENS = 1e9;
 
+const isCount = (value: unknown): value is number => typeof value === "number" && value >= 0 && value <= MAX_TOKENS;
+
+/** A stream may report some counts early and others late: the newer one of each is right. */
+export function laterUsage(before: ReportedUsage | undefined, usage: ReportedUsage): ReportedUsage {
+  const told = Object.entries(usage).filter(
+    ([, value]) => value !== null && (typeof value !== "number" || isCount(value)),
+  );
+  return { ...before, ...Object.fromEntries(told) };
+}
+
 /** Reads counts from hostile JSON. */
 class Figures {
   isDoubtful = false;
@@ -39,17 +49,17 @@ class Figures {
     const holder = dot < 0 ? this.usage : (this.usage[name.slice(0, dot)] as ReportedUsage | null | undefined);
     const value = holder?.[dot < 0 ? name : name.slice(dot + 1)];
     if (value === undefined || value === null) return undefined;
-    if (typeof value === "number" && value >= 0 && value <= MAX_TOKENS) return Math.floor(value);
+    if (isCount(value)) return Math.floor(value);
     this.isDoubtful = true;
     return undefined;
   }
 }
 
-/** @returns undefined if there is no count of tokens in it at all */
+/** @returns undefined if there is no count of tokens in it at all; nothing but zeros is none, since every prompt has tokens */
 export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
   const figures = new Figures(usage);
   const counts = "promptTokenCount" in usage ? gemini(figures) : (inclusive(figures) ?? exclusive(figures));
-  if (counts === undefined) return undefined;
+  if (counts === undefined || promptTokensOf(counts) + counts.output === 0) return undefined;
   const drafted = draftedOf(figures);
   if (drafted === undefined && !figures.isDoubtful) return counts;
   return { ...counts, ...drafted, ...(figures.isDoubtful ? { isDoubtful: true } : {}) };
@@ -84,16 +94,16 @@ function isReasoningBeyond(reasoning: number, completion: number, beyond: number
   return beyond > 0 && (reasoning === 0 || reasoning === beyond || reasoning > completion);
 }
 
-/** Anthropic: the prompt excludes tokens that were read from and written to the cache. */
+/** Anthropic and Bedrock: the prompt excludes tokens that were read from and written to the cache. */
 function exclusive(figures: Figures): TokenCounts | undefined {
-  const input = figures.first("input_tokens");
-  const output = figures.first("output_tokens", "completion_tokens");
+  const input = figures.first("input_tokens", "inputTokens");
+  const output = figures.first("output_tokens", "completion_tokens", "outputTokens");
   if (input === undefined && output === undefined) return undefined;
-  const writes = figures.first("cache_creation_input_tokens");
+  const writes = figures.first("cache_creation_input_tokens", "cacheWriteInputTokens");
   const reasoning = figures.first("output_tokens_details.reasoning_tokens", "output_tokens_details.thinking_tokens");
   return {
     fresh: input ?? 0,
-    cacheRead: figures.first("cache_read_input_tokens") ?? 0,
+    cacheRead: figures.first("cache_read_input_tokens", "cacheReadInputTokens") ?? 0,
     cacheWrite: writes ?? 0,
     output: output ?? 0,
     reasoning: figures.part(reasoning ?? 0, output ?? 0),

@@ -87,7 +87,7 @@ export interface CpuFeatures {
   readonly f16c: boolean;
   readonly avx512: boolean;
   readonly avx512vnni: boolean;
-  /** BF16, and VNNI */
+  /** BF16, and VBMI and VNNI */
   readonly avx512bf16: boolean;
   /** TILE, BF16 and INT8, and avx512bf16 */
   readonly amx: boolean;

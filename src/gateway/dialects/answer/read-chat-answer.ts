@@ -1,18 +1,16 @@
 /** Reads OpenAI's chat completions as a provider answers them, with the reasoning that compatible hosts add. */
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../usage/record.js";
 import {
   type AnswerPart,
   type AnswerReader,
   assertFewCalls,
-  countAt,
-  countsOf,
   failedInStream,
   malformed,
   objectAt,
   objectsAt,
   type StopReason,
   textAt,
+  usageParts,
 } from "../conversation/answer-parts.js";
 import { callId } from "../conversation/turns.js";
 
@@ -23,18 +21,6 @@ const STOPS: Readonly<Record<string, StopReason>> = {
   function_call: "calls",
   content_filter: "filter",
 };
-
-export function chatCounts(usage: JsonObject): TokenCounts {
-  const read = objectAt(usage, "prompt_tokens_details");
-  const made = objectAt(usage, "completion_tokens_details");
-  return countsOf(
-    countAt(usage, "prompt_tokens"),
-    countAt(read, "cached_tokens"),
-    countAt(read, "cache_write_tokens"),
-    countAt(usage, "completion_tokens"),
-    countAt(made, "reasoning_tokens"),
-  );
-}
 
 export class ChatAnswerReader implements AnswerReader {
   #hasBegun = false;
@@ -50,8 +36,7 @@ export class ChatAnswerReader implements AnswerReader {
     if (delta !== undefined) this.#message(delta, parts);
     const reason = choice === undefined ? undefined : textAt(choice, "finish_reason");
     if (reason !== undefined && !this.#isStopped) this.#stop(reason, parts);
-    const usage = objectAt(event, "usage");
-    if (usage !== undefined) parts.push({ kind: "usage", counts: chatCounts(usage) });
+    parts.push(...usageParts(objectAt(event, "usage")));
     return parts;
   }
 
@@ -67,8 +52,7 @@ export class ChatAnswerReader implements AnswerReader {
     if (choice === undefined || message === undefined) throw malformed("a choice with a message", choice);
     this.#message(message, parts);
     this.#stop(textAt(choice, "finish_reason") ?? "stop", parts);
-    const usage = objectAt(body, "usage");
-    if (usage !== undefined) parts.push({ kind: "usage", counts: chatCounts(usage) });
+    parts.push(...usageParts(objectAt(body, "usage")));
     return parts;
   }
 

@@ -1,16 +1,15 @@
 /** Reads Bedrock's Converse as it is answered. */
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../usage/record.js";
 import {
   type AnswerPart,
   type AnswerReader,
   assertFewCalls,
-  countAt,
   malformed,
   objectAt,
   objectsAt,
   type StopReason,
   textAt,
+  usageParts,
 } from "../conversation/answer-parts.js";
 import { callId } from "../conversation/turns.js";
 
@@ -53,7 +52,7 @@ export class ConverseAnswerReader implements AnswerReader {
         this.#stop(event, parts);
         break;
       case "metadata":
-        this.#usage(event, parts);
+        parts.push(...usageParts(objectAt(event, "usage")));
         break;
     }
     return parts;
@@ -72,7 +71,7 @@ export class ConverseAnswerReader implements AnswerReader {
     for (const block of objectsAt(message, "content")) this.#block(block, parts);
     this.#stop(body, parts);
     this.end();
-    this.#usage(body, parts);
+    parts.push(...usageParts(objectAt(body, "usage")));
     return parts;
   }
 
@@ -132,20 +131,6 @@ export class ConverseAnswerReader implements AnswerReader {
     if (reason === undefined || this.#isStopped) return;
     this.#isStopped = true;
     parts.push({ kind: "stop", reason: STOPS[reason] ?? "end" });
-  }
-
-  /** Bedrock counts cached tokens apart from the others, as Anthropic does. */
-  #usage(holder: JsonObject, parts: AnswerPart[]): void {
-    const usage = objectAt(holder, "usage");
-    if (usage === undefined) return;
-    const counts: TokenCounts = {
-      fresh: countAt(usage, "inputTokens"),
-      cacheRead: countAt(usage, "cacheReadInputTokens"),
-      cacheWrite: countAt(usage, "cacheWriteInputTokens"),
-      output: countAt(usage, "outputTokens"),
-      reasoning: 0,
-    };
-    parts.push({ kind: "usage", counts });
   }
 }
 

@@ -5,14 +5,13 @@ import {
   type AnswerPart,
   type AnswerReader,
   assertFewCalls,
-  countAt,
-  countsOf,
   failedInStream,
   malformed,
   objectAt,
   objectsAt,
   type StopReason,
   textAt,
+  usageParts,
 } from "../conversation/answer-parts.js";
 import { callId } from "../conversation/turns.js";
 
@@ -47,8 +46,7 @@ export class GeminiAnswerReader implements AnswerReader {
     if (candidate !== undefined) this.#candidate(candidate, parts);
     const blocked = objectAt(event, "promptFeedback");
     if (blocked !== undefined && textAt(blocked, "blockReason") !== undefined) this.#stop("filter", parts);
-    const usage = objectAt(event, "usageMetadata");
-    if (usage !== undefined) parts.push({ kind: "usage", counts: geminiCounts(usage) });
+    parts.push(...usageParts(objectAt(event, "usageMetadata")));
     return parts;
   }
 
@@ -97,12 +95,4 @@ export class GeminiAnswerReader implements AnswerReader {
     this.#isStopped = true;
     parts.push({ kind: "stop", reason });
   }
-}
-
-/** Google's thoughts are not part of its candidates' tokens. */
-function geminiCounts(usage: JsonObject) {
-  const thoughts = countAt(usage, "thoughtsTokenCount");
-  const prompt = countAt(usage, "promptTokenCount") + countAt(usage, "toolUsePromptTokenCount");
-  const output = countAt(usage, "candidatesTokenCount") + thoughts;
-  return countsOf(prompt, countAt(usage, "cachedContentTokenCount"), 0, output, thoughts);
 }

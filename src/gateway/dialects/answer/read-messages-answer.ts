@@ -1,17 +1,17 @@
 /** Reads Anthropic's messages as a provider answers them. */
 import type { JsonObject } from "../../../core/json-body.js";
-import type { TokenCounts } from "../../usage/record.js";
+import { laterUsage, type ReportedUsage } from "../../usage/token-counts.js";
 import {
   type AnswerPart,
   type AnswerReader,
   assertFewCalls,
-  countAt,
   failedInStream,
   malformed,
   objectAt,
   objectsAt,
   type StopReason,
   textAt,
+  usageParts,
 } from "../conversation/answer-parts.js";
 import { callId } from "../conversation/turns.js";
 
@@ -25,24 +25,9 @@ const STOPS: Readonly<Record<string, StopReason>> = {
   pause_turn: "pause",
 };
 
-/** `message_delta` repeats only some counts of `message_start`, which then are the newer ones. */
-export function messagesCounts(usage: JsonObject, before: TokenCounts): TokenCounts {
-  const at = (key: string, known: number) => (typeof usage[key] === "number" ? countAt(usage, key) : known);
-  const details = objectAt(usage, "output_tokens_details");
-  const output = at("output_tokens", before.output);
-  return {
-    fresh: at("input_tokens", before.fresh),
-    cacheRead: at("cache_read_input_tokens", before.cacheRead),
-    cacheWrite: at("cache_creation_input_tokens", before.cacheWrite),
-    output,
-    reasoning: Math.min(output, details === undefined ? before.reasoning : countAt(details, "thinking_tokens")),
-  };
-}
-
-const NONE: TokenCounts = { fresh: 0, cacheRead: 0, cacheWrite: 0, output: 0, reasoning: 0 };
-
 export class MessagesAnswerReader implements AnswerReader {
-  #counts: TokenCounts = NONE;
+  /** `message_delta` repeats only some counts of `message_start`. */
+  #usageSoFar: ReportedUsage = {};
   #isStopped = false;
   #numCalls = 0;
   /** Number of each open call, by its block's. */
@@ -162,8 +147,8 @@ export class MessagesAnswerReader implements AnswerReader {
   #usage(holder: JsonObject, parts: AnswerPart[]): void {
     const usage = objectAt(holder, "usage");
     if (usage === undefined) return;
-    this.#counts = messagesCounts(usage, this.#counts);
-    parts.push({ kind: "usage", counts: this.#counts });
+    this.#usageSoFar = laterUsage(this.#usageSoFar, usage);
+    parts.push(...usageParts(this.#usageSoFar));
   }
 }
 

@@ -2,6 +2,7 @@
 import { MillraceError } from "../../../core/errors.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type { TokenCounts } from "../../usage/record.js";
+import { countsOf } from "../../usage/token-counts.js";
 import { described, isObject } from "./fields.js";
 
 /** filter: the provider withheld the answer; refusal: the model did. */
@@ -77,29 +78,12 @@ export function objectsAt(object: JsonObject, key: string): readonly JsonObject[
   throw malformed(`a list of objects as ${key}`, value);
 }
 
-/** A count of tokens: 0 unless it is one. */
-export function countAt(object: JsonObject | undefined, key: string): number {
-  const value = object?.[key];
-  return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+/** A part for the counts that a provider reports; none where it reports none that can be read. */
+export function usageParts(usage: JsonObject | undefined): readonly AnswerPart[] {
+  const counts = usage === undefined ? undefined : countsOf(usage);
+  return counts === undefined ? [] : [{ kind: "usage", counts }];
 }
 
 export function assertFewCalls(index: number): void {
   if (index >= MAX_CALLS) throw malformed(`at most ${MAX_CALLS} calls`, index + 1);
-}
-
-/** Counts as OpenAI and Google report them: the cached tokens are a part of the prompt's. */
-export function countsOf(
-  prompt: number,
-  cacheRead: number,
-  cacheWrite: number,
-  output: number,
-  reasoning: number,
-): TokenCounts {
-  return {
-    fresh: Math.max(0, prompt - cacheRead - cacheWrite),
-    cacheRead,
-    cacheWrite,
-    output,
-    reasoning: Math.min(reasoning, output),
-  };
 }
