@@ -134,6 +134,7 @@ export async function startLimitedFleet(
     highestPriceOf: (name) => (policyOptions?.prices ?? { priceOf: () => PRICE }).priceOf(name),
     modelScope: () => undefined,
     modelOf: (name) => name,
+    promptFacts: () => ({ maxModelLen: undefined, templateTokens: undefined }),
     traits: () => ({ hasContinuousUsage: true, isPaid: false, maxTokensField: "max_tokens" }),
     defaultOutputTokens: () => 100,
     isFailOpen: () => false,

@@ -76,6 +76,17 @@ export async function listedModelLen(
   return countOrNothing(model?.max_model_len);
 }
 
+/** @returns the tokens of a conversation without a text; undefined where the engine does not tell, or holds no conversations */
+export async function askTemplateTokens(target: UpstreamTarget, signal: AbortSignal): Promise<number | undefined> {
+  const body = { model: target.modelName, messages: [{ role: "user", content: "" }] };
+  try {
+    const { count } = JSON.parse(await askForText(target, "/tokenize", signal, body)) as { readonly count?: unknown };
+    return countOrNothing(count);
+  } catch {
+    return undefined;
+  }
+}
+
 /** @returns undefined for anything but a positive whole number. Routing cuts prompts into blocks of the size that an engine reports. */
 export function countOrNothing(value: unknown): number | undefined {
   const count = typeof value === "string" && value !== "" ? Number(value) : value;

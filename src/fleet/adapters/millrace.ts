@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { packageRoot } from "../../core/package-root.js";
 import type { Adapter } from "./adapter.js";
 import { followEventStream } from "./cache-events/event-stream.js";
-import { askForText, countOrNothing } from "./engine-http.js";
+import { askForText, askTemplateTokens, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom } from "./flags.js";
 import { type MetricNames, metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
 
@@ -51,7 +51,11 @@ export const millrace: Adapter = {
   cacheScope: "header",
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
-    const metrics = new PrometheusText(await askForText(target, "/metrics", signal));
+    const [text, templateTokens] = await Promise.all([
+      askForText(target, "/metrics", signal),
+      askTemplateTokens(target, signal),
+    ]);
+    const metrics = new PrometheusText(text);
     const config = (label: string) => countOrNothing(metrics.label("millrace:cache_config_info", label));
     const blockSize = config("block_size");
     const numBlocks = config("num_kv_blocks");
@@ -59,6 +63,7 @@ export const millrace: Adapter = {
       seats: config("max_num_seqs"),
       kvTokens: blockSize === undefined || numBlocks === undefined ? undefined : blockSize * numBlocks,
       blockSize,
+      templateTokens,
     };
   },
 };

@@ -5,7 +5,7 @@ import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CacheEventSockets } from "../upstream/upstream.js";
 import type { Adapter } from "./adapter.js";
 import { followZmq } from "./cache-events/zmq-events.js";
-import { askForText, countOrNothing } from "./engine-http.js";
+import { askForText, askTemplateTokens, countOrNothing } from "./engine-http.js";
 import { elsewhere, envFrom, type FlagTable, flagsFrom, onlyIf } from "./flags.js";
 import { metricsByName, PrometheusText, vllmMetricNames } from "./prometheus.js";
 
@@ -95,7 +95,11 @@ export const vllm: Adapter = {
   sharesDrafts: ({ method, suffix_decoding_max_cached_requests: numCached }) => method === "suffix" && numCached !== 0,
   parseMetrics: (text) => metricsByName(text, METRICS),
   async capacity(target, signal) {
-    const metrics = new PrometheusText(await askForText(target, "/metrics", signal));
+    const [text, templateTokens] = await Promise.all([
+      askForText(target, "/metrics", signal),
+      askTemplateTokens(target, signal),
+    ]);
+    const metrics = new PrometheusText(text);
     const config = (label: string) => countOrNothing(metrics.label("vllm:cache_config_info", label));
     const blockSize = config("block_size");
     const numBlocks = config("num_gpu_blocks");
@@ -105,6 +109,7 @@ export const vllm: Adapter = {
       // Newer versions report the size: models with several kinds of attention hold fewer tokens than the product.
       kvTokens: config("kv_cache_size_tokens") ?? product,
       blockSize: config("hash_block_size") ?? blockSize,
+      templateTokens,
     };
   },
   // Level 1 moves the weights to host memory and drops the prefix cache.

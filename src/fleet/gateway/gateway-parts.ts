@@ -18,6 +18,7 @@ import { SemanticCache } from "../../gateway/semantic/policy.js";
 import { openCacheDatabase, openDatabase } from "../../gateway/store/database.js";
 import { sideOf } from "../../gateway/store/side-connection.js";
 import type { FleetConfig } from "../config/schema.js";
+import { promptFactsOf } from "../proxy/fleet-info.js";
 import type { RunningProxy } from "../proxy/proxy.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { NamedPool } from "../upstream/named-pool.js";
@@ -129,6 +130,7 @@ export class GatewayParts {
       models: {
         resolve: (name) => pool.modelOf(name),
         engine: engineOf,
+        promptFacts: (model) => promptFactsOf(model, pool),
         version: (model) => versions.of(model),
       },
       metrics,

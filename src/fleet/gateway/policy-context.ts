@@ -2,6 +2,7 @@
 import type Database from "libsql";
 import type { Logger } from "pino";
 import type { AnswerSink } from "../../gateway/answer.js";
+import type { PromptFacts } from "../../gateway/budget/estimate.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { LimitSource } from "../../gateway/lengths/length-policy.js";
 import type { Ending, Policy } from "../../gateway/pipeline.js";
@@ -17,6 +18,7 @@ interface ModelDirectory {
   /** The model that a client's name stands for. */
   resolve(name: string): string | undefined;
   engine(model: string): EngineName | undefined;
+  promptFacts(model: string): PromptFacts;
   /** Identity of what answers under a model's own name; undefined while that is unknown. */
   version(model: string): string | undefined;
 }

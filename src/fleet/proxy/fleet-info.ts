@@ -1,6 +1,7 @@
 /** The fleet's own endpoints for clients: its list of models, and its health. */
 import { MillraceError } from "../../core/errors.js";
 import { modelListObject, modelObject, STARTED_AT_SECONDS } from "../../core/model-list.js";
+import type { PromptFacts } from "../../gateway/budget/estimate.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 
 /**
@@ -34,6 +35,17 @@ export function modelList(
 export function maxModelLenOf(model: string, pool: UpstreamPool): number | undefined {
   const lengths = pool.upstreams(model).flatMap(({ capacity }) => capacity.maxModelLen ?? []);
   return lengths.length === 0 ? undefined : Math.min(...lengths);
+}
+
+/** Of all instances of a model, the most. A length that one of them does not say has no bound. */
+export function promptFactsOf(model: string, pool: UpstreamPool): PromptFacts {
+  const said = pool.upstreams(model).map(({ capacity }) => capacity);
+  const lengths = said.flatMap(({ maxModelLen }) => maxModelLen ?? []);
+  const templates = said.flatMap(({ templateTokens }) => templateTokens ?? []);
+  return {
+    maxModelLen: lengths.length < Math.max(1, said.length) ? undefined : Math.max(...lengths),
+    templateTokens: templates.length === 0 ? undefined : Math.max(...templates),
+  };
 }
 
 interface FleetHealth {

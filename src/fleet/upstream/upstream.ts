@@ -35,6 +35,8 @@ export interface Capacity {
   readonly blockSize: number | undefined;
   /** Tokens of a prompt and its answer together. Absent: its list of models does not say. */
   readonly maxModelLen?: number | undefined;
+  /** Tokens of a conversation without a text, which its chat template writes. Absent: it does not say. */
+  readonly templateTokens?: number | undefined;
 }
 
 /**

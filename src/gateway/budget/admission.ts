@@ -7,7 +7,7 @@ import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims, NO_CLAIMS } from "./claims.js";
-import { type RequestSize, sizeOf } from "./estimate.js";
+import { type PromptFacts, type RequestSize, sizeOf } from "./estimate.js";
 import { noCountedPath, noPrice } from "./refusals.js";
 import { newReservationId } from "./reservation-id.js";
 import { WorstCost } from "./worst-cost.js";
@@ -25,6 +25,7 @@ export interface Admission {
   readonly model: string;
   readonly claims: Claims;
   readonly size: RequestSize;
+  readonly facts: PromptFacts;
   /** Tokens of the prompt, probably. */
   readonly promptTokens: number;
   /** Tokens of each answer, in 95 of 100 cases. */
@@ -48,21 +49,20 @@ interface AdmissionTerms {
   readonly priceOf: (model: string) => Price | undefined;
   readonly statistics: AnswerStatistics;
   readonly defaultOutputTokens: number;
-  /** Exact tokens of the prompt, if somebody has counted them. */
-  readonly countedTokens: number | undefined;
+  readonly facts: PromptFacts;
 }
 
 /** Throws price_missing if a budget applies to a request whose cost cannot be known. */
 export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission {
-  const { model, statistics, countedTokens } = terms;
+  const { model, statistics, facts } = terms;
   const { path, route, body, bytes, caller, isStream } = request;
   const priced = pricedOf(request, terms);
-  const size = sizeOf(path, body, bytes.length, route.isGeneration, countedTokens);
+  const size = sizeOf(path, body, bytes.length, route.isGeneration, facts);
   const usual = statistics.outputTokens(subjectOf(caller), model, terms.defaultOutputTokens);
   const outputTokens = Math.min(usual, size.maxTokens ?? usual);
   const most = isStream ? outputTokens : (size.maxTokens ?? wholeTokens(outputTokens));
   const least = isStream ? Math.min(outputTokens, LEAST_OUTPUT_TOKENS) : outputTokens;
-  const prompt = route.runsPrompt ? (countedTokens ?? statistics.promptTokens(model, bytes.length)) : 0;
+  const prompt = route.runsPrompt ? (facts.templateTokens ?? 0) + statistics.promptTokens(model, size.readBytes) : 0;
   const moneyFor = (output: number): number => priced?.worst.of(size.promptTokens, size.numAnswers * output) ?? 0;
   return {
     id: newReservationId(request.id),
@@ -70,6 +70,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
     model,
     claims: priced === undefined ? { ...terms.claims, money: NO_CLAIMS } : terms.claims,
     size,
+    facts,
     promptTokens: Math.min(prompt, size.promptTokens),
     outputTokens,
     priced,

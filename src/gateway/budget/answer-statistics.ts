@@ -56,7 +56,7 @@ export class AnswerStatistics {
     this.#histogram(model).add(tokens);
   }
 
-  /** @param numBytes of the request's body */
+  /** @param tokens of the request's texts @param numBytes that the model reads */
   prompted(model: string, tokens: number, numBytes: number): void {
     if (numBytes === 0) return;
     const before = this.#tokensPerByte.get(model) ?? INITIAL_TOKENS_PER_BYTE;

@@ -1,7 +1,8 @@
 /** Estimates a request's cost, at most and probably, from its body alone. */
 import type { RequestBody } from "../request.js";
 
-/** Tokens that a template adds around a conversation. Those around each message are fewer than the bytes of its JSON. */
+/** Tokens that a template adds, beside those that the model is known to add to every conversation: for tools, or around a text to embed or to rank. Those
+ * around each message are fewer than the bytes of its JSON. */
 const TEMPLATE_TOKENS = 256;
 /** Parts that are no text have more tokens than bytes where they are given by a URL. */
 const MEDIA_TOKENS = 4096;
@@ -19,33 +20,83 @@ const MEDIA = new Set([
 const MAX_ANSWERS = 1_000_000;
 const MAX_DEPTH = 6;
 
-export interface RequestSize {
-  /** Tokens of the prompt, at most. */
-  readonly promptTokens: number;
+export interface AnswerSize {
   /** Answers that are made: choices of all prompts. 0: the path makes none. */
   readonly numAnswers: number;
   /** Most tokens of each answer, as the request says. Undefined: it says nothing. */
   readonly maxTokens: number | undefined;
 }
 
-/**
- * @param path of the request, which decides by which fields the upstream bounds an answer: it may pass over others
- * @param numBytes of the body
- * @param counted tokens of the prompt, if somebody has counted them
- */
+export interface RequestSize extends AnswerSize {
+  /** Tokens of the prompts, at most. */
+  readonly promptTokens: number;
+  /** Bytes of the body, and of a query once more for each further text that it is read with. */
+  readonly readBytes: number;
+}
+
+/** What a model's instances say of its prompts; undefined: nothing. */
+export interface PromptFacts {
+  /** Most tokens of a prompt with its answer. */
+  readonly maxModelLen: number | undefined;
+  /** Tokens of a conversation without a text, which the chat template writes. */
+  readonly templateTokens: number | undefined;
+}
+
+/** @param path of the request, which decides by which fields the upstream bounds an answer: it may pass over others */
+export function answerSizeOf(path: string, body: RequestBody, isGeneration: boolean): AnswerSize {
+  if (!isGeneration) return { numAnswers: 0, maxTokens: 0 };
+  return { numAnswers: numAnswersOf(body), maxTokens: maxTokensOf(path, body) };
+}
+
+/** @param numBytes of the body */
 export function sizeOf(
   path: string,
   body: RequestBody,
   numBytes: number,
   isGeneration: boolean,
-  counted?: number,
+  { maxModelLen, templateTokens = 0 }: PromptFacts,
 ): RequestSize {
+  const { numPrompts, numTemplates, bytesAgain } = promptsOf(path, body);
+  const readBytes = numBytes + bytesAgain;
   // A token has at least one byte, whatever the tokenizer; JSON has more bytes than its text.
-  const promptTokens =
-    counted ?? numBytes + TEMPLATE_TOKENS + MEDIA_TOKENS * countMedia(body.messages ?? body.input, 0);
-  if (!isGeneration) return { promptTokens, numAnswers: 0, maxTokens: 0 };
-  return { promptTokens, numAnswers: numAnswersOf(body), maxTokens: maxTokensOf(path, body) };
+  const written =
+    readBytes +
+    templateTokens +
+    TEMPLATE_TOKENS * numTemplates +
+    MEDIA_TOKENS * countMedia(body.messages ?? body.input, 0);
+  const promptTokens = Math.min(written, numPrompts * (maxModelLen ?? Number.POSITIVE_INFINITY));
+  return { promptTokens, readBytes, ...answerSizeOf(path, body, isGeneration) };
 }
+
+interface Prompts {
+  /** Prompts of the model; infinite for paths that are not known. */
+  readonly numPrompts: number;
+  readonly numTemplates: number;
+  readonly bytesAgain: number;
+}
+
+function promptsOf(path: string, body: RequestBody): Prompts {
+  if (path.endsWith("/rerank")) return pairsOf(body.query, body.documents);
+  if (path.endsWith("/score")) return pairsOf(body.text_1, body.text_2);
+  if (path === "/v1/embeddings") {
+    const numTexts = numTextsOf(body.input);
+    return { numPrompts: numTexts, numTemplates: numTexts, bytesAgain: 0 };
+  }
+  if (path === "/v1/completions") return { numPrompts: numTextsOf(body.prompt), numTemplates: 1, bytesAgain: 0 };
+  return { numPrompts: CONVERSATIONS.has(path) ? 1 : Number.POSITIVE_INFINITY, numTemplates: 1, bytesAgain: 0 };
+}
+
+/** One text that is read with each of many. */
+function pairsOf(one: unknown, many: unknown): Prompts {
+  const numPairs = numTextsOf(many);
+  const isRepeated = typeof one === "string" || (Array.isArray(one) && one.length === 1);
+  const bytesAgain = isRepeated ? (numPairs - 1) * Buffer.byteLength(String(Array.isArray(one) ? one[0] : one)) : 0;
+  return { numPrompts: numPairs, numTemplates: numPairs, bytesAgain };
+}
+
+/** A list of numbers is the tokens of one text. */
+const numTextsOf = (texts: unknown): number =>
+  Array.isArray(texts) && typeof texts[0] !== "number" ? Math.max(1, texts.length) : 1;
 
 /**
  * The fields that bound an answer, lowered to the allowed length. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
@@ -67,6 +118,7 @@ export function isBounded(path: string, body: RequestBody, own: string): boolean
 }
 
 const CHATS = "/v1/chat/completions";
+const CONVERSATIONS = new Set([CHATS, "/v1/responses", "/v1/messages"]);
 
 const OF_RESPONSES = ["max_output_tokens"] as const;
 const OF_CHATS = ["max_completion_tokens", "max_tokens"] as const;
@@ -90,8 +142,7 @@ const isCount = (value: unknown): value is number => typeof value === "number" &
 
 function numAnswersOf({ n, best_of: bestOf, prompt }: RequestBody): number {
   const choices = Math.max(1, countOf(n), countOf(bestOf));
-  const prompts = Array.isArray(prompt) && typeof prompt[0] !== "number" ? Math.max(1, prompt.length) : 1;
-  return Math.min(MAX_ANSWERS, Math.ceil(choices)) * prompts;
+  return Math.min(MAX_ANSWERS, Math.ceil(choices)) * numTextsOf(prompt);
 }
 
 const countOf = (value: unknown): number => (isCount(value) ? value : 0);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { ANTHROPIC, OPENAI } from "../api/dialect.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { claimsOf } from "./claims.js";
-import { boundedFields, sizeOf } from "./estimate.js";
+import { answerSizeOf, boundedFields, type PromptFacts, sizeOf } from "./estimate.js";
 import { durationText, rateHeaders } from "./rate-headers.js";
 import { windowEnd, windowStart } from "./windows.js";
 import { WorstCost } from "./worst-cost.js";
@@ -68,15 +68,42 @@ describe("how long answers are", () => {
 describe("the size of a request", () => {
   const CHAT = "/v1/chat/completions";
   const text = { messages: [{ role: "user", content: "hello" }] };
+  const UNKNOWN: PromptFacts = { maxModelLen: undefined, templateTokens: undefined };
+  const FIELDS = ["messages", "input", "n", "prompt", "max_tokens", "query", "documents", "text_1", "text_2"] as const;
 
-  test("has no fewer prompt tokens than bytes, and none of its own where they are counted", () => {
-    expect(sizeOf(CHAT, text, 100, true)).toEqual({ promptTokens: 356, numAnswers: 1, maxTokens: undefined });
-    expect(sizeOf(CHAT, text, 100, true, 12).promptTokens).toBe(12);
-    expect(sizeOf("/v1/embeddings", { input: "x" }, 100, false)).toMatchObject({ numAnswers: 0, maxTokens: 0 });
+  const promptTokens = (path: string, body: object, facts: Partial<PromptFacts> = {}) =>
+    sizeOf(path, { ...body }, 100, false, { ...UNKNOWN, ...facts }).promptTokens;
+
+  test("has no fewer prompt tokens than bytes, and those of the model's template", () => {
+    const answers = { numAnswers: 1, maxTokens: undefined };
+    expect(sizeOf(CHAT, text, 100, true, UNKNOWN)).toEqual({ promptTokens: 356, readBytes: 100, ...answers });
+    expect(promptTokens(CHAT, text, { templateTokens: 1200 })).toBe(1556);
+    expect(sizeOf("/v1/embeddings", { input: "x" }, 100, false, UNKNOWN)).toMatchObject({
+      numAnswers: 0,
+      maxTokens: 0,
+    });
+  });
+
+  test("has no more prompt tokens than the model's context holds, for each prompt", () => {
+    expect(promptTokens(CHAT, text, { maxModelLen: 300 })).toBe(300);
+    expect(promptTokens("/v1/completions", { prompt: ["a", "b", "c"] }, { maxModelLen: 64 })).toBe(192);
+    expect(promptTokens("/v1/completions", { prompt: [1, 2, 3] }, { maxModelLen: 64 })).toBe(64);
+    expect(promptTokens("/v1/unknown", {}, { maxModelLen: 64 })).toBe(356);
+  });
+
+  test("counts a query once with each text, and each text's template", () => {
+    const [query, documents] = ["é".repeat(10), ["a", "b", "c"]];
+    const [again, templates] = [2 * 20, 3 * 256];
+    expect(promptTokens("/v1/rerank", { query, documents })).toBe(100 + again + templates);
+    expect(promptTokens("/rerank", { query, documents }, { maxModelLen: 128 })).toBe(3 * 128);
+    expect(promptTokens("/score", { text_1: query, text_2: documents })).toBe(100 + again + templates);
+    expect(promptTokens("/v1/score", { text_1: documents, text_2: documents })).toBe(100 + templates);
+    expect(promptTokens("/v1/embeddings", { input: documents })).toBe(100 + templates);
+    expect(promptTokens("/v1/embeddings", { input: [[1, 2], [3]] })).toBe(100 + 2 * 256);
   });
 
   test("counts every choice of every prompt", () => {
-    const answersOf = (body: object) => sizeOf(CHAT, body as Record<string, unknown>, 1, true).numAnswers;
+    const answersOf = (body: object) => answerSizeOf(CHAT, body as Record<string, unknown>, true).numAnswers;
     expect(answersOf({ n: 3, prompt: ["a", "b"] })).toBe(6);
     expect(answersOf({ prompt: [1, 2, 3] })).toBe(1);
     expect(answersOf({ best_of: 4, n: 2 })).toBe(4);
@@ -85,14 +112,14 @@ describe("the size of a request", () => {
   });
 
   test("counts as many choices as an engine may make of it", () => {
-    const answersOf = (n: unknown) => sizeOf(CHAT, { n }, 1, true).numAnswers;
+    const answersOf = (n: unknown) => answerSizeOf(CHAT, { n }, true).numAnswers;
     expect(answersOf(5000)).toBe(5000);
     expect(answersOf(1e300)).toBe(1e6);
   });
 
   test("takes the length of an answer only from the fields that bound it on its path", () => {
     const all = { max_tokens: 30, max_completion_tokens: 20, max_output_tokens: 10 };
-    const lengthOf = (path: string, body: object) => sizeOf(path, { ...body }, 1, true).maxTokens;
+    const lengthOf = (path: string, body: object) => answerSizeOf(path, { ...body }, true).maxTokens;
     expect(lengthOf(CHAT, all)).toBe(30);
     expect(lengthOf(CHAT, { max_tokens: -1 })).toBeUndefined();
     expect(lengthOf(CHAT, { max_output_tokens: 1 })).toBeUndefined();
@@ -105,16 +132,18 @@ describe("the size of a request", () => {
   test("counts images that are only named", () => {
     const image = { type: "image_url", image_url: { url: "https://x" } };
     const body = { messages: [{ role: "user", content: [image, image, { type: "text", text: "?" }] }] };
-    expect(sizeOf(CHAT, body, 100, true).promptTokens).toBe(356 + 2 * 4096);
+    expect(promptTokens(CHAT, body)).toBe(356 + 2 * 4096);
   });
 
   test("is read from any body without an exception", () => {
     fc.assert(
       fc.property(
-        fc.dictionary(fc.constantFrom("messages", "input", "n", "prompt", "max_tokens"), fc.jsonValue()),
-        (body) => {
-          const { promptTokens, numAnswers, maxTokens = 0 } = sizeOf(CHAT, body, 10, true);
+        fc.constantFrom(CHAT, "/v1/completions", "/v1/embeddings", "/v1/rerank", "/score"),
+        fc.dictionary(fc.constantFrom(...FIELDS), fc.jsonValue()),
+        (path, body) => {
+          const { promptTokens, readBytes, numAnswers, maxTokens = 0 } = sizeOf(path, body, 10, true, UNKNOWN);
           for (const each of [promptTokens, numAnswers, maxTokens]) expect(each).toBeGreaterThanOrEqual(0);
+          expect(readBytes).toBeGreaterThanOrEqual(10);
         },
       ),
     );

@@ -29,7 +29,7 @@ import {
 } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim, NO_CLAIMS } from "./claims.js";
-import { boundedFields, isBounded } from "./estimate.js";
+import { boundedFields, isBounded, type PromptFacts } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
 import { cutStream, isReservedByOthers, nameOf, refusal } from "./refusals.js";
@@ -66,8 +66,7 @@ export interface LimitsOptions {
   /** The model that a client's name stands for. */
   readonly modelOf: (name: string) => string;
   readonly traits: (model: string) => UpstreamTraits;
-  /** Tokens of the prompt where they are known beforehand. */
-  readonly countPrompt?: (request: GatewayRequest) => number | undefined;
+  readonly promptFacts: (model: string) => PromptFacts;
   /** Tokens of an answer before any is known. */
   readonly defaultOutputTokens: () => number;
   /** Whether requests pass while the store is down. */
@@ -136,7 +135,7 @@ export class LimitsPolicy implements Policy {
       priceOf: (name) => this.options.prices.priceOf(name),
       statistics: this.#statistics,
       defaultOutputTokens: this.options.defaultOutputTokens(),
-      countedTokens: this.options.countPrompt?.(request),
+      facts: this.options.promptFacts(model),
     });
     if (isEmpty(admission.claims)) return next(request, sink);
     return await this.#run(admission, await this.#reserve(admission), sink, next);
@@ -326,10 +325,11 @@ export class LimitsPolicy implements Policy {
     return `${name}: ${dollars(used + held)} of ${dollars(soft)} $ per ${window}`;
   }
 
-  #learn({ request, model, size }: Admission): void {
+  #learn({ request, model, size, facts }: Admission): void {
     const last = request.record.attempts.at(-1);
     if (last?.outcome !== "answered" || last.usage === undefined || last.usage.isEstimated === true) return;
-    this.#statistics.prompted(model, promptTokensOf(last.usage), request.bytes.length);
+    const ofTexts = Math.max(0, promptTokensOf(last.usage) - (facts.templateTokens ?? 0));
+    this.#statistics.prompted(model, ofTexts, size.readBytes);
     if (size.numAnswers > 0) {
       this.#statistics.answered(subjectOf(request.caller), model, last.usage.output / size.numAnswers);
     }

@@ -2,7 +2,7 @@
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
-import { sizeOf } from "../budget/estimate.js";
+import { answerSizeOf } from "../budget/estimate.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
@@ -120,8 +120,8 @@ export class LedgerPolicy implements Policy {
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
     const model = last?.model ?? modelOf(request.model);
-    const { path, body, bytes, route } = request;
-    const { maxTokens, numAnswers } = sizeOf(path, body, bytes.length, route.isGeneration, 0);
+    const { path, body, route } = request;
+    const { maxTokens, numAnswers } = answerSizeOf(path, body, route.isGeneration);
     const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch)));
     // Field by field, which is several times as fast as spreading objects of changing shapes.
     const row: RequestRow = {

@@ -5,7 +5,7 @@
 
 import type { AnswerSink } from "../answer.js";
 import { AnswerStatistics } from "../budget/answer-statistics.js";
-import { boundedFields, sizeOf } from "../budget/estimate.js";
+import { answerSizeOf, boundedFields } from "../budget/estimate.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import type { TokenCounts } from "../usage/record.js";
@@ -69,9 +69,9 @@ export class LengthPolicy implements Policy {
     next: Handler,
     { name, rules }: NamedRules,
   ): Promise<Ending> {
-    const { path, body, bytes, record, caller } = request;
+    const { path, body, record, caller } = request;
     const subject = caller.keyId ?? caller.tenant;
-    const { maxTokens: given, numAnswers } = sizeOf(path, body, bytes.length, true);
+    const { maxTokens: given, numAnswers } = answerSizeOf(path, body, true);
     const isClients = given !== undefined && !record.isLimitAdded;
     const byDefault = rules.default === "auto" ? this.#automatic(subject, name) : rules.default;
     const known = [given, rules.cap, isClients ? undefined : byDefault].filter((each) => each !== undefined);
