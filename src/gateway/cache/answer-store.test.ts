@@ -84,7 +84,7 @@ const MAKERS: readonly (readonly [string, Make, boolean])[] = [
     async (maxBytes) => {
       const database = openCacheDatabase(undefined);
       closing.push(() => database.close());
-      return new EmbeddedStore(database, { table: "idempotency", maxBytes, maxMemoryBytes: 0 }, now);
+      return new EmbeddedStore(database, { table: "cache_exact", maxBytes, maxMemoryBytes: 0 }, now);
     },
     true,
   ],
@@ -220,6 +220,22 @@ test("the embedded store writes answers that come together in one transaction, a
   expect(store.get(idOf(5))).toBeUndefined();
   await store.put(idOf(5), answerOf({ status: 201, tags: ["b"] }));
   expect([store.get(idOf(5))?.status, await store.purge({ tag: "b" })]).toEqual([201, 1]);
+});
+
+test("a tenant with many idempotent answers drives out its own, not another's", async () => {
+  const body = Buffer.alloc(1000);
+  const maxBytes = 20 * bytesOf(answerOf({ body }));
+  const options = { table: "idempotency", maxBytes, maxMemoryBytes: 0 } as const;
+  const store = new EmbeddedStore(openCacheDatabase(undefined), options, now);
+  closing.push(() => store.close());
+  await store.put(idOf(0), answerOf({ tenant: "small", body }));
+  for (let n = 1; n <= 60; n++) {
+    nowMs++;
+    await store.put(idOf(n), answerOf({ tenant: "large", body }));
+  }
+  expect(store.get(idOf(0))?.tenant).toBe("small");
+  expect([store.get(idOf(1)), store.get(idOf(60))?.tenant]).toEqual([undefined, "large"]);
+  expect(store.stats().bytes).toBeLessThanOrEqual(maxBytes);
 });
 
 test("where answers that come together cannot be written, none of them is kept", async () => {

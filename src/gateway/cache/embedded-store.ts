@@ -19,6 +19,8 @@ interface EmbeddedStoreOptions {
 const MAX_NOTED_USES = 256;
 /** Rows that are looked at together where room is made. */
 const NUM_OLDEST = 64;
+/** Share of the bytes that stay where the tenant with the most gives room, since finding it costs more than deleting its rows. */
+const KEPT_SHARE = 15 / 16;
 
 /** Keys as text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
 const ROW = "lower(hex(key)) AS id, bytes";
@@ -141,14 +143,15 @@ export class EmbeddedStore implements AnswerStore {
     this.#numEntries++;
   }
 
-  /** The expired ones go first, then the least recently used. */
+  /** The expired ones go first, then the least recently used: of idempotent answers, which a client counts on, those of the tenant with the most bytes. */
   #makeRoom(): void {
     if (this.#numBytes <= this.options.maxBytes) return;
     this.#deleteAll("expires_ms <= ?", [this.now()]);
-    while (this.#numBytes > this.options.maxBytes) {
+    const keptBytes = (isFair(this.options.table) ? KEPT_SHARE : 1) * this.options.maxBytes;
+    while (this.#numBytes > keptBytes) {
       const oldest = this.#statements.oldest.all([]) as Row[];
       if (oldest.length === 0) break;
-      for (const row of oldest) if (this.#numBytes > this.options.maxBytes) this.#delete(row);
+      for (const row of oldest) if (this.#numBytes > keptBytes) this.#delete(row);
     }
   }
 
@@ -192,7 +195,8 @@ export class EmbeddedStore implements AnswerStore {
 
 const keyOf = (id: string): Buffer => Buffer.from(id, "hex");
 
-function tablesOf(table: string): readonly string[] {
+function tablesOf(table: EmbeddedStoreOptions["table"]): readonly string[] {
+  const byTenant = `CREATE INDEX IF NOT EXISTS ${table}_tenant ON ${table} (tenant, used_ms, bytes)`;
   return [
     `CREATE TABLE IF NOT EXISTS ${table} (key BLOB PRIMARY KEY, bytes INTEGER NOT NULL, used_ms INTEGER NOT NULL,
       expires_ms INTEGER NOT NULL, model BLOB NOT NULL, tenant BLOB NOT NULL, answer BLOB NOT NULL)`,
@@ -200,16 +204,21 @@ function tablesOf(table: string): readonly string[] {
     `CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires_ms)`,
     `CREATE TABLE IF NOT EXISTS ${table}_tag (tag BLOB NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tag, key)) WITHOUT ROWID`,
     `CREATE INDEX IF NOT EXISTS ${table}_tag_key ON ${table}_tag (key)`,
+    ...(isFair(table) ? [byTenant] : []),
   ];
 }
 
-function statementsOf(table: string) {
+/** Whether no tenant can drive out another's answers. The index that this takes costs each new answer time, which the cache has not. */
+const isFair = (table: EmbeddedStoreOptions["table"]): boolean => table === "idempotency";
+
+function statementsOf(table: EmbeddedStoreOptions["table"]) {
+  const largest = `(SELECT tenant FROM ${table} GROUP BY tenant ORDER BY sum(bytes) DESC LIMIT 1)`;
   return {
     sum: `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table}`,
     get: `SELECT answer, expires_ms FROM ${table} WHERE key = ?`,
     size: `SELECT bytes FROM ${table} WHERE key = ?`,
     starts: KeyFilter.startsOf(table),
-    oldest: `SELECT ${ROW} FROM ${table} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
+    oldest: `SELECT ${ROW} FROM ${table} ${isFair(table) ? `WHERE tenant = ${largest}` : ""} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
     // Another gateway may have written the key since.
     insert: `INSERT OR REPLACE INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
     insertTag: `INSERT OR IGNORE INTO ${table}_tag (tag, key) VALUES (?, ?)`,

@@ -84,7 +84,9 @@ export const idempotency = () =>
       .describe("time that an answer is made on after its client has left, so that a retry can join it"),
     "max-bytes": byteSize()
       .prefault("64MiB")
-      .describe("size of all answers kept under keys; the oldest go first; fixed at the start"),
+      .describe(
+        "size of all answers kept under keys; the oldest of the tenant with the most bytes go first; fixed at the start",
+      ),
     "max-answer-bytes": byteSize().prefault("4MiB").describe("largest answer that is kept under a key"),
   });
 
