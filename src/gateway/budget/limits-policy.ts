@@ -255,7 +255,8 @@ export class LimitsPolicy implements Policy {
     // Called before the attempt is cut, so that the delivered part is recorded.
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
-      if (priced === undefined || !request.isStream || reserved.isDoubtful) return await next(sent, sink);
+      // An upstream may stream an answer that was asked for whole.
+      if (priced === undefined || reserved.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
       metered = new MeteredSink(inner, {
         usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),

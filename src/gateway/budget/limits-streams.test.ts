@@ -69,6 +69,14 @@ describe("a stream", () => {
     expect(watched.ended).toEqual([{ outcome: "broken", status: 200 }]);
   });
 
+  test("that comes instead of a whole answer is cut at its budget, too", async () => {
+    const budget = dayBudget(1_500);
+    const { post, spent } = await start(tokens(1_000_000), { scopes: [budget] });
+    const text = await (await post(CHAT, { ...ask, max_tokens: 100 })).text();
+    expect(text).toContain("budget_exceeded");
+    expect(await spent(budget)).toBeLessThanOrEqual(1_500);
+  });
+
   test("whose client leaves costs what was made", async () => {
     const budget = dayBudget(100_000);
     const { post, spent, standIns } = await start(tokens(1_000_000), { scopes: [budget] });
