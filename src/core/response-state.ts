@@ -31,7 +31,7 @@ function notFound(what: string, id: string, param: string): MillraceError {
   const code = param === "previous_response_id" ? "previous_response_not_found" : "not_found";
   return new MillraceError(code, `expected the id of a stored ${what}, got ${JSON.stringify(id.slice(0, 80))}`, {
     param,
-    hint: "an answer is kept for its own API key, for a limited time and while there is room; one that says store: false is not kept",
+    hint: "an answer is kept for the API key that asked, or on a gateway for the key's organisation, for a limited time and while there is room; one that says store: false is not kept",
   });
 }
 

@@ -115,6 +115,14 @@ test("models are allowed where the organisation, the team and the key allow them
   expect([await chat(made.key), await models()]).toEqual([[200, undefined], ["m"]]);
   expect((await admin("PATCH", "/teams/acme/search", { models: ["other"] })).status).toBe(200);
   expect([await chat(made.key), await models()]).toEqual([[403, "model_not_allowed"], []]);
+  // Names that the key may not use are not told either.
+  const unknown = await fetch(`${fleet.proxy.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "x-api-key": made.key },
+    body: '{"model":"gpt","messages":[]}',
+  });
+  const { error } = (await unknown.json()) as Json;
+  expect(error.message).toBe('expected the model to be one of none, got "gpt"');
   await admin("PATCH", "/teams/acme%2Fsearch", { models: null });
   expect(await chat(made.key)).toEqual([200, undefined]);
   // A deleted team takes its keys along.

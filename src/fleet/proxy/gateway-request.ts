@@ -6,6 +6,7 @@ import { assertMemberNames } from "../../gateway/member-names.js";
 import { DEAF_OBSERVER, type RequestObserver } from "../../gateway/observer.js";
 import { assertPlainFields, withUsualNames } from "../../gateway/plain-fields.js";
 import type { Caller, GatewayRequest, RequestBody } from "../../gateway/request.js";
+import { mayUse } from "../../gateway/tenants/model-access.js";
 import { RequestRecord } from "../../gateway/usage/record.js";
 import type { ProxyOptions } from "./options.js";
 import { modelOf } from "./request-terms.js";
@@ -35,7 +36,8 @@ export function gatewayRequest(options: ProxyOptions, parts: RequestParts): Gate
   assertMemberNames(parts.body);
   assertPlainFields(parts.body);
   const { bytes, body } = withUsualNames(path, parts.bytes, parts.body);
-  const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.());
+  const isShown = (name: string) => mayUse(caller, name, options.modelOf ?? ((same) => same));
+  const model = modelOf(body, options.pool.models(), options.modelOf, options.virtualModels?.(), isShown);
   const isStream = body.stream === true;
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
   const observer = parts.observer ?? (options.observer ?? DEAF_OBSERVER).started(start);

@@ -33,12 +33,14 @@ interface RequestTerms {
  * @param models every name of a model that clients may send
  * @param ofName the model that a name stands for
  * @param virtual further names, which stand for no single model
+ * @param isShown whether an error may name a model
  */
 export function modelOf(
   body: RequestBody,
   models: readonly string[],
   ofName = (name: string) => name,
   virtual: readonly string[] = [],
+  isShown: (name: string) => boolean = () => true,
 ): string {
   const { model } = body;
   if (model === undefined && new Set(models.map(ofName)).size === 1) return models[0]!;
@@ -47,7 +49,8 @@ export function modelOf(
   if (named !== undefined && all.includes(named)) return named;
   const got =
     typeof model === "string" ? JSON.stringify(model.slice(0, 80)) : model === undefined ? "none" : "no string";
-  throw new MillraceError("model_not_found", `expected the model to be one of ${all.join(", ")}, got ${got}`, {
+  const shown = all.filter(isShown).join(", ") || "none";
+  throw new MillraceError("model_not_found", `expected the model to be one of ${shown}, got ${got}`, {
     param: "model",
   });
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { FoundTexts, mapRequestTexts } from "./texts.js";
+import { FoundTexts, mapAnswerTexts, mapRequestTexts } from "./texts.js";
 
 function textsOf(body: object): readonly string[] {
   const found = new FoundTexts();
@@ -20,4 +20,14 @@ test("a role that no API has is a text, as a template may print it", () => {
     { role: "sk-secret", content: "there" },
   ];
   expect(textsOf({ messages })).toEqual(["hello", "sk-secret", "there"]);
+});
+
+test("a spoken answer has its transcript", () => {
+  const audio = { id: "audio_1", data: "UklGR", transcript: "said", expires_at: 1 };
+  const found = new FoundTexts();
+  mapAnswerTexts({ choices: [{ message: { content: null, audio } }] }, found.visit);
+  expect(found.texts).toEqual(["said"]);
+  expect(textsOf({ audio: { voice: "alloy" }, messages: [{ role: "assistant", audio: { id: "audio_1" } }] })).toEqual(
+    [],
+  );
 });

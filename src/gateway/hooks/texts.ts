@@ -32,6 +32,7 @@ const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
   "truncation",
   "encoding_format",
   "keep_alive",
+  "audio",
 ]);
 
 /** Roles that APIs have. Any other role is a text, which a chat template may print. */
@@ -56,7 +57,6 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "object",
   "image_url",
   "input_audio",
-  "audio",
   "data",
   "file_data",
   "signature",
@@ -67,8 +67,8 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "metadata",
 ]);
 
-/** Addresses of images and files. Those in an answer are shown to its reader. */
-const SKIPPED_IN_REQUESTS: ReadonlySet<string> = new Set(["url"]);
+/** Addresses of images and files, and the names of spoken answers. Those in an answer are shown to its reader, and its audio has a transcript. */
+const SKIPPED_IN_REQUESTS: ReadonlySet<string> = new Set(["url", "audio"]);
 
 /** An answer repeats its request's settings. */
 const SKIPPED_IN_ANSWERS: ReadonlySet<string> = new Set([
