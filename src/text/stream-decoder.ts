@@ -35,12 +35,17 @@ export class StreamDecoder {
   /** Returns the characters that are now complete. */
   push(id: number): string {
     let bytes = this.#tokenizer.tokenBytes(id);
-    if (!this.#keepsSpecial && this.#tokenizer.isSpecial(id) && this.#keptTokenIds?.has(id) !== true) return "";
+    if (this.isLeftOut(id)) return "";
     if (this.#isAtStart && bytes.length > 0) {
       if (bytes[0] === SPACE) bytes = bytes.subarray(1);
       this.#isAtStart = false;
     }
     return this.#utf8.decode(bytes, { stream: true });
+  }
+
+  /** A special token that is not part of the text. */
+  isLeftOut(id: number): boolean {
+    return !this.#keepsSpecial && this.#tokenizer.isSpecial(id) && this.#keptTokenIds?.has(id) !== true;
   }
 
   /** Ends the stream: an unfinished character becomes U+FFFD. */

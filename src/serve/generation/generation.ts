@@ -12,6 +12,9 @@ import { StopStringMatcher } from "../../text/stop-strings.js";
 import { StreamDecoder } from "../../text/stream-decoder.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import { countCodePoints } from "./code-points.js";
+import { SaidTokens, type ScoredToken } from "./said-tokens.js";
+
+export type { ScoredToken };
 
 /** How an answer is split into reasoning, content and calls. */
 export interface AnswerReading {
@@ -35,15 +38,6 @@ export interface GenerationRequest {
   readonly reading?: AnswerReading | undefined;
 }
 
-/** One output token with its log-probability. */
-export interface ScoredToken {
-  readonly logprob: TokenLogprob;
-  /** Offset of the token's text in the output, in code points. */
-  readonly textOffset: number;
-  /** The token belongs to reasoning. */
-  readonly isThought: boolean;
-}
-
 export interface GenerationEnd {
   readonly reason: "stop" | "length";
   /** The stop string or stop token that ended the output; null for the model's own stop tokens and for length. */
@@ -58,6 +52,8 @@ export interface GenerationUpdate {
   readonly parts: readonly AnswerPart[] | undefined;
   /** One for each new token, tokens of a removed stop string included; empty unless the request asked for log-probabilities. */
   readonly scored: readonly ScoredToken[];
+  /** Those that the content consists of, the last only in part if a stop string begins within it; with the text that they are in. */
+  readonly said: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
   readonly pooled: Float64Array | undefined;
   readonly numNewTokens: number;
@@ -87,6 +83,7 @@ export class Generation {
   readonly #decoder: StreamDecoder;
   readonly #matcher: StopStringMatcher | undefined;
   readonly #reader: PartReader | undefined;
+  readonly #saidTokens: SaidTokens | undefined;
   #handle: EngineHandle | undefined;
   #isOver = false;
   #numTokens = 0;
@@ -105,6 +102,7 @@ export class Generation {
       continuesText: true,
     });
     this.#reader = request.reading?.openReader();
+    this.#saidTokens = request.engineRequest.sampling.numLogprobs === undefined ? undefined : new SaidTokens();
     this.#matcher =
       request.stopStrings.length === 0
         ? undefined
@@ -160,21 +158,19 @@ export class Generation {
       const tokenId = output.tokenIds[i]!;
       this.#numTokens++;
       const logprob = output.logprobs?.[i];
-      const textOffset = this.#numDecodedCodePoints;
-      const addScore = (isThought: boolean) => {
-        if (logprob === undefined) return;
+      const token = logprob === undefined ? undefined : { logprob, textOffset: this.#numDecodedCodePoints };
+      if (token !== undefined) {
         scored ??= [];
-        scored.push({ logprob, textOffset, isThought });
-      };
-      const isFinalStop = output.stopTokenId !== undefined && i === output.tokenIds.length - 1;
-      if (isFinalStop && !this.#request.isStopIncluded) {
-        addScore(this.#reader?.isReasoning === true);
-        continue;
+        scored.push(token);
       }
-      const step = this.#match(this.#decode(this.#decoder.push(tokenId)));
+      const isFinalStop = output.stopTokenId !== undefined && i === output.tokenIds.length - 1;
+      if (isFinalStop && !this.#request.isStopIncluded) continue;
+      const decoded = this.#decode(this.#decoder.push(tokenId));
+      if (token !== undefined && !this.#decoder.isLeftOut(tokenId)) this.#saidTokens?.push(token, decoded);
+      const step = this.#match(decoded);
       text += step.text;
       matched = step.matched;
-      addScore(this.#readToken(step.text));
+      this.#readToken(step.text);
     }
     let end: GenerationEnd | undefined;
     if (matched !== undefined || this.#isRead) {
@@ -183,17 +179,18 @@ export class Generation {
     } else if (output.finishReason !== undefined) {
       const last = this.#finish();
       text += last.text;
-      this.#addParts(this.#reader?.push(last.text));
+      this.#addParts(last.text, this.#reader?.push(last.text));
       end = last.matched === undefined ? this.#naturalEnd(output) : { reason: "stop", stopReason: last.matched };
     }
     if (end !== undefined) {
       this.#isOver = true;
-      this.#addParts(this.#reader?.flush());
+      if (this.#reader !== undefined) this.#addParts("", this.#reader.flush());
     }
     this.#listener.onUpdate({
       text,
       parts: this.#takeParts(),
       scored: scored ?? NO_SCORED,
+      said: this.#saidTokens?.take() ?? NO_SCORED,
       promptLogprobs: output.promptLogprobs,
       pooled: output.pooled,
       numNewTokens: this.#numTokens - numBefore,
@@ -213,18 +210,17 @@ export class Generation {
     return this.#reader?.isComplete === true;
   }
 
-  /** @returns whether the token belongs to reasoning, its markers included */
-  #readToken(text: string): boolean {
-    if (this.#reader === undefined) return false;
-    const wasReasoning = this.#reader.isReasoning;
-    this.#addParts(this.#reader.push(text));
-    const isThought = wasReasoning || this.#reader.isReasoning;
-    if (isThought) this.#numReasoningTokens++;
-    return isThought;
+  /** A token is one of the reasoning's if the text before it or behind it is, so markers are, too. */
+  #readToken(text: string): void {
+    const isReasoning = () => this.#reader?.isReasoning === true;
+    const wasReasoning = isReasoning();
+    this.#addParts(text, this.#reader?.push(text));
+    if (wasReasoning || isReasoning()) this.#numReasoningTokens++;
   }
 
-  #addParts(parts: readonly AnswerPart[] = []): void {
-    for (const part of parts) appendPart(this.#parts, part);
+  #addParts(text: string, parts: readonly AnswerPart[] | undefined): void {
+    this.#saidTokens?.free(text, parts);
+    for (const part of parts ?? []) appendPart(this.#parts, part);
   }
 
   #takeParts(): readonly AnswerPart[] | undefined {
@@ -250,7 +246,9 @@ export class Generation {
 
   /** The engine has finished: incomplete characters become U+FFFD, and text held back for a stop string is released. */
   #finish(): { readonly text: string; readonly matched: string | undefined } {
-    const tail = this.#match(this.#decode(this.#decoder.flush()));
+    const rest = this.#decode(this.#decoder.flush());
+    this.#saidTokens?.pushText(rest);
+    const tail = this.#match(rest);
     if (tail.matched !== undefined || this.#matcher === undefined) return tail;
     return { text: tail.text + this.#matcher.flush(), matched: undefined };
   }

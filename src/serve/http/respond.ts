@@ -18,6 +18,8 @@ export interface ChoiceResult {
   /** The text split into parts; undefined for endpoints without parts. */
   readonly parts: readonly AnswerPart[] | undefined;
   readonly scored: readonly ScoredToken[];
+  /** Those that the content consists of. */
+  readonly said: readonly ScoredToken[];
   /** Empty unless the request asked for them. */
   readonly tokenIds: readonly number[];
   readonly promptLogprobs: GenerationUpdate["promptLogprobs"];
@@ -63,6 +65,7 @@ export function collectResults(
       text: "",
       parts: undefined as AnswerPart[] | undefined,
       scored: [] as ScoredToken[],
+      said: [] as ScoredToken[],
       tokenIds: [] as number[],
       promptLogprobs: undefined as GenerationUpdate["promptLogprobs"],
       pooled: undefined as GenerationUpdate["pooled"],
@@ -82,6 +85,7 @@ export function collectResults(
             for (const part of update.parts) appendPart(result.parts, part);
           }
           for (const token of update.scored) result.scored.push(token);
+          for (const token of update.said) result.said.push(token);
           for (const id of update.tokenIds) result.tokenIds.push(id);
           if (update.promptLogprobs !== undefined) result.promptLogprobs = update.promptLogprobs;
           if (update.pooled !== undefined) result.pooled = update.pooled;

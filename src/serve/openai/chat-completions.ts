@@ -220,8 +220,8 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const promptTokenIds = request.return_token_ids === true ? Array.from(promptIds) : undefined;
   const showsReasoning = request.include_reasoning !== false;
   const isAsId = request.return_tokens_as_token_ids === true;
-  const logprobs = (scored: readonly ScoredToken[]) =>
-    request.logprobs === true ? chatLogprobs(context.tokenizer, scored, isAsId) : null;
+  const logprobs = (said: readonly ScoredToken[]) =>
+    request.logprobs === true ? chatLogprobs(context.tokenizer, said, isAsId) : null;
   const timings =
     request.timings_per_token === true
       ? requests.map(() => new ChoiceTimings(c.get("startMs"), numPromptTokens))
@@ -239,7 +239,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const choices = results.map((result, index) => () => ({
     index,
     message: chatMessage(result, showsReasoning),
-    logprobs: logprobs(result.scored),
+    logprobs: logprobs(result.said),
     finish_reason: finishReason(result.end, result.parts),
     stop_reason: result.end.stopReason,
     ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),

@@ -27,7 +27,7 @@ interface ChatStreamOptions {
   readonly isTakenApart: boolean;
   readonly usage: StreamUsage;
   /** The `logprobs` of a chunk with these tokens. */
-  readonly logprobs: (scored: readonly ScoredToken[]) => object | null;
+  readonly logprobs: (said: readonly ScoredToken[]) => object | null;
   /** Of each choice; undefined: chunks do not tell them. */
   readonly timings: readonly ChoiceTimings[] | undefined;
 }
@@ -54,8 +54,8 @@ function deltaOf(part: AnswerPart): string {
 }
 
 /** An update without text still needs a delta for its log-probabilities and ids. */
-function deltasOf({ text, parts, scored, tokenIds }: GenerationUpdate, showsReasoning: boolean): string[] {
-  const hasNews = scored.length > 0 || tokenIds.length > 0;
+function deltasOf({ text, parts, said, tokenIds }: GenerationUpdate, showsReasoning: boolean): string[] {
+  const hasNews = said.length > 0 || tokenIds.length > 0;
   if (parts === undefined) return text === "" && !hasNews ? [] : [deltaOf({ kind: "content", text })];
   const shown = showsReasoning ? parts : parts.filter(({ kind }) => kind !== "reasoning");
   return shown.length === 0 && hasNews ? ["{}"] : shown.map(deltaOf);
@@ -92,7 +92,7 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
         if (beginning !== "") text = text.replace('"choices":', () => `${beginning}"choices":`);
       }
       // The first delta of an update carries its log-probabilities and ids; later ones carry none.
-      let logprobs = JSON.stringify(options.logprobs(update.scored));
+      let logprobs = JSON.stringify(options.logprobs(update.said));
       let ids = idsOf(update);
       for (const delta of deltasOf(update, options.showsReasoning)) {
         text += chunk(index, delta, `,"logprobs":${logprobs},"finish_reason":null${ids}`);

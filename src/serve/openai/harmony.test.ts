@@ -25,6 +25,7 @@ describe("an answer", () => {
       message: { content: "Yes.", reasoning_content: "Hm.", reasoning: "Hm." },
     });
     expect(choice.message).not.toHaveProperty("tool_calls");
+    expect((choice.logprobs.content as { token: string }[]).map(({ token }) => token).join("")).toBe("Yes.");
     const { reasoning_tokens } = body.usage.completion_tokens_details as { reasoning_tokens: number };
     expect(reasoning_tokens).toBe(
       "<|channel|>analysis<|message|>Hm.<|end|>".length - "<|channel|>analysis<|message|".length,

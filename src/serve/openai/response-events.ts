@@ -53,8 +53,8 @@ class ResponseEvents {
   }
 
   /** Scores of tokens without text so far are sent with the next text. */
-  score(scored: readonly ScoredToken[]): void {
-    for (const logprob of this.#facts.logprobs(scored)) this.#logprobs.push(logprob);
+  score(said: readonly ScoredToken[]): void {
+    for (const logprob of this.#facts.logprobs(said)) this.#logprobs.push(logprob);
   }
 
   add(part: AnswerPart): string {
@@ -144,7 +144,7 @@ export function responseFrames(facts: ResponseFacts, requestId: string, store: S
     onUpdate(_index, update) {
       const begin = events.hasBegun ? "" : events.begin();
       if (update.end !== undefined) end = update.end;
-      events.score(update.scored);
+      events.score(update.said);
       return (
         begin +
         partsOf(update)

@@ -27,7 +27,7 @@ export interface ResponseFacts {
   /** Repeated until the answer is complete; the store then determines the value. */
   readonly isToBeStored: boolean;
   readonly metadata: object;
-  readonly logprobs: (scored: readonly ScoredToken[]) => object[];
+  readonly logprobs: (said: readonly ScoredToken[]) => object[];
 }
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
@@ -122,7 +122,7 @@ export function wholeResponse(facts: ResponseFacts, result: ChoiceResult, totals
   const items = found.length === 0 ? [emptyAnswerItem()] : found;
   // Answers with log-probabilities have no calls, so the content is one item.
   const said = items.find(({ kind }) => kind === "content");
-  for (const logprob of facts.logprobs(result.scored)) said?.logprobs.push(logprob);
+  for (const logprob of facts.logprobs(result.said)) said?.logprobs.push(logprob);
   return responseObject(facts, { items, end: result.end, totals });
 }
 

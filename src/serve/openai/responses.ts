@@ -40,14 +40,9 @@ function factsOf(context: ServeContext, request: ResponseRequest): Facts {
     truncation: request.truncation ?? "disabled",
     metadata: request.metadata ?? {},
     numTopLogprobs,
-    logprobs: (scored: readonly ScoredToken[]) => (numTopLogprobs === undefined ? [] : spokenLogprobs(context, scored)),
+    logprobs: (said: readonly ScoredToken[]) =>
+      numTopLogprobs === undefined ? [] : chatLogprobs(context.tokenizer, said, false).content,
   };
-}
-
-/** Log-probabilities of the content; this API has none for reasoning. */
-function spokenLogprobs(context: ServeContext, scored: readonly ScoredToken[]): object[] {
-  const said = scored.filter(({ isThought }) => !isThought);
-  return chatLogprobs(context.tokenizer, said, false).content;
 }
 
 export async function responses(c: AppContext, context: ServeContext): Promise<Response> {
