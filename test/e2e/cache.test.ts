@@ -101,7 +101,9 @@ const OF_RUN = /"(?:id|item_id|call_id)": ?"[^"]+"|"(?:cached_tokens|cache_read_
 
 /** Ids of messages within a response are those of items: only the first id of a response's objects is its own. */
 const withoutOwn = (text: string, path: string) =>
-  path === "/v1/responses" ? text.replace(/"id":"resp_[^"]+"|"created_at":\d+/g, NOTHING) : text.replace(OWN, NOTHING);
+  path === "/v1/responses"
+    ? text.replace(/"id":"resp_[^"]+"|"(?:created|completed)_at":\d+/g, NOTHING)
+    : text.replace(OWN, NOTHING);
 
 const answerOf = async (response: Response) => ({
   status: response.status,

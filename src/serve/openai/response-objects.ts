@@ -13,6 +13,8 @@ export interface ResponseFacts {
   readonly maxOutputTokens: number | null;
   readonly temperature: number;
   readonly topP: number;
+  readonly presencePenalty: number;
+  readonly frequencyPenalty: number;
   readonly tools: readonly object[];
   readonly toolChoice: string | object;
   readonly isParallel: boolean;
@@ -71,14 +73,22 @@ function baseObject(facts: ResponseFacts) {
     id: facts.id,
     object: "response",
     created_at: facts.createdAtSeconds,
+    completed_at: null as number | null,
     background: false,
     error: null,
+    frequency_penalty: facts.frequencyPenalty,
     incomplete_details: null,
     instructions: facts.instructions,
     max_output_tokens: facts.maxOutputTokens,
+    // Ignored in requests, but clients' types have them in every response.
+    max_tool_calls: null,
+    prompt_cache_key: null,
+    safety_identifier: null,
+    service_tier: null,
     metadata: facts.metadata,
     model: facts.model,
     parallel_tool_calls: facts.isParallel,
+    presence_penalty: facts.presencePenalty,
     previous_response_id: facts.previousId,
     reasoning: { effort: facts.effort, summary: null },
     store: facts.isToBeStored,
@@ -109,7 +119,9 @@ export function responseObject(
   return {
     ...baseObject(facts),
     status,
-    ...(status === "incomplete" ? { incomplete_details: { reason: "max_output_tokens" } } : {}),
+    ...(status === "incomplete"
+      ? { incomplete_details: { reason: "max_output_tokens" } }
+      : { completed_at: Math.floor(Date.now() / 1000) }),
     output: items.map((item, index) => itemObject(item, index === items.length - 1 ? status : "completed")),
     usage: usageObject(facts, totals),
   };

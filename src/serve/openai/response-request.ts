@@ -6,7 +6,7 @@ import type { GenerationRequest } from "../generation/generation.js";
 import { seedOf } from "../generation/seeds.js";
 import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
-import type { PlainMessage } from "./chat-messages.js";
+import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
 import { inputField, readInput } from "./response-input.js";
@@ -47,6 +47,12 @@ const includeField = z.array(
   ]),
 );
 
+/** Chat's; OpenAI's API has the first two only. */
+const { temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed, stop } =
+  samplingShape;
+const penalties = { presence_penalty, frequency_penalty, repetition_penalty };
+const responseSamplingShape = { temperature, top_p, top_k, min_p, ...penalties, seed, stop } as const;
+
 const schema = z.strictObject({
   model: modelField.optional(),
   input: inputField,
@@ -56,9 +62,10 @@ const schema = z.strictObject({
   metadata: objectField.optional(),
   max_output_tokens: maxTokensField.optional(),
   stream: z.boolean().optional(),
-  stream_options: streamOptionsField.pick({ include_obfuscation: true }).optional(),
-  temperature: samplingShape.temperature,
-  top_p: samplingShape.top_p,
+  // Every response has its usage.
+  stream_options: streamOptionsField.optional(),
+  ...responseSamplingShape,
+  chat_template_kwargs: templateKwargsField.optional(),
   top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   include: includeField.optional(),
   truncation: z.enum(["auto", "disabled"]).optional(),
@@ -97,6 +104,7 @@ function conversationOf(c: Asker, context: PromptContext, request: ResponseReque
       ...readFlatTools(c, context, request),
       promptField: "input",
       reasoning_effort: request.reasoning?.effort ?? undefined,
+      chat_template_kwargs: request.chat_template_kwargs,
     },
   ] as const;
 }
@@ -134,7 +142,7 @@ export async function planResponse(
     context,
     {
       ...(await planConversation(c, context, request)),
-      fields: { temperature: request.temperature, top_p: request.top_p },
+      fields: request,
       terms,
       maxTokens: request.max_output_tokens,
       maxTokensField: "max_output_tokens",
@@ -143,7 +151,7 @@ export async function planResponse(
       numPromptLogprobs: undefined,
     },
     1,
-    seedOf(undefined, context.drawSeed),
+    seedOf(request.seed, context.drawSeed),
   );
 }
 

@@ -32,6 +32,8 @@ function factsOf(context: ServeContext, request: ResponseRequest): Facts {
     maxOutputTokens: request.max_output_tokens ?? null,
     temperature: request.temperature ?? context.samplingDefaults?.temperature ?? 1,
     topP: request.top_p ?? context.samplingDefaults?.top_p ?? 1,
+    presencePenalty: request.presence_penalty ?? 0,
+    frequencyPenalty: request.frequency_penalty ?? 0,
     tools: request.tools ?? [],
     toolChoice: request.tool_choice ?? "auto",
     isParallel: request.parallel_tool_calls ?? true,
