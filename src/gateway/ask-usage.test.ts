@@ -26,6 +26,16 @@ test.each([
   expect(body.stream_options).toMatchObject({ include_usage: true });
 });
 
+test("a stream whose client asked with OpenRouter's word keeps its counts", () => {
+  const request = requestOf('{"stream":true,"usage":{"include":true}}');
+  const sink = new BufferSink();
+  const [{ body }, stripped] = askUsage(request, sink);
+  expect(body.stream_options).toEqual({ include_usage: true });
+  stripped.begin({ status: 200, headers: {}, isEventStream: true });
+  stripped.end(Buffer.from(USAGE));
+  expect(sink.answer()?.body.toString()).toBe(USAGE);
+});
+
 test("counts with every event are asked for in the bytes, too", () => {
   const [first] = askUsage(requestOf('{"stream":true,"seed":12345678901234567890}'), new BufferSink(), true);
   const both = '{"include_usage":true,"continuous_usage_stats":true}';

@@ -41,9 +41,11 @@ export function askUsage(
   // Something else than an object is the engine's to refuse.
   if (typeof options !== "object" || Array.isArray(options)) return [request, sink];
   const given = options as RequestBody;
-  const wantsLast = given.include_usage === true;
+  // OpenRouter's clients ask for it under a name that other engines do not know.
+  const usage = request.body.usage as { readonly include?: unknown } | null | undefined;
+  const wantsLast = given.include_usage === true || usage?.include === true;
   const hidesEach = isContinuous && !(wantsLast && given.continuous_usage_stats === true);
-  if (wantsLast && !hidesEach) return [request, sink];
+  if (given.include_usage === true && !hidesEach) return [request, sink];
   const asked = { ...given, include_usage: true, ...(isContinuous ? { continuous_usage_stats: true } : {}) };
   return [withBody(request, { stream_options: asked }), new UsageStripper(sink, { wantsLast, hidesEach })];
 }

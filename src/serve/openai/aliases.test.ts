@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Asker, PromptContext } from "../http/context.js";
 import { CHAT_RULES } from "./chat-completions.js";
+import { formOf } from "./constraint.js";
 import { parseFields } from "./fields.js";
 
 const asker = { get: () => "id" } as unknown as Asker;
@@ -21,17 +22,35 @@ test.each([
   [{ thinking: { type: "disabled" } }, { chat_template_kwargs: { enable_thinking: false } }],
   [{ think: true, chat_template_kwargs: { a: 1 } }, { chat_template_kwargs: { a: 1, enable_thinking: true } }],
   [{ thinking: { type: "enabled", budget_tokens: 9 } }, { chat_template_kwargs: { enable_thinking: true } }],
-  [{ thinking: { type: "adaptive" } }, { chat_template_kwargs: {} }],
+  [{ thinking: { type: "adaptive" } }, {}],
+  [{ regex: "a+" }, { structured_outputs: { regex: "a+" } }],
+  [{ ebnf: 'root ::= "a"' }, { structured_outputs: { grammar: 'root ::= "a"' } }],
+  [{ reasoning: { effort: "low", exclude: true } }, { reasoning_effort: "low", include_reasoning: false }],
+  [{ reasoning: { exclude: true } }, { include_reasoning: false }],
+  [{ models: ["a", "b"], route: "fallback", transforms: [], plugins: [], strictJsonSchema: true }, {}],
+  [{ n: 3, best_of: 3 }, { n: 3 }],
   [{ reasoning: { effort: "low" } }, { reasoning_effort: "low" }],
   [{ reasoning: { effort: "max", enabled: true, summary: "auto", exclude: false } }, { reasoning_effort: "xhigh" }],
   [{ reasoning: { enabled: false, effort: "low" } }, { chat_template_kwargs: { enable_thinking: false } }],
   [{ reasoning: { enabled: true, max_tokens: 9 } }, { chat_template_kwargs: { enable_thinking: true } }],
-  [{ num_ctx: 8192, keep_alive: "5m", provider: {}, usage: { include: true }, vllm_xargs: {} }, {}],
+  [
+    { num_ctx: 8192, keep_alive: "5m", provider: {}, usage: { include: true }, vllm_xargs: {} },
+    { usage: { include: true } },
+  ],
   [{ separate_reasoning: true, reasoning_format: "auto" }, {}],
   [{ guided_json: null, thinking: null }, {}],
   [{ request_id: "r", chat_id: "c", session_id: "s", length_penalty: 1, early_stopping: false, best_of: 1 }, {}],
 ])("%j means %j", (fields, expected) => {
   expect(parsed(fields)).toEqual({ messages, ...expected });
+});
+
+test("Hugging Face's names of a format with a schema mean llama-server's", () => {
+  const schema = { type: "object", properties: { a: { const: 1 } } };
+  for (const type of ["json", "json_object"]) {
+    const { response_format } = parsed({ response_format: { type, value: schema } });
+    expect(formOf({ response_format })).toMatchObject({ kind: "schema", schema, param: "response_format.value" });
+  }
+  expect(formOf(parsed({ response_format: { type: "json" } }))).toMatchObject({ schema: { type: "object" } });
 });
 
 test.each([
@@ -41,7 +60,12 @@ test.each([
   [{ guided_choice: "a" }, "structured_outputs.choice", "invalid_parameter"],
   [{ thinking: { type: "some" } }, "thinking", "invalid_parameter"],
   [{ enable_thinking: "false" }, "enable_thinking", "invalid_parameter"],
-  [{ reasoning: { effort: "low", exclude: true } }, "reasoning.exclude", "invalid_parameter"],
+  [{ reasoning: { effort: "low", exclude: "yes" } }, "reasoning.exclude", "invalid_parameter"],
+  [{ reasoning: { exclude: true }, include_reasoning: true }, "reasoning", "invalid_parameter"],
+  [{ n: 2, best_of: 3 }, "best_of", "unsupported_field"],
+  [{ plugins: [{ id: "web" }] }, "plugins", "unsupported_field"],
+  [{ transforms: ["middle-out"] }, "transforms", "unsupported_field"],
+  [{ response_format: { type: "json", schema: {}, value: {} } }, "response_format", "invalid_parameter"],
   [{ reasoning: { enabled: "no" } }, "reasoning.enabled", "invalid_parameter"],
   [{ reasoning: "low" }, "reasoning", "invalid_parameter"],
   [{ vllm_xargs: { a: 1 } }, "vllm_xargs", "unsupported_field"],

@@ -3,8 +3,9 @@ import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "./is-plain-object.js";
 
-/** @returns the field of this server that means the same, with its value */
-type Alias = (value: unknown) => readonly [name: string, value: unknown];
+type Field = readonly [name: string, value: unknown];
+/** @returns the fields of this server that mean the same, with their values */
+type Alias = (value: unknown) => readonly Field[];
 export type Aliases = Readonly<Record<string, Alias>>;
 
 const member = (value: unknown, name: string): unknown =>
@@ -12,8 +13,8 @@ const member = (value: unknown, name: string): unknown =>
 
 const structured =
   (kind: string): Alias =>
-  (value) => ["structured_outputs", { [kind]: value }];
-const thinking = (isOn: boolean): ReturnType<Alias> => ["chat_template_kwargs", { enable_thinking: isOn }];
+  (value) => [["structured_outputs", { [kind]: value }]];
+const thinking = (isOn: boolean): Field => ["chat_template_kwargs", { enable_thinking: isOn }];
 
 /** Throws invalid_parameter: a template would take any text for true. */
 function wrong(param: string, expected: string, value: unknown): never {
@@ -25,15 +26,18 @@ function wrong(param: string, expected: string, value: unknown): never {
 const switchOf =
   (param: string): Alias =>
   (value) =>
-    typeof value === "boolean" ? thinking(value) : wrong(param, "true or false", value);
+    typeof value === "boolean" ? [thinking(value)] : wrong(param, "true or false", value);
 
 export const SAMPLING_ALIASES: Aliases = {
   guided_json: structured("json"),
   guided_regex: structured("regex"),
   guided_choice: structured("choice"),
   guided_grammar: structured("grammar"),
-  repeat_penalty: (value) => ["repetition_penalty", value],
-  n_predict: (value) => ["max_tokens", value === -2 ? -1 : value],
+  // SGLang's.
+  regex: structured("regex"),
+  ebnf: structured("grammar"),
+  repeat_penalty: (value) => [["repetition_penalty", value]],
+  n_predict: (value) => [["max_tokens", value === -2 ? -1 : value]],
 };
 
 export const CHAT_ALIASES: Aliases = {
@@ -44,22 +48,21 @@ export const CHAT_ALIASES: Aliases = {
   thinking: (value) => {
     const type = member(value, "type");
     // The model decides.
-    if (type === "adaptive") return ["chat_template_kwargs", {}];
-    if (type === "enabled" || type === "disabled") return thinking(type === "enabled");
+    if (type === "adaptive") return [];
+    if (type === "enabled" || type === "disabled") return [thinking(type === "enabled")];
     return wrong("thinking", '{"type": "enabled"}, "disabled" or "adaptive"', value);
   },
   // Ollama's clients.
   think: switchOf("think"),
   // OpenRouter's clients. Budgets of thoughts and summaries have no effect.
   reasoning: (value) => {
-    const [effort, isOn] = [member(value, "effort"), member(value, "enabled")];
+    const [effort, isOn, isHidden] = ["effort", "enabled", "exclude"].map((name) => member(value, name) ?? undefined);
     if (!isPlainObject(value)) return wrong("reasoning", '{"effort": …} or {"enabled": …}', value);
-    if (isOn !== undefined && isOn !== null && typeof isOn !== "boolean")
-      return wrong("reasoning.enabled", "true or false", isOn);
-    if (member(value, "exclude") === true)
-      return wrong("reasoning.exclude", "false (include_reasoning hides thoughts)", true);
-    if (isOn === false) return thinking(false);
-    if (effort !== undefined && effort !== null) return ["reasoning_effort", effort];
-    return isOn === true ? thinking(true) : ["chat_template_kwargs", {}];
+    for (const [name, given] of Object.entries({ enabled: isOn, exclude: isHidden })) {
+      if (given !== undefined && typeof given !== "boolean") wrong(`reasoning.${name}`, "true or false", given);
+    }
+    const shown: Field[] = isHidden === true ? [["include_reasoning", false]] : [];
+    if (isOn !== false && effort !== undefined) return [["reasoning_effort", effort], ...shown];
+    return isOn === undefined ? shown : [thinking(isOn === true), ...shown];
   },
 };

@@ -66,6 +66,8 @@ const schema = z.strictObject({
   continue_final_message: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   include_reasoning: z.boolean().optional(),
+  // OpenRouter's: {"include": true} asks a stream for its last chunk.
+  usage: z.looseObject({ include: z.boolean().nullish() }).optional(),
   // llama-server's: `timings` in the answer and in each chunk of a choice.
   timings_per_token: z.boolean().optional(),
   ...samplingShape,
@@ -76,7 +78,9 @@ type ChatRequest = z.output<typeof schema>;
 
 /** Settings that clients send to every server: of OpenAI's texts, OpenRouter's choice of providers, and, from Open WebUI, Ollama's runner. */
 const CLIENTS_SETTINGS =
-  "verbosity provider usage keep_alive num_batch num_ctx num_gpu num_keep num_thread use_mlock use_mmap".split(" ");
+  "verbosity provider models route keep_alive num_batch num_ctx num_gpu num_keep num_thread use_mlock use_mmap".split(
+    " ",
+  );
 
 const isEmptyObject = (value: unknown): boolean => isPlainObject(value) && Object.keys(value).length === 0;
 
@@ -95,6 +99,9 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
     echo: isOneOf(false),
     chat_template: never,
     documents: isEmptyArray,
+    // OpenRouter's changes of prompts and answers.
+    transforms: isEmptyArray,
+    plugins: isEmptyArray,
     // SGLang's and Groq's switches for what this server does.
     separate_reasoning: isOneOf(true),
     reasoning_format: isOneOf("auto", "parsed", "deepseek"),
@@ -227,7 +234,8 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
       ? requests.map(() => new ChoiceTimings(c.get("startMs"), numPromptTokens))
       : undefined;
   if (request.stream === true) {
-    const usage = streamUsageOf(request.stream_options);
+    const asked = request.usage?.include === true ? { include_usage: true } : {};
+    const usage = streamUsageOf({ ...request.stream_options, ...asked });
     const shown = { promptTokenIds, isTakenApart, showsReasoning, usage, logprobs, timings };
     const options = { numChoices, numPromptTokens, ...shown };
     return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));

@@ -20,8 +20,14 @@ export const schemaField = checked<boolean | object>(
 
 const responseFormatField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
-  // llama-server's clients send a schema here.
-  z.strictObject({ type: z.literal("json_object"), schema: schemaField.nullish() }),
+  // llama-server's clients send a schema here; those of Hugging Face have other names for both.
+  z
+    .strictObject({
+      type: z.enum(["json_object", "json"]),
+      schema: schemaField.nullish(),
+      value: schemaField.nullish(),
+    })
+    .refine(({ schema, value }) => schema == null || value == null, "expected schema or value, got both"),
   z.strictObject({
     type: z.literal("json_schema"),
     json_schema: z.strictObject({
@@ -110,9 +116,12 @@ export function formOf(fields: ConstraintFields): AnswerForm | undefined {
 function formOfFormat(format: NonNullable<ConstraintFields["response_format"]>): AnswerForm {
   if (format.type === "json_schema")
     return { kind: "schema", schema: format.json_schema.schema, param: "response_format.json_schema.schema" };
-  if (format.type === "json_object" && format.schema !== undefined && format.schema !== null)
-    return { kind: "schema", schema: format.schema, param: "response_format.schema" };
-  return anyObjectForm("response_format");
+  if (format.type === "text") return anyObjectForm("response_format");
+  const { schema, value } = format;
+  if (schema != null) return { kind: "schema", schema, param: "response_format.schema" };
+  return value == null
+    ? anyObjectForm("response_format")
+    : { kind: "schema", schema: value, param: "response_format.value" };
 }
 
 function formOfStructured(structured: NonNullable<ConstraintFields["structured_outputs"]>): AnswerForm {

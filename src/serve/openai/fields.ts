@@ -10,6 +10,9 @@ import type { Asker, PromptContext } from "../http/context.js";
 import type { Aliases } from "./aliases.js";
 import { isPlainObject } from "./is-plain-object.js";
 
+/** Whether a field asks for nothing, beside the request's others. */
+type IsNeutral = (value: unknown, body: Readonly<Record<string, unknown>>) => boolean;
+
 export interface FieldRules<Shape extends z.ZodRawShape> {
   readonly schema: z.ZodObject<Shape, z.core.$strict>;
   /** Other names of fields. */
@@ -19,7 +22,7 @@ export interface FieldRules<Shape extends z.ZodRawShape> {
   /** Fields that the endpoint does not know have no effect, whatever --unknown-fields says. */
   readonly ignoresUnknown?: boolean;
   /** Known fields that the server does not support, with a test for values without effect. */
-  readonly unsupported: Readonly<Record<string, (value: unknown) => boolean>>;
+  readonly unsupported: Readonly<Record<string, IsNeutral>>;
 }
 
 /** OpenAI fields for the provider's bookkeeping, which do not affect the answer. */
@@ -32,6 +35,8 @@ export const INERT_FIELDS: readonly string[] = [
   "prompt_cache_retention",
   "safety_identifier",
   "spaces_between_special_tokens",
+  // Mastra's switch for its own conversion of schemas.
+  "strictJsonSchema",
   // Labels of vLLM's, earlier vLLM's and Open WebUI's requests.
   "request_id",
   "guided_decoding_backend",
@@ -47,8 +52,9 @@ export const isOneOf =
     neutral.includes(value);
 
 /** vLLM's searches for several answers, which this server does not make. */
-export const SAMPLING_UNSUPPORTED: Readonly<Record<string, (value: unknown) => boolean>> = {
-  best_of: isOneOf(1),
+export const SAMPLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
+  // As many as are given back.
+  best_of: (value, { n }) => value === 1 || value === n,
   use_beam_search: isOneOf(false),
   length_penalty: isOneOf(1),
   early_stopping: isOneOf(false),
@@ -88,7 +94,7 @@ function selectFields<Shape extends z.ZodRawShape>(
     }
     if (rules.inert.has(name) || value === null) continue;
     if (Object.hasOwn(rules.aliases ?? {}, name)) {
-      renamed.push([name, ...rules.aliases![name]!(value)]);
+      for (const field of rules.aliases![name]!(value)) renamed.push([name, ...field]);
       continue;
     }
     const isNeutral = Object.hasOwn(rules.unsupported, name) ? rules.unsupported[name] : undefined;
@@ -98,7 +104,7 @@ function selectFields<Shape extends z.ZodRawShape>(
       const fields = { requestId: c.get("requestId"), code: "unknown_field" };
       context.logger.warn(fields, "ignored an unknown field");
       context.logger.debug({ ...fields, param: shorten(name) }, "the unknown field");
-    } else if (!isNeutral(value)) {
+    } else if (!isNeutral(value, body)) {
       throw new MillraceError("unsupported_field", `expected no "${name}", got ${describeValue(value)}`, {
         param: name,
         hint: "this server does not support it",

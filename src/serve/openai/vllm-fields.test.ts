@@ -46,6 +46,12 @@ describe("return_token_ids", () => {
   });
 });
 
+it("usage: {include: true} asks a stream for the counts, as stream_options does", async () => {
+  const asked = await chunksOf(CHAT, chat({ usage: { include: true } }), "aye");
+  expect(asked.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 4 } });
+  expect(JSON.stringify(await chunksOf(CHAT, chat({ usage: { include: false } }), "aye"))).not.toContain("usage");
+});
+
 it("include_reasoning: false omits reasoning, complete and streamed", async () => {
   const text = "hm</think>yes";
   const options = { chatTemplate: thinkingTemplate };
