@@ -42,8 +42,7 @@ export class Exchange {
         this.#end("answered", 200);
         return;
       }
-      const client =
-        ollama === undefined ? socket : ollamaSink(ollama, request.body, given.model, socket, this.#startMs);
+      const client = ollama === undefined ? socket : ollamaSink(ollama, request.body, given, socket, this.#startMs);
       const sink = turn === undefined || !route.isGeneration ? client : new KeeperSink(client, turn);
       this.#conclude(await this.context.handle(request, sink));
     } catch (thrown) {

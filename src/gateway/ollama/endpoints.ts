@@ -1,6 +1,7 @@
 /** The paths of Ollama's API that the gateway translates to OpenAI's: policies and engines see only the latter. */
 import { OLLAMA_ERRORS, ollamaErrorBody } from "../../core/error-body.js";
 import { withoutTag } from "../../core/ollama-api.js";
+import { withGivenNames } from "../../core/ollama-tools.js";
 import type { AnswerSink } from "../answer.js";
 import type { ProxyDialect } from "../api/dialect.js";
 import type { RequestBody } from "../request.js";
@@ -90,16 +91,22 @@ export function untagged(name: unknown, names: readonly string[]): unknown {
   return typeof name === "string" ? withoutTag(name, names) : name;
 }
 
-/** A sink that turns OpenAI's answer into Ollama's. @param body the request in OpenAI's API, with its model */
+/**
+ * A sink that turns OpenAI's answer into Ollama's.
+ *
+ * @param body the request in OpenAI's API, with its model
+ * @param given the client's request
+ */
 export function ollamaSink(
   { shapes }: OllamaEndpoint,
   body: RequestBody,
-  asked: unknown,
+  given: RequestBody,
   next: AnswerSink,
   startMs: number,
 ): AnswerSink {
-  const name = typeof asked === "string" ? asked : String(body.model ?? "");
-  return new OllamaSink(next, shapes, name, startMs);
+  const name = typeof given.model === "string" ? given.model : String(body.model ?? "");
+  const line: LineShape = (news) => shapes.line({ ...news, calls: withGivenNames(news.calls, given.tools) });
+  return new OllamaSink(next, { ...shapes, line }, name, startMs);
 }
 
 /** Answers a request that asks the model for nothing: Ollama's clients send such requests to load and unload models. */

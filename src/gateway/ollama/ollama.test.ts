@@ -142,7 +142,7 @@ const STREAM = Buffer.from(
 function sinkFor(path: string) {
   const buffer = new BufferSink();
   const endpoint = ollamaEndpointOf(path)!;
-  return { buffer, sink: ollamaSink(endpoint, { model: "m" }, undefined, buffer, performance.now()) };
+  return { buffer, sink: ollamaSink(endpoint, { model: "m" }, {}, buffer, performance.now()) };
 }
 
 const textOf = (buffer: BufferSink): string => buffer.answer()!.body.toString("utf8");

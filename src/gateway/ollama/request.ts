@@ -1,6 +1,7 @@
 /** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
 import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
+import { plainToolName, plainTools } from "../../core/ollama-tools.js";
 import type { RequestBody } from "../request.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -36,7 +37,8 @@ class CallIds {
     const id = `call_${this.#numCalls++}`;
     this.#open.push({ id, name: given.name });
     const text = typeof given.arguments === "string" ? given.arguments : JSON.stringify(given.arguments ?? {});
-    return { id, type: "function", function: { name: given.name, arguments: text } };
+    const name = typeof given.name === "string" ? plainToolName(given.name) : given.name;
+    return { id, type: "function", function: { name, arguments: text } };
   }
 
   /** A result that belongs to no call gets an id that no call has. */
@@ -113,7 +115,7 @@ function generationOf(body: RequestBody): Json {
 }
 
 const chatOf = (body: RequestBody, messages: readonly object[]): RequestBody =>
-  known({ messages, tools: body.tools, ...generationOf(body), ...thinkingOf(body.think) });
+  known({ messages, tools: plainTools(body.tools), ...generationOf(body), ...thinkingOf(body.think) });
 
 /** The request behind /api/chat. */
 export const ofChat = (body: RequestBody): RequestBody => chatOf(body, chatMessages(body.messages));

@@ -1,5 +1,6 @@
 /** POST /api/chat. */
 import { z } from "zod";
+import { plainToolName, plainTools, withGivenNames } from "../../core/ollama-tools.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
@@ -50,7 +51,8 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
     assertNoImages(images, `messages[${index}].images`);
     const plain = { role, content: content ?? "", ...(thinking == null ? {} : { reasoning_content: thinking }) };
     if (role === "tool") {
-      const wanted = toolName ?? name ?? undefined;
+      const given = toolName ?? name ?? undefined;
+      const wanted = given === undefined ? undefined : plainToolName(given);
       const found = open.findIndex((call) => wanted === undefined || call.function.name === wanted);
       const [call] = found < 0 ? [] : open.splice(found, 1);
       return { ...plain, tool_call_id: call?.id ?? "call_0", ...(wanted === undefined ? {} : { name: wanted }) };
@@ -58,24 +60,29 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
     if (calls == null || calls.length === 0) return plain;
     const plainCalls = calls.map(({ function: { name: called, arguments: given } }): PlainToolCall => {
       const id = `call_${numCalls++}`;
-      return { id, type: "function", function: { name: called, arguments: JSON.stringify(given) } };
+      return { id, type: "function", function: { name: plainToolName(called), arguments: JSON.stringify(given) } };
     });
     for (const call of plainCalls) open.push(call);
     return { ...plain, tool_calls: plainCalls };
   });
 }
 
-const shape: LineShape = ({ content, thinking, calls }) => ({
-  message: {
-    role: "assistant",
-    content,
-    ...(thinking === "" ? {} : { thinking }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
-  },
-});
+/** @param tools as the client has named them */
+const shapeFor =
+  (tools: unknown): LineShape =>
+  ({ content, thinking, calls }) => ({
+    message: {
+      role: "assistant",
+      content,
+      ...(thinking === "" ? {} : { thinking }),
+      ...(calls.length === 0 ? {} : { tool_calls: withGivenNames(calls, tools) }),
+    },
+  });
 
 export async function chat(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
+  const body = await readJsonObject(c, context.limits);
+  const request = parseFields(c, context, CHAT_RULES, { ...body, tools: plainTools(body.tools) });
+  const shape = shapeFor(body.tools);
   const options = { model: request.model ?? resolveModelName(context, undefined), shape, promptField: "messages" };
   resolveModelName(context, request.model);
   if (request.messages === undefined || request.messages.length === 0) return answerLoaded(c, request, options);

@@ -55,6 +55,17 @@ describe("chats", () => {
     expect(stopped.message.content).toBe("one two");
   });
 
+  it("take tools of any name and without a type, which the model sees under plain ones", async () => {
+    const client = await connect((prompt) => CALL.replace("weather", /city_weather\.?\w*/.exec(prompt)![0]));
+    const [name, given] = ["city/weather", { name: "city/weather", description: "Weather", parameters }];
+    const said = { role: "assistant", content: "", tool_calls: [{ function: { name, arguments: {} } }] };
+    const asked = { model: "fake", messages: [...messages, said, { role: "tool", content: "x", tool_name: name }] };
+    const { message } = await client.chat({ ...asked, tools: [{ function: given }] as unknown as typeof tools });
+    expect(message.tool_calls).toEqual([{ function: { name, arguments: { city: "Paris" } } }]);
+    const wrong = client.chat({ ...asked, tools: [{ type: "function", function: { ...given, name: "a b" } }] });
+    await expect(wrong).rejects.toThrow(/tools\[0\]\.function\.name/);
+  });
+
   it("have calls with arguments as objects, whole and streamed, and results that go back", async () => {
     const client = await connect(agent);
     const whole = await client.chat({ model: "fake", messages, tools });

@@ -1,0 +1,43 @@
+/**
+ * Ollama's requests may name tools as they like: `server.tool`, `fs/read`. OpenAI's API and the formats of calls have plain names only, so that such a tool
+ * gets one on its way to the model, and the client sees its own.
+ */
+import { createHash } from "node:crypto";
+
+const PLAIN = /^[\w-]{1,64}$/;
+const TAKEN = /^[\w./:-]{1,256}$/;
+
+/** @returns the same where it is plain, or no name that is taken: the schema refuses those */
+export function plainToolName(name: string): string {
+  if (PLAIN.test(name) || !TAKEN.test(name)) return name;
+  const digest = createHash("sha256").update(name).digest("hex").slice(0, 8);
+  return `${name.replace(/[^\w-]/g, "_").slice(0, 55)}_${digest}`;
+}
+
+/** A request's tools in OpenAI's form, with a type and plain names. What is no tool stays as it is. */
+export function plainTools(tools: unknown): unknown {
+  if (!Array.isArray(tools)) return tools;
+  return tools.map((tool) => {
+    const name = nameOf(tool);
+    if (name === undefined) return tool;
+    return { ...tool, type: tool.type ?? "function", function: { ...tool.function, name: plainToolName(name) } };
+  });
+}
+
+/** Calls under the names that the client has given to its tools. */
+export function withGivenNames(calls: readonly object[], tools: unknown): readonly object[] {
+  const given = new Map<string, string>();
+  for (const tool of Array.isArray(tools) ? tools : []) {
+    const name = nameOf(tool);
+    if (name !== undefined) given.set(plainToolName(name), name);
+  }
+  return calls.map((call) => {
+    const name = given.get(nameOf(call) ?? "");
+    return name === undefined ? call : { ...call, function: { ...(call as { function: object }).function, name } };
+  });
+}
+
+function nameOf(holder: unknown): string | undefined {
+  const name = (holder as { readonly function?: { readonly name?: unknown } | null } | null)?.function?.name;
+  return typeof name === "string" ? name : undefined;
+}
