@@ -141,7 +141,7 @@ describe("fields", () => {
       'thinking.type: expected one of "disabled", "adaptive", "enabled", got "much"',
     );
     expect(await refusal({ messages, temperature: 1.5 })).toContain("expected a number in [0, 1], got 1.5");
-    expect(await refusal({ messages, stop_sequences: "a" })).toContain("stop_sequences: expected up to 16");
+    expect(await refusal({ messages, stop_sequences: "a" })).toContain("stop_sequences: expected up to 64");
     expect(await refusal({ messages, max_tokens: undefined })).toContain("max_tokens: expected an integer");
   });
 

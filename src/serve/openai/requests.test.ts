@@ -146,7 +146,14 @@ const REFUSALS: readonly Refusal[] = [
   ["no completion tokens", CHAT, chat({ max_completion_tokens: 0 }), "invalid_parameter", "max_completion_tokens"],
   ["top_logprobs alone", CHAT, chat({ top_logprobs: 3 }), "invalid_parameter", "top_logprobs"],
   ["too many top_logprobs", CHAT, chat({ logprobs: true, top_logprobs: 21 }), "invalid_parameter", "top_logprobs"],
-  ["seventeen stops", CHAT, chat({ stop: Array(17).fill("x") }), "invalid_parameter", "stop"],
+  ["65 stops", CHAT, chat({ stop: Array(65).fill("x") }), "invalid_parameter", "stop"],
+  [
+    "stops that are too long together",
+    CHAT,
+    chat({ stop: Array(17).fill("x".repeat(4000)) }),
+    "invalid_parameter",
+    "stop",
+  ],
   ["an empty stop", CHAT, chat({ stop: "" }), "invalid_parameter", "stop"],
   ["a bias for no token", CHAT, chat({ logit_bias: { cat: 1 } }), "invalid_parameter", "logit_bias"],
   ["a bias out of the vocabulary", CHAT, chat({ logit_bias: { 9999: 1 } }), "token_out_of_range", "logit_bias"],
@@ -466,6 +473,14 @@ describe("chat", () => {
     expect(fake.engine.numAborted).toBe(1);
     const kept = await post(CHAT, chat({ stop: "STOP", max_tokens: 50, include_stop_str_in_output: true }), { script });
     expect(kept.body.choices[0].message.content).toBe("one STOP");
+  });
+
+  it("takes 64 stop strings, and says the bounds of a seed to the last digit", async () => {
+    const stop = [...Array(63).fill("zz"), "b"];
+    const { body } = await post(CHAT, chat({ stop, max_tokens: 9 }), writing("abc"));
+    expect(body.choices[0]).toMatchObject({ message: { content: "a" }, stop_reason: "b" });
+    const refused = await post(CHAT, chat({ seed: 2 ** 64 }));
+    expect(refused.body.error.message).toContain("[-9223372036854775808, 9223372036854775807]");
   });
 
   it("finds no stop string within the first min_tokens tokens", async () => {

@@ -46,23 +46,30 @@ export const objectField = checked<Readonly<Record<string, unknown>>>(
   { type: "object" },
 );
 
-const MAX_STOP_STRINGS = 16;
+const MAX_STOP_STRINGS = 64;
 const MAX_STOP_LENGTH = 4096;
+/** Each choice of a request has a matcher with a table as long as all of them. */
+const MAX_STOPS_LENGTH = 16 * MAX_STOP_LENGTH;
+const STOP_LENGTHS = `(each at most ${MAX_STOP_LENGTH} characters, all ${MAX_STOPS_LENGTH})`;
 
 function isStopString(value: unknown): value is string {
   return typeof value === "string" && value !== "" && value.length <= MAX_STOP_LENGTH;
 }
 
+function isStopList(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length > MAX_STOP_STRINGS || !value.every(isStopString)) return false;
+  return value.reduce((length, stop) => length + stop.length, 0) <= MAX_STOPS_LENGTH;
+}
+
 /** A list of stop strings. */
 export const stopStringsField = checked<string[]>(
-  `up to ${MAX_STOP_STRINGS} non-empty strings (each at most ${MAX_STOP_LENGTH} characters)`,
-  (value) => Array.isArray(value) && value.length <= MAX_STOP_STRINGS && value.every(isStopString),
+  `up to ${MAX_STOP_STRINGS} non-empty strings ${STOP_LENGTHS}`,
+  isStopList,
 );
 
 const stopField = checked<string | string[]>(
-  `a non-empty string or up to ${MAX_STOP_STRINGS} of them (each at most ${MAX_STOP_LENGTH} characters)`,
-  (value) =>
-    isStopString(value) || (Array.isArray(value) && value.length <= MAX_STOP_STRINGS && value.every(isStopString)),
+  `a non-empty string or up to ${MAX_STOP_STRINGS} of them ${STOP_LENGTHS}`,
+  (value) => isStopString(value) || isStopList(value),
 );
 
 function isLogitBias(value: unknown): boolean {
@@ -74,7 +81,13 @@ function isLogitBias(value: unknown): boolean {
   );
 }
 
+/** A number cannot tell the last integer of 64 bits from the one after it, so the text says it in full. */
 const int64Limit = 2 ** 63;
+const seedField = checked<number>(
+  `an integer in [${-(2n ** 63n)}, ${2n ** 63n - 1n}]`,
+  (value) => typeof value === "number" && Number.isInteger(value) && Math.abs(value) <= int64Limit,
+  { type: "integer", minimum: -int64Limit, maximum: int64Limit },
+);
 
 /** OpenAI's sampling fields and vLLM's additions, the same on every endpoint that generates. */
 export const samplingShape = {
@@ -85,7 +98,7 @@ export const samplingShape = {
   presence_penalty: numberIn(-2, 2).optional(),
   frequency_penalty: numberIn(-2, 2).optional(),
   repetition_penalty: numberAbove(0, 100).optional(),
-  seed: integerIn(-int64Limit, int64Limit).optional(),
+  seed: seedField.optional(),
   stop: stopField.optional(),
   stop_token_ids: checked<number[]>(
     "up to 128 token ids",
