@@ -18,6 +18,9 @@ export function withoutTag(name: string, names: readonly string[]): string {
 /** @example withTag("mill-base") // "mill-base:latest" */
 export const withTag = (name: string): string => (name.includes(":") ? name : name + LATEST);
 
+/** Ollama has no upper bound of the temperature; OpenAI's is 2. */
+export const takenTemperature = (value: unknown): unknown => (typeof value === "number" ? Math.min(value, 2) : value);
+
 /** Ollama's paths that make, move or remove models. */
 const CHANGES_MODELS = /^\/api\/(push|create|copy|blobs)(\/|$)/;
 

@@ -38,6 +38,7 @@ describe("requests", () => {
     expect(ofGenerate({ prompt: "Hi", stream: false, template: "", context: [] }).messages).toEqual([
       { role: "user", content: "Hi" },
     ]);
+    expect(ofGenerate({ prompt: "Hi", options: { temperature: 2.5 } })).toMatchObject({ temperature: 2 });
     expect(ofEmbed({ model: "m", input: ["a"], truncate: true })).toEqual({ model: "m", input: ["a"] });
     expect(ofLegacyEmbed({ model: "m", prompt: "a" })).toEqual({ model: "m", input: "a" });
   });

@@ -1,6 +1,7 @@
 /** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
 import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
+import { takenTemperature } from "../../core/ollama-api.js";
 import { plainToolName, plainTools } from "../../core/ollama-tools.js";
 import type { RequestBody } from "../request.js";
 
@@ -96,6 +97,7 @@ function samplingOf(options: unknown): Json {
     const otherName = SAMPLING_NAMES.get(name);
     if (otherName !== undefined) sampling[otherName] = value;
   }
+  if (sampling.temperature !== undefined) sampling.temperature = takenTemperature(sampling.temperature);
   // Ollama's own runner takes 0 and less for no limit.
   const { max_tokens: maxTokens } = sampling;
   if (typeof maxTokens === "number" && maxTokens <= 0) sampling.max_tokens = undefined;

@@ -1,6 +1,7 @@
 /** The fields that /api/chat and /api/generate share. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { takenTemperature } from "../../core/ollama-api.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
 import { llamaSamplingShape, MAX_INT, samplingFieldsOf } from "../llama/sampling-fields.js";
@@ -12,12 +13,16 @@ import { checked, integerIn, modelField } from "../openai/schema-parts.js";
 
 /** As Ollama does, this ignores options that are null, and those of other runners and ways of sampling. */
 const optionsField = z.preprocess(
-  (options) => (isPlainObject(options) ? withoutNulls(options) : options),
+  (options) => (isPlainObject(options) ? takenOptions(options) : options),
   z.object({ ...llamaSamplingShape, num_predict: integerIn(-2, MAX_INT).optional() }),
 );
 
-const withoutNulls = (options: object): object =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null));
+function takenOptions(options: object): object {
+  const given = Object.entries(options).filter(([, value]) => value !== null);
+  return Object.fromEntries(
+    given.map(([name, value]) => [name, name === "temperature" ? takenTemperature(value) : value]),
+  );
+}
 
 const formatField = checked<string | object>(
   '"json" or a JSON schema',

@@ -53,6 +53,8 @@ describe("chats", () => {
     expect(unlimited).toMatchObject({ done_reason: "stop" });
     const stopped = await client.chat({ model: "fake", messages, options: { stop: [" three"], num_ctx: 4096 } });
     expect(stopped.message.content).toBe("one two");
+    await client.chat({ model: "fake", messages, options: { temperature: 5 } });
+    expect(fake!.engine.submitted.at(-1)?.sampling.temperature).toBe(2);
   });
 
   it("take tools of any name and without a type, which the model sees under plain ones", async () => {
