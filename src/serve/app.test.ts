@@ -69,6 +69,14 @@ describe("Anthropic's paths", () => {
   });
 });
 
+describe("paths of OpenAI's that are not here", () => {
+  it("are unknown, even if they look like a stored answer's", async () => {
+    const answer = await createApp(fakeAppOptions().options).request("/v1/responses/compact", { method: "POST" });
+    expect(answer.status).toBe(404);
+    expect(await answer.json()).toMatchObject({ error: { code: "not_found" } });
+  });
+});
+
 describe("request ids", () => {
   it("are kept when harmless, made otherwise, and come back with errors too", async () => {
     const app = createApp(fakeAppOptions().options);

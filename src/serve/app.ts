@@ -82,10 +82,14 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
   });
 }
 
+/** Paths of OpenAI's that look like another one's with an id, whose methods have nothing to do with them. */
+const ABSENT: readonly string[] = ["/v1/responses/compact"];
+
 /** Refuses methods that the path does not have. It stands after the path's handlers. */
 function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
   const methods = ROUTES.filter(({ path }) => path === route.path).map(({ method }) => method);
   app.all(route.path, (c) => {
+    if (ABSENT.includes(c.req.path)) return c.notFound();
     enterRoute(c, route);
     c.header("Allow", methods.join(", "));
     const expected = methods.join(" or ");
