@@ -68,9 +68,9 @@ export function expectedOf(issue: z.core.$ZodIssue): string {
       return `no field "${shorten(issue.keys[0] ?? "")}"`;
     case "invalid_union":
       if ("options" in issue) return `one of ${issue.options.map((option) => JSON.stringify(option)).join(", ")}`;
-      return issue.errors
-        .map(([first]) => (first === undefined ? "another value" : expectedWithin(first)))
-        .join(" or ");
+      return [
+        ...new Set(issue.errors.map(([first]) => (first === undefined ? "another value" : expectedWithin(first)))),
+      ].join(" or ");
     default:
       return "another value";
   }

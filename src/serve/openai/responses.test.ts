@@ -66,6 +66,11 @@ describe("refusals", () => {
   });
 });
 
+it("of a wrong choice of tools names each form once", async () => {
+  const { body } = await post({ tools, tool_choice: 7 });
+  expect(body.error.message).toBe('tool_choice: expected one of "none", "auto", "required" or an object, got 7');
+});
+
 describe("an agent's request", () => {
   it("keeps its functions, and the answer names the kinds of tools that are left out", async () => {
     const others = [{ type: "web_search" }, { type: "custom", name: "apply_patch" }, { type: "namespace", name: "n" }];
@@ -80,6 +85,8 @@ describe("an agent's request", () => {
     const input = [
       { role: "user", content: "Mend it." },
       { type: "web_search_call", id: "w", status: "completed" },
+      { type: "mcp_list_tools", id: "m", server_label: "s", tools: [] },
+      { type: "compaction", id: "c", encrypted_content: "x" },
       { type: "custom_tool_call", call_id: "c", name: "patch", input: "+ a" },
       { type: "custom_tool_call_output", call_id: "c", output: "done" },
     ];
