@@ -301,7 +301,7 @@ describe("priorities and deadlines", () => {
     ]);
     const headers = { "x-millrace-timeout": "0.2" };
     const text = await (await fleet.post(CHAT, hello("chat", { stream: true }), { headers })).text();
-    expect(text).toContain("deadline_exceeded");
+    expect(text).toMatch(/"param":"timeout","code":"deadline_exceeded".*\n\ndata: \[DONE\]\n\n$/);
     await until(() => fleet.watched.ended.length === 1);
     expect(fleet.watched.ended).toEqual([{ outcome: "broken", status: 200 }]);
   });

@@ -9,7 +9,7 @@ import {
 import type { MillraceError } from "../../core/errors.js";
 
 export interface ProxyDialect extends ErrorDialect {
-  /** An event that says why a stream ends early. No [DONE] follows, since the answer is incomplete. */
+  /** An event that says why a stream ends early. No [DONE] follows where an instance broke off: clients may ask again. */
   streamError(error: MillraceError, requestId: string): string;
 }
 
@@ -17,7 +17,11 @@ const event = (body: object): string => `event: error\ndata: ${JSON.stringify(bo
 
 export const OPENAI: ProxyDialect = {
   ...OPENAI_ERRORS,
-  streamError: (error, requestId) => `data: ${JSON.stringify(errorBody(error, requestId))}\n\n`,
+  streamError(error, requestId) {
+    // The client's own limit ends a stream as our engine does.
+    const end = error.code === "deadline_exceeded" ? "data: [DONE]\n\n" : "";
+    return `data: ${JSON.stringify(errorBody(error, requestId))}\n\n${end}`;
+  },
 };
 
 /** Events of /v1/responses have types. The error is repeated under `error`, where clients of the other APIs look for it. */

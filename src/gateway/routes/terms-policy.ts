@@ -38,6 +38,7 @@ export class TermsPolicy implements Policy {
       late = new MillraceError(
         "deadline_exceeded",
         `expected the whole answer within ${timeoutMs} ms, got a part or none`,
+        { param: "timeout" },
       );
       cancellation.cancel(late);
     }, timeoutMs);
