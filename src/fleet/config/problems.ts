@@ -67,6 +67,9 @@ function valueAt(root: unknown, path: KeyPath): unknown {
   );
 }
 
+const argsHint = (key: string): string =>
+  `write args: [--${key.slice(0, SHOWN_LENGTH)}, …] for a flag of the engine's own; `;
+
 function unknownKey(path: KeyPath, key: string): Finding {
   const known = keysAt(path);
   const meant = nearestKey(key, known);
@@ -76,7 +79,7 @@ function unknownKey(path: KeyPath, key: string): Finding {
       ? `write ${meant}`
       : elsewhere !== undefined
         ? `it belongs under ${elsewhere}`
-        : `known here: ${known.join(", ")}`;
+        : `${path.at(-1) === "options" ? argsHint(key) : ""}known here: ${known.join(", ")}`;
   const where = path.length === 0 ? "" : ` in ${formatPath(path)}`;
   const message = `expected only known keys${where}, got ${JSON.stringify(key.slice(0, SHOWN_LENGTH))}`;
   return { code: "config_unknown_key", path: [...path, key], message, hint };

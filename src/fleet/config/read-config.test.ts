@@ -70,6 +70,13 @@ describe("mistakes", () => {
       ],
     ],
     [
+      "an engine's own flag among the options",
+      "models:\n  - name: m\n    model: a\n    options: {chat-template: x}\n",
+      [
+        'in models[0].options, got "chat-template" | write args: [--chat-template, …] for a flag of the engine\'s own; known here: ',
+      ],
+    ],
+    [
       "a camelCase key",
       `timeouts:\n  firstToken: 5s\n${MODELS}`,
       [
