@@ -73,20 +73,25 @@ function editOf(first: Buffer, isWhole: boolean, nowSeconds: number): ((bytes: B
   for (const [name, value] of [
     ["created", created],
     ["created_at", createdAt],
-    ["completed_at", named.completed_at ?? createdAt],
   ] as const) {
     // Another length would change the answer's.
     if (typeof value !== "number" || String(value).length !== String(nowSeconds).length) continue;
     for (const space of ["", " "]) edits.push([`"${name}":${space}${value}`, `"${name}":${space}${nowSeconds}`]);
   }
-  return edits.length === 0 ? undefined : (bytes) => edited(bytes, edits);
+  return edits.length === 0 ? undefined : (bytes) => edited(bytes, [...edits, ...completionEdits(bytes, nowSeconds)]);
+}
+
+/** The end of a response is known in a stream's last event only. */
+function completionEdits(bytes: Buffer, nowSeconds: number): readonly (readonly [from: string, to: string])[] {
+  const [member, seconds] = /"completed_at": ?(\d+)/.exec(bytes.toString("latin1")) ?? [];
+  if (member === undefined || seconds?.length !== String(nowSeconds).length) return [];
+  return [[member, member.replace(seconds, String(nowSeconds))]];
 }
 
 interface Named {
   readonly id?: unknown;
   readonly created?: unknown;
   readonly created_at?: unknown;
-  readonly completed_at?: unknown;
 }
 
 /** The first event with data; Anthropic's and OpenAI's newer events have the object as a member. */

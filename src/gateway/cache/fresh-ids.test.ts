@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { BufferSink } from "../answer.js";
+import { FreshIds } from "./fresh-ids.js";
+
+test.each([true, false])("a response has new times, its end too (streamed: %s)", (isEventStream) => {
+  const buffer = new BufferSink();
+  const sink = new FreshIds(buffer, () => 1_900_000_000);
+  sink.begin({ status: 200, headers: {}, isEventStream });
+  const begun = { id: "resp_0123456789abcdef", created_at: 1_800_000_000, completed_at: null };
+  const done = { ...begun, completed_at: 1_800_000_007, text: '"completed_at":1800000007' };
+  const event = (response: object) => Buffer.from(`data: ${JSON.stringify({ response })}\n\n`);
+  if (isEventStream) sink.write(event(begun));
+  sink.end(isEventStream ? event(done) : Buffer.from(JSON.stringify(done)));
+  const text = buffer.answer()!.body.toString();
+  const last = JSON.parse(text.slice(text.lastIndexOf('{"id"')).replace(/\}\n*$/, isEventStream ? "" : "}"));
+  expect(last).toMatchObject({ created_at: 1_900_000_000, completed_at: 1_900_000_000, text: done.text });
+});
