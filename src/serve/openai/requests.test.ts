@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
-import { fakeAppOptions, type LogLine, startFakeServer } from "../../../test/helpers/fake-server.js";
+import { fakeAppOptions, type LogLine } from "../../../test/helpers/fake-server.js";
 import { BOS_ID, EOS_ID, FAKE_VOCAB_SIZE, fakeTokenizer, IM_END_ID } from "../../../test/helpers/fake-tokenizer.js";
 import type { PromptContext } from "../http/context.js";
 import { CHAT_RULES } from "./chat-completions.js";
@@ -533,57 +533,6 @@ describe("completions", () => {
     const { body } = await post(COMPLETIONS, request);
     expect(body.choices[0].text).toBe("😀😀😀");
     expect(body.choices[0].logprobs.text_offset).toEqual([0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
-  });
-});
-
-describe("responses", () => {
-  it("accepts messages and instructions", async () => {
-    const input = [{ role: "user", content: [{ type: "input_text", text: "hey" }] }];
-    const { body, fake } = await post(RESPONSES, { input, instructions: "short", max_output_tokens: 3 });
-    const text = fake.options.tokenizer.decode(fake.engine.submitted[0]!.promptIds);
-    expect(text).toBe("system\nshort\nuser\nhey\nassistant\n");
-    expect(body).toMatchObject({
-      object: "response",
-      status: "incomplete",
-      incomplete_details: { reason: "max_output_tokens" },
-    });
-    expect(body.usage.output_tokens).toBe(3);
-  });
-
-  it("takes chat's sampling fields, and repeats those that OpenAI's responses have", async () => {
-    const penalties = { presence_penalty: 0.5, frequency_penalty: 1 };
-    const sampling = { ...penalties, seed: 7, top_k: 3, min_p: 0.25, repetition_penalty: 1.5, stop: ["zz"] };
-    const others = { chat_template_kwargs: {}, stream_options: { include_usage: true } };
-    const { body, status, fake } = await post(RESPONSES, { input: "hi", max_output_tokens: 3, ...sampling, ...others });
-    expect(status).toBe(200);
-    expect(fake.engine.submitted[0]!.sampling).toMatchObject({
-      presencePenalty: 0.5,
-      frequencyPenalty: 1,
-      repetitionPenalty: 1.5,
-      seed: 7n,
-      topK: 3,
-      minP: 0.25,
-    });
-    expect(body).toMatchObject(penalties);
-  });
-
-  it("have the fields that clients' types ask for, in the answer and in each event that has one", async () => {
-    const fields = ["max_tool_calls", "service_tier", "safety_identifier", "prompt_cache_key", "completed_at"];
-    const empty = Object.fromEntries(fields.map((name) => [name, null]));
-    const written = { ...empty, presence_penalty: 0, frequency_penalty: 0 };
-    const { body } = await post(RESPONSES, { input: "hi", max_output_tokens: 3 });
-    expect(body).toMatchObject({ ...written, status: "incomplete" });
-    const { server } = await startFakeServer(writing("ok"));
-    const request = { input: "hi", stream: true };
-    const stream = await fetch(`${server.url}${RESPONSES}`, { method: "POST", body: JSON.stringify(request) });
-    const events = (await stream.text()).match(/(?<=data: ).*"response":.*/g)!.map((data) => JSON.parse(data).response);
-    expect(events).toHaveLength(3);
-    for (const event of events.slice(0, 2)) expect(event).toMatchObject(written);
-    const { completed_at, created_at, id } = events[2];
-    expect(completed_at).toBeGreaterThanOrEqual(created_at);
-    expect(events[2]).toMatchObject({ ...written, completed_at });
-    expect(await (await fetch(`${server.url}${RESPONSES}/${id}`)).json()).toEqual(events[2]);
-    await server.close();
   });
 });
 
