@@ -25,6 +25,7 @@ test.each([
   { tools: [{ name: "f", input_schema: { properties: { Content: {} } } }] },
   { messages: [{ content: [{ type: "tool_use", input: { Model: "T" } }] }] },
   { response_format: { type: "json_schema", json_schema: { schema: { properties: { Title: {} } } } } },
+  { response_format: { type: "json_object", value: { properties: { Title: {} } } } },
   { text: { format: { type: "json_schema", schema: { properties: { Text: {} } } } } },
   { metadata: { User: "u" }, prompt: Int32Array.of(1), input: ["a", null] },
 ])("the client's own names pass: %j", (body) => {

@@ -14,7 +14,7 @@ const FIELDS: ReadonlySet<string> = new Set(
   keep_alive format logprobs top_logprobs prompt_logprobs logit_bias user metadata store previous_response_id conversation
   background include priority timeout cache_salt service_tier safety_identifier prompt_cache_key prompt_cache_retention
   presence_penalty frequency_penalty repetition_penalty echo ignore_eos min_tokens chat_template chat_template_kwargs
-  guided_json guided_regex guided_choice guided_grammar guided_decoding_backend structured_outputs grammar
+  guided_json guided_regex guided_choice guided_grammar guided_decoding_backend structured_outputs grammar regex ebnf
   encoding_format dimensions query queries documents text_1 text_2 top_n tokens prediction modalities audio
   web_search_options parallel_tool_calls truncation container mcp_servers context_management output_config
   extra_body lora adapter role content type name tool_calls tool_call_id tool_use_id call_id id arguments description
@@ -29,6 +29,8 @@ const FREE: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
   "schema",
+  // Of a response_format of Hugging Face's clients.
+  "value",
   "arguments",
   "metadata",
   "logit_bias",

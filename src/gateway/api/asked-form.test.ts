@@ -11,6 +11,8 @@ test.each<[string, Record<string, unknown>, unknown]>([
   ["llama-server", { json_schema: schema }, schema],
   ["llama-server beside text", { json_schema: schema, response_format: { type: "text" } }, schema],
   ["llama-server's object", { response_format: { type: "json_object", schema } }, schema],
+  ["Hugging Face's clients", { response_format: { type: "json_object", value: schema } }, schema],
+  ["TGI's clients", { response_format: { type: "json", value: schema } }, schema],
 ])("a schema of %s", (_, body, expected) => {
   expect(askedForm(body)).toEqual({ type: "json_schema", schema: expected });
 });

@@ -11,11 +11,12 @@ export function askedForm(body: JsonObject): AskedForm | undefined {
   const { response_format: chat, text, output_format: messages, output_config: config, json_schema: llama } = body;
   const nested = [text, config].flatMap((each) => (isObject(each) ? [each.format] : []));
   const format = [chat, messages, ...nested].find(isObject);
-  const type = format?.type;
+  // Hugging Face's clients have other names for an object and its schema.
+  const type = format?.type === "json" ? "json_object" : format?.type;
   if (type !== "json_object" && type !== "json_schema") {
     return isObject(llama) ? { type: "json_schema", schema: llama } : undefined;
   }
-  const schema = isObject(format?.json_schema) ? format.json_schema.schema : format?.schema;
+  const schema = isObject(format?.json_schema) ? format.json_schema.schema : (format?.schema ?? format?.value);
   if (isObject(schema)) return { type: "json_schema", schema };
   // A schema that is no object allows any value.
   return type === "json_schema" ? { type, schema: {} } : { type };

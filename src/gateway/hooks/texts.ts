@@ -8,7 +8,7 @@ export type Json = Readonly<Record<string, unknown>>;
 /** Fields of the APIs at the top of a request below which texts are. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set(
   `messages prompt suffix input instructions system query queries text_1 text_2 content prediction tools functions response_format text output_config format
-  stop stop_sequences chat_template grammar regex reasoning thinking`.split(/\s+/),
+  stop stop_sequences chat_template grammar regex ebnf reasoning thinking`.split(/\s+/),
 );
 
 /** Settings and labels at the top of a request, which no model reads. All other fields are searched, those that the gateway does not know with all their keys. */
@@ -39,7 +39,14 @@ const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
 const ROLES: ReadonlySet<string> = new Set(["system", "developer", "user", "assistant", "model", "tool", "function"]);
 
 /** Fields below which keys are not the API's, so that they are texts too. */
-const FREE: ReadonlySet<string> = new Set(["parameters", "input_schema", "schema", "arguments", "json_schema"]);
+const FREE: ReadonlySet<string> = new Set([
+  "parameters",
+  "input_schema",
+  "schema",
+  "arguments",
+  "json_schema",
+  "value",
+]);
 
 /** Values that are no text, and must stay as they are. */
 const SKIPPED: ReadonlySet<string> = new Set([
