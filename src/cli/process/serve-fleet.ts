@@ -4,7 +4,6 @@ import type { Command } from "commander";
 import { logFolder } from "../../core/cache-folder.js";
 import { MillraceError } from "../../core/errors.js";
 import { createLogger } from "../../core/log.js";
-import type { ModelLibrary } from "../../core/model-library.js";
 import { packageVersion } from "../../core/package-root.js";
 import { registerServer } from "../../core/server-registry.js";
 import { type LoadSource, logThroughput } from "../../core/throughput-log.js";
@@ -88,12 +87,6 @@ function loadsOf(fleet: Fleet): readonly LoadSource[] {
   });
 }
 
-/** Undefined: nobody could use it. */
-async function libraryFor({ adminKey }: FleetConfig, uses: () => readonly string[]): Promise<ModelLibrary | undefined> {
-  if (adminKey === undefined) return undefined;
-  return (await import("../../library/app.js")).openLibrary({ uses });
-}
-
 interface FleetRun {
   readonly signals: FleetSignals;
   /** Reads the configuration again, on SIGHUP. */
@@ -106,15 +99,18 @@ interface FleetRun {
 export async function runFleet(config: FleetConfig, { signals, readAgain, reportFile }: FleetRun): Promise<Fleet> {
   const startStage = stagesTo(process.stderr);
   const machine = await machineFor(config, startStage, { isServing: false });
-  const { Fleet } = await import("../../fleet/fleet.js");
+  const [{ Fleet }, { openLibrary }] = await Promise.all([
+    import("../../fleet/fleet.js"),
+    import("../../library/app.js"),
+  ]);
   const folder = join(logFolder(), String(config.port === 0 ? process.pid : config.port));
   const stage = startStage("fleet");
   const logger = createLogger(config.logLevel, config.logFormat);
   let running: Fleet | undefined;
-  const library = await libraryFor(config, () => running?.uses() ?? usesOf(config));
   const fleet = await Fleet.start({
     config,
-    ...(library && { library }),
+    // Also without operators, for whom alone it is: a reload may bring the first of them.
+    library: openLibrary({ uses: () => running?.uses() ?? usesOf(config) }),
     machine,
     logger,
     logFolder: folder,
