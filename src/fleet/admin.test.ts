@@ -52,6 +52,7 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
     load: async (_, name) => name ?? "m",
     unload: async () => {},
     isLoaded: () => false,
+    models: () => ({ data: [] }),
     library: undefined,
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
     tenantMetrics: () => "by_tenant 1\n",

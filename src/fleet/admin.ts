@@ -40,6 +40,8 @@ export interface Scaled {
 
 /** The operations behind the administrator's paths. */
 export interface AdminTarget {
+  /** All models, in the form of /v1/models. */
+  models(): object;
   instances(): readonly (InstanceStatus & { readonly inFlight: number })[];
   drain(id: string): Promise<void>;
   restart(id: string): Promise<void>;
@@ -245,6 +247,8 @@ function createInstancesApp(target: AdminTarget): Hono {
     target.inBackground(`unloading ${model}`, target.unload(model));
     return c.json({ model, state: "accepted" }, 202);
   });
+  // /v1/models is for clients, whose key an operator may not have.
+  app.get("/models", (c) => c.json(target.models()));
   app.get("/instances", (c) => {
     const instances = target.instances().map((each) => ({ ...each, isLoaded: target.isLoaded(each.model) }));
     return c.json(listBody(instances.map(shown)));

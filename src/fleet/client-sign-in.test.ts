@@ -64,6 +64,13 @@ test("a client's cookie stands for its key, until the key is revoked", async () 
   expect((await page.ask("GET", "/v1/models")).status).toBe(401);
 });
 
+test("an operator of any role reads the models without a client's key", async () => {
+  await page.signIn("k-viewer");
+  const { data } = (await page.ask("GET", "/admin/models")).json as { data: { id: string }[] };
+  expect(data.map(({ id }) => id)).toEqual(["e", "m", "smart"]);
+  expect((await page.ask("GET", "/v1/models")).status).toBe(401);
+});
+
 test("the limits and models of the key hold for its session", async () => {
   const { key } = await makeKey({ requests_per_minute: 1, models: ["m"] });
   await page.signIn(key);

@@ -350,6 +350,7 @@ export class Fleet {
   #adminTarget(live: LiveFeed) {
     return {
       live,
+      models: () => this.#running().models(),
       instances: () => this.instances(),
       drain: (id: string) => this.#supervisor.drain(id),
       restart: (id: string) => this.#supervisor.restart(id),

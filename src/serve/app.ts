@@ -28,6 +28,7 @@ import { respondWithError } from "./http/error-response.js";
 import { tenantOf } from "./http/request-terms.js";
 import type { Route } from "./http/route.js";
 import { addSignIn, authorizationOf } from "./http/sign-in.js";
+import { listModels } from "./openai/models.js";
 import { ROUTES, shuttingDown } from "./routes.js";
 
 function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
@@ -156,6 +157,7 @@ export function createAppWithLifecycle(options: AppOptions): {
   for (const route of ROUTES) addRoute(app, route, context, route.isForAdmin === true ? checkAnyKey : checkKey);
   addSignIn(app, options, context.sessions);
   addAdministration(app, options, context.sessions);
+  app.get("/admin/models", (c) => listModels(c, context));
   for (const route of ROUTES) addMethodCheck(app, route);
   app.onError((thrown, c) => respondWithError(c, thrown, options.logger));
   app.notFound((c) => answerUnknownPath(c, options));

@@ -43,6 +43,7 @@ test("a client's cookie opens the API, not /admin, until the sign-out; then noth
   expect((await page.ask("POST", CHAT, BODY)).status).toBe(200);
   expect((await page.ask("GET", "/v1/models")).status).toBe(200);
   expect((await page.ask("GET", "/admin/library")).status).toBe(401);
+  expect((await page.ask("GET", "/admin/models")).status).toBe(401);
   expect((await page.ask("DELETE", REMOVE)).status).toBe(401);
   // The app does not call these.
   expect((await page.ask("POST", "/tokenize", { prompt: "hi" })).status).toBe(401);
@@ -67,6 +68,8 @@ test("a session sees the requests of its own key alone", async () => {
 test("the administrator's cookie opens /admin and not the API; with a client's key as well, both", async () => {
   expect((await page.signIn("k-boss")).json).toMatchObject({ name: "admin-key", role: "admin", is_client: false });
   expect((await page.ask("GET", "/admin/library")).status).toBe(200);
+  expect((await page.ask("GET", "/admin/models")).json).toMatchObject({ data: [{ id: "fake" }] });
+  expect((await page.ask("GET", "/v1/models")).status).toBe(401);
   expect((await page.ask("DELETE", REMOVE)).code).toBe("model_not_found");
   expect((await page.ask("DELETE", "/api/delete", { model: "none" })).status).toBe(401);
   expect((await page.ask("POST", CHAT, BODY)).status).toBe(401);

@@ -66,9 +66,9 @@ export function Shell() {
   const isKnown = isFleet.value !== undefined || PAGES.every((one) => !one.isFleets || one.hash !== hash.value);
   const page = isKnown ? (pages.find((one) => one.hash === hash.value) ?? pages[0]!) : undefined;
   const View = page?.view;
-  // The list of models is a client's. Pages that do not show it ask nobody to sign in for it.
-  const hasModels = View === Playground || View === ModelsPage;
-  useEffect(() => void loadModels(hasModels ? "client" : "nobody"), [hasModels, signIns.value]);
+  // Pages that do not show the list of models ask nobody to sign in for it.
+  const asker = View === Playground ? "client" : View === ModelsPage ? "operator" : "nobody";
+  useEffect(() => void loadModels(asker), [asker, signIns.value]);
   const wanted = wantedSignIn.value;
   return (
     <>

@@ -201,6 +201,23 @@ test("an operator's form stays while a client's list of models is refused", SLOW
   expect(faults).toEqual([]);
 });
 
+test("an operator without a client's key sees the models, and is asked for one in the chat alone", SLOW, async () => {
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/models`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  const names = page.locator("table").first();
+  await names.locator("tr", { hasText: "mill-base" }).filter({ hasText: "1 ready" }).waitFor();
+  expect(await names.locator("tr", { hasText: "mill-base" }).innerText()).toMatch(/\d,\d{3}/);
+  expect(await page.locator(".error").allInnerTexts()).toEqual([]);
+  expect(await page.locator("#key-form").count()).toBe(0);
+  await page.goto(`${web.fleet.url}/#/`);
+  await page.getByLabel("API key", { exact: true }).waitFor();
+  await page.goto(`${web.fleet.url}/#/models`);
+  await names.locator("tr", { hasText: "mill-base" }).waitFor();
+  expect(await page.locator("#key-form").count()).toBe(0);
+  expect(faults).toEqual([]);
+});
+
 test("the dashboard follows a load, and an instance that is killed and starts again", SLOW, async () => {
   const key = await makeKey(web, { name: "loader" });
   await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);

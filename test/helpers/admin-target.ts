@@ -12,6 +12,7 @@ export function adminTarget(
   adminKey: () => Secret | undefined = () => new Secret("boss"),
 ): AdminTarget {
   return {
+    models: () => ({ data: [] }),
     instances: () => [],
     drain: async () => {},
     restart: async () => {},

@@ -23,6 +23,7 @@ export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
   "PUT /admin/library/models/:model{.+}": "operator",
   "DELETE /admin/library/models/:model{.+}": "operator",
   "POST /admin/library/models/:model{.+}/load": "operator",
+  "GET /admin/models": "viewer",
   "DELETE /admin/models/:model{.+}": "operator",
   "GET /admin/instances": "viewer",
   "POST /admin/instances/:id/:action{drain|restart}": "operator",

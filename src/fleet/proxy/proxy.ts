@@ -47,6 +47,8 @@ export interface RunningProxy {
   numWaiting(model: string): number;
   /** Sequences of this fleet on an instance, under all its names. At 0, stopping the instance cuts off no request. */
   numInFlight(id: string): number;
+  /** All models, as /v1/models lists them for a key that may use each. */
+  models(): object;
   /** State of an instance's circuit breaker. */
   breakerState(id: string): BreakerState;
   /** Sends a request of the gateway's own, such as a line of a batch, through all policies. Rejects like a Handler. */
@@ -95,6 +97,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     port,
     numWaiting: (model) => waitingRoom.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
+    models: () => listener.models({ tenant: "" }),
     breakerState: (id) => router.breakerState(id),
     submit: (request, sink) => submitOwn(listener.context, request, sink),
     async drain() {
@@ -202,18 +205,21 @@ class ProxyListener {
   /** Serves the fleet's own endpoints. @returns whether the path is one of them */
   #serveInfo(request: InfoRequest): boolean {
     const { incoming, outgoing, requestId, path, refuse } = request;
-    const { options } = this.context;
     const isGet = incoming.method === "GET" || incoming.method === "HEAD";
     if (isGet && HEALTH_PATHS.includes(path)) this.#serveHealth(request);
     else if (isGet && path === "/version") respondJson(outgoing, 200, requestId, { version: packageVersion() });
     else if (isGet && isModelsPath(path)) {
       this.#authorized(incoming, refuse, (caller) => {
-        respondJson(outgoing, 200, requestId, modelList(this.#modelsOf(caller), path, options.pool, this.#modelOf));
+        respondJson(outgoing, 200, requestId, this.models(caller, path));
       });
     } else if (isOllamaInfo(incoming.method, path)) this.#serveOllamaInfo(request);
     else if (isGet && path === API_DESCRIPTION_PATH) this.#serveDescription(request);
     else return false;
     return true;
+  }
+
+  models(caller: Caller, path = "/v1/models"): object {
+    return modelList(this.#modelsOf(caller), path, this.context.options.pool, this.#modelOf);
   }
 
   readonly #modelOf = (name: string): string => this.context.options.modelOf?.(name) ?? name;

@@ -1,6 +1,7 @@
 /** The models that the server lists. */
 import { signal } from "@preact/signals";
 import { type Asker, call } from "./client.js";
+import { session } from "./session.js";
 
 interface Model {
   readonly id: string;
@@ -17,10 +18,19 @@ export const modelsError = signal<string | undefined>(undefined);
 export const chatModels = (all: readonly Model[]): readonly Model[] =>
   all.filter(({ tasks }) => tasks === undefined || tasks.includes("generate"));
 
-/** @param as who is asked to sign in where the server refuses the list */
+/** The clients' list, or where the visitor may not see it as a client, but has signed in as an operator, the operators'. */
+async function listFor(as: Asker | "nobody"): Promise<Response> {
+  if (as !== "operator") return call("v1/models", { as });
+  return call("v1/models", { as: "nobody" }).catch(() =>
+    // The refusal has led to asking who is signed in.
+    session.peek()?.role == null ? call("v1/models") : call("admin/models", { as }),
+  );
+}
+
+/** @param as who is asked to sign in where the server refuses the list; an operator, who may see the operators' list: a client */
 export async function loadModels(as: Asker | "nobody"): Promise<void> {
   try {
-    models.value = ((await (await call("v1/models", { as })).json()) as { readonly data: readonly Model[] }).data;
+    models.value = ((await (await listFor(as)).json()) as { readonly data: readonly Model[] }).data;
     modelsError.value = undefined;
   } catch (thrown) {
     modelsError.value = (thrown as Error).message;

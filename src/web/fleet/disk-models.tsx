@@ -68,7 +68,7 @@ function Row({ model, freeBytes, act }: RowProps) {
   const path = `library/models/${inPath(name)}`;
   const load = async () => {
     await change("POST", `${path}/load`);
-    await loadModels("client");
+    await loadModels("operator");
   };
   const remove = () => {
     if (!confirm(`Remove ${name} from the disk? ${sizeText(bytes)} would have to be downloaded again.`)) return;

@@ -31,7 +31,7 @@ function Instances() {
     if (!confirm(`Unload ${model}? Its running requests end first, and further ones are refused.`)) return;
     void act(async () => {
       await change("DELETE", `models/${inPath(model)}`);
-      await loadModels("client");
+      await loadModels("operator");
     });
   };
   const numOf = (model: string) => instances.filter((one) => one.model === model).length;
