@@ -1,5 +1,5 @@
 /** Text files that the user names. */
-import { readFileSync, statSync } from "node:fs";
+import { accessSync, constants, readFileSync, statSync } from "node:fs";
 import { MillraceError } from "./errors.js";
 
 /** V8 has no longer strings. */
@@ -20,16 +20,36 @@ export function gotOf(cause: unknown): string {
 /** The whole file. @param what for the error, such as "chats" @throws file_unreadable */
 export function readText(path: string, what: string): string {
   try {
-    const found = statSync(path);
-    if (found.isDirectory()) throw new Error("a folder");
-    // A pipe would hold the process up until it has a writer, and a device may never end.
-    if (!found.isFile()) throw new Error("something that is not a regular file");
-    if (found.size > MOST_BYTES) throw new Error(`${found.size} bytes, more than ${MOST_BYTES}`);
+    const size = sizeOfRegular(path);
+    if (size > MOST_BYTES) throw new Error(`${size} bytes, more than ${MOST_BYTES}`);
     return readFileSync(path, "utf8");
   } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected ${what} in ${path}, got ${gotOf(cause)}`, {
-      hint: "check the path and its permissions",
-      cause,
-    });
+    throw unreadable(path, what, cause);
   }
+}
+
+/** A file that is read in pieces, or later. @param what for the error @throws file_unreadable */
+export function assertReadable(path: string, what: string): void {
+  try {
+    sizeOfRegular(path);
+    accessSync(path, constants.R_OK);
+  } catch (cause) {
+    throw unreadable(path, what, cause);
+  }
+}
+
+/** Throws an error whose message is what is there instead of a regular file. */
+function sizeOfRegular(path: string): number {
+  const found = statSync(path);
+  if (found.isDirectory()) throw new Error("a folder");
+  // A pipe would hold the process up until it has a writer, and a device may never end.
+  if (!found.isFile()) throw new Error("something that is not a regular file");
+  return found.size;
+}
+
+function unreadable(path: string, what: string, cause: unknown): MillraceError {
+  return new MillraceError("file_unreadable", `expected ${what} in ${path}, got ${gotOf(cause)}`, {
+    hint: "check the path and its permissions",
+    cause,
+  });
 }

@@ -30,14 +30,13 @@ export class GatewayClient {
     throw new MillraceError("upstream_failed", `expected JSON from ${this.#base}${path}, got something else`);
   }
 
-  /** Uploads a file for a batch. The file is read as it is sent. */
+  /** Uploads a file for a batch. The file is read as it is sent. Throws file_unreadable where there are no requests to upload. */
   async upload(path: string): Promise<Json> {
+    const { assertRequests } = await import("./run-file.js");
+    await assertRequests(path);
     const form = new FormData();
     form.set("purpose", "batch");
-    const blob = await openAsBlob(path).catch((cause: unknown) => {
-      throw new MillraceError("file_unreadable", `expected a file at ${path}, got none`, { cause });
-    });
-    form.set("file", blob, basename(path));
+    form.set("file", await openAsBlob(path), basename(path));
     return await this.ask("POST", "/v1/files", form);
   }
 

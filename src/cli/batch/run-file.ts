@@ -6,7 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { assertReplaceable } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
-import { gotOf } from "../../core/read-text.js";
+import { assertReadable, gotOf } from "../../core/read-text.js";
 import { BATCH_ENDPOINTS } from "../../gateway/batches/limits.js";
 import { linesOf } from "../../gateway/batches/lines.js";
 import { customIdOf, LineError, type LineRequest, readLine, urlOf } from "../../gateway/batches/read-line.js";
@@ -49,11 +49,11 @@ const LONGEST_PAUSE_MS = 60_000;
 const AGAIN: readonly number[] = [408, 429, 500, 502, 503, 504];
 
 /**
- * What can be told before a model is loaded. Throws file_unreadable for an input that is not there, and invalid_option for an output that cannot be written or
+ * What can be told before a model is loaded. Throws file_unreadable for an input without requests, and invalid_option for an output that cannot be written or
  * is the input: answers would stand among the requests.
  */
 export async function assertRunFiles({ input, output, errors }: Pick<RunFileOptions, "input" | "output" | "errors">) {
-  await (await openFile(input, "r")).close();
+  await assertRequests(input);
   for (const [name, path] of [
     ["<output>", output],
     ["--errors", errors],
@@ -65,6 +65,20 @@ export async function assertRunFiles({ input, output, errors }: Pick<RunFileOpti
     if (existsSync(path) && realpathSync(path) === realpathSync(input))
       throw optionError(name, "another file than <input>", path);
   }
+}
+
+/** Throws file_unreadable unless a file has a line that is not blank. */
+export async function assertRequests(path: string): Promise<void> {
+  assertReadable(path, "requests");
+  const file = await openFile(path, "r");
+  try {
+    for await (const _ of linesOf(file, MAX_LINE_BYTES)) return;
+  } finally {
+    await file.close();
+  }
+  throw new MillraceError("file_unreadable", `expected requests in ${path}, got an empty file`, {
+    hint: "write one request a line, as docs/guides/batches.md shows",
+  });
 }
 
 /** Throws file_unreadable. */

@@ -10,6 +10,7 @@ import { modelOption } from "../flags/model-option.js";
 import { integerIn } from "../flags/option-values.js";
 import { formatTable, type Json, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
+import { untilStopped } from "../process/stop-signal.js";
 
 interface RunFlags extends EngineFlags {
   readonly url?: string;
@@ -77,7 +78,9 @@ function runCommand(): Command {
       integerIn("--concurrency", 1, MAX_CONCURRENCY),
     )
     .option("--json", "print one JSON object with the counts");
-  return addGenerationConfigOptions(addEngineOptions(command), "Sampling:").action(runRun);
+  return addGenerationConfigOptions(addEngineOptions(command), "Sampling:").action(
+    (input: string, output: string, flags: RunFlags) => untilStopped((signal) => runRun(input, output, flags, signal)),
+  );
 }
 
 function gatewayCommand(name: string, description: string): Command {
@@ -88,7 +91,7 @@ function gatewayCommand(name: string, description: string): Command {
     .option("--json", "print one JSON object");
 }
 
-async function runRun(input: string, output: string, flags: RunFlags): Promise<void> {
+async function runRun(input: string, output: string, flags: RunFlags, signal: AbortSignal): Promise<void> {
   const [{ assertRunFiles, runFile }, { localSender, remoteSender }] = await Promise.all([
     import("../batch/run-file.js"),
     import("../batch/senders.js"),
@@ -98,9 +101,6 @@ async function runRun(input: string, output: string, flags: RunFlags): Promise<v
   await assertRunFiles({ input, output, errors: flags.errors });
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const sender = flags.url === undefined ? await localSender(flags, startStage) : remoteSender(flags.url, flags.apiKey);
-  const stop = new AbortController();
-  const onSignal = (): void => stop.abort(new Error("stopped; the same command goes on where it was"));
-  process.once("SIGINT", onSignal).once("SIGTERM", onSignal);
   const stage = startStage("lines");
   try {
     const counts = await runFile({
@@ -110,14 +110,13 @@ async function runRun(input: string, output: string, flags: RunFlags): Promise<v
       send: sender.send,
       numAtOnce: flags.concurrency ?? sender.numAtOnce,
       onProgress: (now) => stage.update(countsText(now)),
-      signal: stop.signal,
+      signal,
     });
     stage.done(countsText(counts));
     if (counts.failed > 0)
       stage.note(`why ${counts.failed} have no answer: in their lines of ${flags.errors ?? output}`);
     if (flags.json) process.stdout.write(`${jsonText({ ...counts })}\n`);
   } finally {
-    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
     await sender.close();
   }
 }

@@ -1,0 +1,46 @@
+/** `millrace batch` where there is nothing to answer, and where it is stopped. */
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { runMain } from "../../../test/helpers/run-main.js";
+import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
+import { tempTree } from "../../../test/scripts/temp-tree.js";
+
+const REQUEST = { custom_id: "a", method: "POST", url: "/v1/chat/completions", body: { messages: [] } };
+let gateway: Awaited<ReturnType<typeof startStandIn>>;
+let folder: string;
+
+beforeEach(async () => {
+  folder = tempTree({ "empty.jsonl": "", "blank.jsonl": "\n\n", "in.jsonl": `${JSON.stringify(REQUEST)}\n` });
+  gateway = await startStandIn((received, outgoing) => {
+    process.emit("SIGINT", "SIGINT");
+    return answerJson({})(received, outgoing);
+  });
+});
+afterEach(() => gateway.die());
+
+const FAULTS = [
+  ["none.jsonl", "no file of that name"],
+  [".", "a folder"],
+  ["empty.jsonl", "an empty file"],
+  ["blank.jsonl", "an empty file"],
+];
+const COMMANDS = ["create", "run"];
+
+test.each(
+  COMMANDS.flatMap((command) => FAULTS.map(([name, got]) => ({ command, name: name!, got }))),
+)("batch $command of $name is refused before anything is asked: $got", async ({ command, name, got }) => {
+  const path = join(folder, name);
+  const more = command === "run" ? [join(folder, "out.jsonl")] : [];
+  const { stdout, stderr, exitCode } = await runMain("batch", command, path, ...more, "--url", gateway.url);
+  expect(stderr).toMatch(/^error \[file_unreadable\]: expected requests in /);
+  expect(stderr.split("\n")).toEqual([expect.stringMatching(`, got ${got}$`), expect.stringMatching(/^hint: /), ""]);
+  expect({ stdout, exitCode, received: gateway.received }).toEqual({ stdout: "", exitCode: 1, received: [] });
+});
+
+test("Ctrl-C ends a run with its exit code, and without an error", async () => {
+  const paths = ["in.jsonl", "out.jsonl"].map((name) => join(folder, name));
+  const { stderr, exitCode } = await runMain("batch", "run", ...paths, "--url", gateway.url);
+  expect(stderr).toContain("stopping; the same command resumes from here");
+  expect(stderr).not.toContain("error");
+  expect(exitCode).toBe(130);
+});
