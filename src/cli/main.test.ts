@@ -88,6 +88,12 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
     ["no peer", ["bench", "peers", "--model", STORIES], /at least one peer to compare with/, /--llama-cpp, --ik-llama/],
     ["a shape nobody knows", ["bench", "peers", "--shapes", "long"], /one of prefill, decode, context/, /--help/],
     [
+      "an evaluation to no folder",
+      ["eval", "--out", "/nowhere/run.json"],
+      /a folder for \/nowhere\/run\.json, got nothing/,
+      /make the folder/,
+    ],
+    [
       "raw and chat together",
       ["generate", "--prompt", "a", "--raw", "--chat"],
       /--raw or --chat, got both/,

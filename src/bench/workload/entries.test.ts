@@ -39,5 +39,7 @@ test.each([
 });
 
 test("a missing file is refused", () => {
-  expect(() => readEntries(join(folder, "none"), 1)).toThrow(expect.objectContaining({ code: "file_unreadable" }));
+  expect(() => readEntries(join(folder, "none"), 1)).toThrow(
+    expect.objectContaining({ code: "file_unreadable", message: expect.stringMatching(/got no file of that name$/) }),
+  );
 });

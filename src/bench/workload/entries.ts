@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { gotOf } from "../../core/read-text.js";
 import type { Entry } from "./workload.js";
 
 const message = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() });
@@ -27,13 +28,14 @@ const line = z
 export function readEntries(path: string, defaultTokens: number): Entry[] {
   const refuse = (got: string, cause?: unknown) =>
     new MillraceError("file_unreadable", `expected a JSON object with a prompt on each line of ${path}, got ${got}`, {
+      hint: 'check the path; a line is such as {"prompt": "Once upon a time", "max_tokens": 64}',
       cause,
     });
   let text: string;
   try {
     text = readFileSync(path, "utf8");
   } catch (cause) {
-    throw refuse(String(cause), cause);
+    throw refuse(gotOf(cause), cause);
   }
   const entries = text.split("\n").flatMap((source, index): Entry[] => {
     if (source.trim() === "") return [];

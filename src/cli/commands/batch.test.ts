@@ -13,7 +13,7 @@ beforeEach(async () => {
   folder = tempTree({ "empty.jsonl": "", "blank.jsonl": "\n\n", "in.jsonl": `${JSON.stringify(REQUEST)}\n` });
   gateway = await startStandIn((received, outgoing) => {
     process.emit("SIGINT", "SIGINT");
-    return answerJson({})(received, outgoing);
+    return answerJson({ output_file_id: "f" })(received, outgoing);
   });
 });
 afterEach(() => gateway.die());
@@ -43,4 +43,11 @@ test("Ctrl-C ends a run with its exit code, and without an error", async () => {
   expect(stderr).toContain("stopping; the same command resumes from here");
   expect(stderr).not.toContain("error");
   expect(exitCode).toBe(130);
+});
+
+test("answers cannot be saved in no folder", async () => {
+  const path = join(folder, "none", "out.jsonl");
+  const { stderr, exitCode } = await runMain("batch", "show", "b", "--output", path, "--url", gateway.url);
+  expect(stderr).toMatch(/^error \[invalid_option\]: expected a folder for /);
+  expect({ exitCode, numAsked: gateway.received.length }).toEqual({ exitCode: 2, numAsked: 1 });
 });

@@ -1,5 +1,6 @@
 /** `millrace batch`: answers the lines of a file here or at a server, and manages the batches of a gateway. */
 import { Command, Option } from "commander";
+import { assertReplaceable } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { silentStages } from "../../core/stages.js";
 import { GatewayClient, type GatewayFlags } from "../batch/gateway-client.js";
@@ -162,6 +163,7 @@ async function runShow(
   ] as const) {
     const fileId = batch[field];
     if (path === undefined || typeof fileId !== "string") continue;
+    assertReplaceable(path);
     await client.download(fileId, path);
     saved.push(path);
   }

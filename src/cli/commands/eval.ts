@@ -1,6 +1,6 @@
 /** `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another model's. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
+import { assertReplaceable, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import type { EvalSource, EvalTarget } from "../../lab/eval-target.js";
@@ -63,6 +63,7 @@ export function evalCommand(): Command {
 async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
   const { baseline, stopEarly } = flags;
   checkJudgeFlags(flags);
+  if (flags.out !== undefined) assertReplaceable(flags.out);
   if (baseline === undefined && (stopEarly || flags.maxDrop !== undefined)) {
     throw optionError("--baseline", "given, as --stop-early and --max-drop need it", "nothing");
   }
@@ -152,7 +153,7 @@ const sourceFrom = ({ url, model }: EvalFlags): EvalSource => {
 };
 
 function print({ json, out }: EvalFlags, report: object, text: string): void {
-  if (out !== undefined) writeFileSync(out, `${jsonText(report)}\n`);
+  if (out !== undefined) replaceFile(out, `${jsonText(report)}\n`);
   process.stdout.write(json ? `${jsonText(report)}\n` : `${text}\n`);
 }
 

@@ -387,7 +387,6 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ["a measurement of another machine", [...OK, "--measure"], /invalid_option.*--hardware cpu, got H100/],
     ["a CPU's results for a GPU", [...OK, "--calibrate", at("other.json")], /invalid_option.*bench run.*H100/],
     ["a bench without runs", [...OK, "--calibrate", at("no-runs.json")], /invalid_option.*expected runs with results/],
-    ["a page in no folder", [...OK, "--html", join(folder, "none", "x.html")], /invalid_option.*expected to write/],
     ["no rows", [...OK, "--top", "0"], /invalid_option.*--top/],
     ["an option nobody knows", [...OK, "--gpus", "2"], /an option of this command, got --gpus$/],
     ["an API without a price", ["costs", ...OK, "--api", "cheap"], /invalid_option.*--api/],
@@ -398,6 +397,16 @@ describe("wrong inputs: each a clear, coded answer", () => {
     ],
     ["a model bigger than the CPU", ["--model", "llama-3.1-405b", "--hardware", "cpu-8"], /plan_does_not_fit/],
   ];
+
+  test.each([
+    ["--html", "none/x.html", /^error \[invalid_option\]: expected a folder for/],
+    ["--html", "other.json/x.html", /^error \[invalid_option\]: expected to write/],
+    ["--yaml", "none/x.yaml", /^error \[invalid_option\]: expected a folder for/],
+  ])("a place that cannot be written is told before the plan: %s %s", async (flag, file, expected) => {
+    const { stdout, stderr, exitCode } = await plan(...OK, flag, at(file));
+    expect(stderr).toMatch(expected);
+    expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 2 });
+  });
 
   test("there are fifty of them", () => expect(CASES.length).toBeGreaterThanOrEqual(50));
 

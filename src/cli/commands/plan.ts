@@ -1,7 +1,6 @@
 /** `millrace plan`: from a model, a machine and traffic to configurations, with predictions, costs, reasons and the arguments to start them. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
-import { MillraceError } from "../../core/errors.js";
+import { assertReplaceable, replaceFile } from "../../core/new-file.js";
 import type { Plan, PlanRequest } from "../../plan/request.js";
 import { integerIn } from "../flags/option-values.js";
 import type { PlanFlags } from "../plan/plan-options.js";
@@ -28,6 +27,7 @@ export function planCommand(): Command {
 }
 
 async function runPlan(flags: PlanCommandFlags): Promise<void> {
+  for (const file of [flags.html, flags.yaml]) if (file !== undefined) assertReplaceable(file);
   const [{ requestOf }, { makePlan, withUnasked }] = await Promise.all([
     import("../plan/plan-request.js"),
     import("../../plan/plan.js"),
@@ -65,23 +65,12 @@ async function printFleet(request: PlanRequest, requestsPerS: number, flags: Pla
 async function writeFiles(plan: Plan, { html, yaml }: PlanCommandFlags): Promise<void> {
   if (html !== undefined) {
     const { pageOf } = await import("../plan/plan-page.js");
-    writeOut(html, pageOf(plan));
+    replaceFile(html, pageOf(plan));
     process.stderr.write(`written: ${html}\n`);
   }
   if (yaml !== undefined) {
     const { yamlOf } = await import("../../plan/fleet-yaml.js");
-    writeOut(yaml, yamlOf(plan, plan.configurations[0]!));
+    replaceFile(yaml, yamlOf(plan, plan.configurations[0]!));
     process.stderr.write(`written: ${yaml}; to start it: millrace serve --config ${yaml}\n`);
-  }
-}
-
-function writeOut(file: string, text: string): void {
-  try {
-    writeFileSync(file, text);
-  } catch (cause) {
-    throw new MillraceError("invalid_option", `expected to write ${file}, got ${String(cause)}`, {
-      hint: "name a file in a folder that is there",
-      cause,
-    });
   }
 }
