@@ -40,7 +40,7 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
     ["a policy that is not there", ["--scheduling-policy", "lifo"], /--scheduling-policy to be one of fcfs/, /--help/],
     ["keys to isolate, but none", ["engine", "--isolate-api-keys"], /expected --api-key with --isolate/, /of its own/],
     ["a missing value", ["generate", "--prompt"], /expected a value behind --prompt <text>, got none$/m, /--help/],
-    ["a missing option", ["generate"], /expected the option --prompt <text>, got none$/m, /--help/],
+    ["a missing option", ["boot"], /expected the option --config <file>, got none$/m, /--help/],
     ["an argument that is missing", ["prompts", "audit"], /expected <file>, got nothing$/m, /--help/],
     [
       "a choice that is none",
@@ -93,6 +93,7 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
       /a folder for \/nowhere\/run\.json, got nothing/,
       /make the folder/,
     ],
+    ["generate without a prompt", ["generate"], /expected --prompt, got none/, /with --prompt -: echo/],
     [
       "raw and chat together",
       ["generate", "--prompt", "a", "--raw", "--chat"],
@@ -114,6 +115,7 @@ test("the model may stand behind the command, alone and once", async () => {
   const missing = /file_unreadable.*nowhere\.gguf/;
   expect((await runMain("generate", "nowhere.gguf", "--prompt", "a")).stderr).toMatch(missing);
   expect((await runMain("serve", "nowhere.gguf", "--port", "0")).stderr).toMatch(missing);
+  expect((await runMain("inspect", "nowhere.gguf")).stderr).toMatch(missing);
   for (const again of [["--model", "b.gguf"], ["--model=b.gguf"]]) {
     const twice = await runMain("generate", "a.gguf", ...again, "--prompt", "a");
     expect(twice.stderr).toMatch(/expected at most 0 arguments, got 1$/m);
@@ -139,6 +141,14 @@ test("help and version go to stdout and are no errors", async () => {
 });
 
 describe("tokenize", () => {
+  test("the text may stand behind the command, alone and once", async () => {
+    const ids = await runMain("tokenize", "Once upon", "--model", STORIES, "--json");
+    expect(ids).toEqual(await runMain("tokenize", "--text", "Once upon", "--model", STORIES, "--json"));
+    expect(ids.exitCode).toBe(0);
+    expect((await runMain("tokenize", "a", "--text", "b")).stderr).toMatch(/got 1$/m);
+    expect((await runMain("tokenize", "a", "--text-file", "b")).stderr).toMatch(/expected --text/);
+  });
+
   test("prints ids alone with --json, with BOS only on request", async () => {
     const args = ["tokenize", "--model", STORIES, "--text", "Once upon a time", "--json"];
     const plain = JSON.parse((await runMain(...args)).stdout);

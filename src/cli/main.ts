@@ -72,21 +72,25 @@ export async function createProgram(words: readonly string[]): Promise<Command> 
   return program;
 }
 
-/** Commands that take the model as their first word too, as other engines' do. */
-const TAKES_MODEL: ReadonlySet<string> = new Set(["serve", "engine", "generate", "chat"]);
+/** Commands that take the value of a flag as their first word too, as other engines' do with the model. */
+const FIRST_WORDS: ReadonlyMap<string, string> = new Map([
+  ...["serve", "engine", "generate", "chat", "inspect"].map((command) => [command, "--model"] as const),
+  ["tokenize", "--text"],
+]);
 
-/** @returns the words with `--model` before a model that stands alone behind the command */
-function withModelFlag([command = "", model = "-", ...others]: readonly string[]): readonly string[] | undefined {
-  if (!TAKES_MODEL.has(command) || model.startsWith("-") || others.some((word) => /^--model(?:=|$)/.test(word)))
-    return undefined;
-  return [command, "--model", model, ...others];
+/** @returns the words with the flag before a value that stands alone behind the command */
+function withFirstFlag([command = "", value = "-", ...others]: readonly string[]): readonly string[] | undefined {
+  const flag = FIRST_WORDS.get(command);
+  if (flag === undefined || value.startsWith("-")) return undefined;
+  if (others.some((word) => word === flag || word.startsWith(`${flag}=`))) return undefined;
+  return [command, flag, value, ...others];
 }
 
 /** @param args without `node` and the script. Sets process.exitCode; a server keeps the process alive after this resolves. */
 export async function main(args: readonly string[]): Promise<void> {
   const [first] = args;
   const isServe = first === undefined || (first.startsWith("-") && !ABOUT_ALL.includes(first));
-  const words = isServe ? ["serve", ...args] : (withModelFlag(args) ?? args);
+  const words = isServe ? ["serve", ...args] : (withFirstFlag(args) ?? args);
   try {
     const program = await createProgram(words);
     await program.parseAsync(words, { from: "user" });

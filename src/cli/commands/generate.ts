@@ -17,7 +17,7 @@ import { stagesTo } from "../output/stages.js";
 interface GenerateFlags extends EngineFlags, SamplingChoice, SamplingSource {
   readonly model?: string;
   readonly chatTemplate?: string;
-  readonly prompt: string;
+  readonly prompt?: string;
   readonly raw?: boolean;
   readonly chat?: boolean;
   readonly json?: boolean;
@@ -28,7 +28,7 @@ export function generateCommand(): Command {
     .usage("[model] [options]")
     .description("Answer one prompt and exit.")
     .addOption(modelOption())
-    .requiredOption("--prompt <text>", "the prompt; - reads stdin")
+    .option("--prompt <text>", "the prompt; - reads stdin")
     .option("--raw", "continue the prompt as written, without the chat template")
     .option("--chat", "send the prompt as a chat message (default if the model has a template)")
     .option("--chat-template <file>", "use this template instead of the model's own")
@@ -36,7 +36,7 @@ export function generateCommand(): Command {
   return addCommonEngineOptions(addSamplingOptions(command)).action(runGenerate);
 }
 
-function promptIdsOf(flags: GenerateFlags, session: LocalSession): number[] {
+function promptIdsOf(flags: GenerateFlags & { readonly prompt: string }, session: LocalSession): number[] {
   const { tokenizer, chatTemplate } = session;
   if (flags.raw || (chatTemplate === undefined && !flags.chat)) {
     return tokenizer.encode(flags.prompt, { addSpecial: true, parseSpecial: true });
@@ -58,9 +58,12 @@ export function statsLine(stats: AnswerStats): string {
   return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens${evicted}, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
 }
 
+const PROMPT_WAYS =
+  "give --prompt TEXT, or pipe in a prompt with --prompt -: echo hello | millrace generate --prompt -";
+
 /** The line end that `echo` adds is not part of the prompt. */
 function pipedPrompt(): string {
-  return readPiped("pipe in a prompt, or give --prompt TEXT").replace(/\r?\n$/, "");
+  return readPiped(PROMPT_WAYS).replace(/\r?\n$/, "");
 }
 
 function warn(text: string): void {
@@ -70,6 +73,9 @@ function warn(text: string): void {
 async function runGenerate(flags: GenerateFlags): Promise<void> {
   if (flags.raw && flags.chat) {
     throw new MillraceError("invalid_option", "expected --raw or --chat, got both", { hint: "leave one out" });
+  }
+  if (flags.prompt === undefined) {
+    throw new MillraceError("invalid_option", "expected --prompt, got none", { hint: PROMPT_WAYS });
   }
   const prompt = flags.prompt === "-" ? pipedPrompt() : flags.prompt;
   const session = await openLocalSession(

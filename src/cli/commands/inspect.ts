@@ -78,6 +78,7 @@ interface InspectReport {
 
 export function inspectCommand(): Command {
   return new Command("inspect")
+    .usage("[model] [options]")
     .description("Show a model's architecture, quantisation, sizes and memory needs.")
     .addOption(modelOption())
     .option("--context <n>", "tokens per sequence (default: the model's own)", integerIn("--context", 1, 2 ** 31))

@@ -21,6 +21,7 @@ interface TokenizeFlags {
 
 export function tokenizeCommand(): Command {
   return new Command("tokenize")
+    .usage("[text] [options]")
     .description("Print the token ids of a text.")
     .addOption(modelOption())
     .addOption(new Option("--text <text>", "the text").conflicts("textFile"))
