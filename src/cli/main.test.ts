@@ -93,6 +93,12 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
       /a folder for \/nowhere\/run\.json, got nothing/,
       /make the folder/,
     ],
+    ...["generate", "chat", "eval"].map((command): (typeof CASES)[number] => [
+      `a temperature of ${command} that no server takes`,
+      [command, "--temperature", "2.5"],
+      /expected --temperature to be a number in \[0, 2\], got "2\.5"/,
+      /--help/,
+    ]),
     ["generate without a prompt", ["generate"], /expected --prompt, got none/, /with --prompt -: echo/],
     [
       "raw and chat together",

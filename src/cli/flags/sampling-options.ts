@@ -21,7 +21,7 @@ export function addSamplingOptions(command: Command): Command {
       ),
     )
     .addOption(
-      option("--temperature <t>", `0 = greedy (default: ${asModelSays}, else 1)`, numberIn("--temperature", 0, 100)),
+      option("--temperature <t>", `0 = greedy (default: ${asModelSays}, else 1)`, numberIn("--temperature", 0, 2)),
     )
     .addOption(option("--top-p <p>", `1 = off (default: ${asModelSays})`, numberIn("--top-p", Number.MIN_VALUE, 1)))
     .addOption(option("--top-k <k>", `0 = off (default: ${asModelSays})`, integerIn("--top-k", 0, most)))

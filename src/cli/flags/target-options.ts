@@ -30,6 +30,6 @@ export function addTargetOptions(command: Command, tasks = ""): Command {
       `tasks${tasks}, separated by commas (default: all; an unknown name lists them)`,
       listOf("--tasks"),
     )
-    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 100), 0)
+    .option("--temperature <t>", "0 = greedy", numberIn("--temperature", 0, 2), 0)
     .option("--max-tokens <n>", "longest answer in tokens", integerIn("--max-tokens", 1, MANY), 1024);
 }
