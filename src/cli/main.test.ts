@@ -5,6 +5,7 @@ import { describe, expect, test, vi } from "vitest";
 import { fixture, fixturesDir, hasFixture } from "../../test/helpers/fixtures.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
+import { helpWidth } from "./output/help-format.js";
 
 const STORIES = fixture("models/stories260k.gguf");
 
@@ -276,6 +277,26 @@ test.each(["bench", "image", "config"])("%s alone prints its help and exits with
   expect(stdout).toMatch(new RegExp(`^Usage: millrace ${group} .*\\[command\\]`));
   expect(stdout).toContain("Commands:");
   expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
+});
+
+test.each([40, 60, 100])("help fits a terminal of %i columns", async (width) => {
+  vi.stubEnv("COLUMNS", String(width));
+  for (const args of [["--help"], ["serve", "--help"], ["generate", "--help"], ["bench", "run", "--help"]]) {
+    const lines = (await runMain(...args)).stdout.split("\n");
+    // A flag with its value is not broken, nor is a word or the line of usage.
+    const isTooLong = (line: string) => line.length > width && !/^(Usage: .*| *(-\S+ <.*>|\S+))$/.test(line);
+    expect(lines.filter(isTooLong)).toEqual([]);
+    expect(lines.length).toBeGreaterThan(10);
+  }
+  vi.unstubAllEnvs();
+});
+
+test("help is as wide as the terminal, and 40 columns at least", () => {
+  expect(helpWidth({ isTTY: true, columns: 57 }, "90")).toBe(57);
+  expect(helpWidth({ isTTY: true, columns: 12 }, undefined)).toBe(40);
+  expect(helpWidth({ isTTY: true, columns: 0 }, undefined)).toBe(80);
+  expect(helpWidth({}, "66")).toBe(66);
+  expect(helpWidth({}, undefined)).toBe(80);
 });
 
 test("help of chat and generate lists the common flags and points to the others", async () => {

@@ -4,6 +4,7 @@
  */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
+import { createHelp, helpWidth } from "./output/help-format.js";
 import { reportError } from "./output/report-error.js";
 
 const VERSION = ["--version", "-V"];
@@ -61,9 +62,12 @@ export async function createProgram(words: readonly string[]): Promise<Command> 
   const commands = await Promise.all(wanted.map((load) => load(words)));
   for (const command of [program, ...commands, ...commands.flatMap(({ commands: inner }) => inner)]) {
     // Errors are thrown and reported in one place. Help goes to stdout, also for a group without a subcommand.
+    command.createHelp = createHelp;
     command.exitOverride().configureOutput({
       outputError: () => {},
       writeErr: (text) => process.stdout.write(text),
+      getOutHelpWidth: helpWidth,
+      getErrHelpWidth: helpWidth,
     });
   }
   // Flags behind a subcommand's name are the subcommand's own, as those of `tune speculation`.

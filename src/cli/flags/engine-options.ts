@@ -13,6 +13,7 @@ import { DEFAULT_ENGINE_OPTIONS, type EngineOptions, SCHEDULING_POLICIES } from 
 import type { SpeculativeConfig } from "../../engine/api/speculative-config.js";
 import type { EngineSettings } from "../../local/start-engine.js";
 import { POOLINGS } from "../../model/description/pooling.js";
+import { createHelp, helpWidth } from "../output/help-format.js";
 import { byteSize, byteSizeOrZero, integerIn, numberIn, oneOf } from "./option-values.js";
 import { parseSpeculativeConfig } from "./speculative-config.js";
 
@@ -181,10 +182,8 @@ export function addCommonEngineOptions(command: Command): Command {
   for (const each of command.options) {
     if (each.helpGroupHeading === "Engine:" && !COMMON.includes(each.long ?? "")) each.hideHelp();
   }
-  return command.addHelpText(
-    "after",
-    "\nThe command takes all engine flags of `millrace serve`; its --help lists them.",
-  );
+  const others = "The command takes all engine flags of `millrace serve`; its --help lists them.";
+  return command.addHelpText("after", () => `\n${createHelp().boxWrap(others, helpWidth())}`);
 }
 
 const autoOr =
