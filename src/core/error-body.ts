@@ -75,8 +75,12 @@ export function anthropicErrorBody(error: MillraceError, requestId: string): Ant
   };
 }
 
-/** The error that a server of ours told of in `errorBody`; undefined where a text is no such body. Its message holds the hint. */
-export function errorInBody(text: string): MillraceError | undefined {
+/**
+ * The error that a server of ours told of in `errorBody`; undefined where a text is no such body. Its message holds the hint.
+ *
+ * @param keyHint how the reader gives a key, in place of the server's hint, which is about headers
+ */
+export function errorInBody(text: string, keyHint?: string): MillraceError | undefined {
   let error: Partial<Record<string, unknown>> | undefined | null;
   try {
     error = (JSON.parse(text) as { readonly error?: typeof error } | null)?.error;
@@ -85,7 +89,9 @@ export function errorInBody(text: string): MillraceError | undefined {
   }
   if (typeof error?.message !== "string") return undefined;
   const code = ERROR_CODES.find((each) => each === error.code) ?? "upstream_failed";
-  return new MillraceError(code, error.message, typeof error.param === "string" ? { param: error.param } : {});
+  const param = typeof error.param === "string" ? { param: error.param } : {};
+  if (code !== "invalid_api_key" || keyHint === undefined) return new MillraceError(code, error.message, param);
+  return new MillraceError(code, error.message.split("; ", 1)[0]!, { ...param, hint: keyHint });
 }
 
 /** Ollama's clients read one text; our code stands beside it. */

@@ -24,6 +24,8 @@ const answerSchema = z.object({
 
 type LiveCascade = z.infer<typeof answerSchema>["data"][number];
 
+const KEY_HINT = "the fleet needs an admin-key, and this command the same as --admin-key";
+
 /** Throws the fleet's own error where it refuses, and upstream_failed where no fleet answers. */
 export async function readCascades(url: string, adminKey: string | undefined): Promise<readonly LiveCascade[]> {
   const target = `${url.replace(/\/+$/, "")}/admin/cascades`;
@@ -35,7 +37,7 @@ export async function readCascades(url: string, adminKey: string | undefined): P
     const text = await body.text();
     const parsed = statusCode === 200 ? answerSchema.safeParse(JSON.parse(text)) : undefined;
     if (parsed?.success === true) return parsed.data.data;
-    refusal = errorInBody(text);
+    refusal = errorInBody(text, KEY_HINT);
     got = `${statusCode}: ${text.slice(0, 200)}`;
   } catch (thrown) {
     got = (thrown as Error).message;
@@ -43,7 +45,7 @@ export async function readCascades(url: string, adminKey: string | undefined): P
   throw (
     refusal ??
     new MillraceError("upstream_failed", `expected the cascades of a fleet from ${target}, got ${got}`, {
-      hint: "the fleet needs an admin-key, and this command the same as --admin-key",
+      hint: KEY_HINT,
     })
   );
 }

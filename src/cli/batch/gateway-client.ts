@@ -13,6 +13,8 @@ export interface GatewayFlags {
   readonly json?: boolean;
 }
 
+const KEY_HINT = "set MILLRACE_API_KEY, or --api-key, to an API key of the gateway";
+
 export class GatewayClient {
   readonly #base: string;
   readonly #headers: Readonly<Record<string, string>>;
@@ -54,6 +56,6 @@ export class GatewayClient {
     });
     if (answer.ok) return answer;
     const said = `expected an answer of ${path}, got status ${answer.status}`;
-    throw errorInBody(await answer.text()) ?? new MillraceError("upstream_failed", said);
+    throw errorInBody(await answer.text(), KEY_HINT) ?? new MillraceError("upstream_failed", said);
   }
 }

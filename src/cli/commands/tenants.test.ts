@@ -116,7 +116,9 @@ test("without a key, a gateway or its admin API, the error says what to do", asy
   const wrong = await runMain("keys", "list", "--url", url, "--admin-key", "wrong");
   expect([wrong.exitCode, wrong.stderr]).toEqual([
     1,
-    expect.stringMatching(/^error \[invalid_api_key\]: expected an operator's key/),
+    expect.stringMatching(
+      /^error \[invalid_api_key\]: expected an operator's key, got an unknown one\nhint: set MILLRACE_ADMIN_KEY/,
+    ),
   ]);
   const nobody = await runMain("keys", "list", "--url", "http://127.0.0.1:1", "--admin-key", "boss");
   expect(nobody.stderr).toMatch(/expected a gateway at/);

@@ -13,6 +13,7 @@ export interface AdminFlags {
   readonly json?: boolean;
 }
 
+const KEY_HINT = "set MILLRACE_ADMIN_KEY, or --admin-key, to the admin-key or an operator's key of the gateway's file";
 const TIMEOUT_MS = 30_000;
 const MAX_PAGES = 10_000;
 
@@ -24,7 +25,7 @@ export class AdminClient {
     if (!/^https?:\/\//.test(url) || !URL.canParse(url)) throw optionError("--url", "an http URL", url);
     if (adminKey === undefined || adminKey === "") {
       throw new MillraceError("invalid_option", "expected the administrator's key, got none", {
-        hint: "set MILLRACE_ADMIN_KEY to the admin-key of the gateway's file",
+        hint: KEY_HINT,
       });
     }
     this.#base = url.replace(/\/+$/, "");
@@ -48,7 +49,7 @@ export class AdminClient {
     if (answer.ok && value !== undefined) return value;
     const hint = answer.status === 404 ? { hint: "the gateway's file needs admin-key and managed-keys: true" } : {};
     const said = `expected ${address} to answer with JSON, got ${answer.status}`;
-    throw errorInBody(text) ?? new MillraceError("upstream_failed", said, hint);
+    throw errorInBody(text, KEY_HINT) ?? new MillraceError("upstream_failed", said, hint);
   }
 
   /** A file that the gateway makes, written as it comes. */
@@ -62,7 +63,7 @@ export class AdminClient {
     );
     if (!answer.ok || answer.body === null) {
       const said = `expected a file from ${address}, got ${answer.status}`;
-      throw errorInBody(await answer.text()) ?? new MillraceError("upstream_failed", said);
+      throw errorInBody(await answer.text(), KEY_HINT) ?? new MillraceError("upstream_failed", said);
     }
     // The file has its name once it is whole.
     const partial = `${file}.partial`;
