@@ -12,6 +12,7 @@ import {
   events,
   refusal,
   serveAnswers,
+  silent,
   whole,
 } from "../helpers/canned-answers.js";
 import { startTestServer } from "../helpers/server.js";
@@ -264,6 +265,32 @@ test("an answer that is cut can be continued after a reload", SLOW, async () => 
   await press(page, "Continue");
   expect(await answerText(page)).toBe("Once upon a time.");
 });
+
+test(
+  "a question is kept when it is sent, and can be asked again where the page is closed before its answer",
+  SLOW,
+  async () => {
+    await using server = await serveAnswers(silent, whole("One."), silent, whole("Two."));
+    await using watched = await openPage(browser, server.url);
+    const { page } = watched;
+    const questions = page.locator(".turn.user .text");
+    for (const [question, text] of [
+      ["First", "One."],
+      ["Second", "Two."],
+    ] as const) {
+      await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
+      await page.fill("#input", question);
+      await page.press("#input", "Enter");
+      await page.locator("#stop").waitFor();
+      await page.reload();
+      await page.getByRole("button", { name: "First", exact: true }).click();
+      await questions.last().getByText(question, { exact: true }).waitFor();
+      await press(page, "Try again");
+      expect(await answerText(page)).toBe(text);
+    }
+    expect(await questions.allInnerTexts()).toEqual(["First", "Second"]);
+  },
+);
 
 test("an answer stays as far as it has come where another conversation is opened, and is continued", SLOW, async () => {
   await using server = await serveAnswers(whole("Whole."), endless, whole(" it goes."));

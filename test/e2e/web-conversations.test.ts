@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { chromiumPath, launchBrowser, openPage, seriousFindings, skipWithoutBrowser } from "../helpers/browser.js";
-import { whole } from "../helpers/canned-answers.js";
+import { silent, whole } from "../helpers/canned-answers.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { freePort } from "../helpers/free-port.js";
 import { answerJson, startStandIn } from "../helpers/stand-in.js";
@@ -13,6 +13,7 @@ import { startWholeGateway } from "../helpers/whole-gateway.js";
 
 let browser: Browser;
 let engine: Awaited<ReturnType<typeof startStandIn>>;
+let answer = whole("Fine.");
 const folder = mkdtempSync(join(tmpdir(), "millrace-web-conversations-"));
 const closing: (() => unknown)[] = [];
 
@@ -20,7 +21,7 @@ beforeAll(async () => {
   if (chromiumPath === undefined) return;
   browser = await launchBrowser();
   engine = await startStandIn((received, outgoing) =>
-    received.body.stream === true ? whole("Fine.")(outgoing) : answerJson({ data: [] })(received, outgoing),
+    received.body.stream === true ? answer(outgoing) : answerJson({ data: [] })(received, outgoing),
   );
 }, 60_000);
 afterAll(async () => {
@@ -30,6 +31,7 @@ afterAll(async () => {
 });
 beforeEach(skipWithoutBrowser);
 afterEach(async () => {
+  answer = whole("Fine.");
   for (const close of closing.splice(0).reverse()) await close();
 });
 
@@ -148,6 +150,22 @@ test("two tabs that go on with one conversation lose nothing", SLOW, async () =>
     await titles(second).nth(place).click();
     await expect.poll(shown).toBe(expected);
   }
+});
+
+test("a question is on the server before its answer comes", SLOW, async () => {
+  const url = await startGateway("conversations: {}");
+  const page = await visit(url, "sk-one");
+  await page.locator("#model", { hasText: /^[em]$/ }).waitFor();
+  answer = silent;
+  await page.fill("#input", "Are you there?");
+  await page.press("#input", "Enter");
+  await entry(page, "Are you there?").waitFor();
+  answer = whole("I am.");
+  await page.reload();
+  await entry(page, "Are you there?").click();
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.locator(".turn.assistant .text", { hasText: "I am." }).waitFor();
+  expect(await inStorage(page)).toBe("[]");
 });
 
 test(

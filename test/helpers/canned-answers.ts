@@ -32,6 +32,8 @@ export const whole = (text: string, finish = "stop", total = 9): Answer =>
 export const begun: Answer = (response) => void response.writeHead(200, SSE).write(chunk("Half an"));
 /** An answer that begins and never ends. */
 export const endless: Answer = (response) => void response.writeHead(200, SSE).write(chunk("On and on"));
+/** An answer of which nothing comes. */
+export const silent: Answer = (response) => void response.writeHead(200, SSE).flushHeaders();
 export const refusal =
   (status: number, code: string): Answer =>
   (response) =>

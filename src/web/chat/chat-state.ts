@@ -21,6 +21,7 @@ import {
   type Pane,
   requestOf,
   type Settings,
+  stopped,
   type Turn,
   titleOf,
   withoutTurns,
@@ -62,12 +63,14 @@ function setLast(index: number, turn: Turn): void {
   setPane(index, (pane) => ({ ...pane, turns: [...pane.turns.slice(0, -1), turn] }));
 }
 
+/** An answer that is under way is kept as one that was stopped, so that it can be asked for again where the page is closed before it ends. */
 function save(): void {
   const { panes } = chat.value;
   if (panes.every(({ turns }) => turns.length === 0)) return;
   chat.value = { ...chat.value, title: titleOf(panes), updatedMs: Date.now() };
   const numBefore = numShown;
-  void keep(chat.value).then((kept) => {
+  const ended = panes.map((pane, i) => (running.value.has(i) ? { ...pane, turns: stopped(pane.turns) } : pane));
+  void keep({ ...chat.value, panes: ended }).then((kept) => {
     if (numShown !== numBefore) return;
     if (kept.id !== chat.value.id) chat.value = { ...chat.value, id: kept.id };
     if (kept.problem !== undefined) problem.value = kept.problem;
@@ -112,7 +115,10 @@ export async function send(content: string, files: Turn["files"] = []): Promise<
   const question: Turn = { role: "user", content, ...(files.length === 0 ? {} : { files }) };
   const panes = chat.value.panes.map((pane) => ({ ...pane, turns: withQuestion(pane.turns, question) }));
   chat.value = { ...chat.value, panes };
-  await answerAll();
+  const answers = answerAll();
+  // The question is kept before its answer comes.
+  save();
+  await answers;
 }
 
 export function stop(): void {
@@ -151,7 +157,7 @@ function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
   running.value = new Map();
-  for (const index of unfinished) setLast(index, { ...chat.value.panes[index]!.turns.at(-1)!, trouble: "stopped" });
+  for (const index of unfinished) setPane(index, (pane) => ({ ...pane, turns: stopped(pane.turns) }));
   if (unfinished.length > 0) save();
   numShown++;
 }

@@ -191,6 +191,10 @@ export function proposedDrop(turns: readonly Turn[]): readonly number[] {
 export const dropTurns = (turns: readonly Turn[], dropped: readonly number[]): readonly Turn[] =>
   turns.map((turn, i) => (dropped.includes(i) ? { ...turn, isDropped: true } : turn));
 
+/** The turns, whose last answer comes no further. */
+export const stopped = (turns: readonly Turn[]): readonly Turn[] =>
+  turns.map((turn, i) => (i === turns.length - 1 ? { ...turn, trouble: "stopped" } : turn));
+
 /** A question without an answer, that is not asked again, leaves no half exchange behind. */
 export function withQuestion(turns: readonly Turn[], question: Turn): readonly Turn[] {
   const last = turns.at(-1);
