@@ -408,6 +408,39 @@ test("conversations are kept over a reload, exported and imported; two models an
   expect(faults).toEqual([]);
 });
 
+test("two tabs that go on with one conversation of the browser lose nothing", SLOW, async () => {
+  let end = () => {};
+  const held: Answer = (response) => {
+    begun(response);
+    end = () => void response.end('data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n');
+  };
+  await using server = await serveAnswers(whole("Yes."), held, whole("Second."));
+  await using watched = await openPage(browser, server.url);
+  const { page: first, faults } = watched;
+  await ask(first, "Base");
+  const second = await first.context().newPage();
+  await second.goto(server.url);
+  await second.getByRole("button", { name: "Base", exact: true }).click();
+  await lastTurn(second).getByText("Yes.").waitFor();
+  await first.fill("#input", "From the first");
+  await first.press("#input", "Enter");
+  await lastTurn(first).getByText("Half an").waitFor();
+  // The other tab is told.
+  const questions = (page: Page) => page.locator(".turn.user .text");
+  await questions(second).filter({ hasText: "From the first" }).waitFor();
+  await ask(second, "From the second");
+  end();
+  await first.locator(".composer .error", { hasText: "yours goes on beside it" }).waitFor();
+  const titles = second.locator(".history .title");
+  await expect.poll(() => titles.count()).toBe(2);
+  // The one that changed last comes first.
+  for (const [place, expected] of ["From the first", "From the second"].entries()) {
+    await titles.nth(place).click();
+    await expect.poll(() => questions(second).allInnerTexts()).toEqual(["Base", expected]);
+  }
+  expect(faults).toEqual([]);
+});
+
 test("with the bundled model and a small context the page completes a conversation", { timeout: 120_000 }, async () => {
   await using server = await startTestServer(["--threads", "1", "--max-model-len", "96"]);
   await using watched = await openPage(browser, `${server.url}/`);

@@ -52,6 +52,7 @@ const signInAs = (client: string | undefined) =>
 beforeEach(() => {
   hold = () => undefined;
   server.clear();
+  store.clear();
   shelf.forgetServer();
   signInAs("a");
 });
@@ -65,6 +66,27 @@ test("an import under an open conversation is not overwritten by the next save o
     expect.stringContaining("imported"),
     expect.stringContaining("gone on"),
   ]);
+});
+
+test("in the browser, what another tab has written meanwhile stays, and the page's own goes on beside it", async () => {
+  signInAs(undefined);
+  await shelf.keep(chatOf("shared", "base"));
+  const theirs = [
+    { ...chatOf("shared", "base, theirs"), updatedMs: 2 },
+    { ...chatOf("new", "new in the other tab"), updatedMs: 2 },
+  ];
+  store.set("millrace-chats", JSON.stringify(theirs));
+  const first = await shelf.keep({ ...chatOf("shared", "base, ours"), updatedMs: 3 });
+  // The page may ask for this before it knows of the copy.
+  const second = await shelf.keep({ ...chatOf("shared", "base, ours, more"), updatedMs: 4 });
+  expect(first.problem).toContain("goes on beside it");
+  expect(second).toEqual({ id: first.id });
+  const kept = (JSON.parse(store.get("millrace-chats")!) as Conversation[]).map(({ title }) => title);
+  expect(kept).toEqual(["base, ours, more", "base, theirs", "new in the other tab"]);
+  expect(await shelf.refresh("shared")).toBe(true);
+  await shelf.load("shared");
+  expect(await shelf.refresh("shared")).toBe(false);
+  expect(await shelf.keep({ ...chatOf("shared", "base, theirs, ours"), updatedMs: 5 })).toEqual({ id: "shared" });
 });
 
 test("what the server refuses after a sign-out stays in no browser", async () => {

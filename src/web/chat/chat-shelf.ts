@@ -18,6 +18,7 @@ import {
 } from "./server-chats.js";
 
 const DECLINED = "millrace-chats-not-moved";
+const GOES_ON_BESIDE = "Another tab or browser has changed this conversation; yours goes on beside it.";
 
 interface ShelfEntry {
   readonly id: string;
@@ -62,6 +63,8 @@ export const numMovable = computed(() =>
 
 /** The revision of which the page has the text. The list's may be newer. */
 const bases = new Map<string, number>();
+/** The same of conversations in the browser, where the time of the last change is the revision. */
+const browserBases = new Map<string, number>();
 /** Raised when another client, or none, is signed in: what one client asked for is kept nowhere that the next one sees. */
 let numForgotten = 0;
 /** Ids of conversations that go on as copies. */
@@ -79,17 +82,41 @@ function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T>
   return done;
 }
 
+/** What the browser has by now, of which other tabs may have written some. What is unchanged is the page's own, with the probabilities of its tokens. */
+const readBrowser = (): readonly Conversation[] =>
+  readChats(localStorage).map((chat) => {
+    const own = inBrowser.value.find(({ id }) => id === chat.id);
+    return own?.updatedMs === chat.updatedMs ? own : chat;
+  });
+
 const putInBrowser = (chats: readonly Conversation[]): void => {
   const ids = new Set(chats.map(({ id }) => id));
-  inBrowser.value = writeChats(localStorage, [...chats, ...inBrowser.value.filter(({ id }) => !ids.has(id))]);
+  inBrowser.value = writeChats(localStorage, [...chats, ...readBrowser().filter(({ id }) => !ids.has(id))]);
 };
 
 const takeFromBrowser = (id: string): void => {
   inBrowser.value = writeChats(
     localStorage,
-    inBrowser.value.filter((one) => one.id !== id),
+    readBrowser().filter((one) => one.id !== id),
   );
 };
+
+const isChangedInBrowser = (id: string): boolean =>
+  inBrowser.value.some((one) => one.id === id && one.updatedMs !== browserBases.get(id));
+
+/** Whether the page has an earlier text of it. */
+const isStaleInBrowser = (id: string): boolean => browserBases.has(id) && isChangedInBrowser(id);
+
+/** Where another tab has changed the conversation meanwhile, both stay. */
+function keepInBrowser(chat: Conversation): Kept {
+  inBrowser.value = readBrowser();
+  const isBeside = isChangedInBrowser(chat.id);
+  const own = isBeside ? { ...chat, id: crypto.randomUUID() } : chat;
+  if (isBeside) copies.set(chat.id, own.id);
+  browserBases.set(own.id, own.updatedMs);
+  putInBrowser([own]);
+  return { id: own.id, ...(isBeside ? { problem: GOES_ON_BESIDE } : {}) };
+}
 
 export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
 
@@ -106,16 +133,18 @@ async function readList(client: string): Promise<void> {
   if (keptClient.peek() === client) onServer.value = rows;
 }
 
-/** Reads the list again, and rejects where that fails. @returns whether the conversation has another revision by now than the page has */
+/** Reads the lists again, and rejects where that fails. @returns whether the conversation has another revision by now than the page has */
 export async function refresh(id: string): Promise<boolean> {
   return await inTurn(async (client) => {
-    if (client === undefined) return false;
+    inBrowser.value = readBrowser();
+    if (client === undefined) return isStaleInBrowser(id);
     await readList(client).catch((thrown: unknown) => {
       // A client who has left meanwhile misses no list.
       if (keptClient.peek() === client) throw thrown;
     });
     const row = onServer.value.find((one) => one.id === id);
     const base = bases.get(id);
+    if (isInBrowser(id)) return isStaleInBrowser(id);
     return row !== undefined && base !== undefined && row.revision !== base;
   });
 }
@@ -130,11 +159,13 @@ export function forgetServer(): void {
 
 export const load = (id: string): Promise<Conversation | undefined> =>
   inTurn(async (client) => {
+    inBrowser.value = readBrowser();
     const found = inBrowser.value.find((one) => one.id === id);
+    copies.delete(id);
+    if (found !== undefined) browserBases.set(id, found.updatedMs);
     if (found !== undefined || client === undefined) return found;
     const { chat, revision } = await readServerChat(id, client);
     bases.set(id, revision);
-    copies.delete(id);
     return chat;
   });
 
@@ -146,8 +177,7 @@ export const keep = (chat: Conversation): Promise<Kept> => {
     const own = { ...chat, id };
     // One that the server has, and did not take the last time, is tried again.
     if (client === undefined || (isInBrowser(id) && !bases.has(id))) {
-      putInBrowser([own]);
-      return { id };
+      return keepInBrowser(own);
     }
     try {
       await putOnServer(own, bases.get(id) ?? 0, client, true);
@@ -161,9 +191,9 @@ export const keep = (chat: Conversation): Promise<Kept> => {
 };
 
 function keepHere(chat: Conversation, reason: string): Kept {
-  putInBrowser([chat]);
+  const { id } = keepInBrowser(chat);
   setDeclined(false);
-  return { id: chat.id, problem: `The server did not keep this conversation; it is in this browser. (${reason})` };
+  return { id, problem: `The server did not keep this conversation; it is in this browser. (${reason})` };
 }
 
 /** Another page has changed the conversation: both stay. */
@@ -178,7 +208,7 @@ async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
     await putOnServer(copy, 0, client, true);
     if (isInBrowser(chat.id)) takeFromBrowser(chat.id);
     copies.set(chat.id, copy.id);
-    return { id: copy.id, problem: "Another tab or browser has changed this conversation; yours goes on beside it." };
+    return { id: copy.id, problem: GOES_ON_BESIDE };
   } catch (thrown) {
     return numForgotten === numBefore ? keepHere(chat, errorText(thrown)) : { id: chat.id };
   }

@@ -240,6 +240,8 @@ effect(() => {
   });
 });
 addEventListener("focus", () => void lookAgain());
+// Another tab has written to the browser's store.
+addEventListener("storage", () => void lookAgain());
 
 export function setSettings(change: Partial<Settings>): void {
   chat.value = { ...chat.value, settings: { ...chat.value.settings, ...change } };
