@@ -292,6 +292,21 @@ test(
   },
 );
 
+test("a conversation is deleted once the visitor says so", SLOW, async () => {
+  await using server = await serveAnswers(whole("Kept."));
+  const questions: string[] = [];
+  const confirms = (question: string) => questions.push(question) > 1;
+  await using watched = await openPage(browser, server.url, { confirms });
+  const { page } = watched;
+  await ask(page, "Precious");
+  const remove = page.getByRole("button", { name: "Delete Precious" });
+  await remove.click();
+  expect(await page.getByRole("button", { name: "Precious", exact: true }).count()).toBe(1);
+  await remove.click();
+  await expect.poll(() => page.locator(".history li").count()).toBe(0);
+  expect(questions).toEqual(Array(2).fill('Delete the chat "Precious"? It cannot be brought back.'));
+});
+
 test("an answer stays as far as it has come where another conversation is opened, and is continued", SLOW, async () => {
   await using server = await serveAnswers(whole("Whole."), endless, whole(" it goes."));
   await using watched = await openPage(browser, server.url);

@@ -30,13 +30,15 @@ interface PageOptions {
   readonly width?: number;
   readonly height?: number;
   readonly colorScheme?: "light" | "dark";
+  /** The visitor's answer to a question of the page; the standard is yes. */
+  confirms?(question: string): boolean;
 }
 
 const REFUSALS = /Failed to load resource: (the server responded with a status of|net::ERR_)/;
 
 /** @example await using watched = await openPage(browser, server.url); await watched.page.fill("#input", "Hello"); */
 export async function openPage(browser: Browser, url: string, options: PageOptions = {}): Promise<WatchedPage> {
-  const { width = 1280, height = 800, colorScheme = "light" } = options;
+  const { width = 1280, height = 800, colorScheme = "light", confirms = () => true } = options;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, bypassCSP: false });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
@@ -53,7 +55,7 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
   });
   page.on("dialog", (dialog) => {
     if (dialog.type() === "alert") faults.push(`alert: ${dialog.message()}`);
-    void dialog.accept();
+    void (confirms(dialog.message()) ? dialog.accept() : dialog.dismiss());
   });
   await page.goto(url);
   return { page, faults, [Symbol.asyncDispose]: () => context.close() };

@@ -35,7 +35,14 @@ export function HistoryList() {
               {title}
               {place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
             </button>
-            <button type="button" class="quiet" aria-label={`Delete ${title}`} onClick={() => void remove(id)}>
+            <button
+              type="button"
+              class="quiet"
+              aria-label={`Delete ${title}`}
+              onClick={() => {
+                if (confirm(`Delete the chat "${title}"? It cannot be brought back.`)) void remove(id);
+              }}
+            >
               ×
             </button>
           </li>
