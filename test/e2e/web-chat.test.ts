@@ -292,6 +292,34 @@ test(
   },
 );
 
+test(
+  "until the first words come, the answer's place says that they are awaited, without motion if so wished",
+  SLOW,
+  async () => {
+    let begin = () => {};
+    const late: Answer = (response) => {
+      silent(response);
+      begin = () => void response.end(`${delta({ content: "At last." }, "stop")}data: [DONE]\n\n`);
+    };
+    await using server = await serveAnswers(late);
+    await using watched = await openPage(browser, server.url);
+    const { page } = watched;
+    const sign = lastTurn(page).getByRole("status");
+    const motion = () => page.evaluate(`getComputedStyle(document.querySelector(".waiting"), "::after").animationName`);
+    await page.fill("#input", "Go");
+    await page.press("#input", "Enter");
+    await sign.getByText("Waiting for the first words").waitFor();
+    expect(await motion()).toBe("pulse");
+    await page.emulateMedia({ reducedMotion: "reduce" });
+    expect(await motion()).toBe("none");
+    // The page shows the sign before the request is here.
+    await expect.poll(() => server.requests.length).toBe(1);
+    begin();
+    await lastTurn(page).getByText("At last.").waitFor();
+    expect(await sign.count()).toBe(0);
+  },
+);
+
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];

@@ -45,6 +45,7 @@ export const problem = signal<string | undefined>(undefined);
 /** One for each pane that is answering. */
 const running = signal<ReadonlyMap<number, AbortController>>(new Map());
 export const isBusy = computed(() => running.value.size > 0);
+export const isAnswering = (index: number): boolean => running.value.has(index);
 /** For readers of the page by ear. */
 export const announcement = signal("");
 

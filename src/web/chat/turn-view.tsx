@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { contextOf } from "../api/models.js";
 import { JsonTree, parseTree } from "../text/json-tree.js";
 import { MarkdownView } from "../text/markdown-view.js";
-import { drop, goOn, isBusy, modelOf, regenerate, startOver, takeBack } from "./chat-state.js";
+import { drop, goOn, isAnswering, isBusy, modelOf, regenerate, startOver, takeBack } from "./chat-state.js";
 import { editAgain } from "./composer.js";
 import {
   describeCost,
@@ -150,6 +150,7 @@ export function TurnView({ pane, paneIndex, place, format }: TurnProps) {
   const turn = pane.turns[place]!;
   const isUser = turn.role === "user";
   const isLast = place === pane.turns.length - 1;
+  const isEmpty = turn.content === "" && turn.reasoning === undefined && turn.toolCalls === undefined;
   const isError = turn.trouble === "broken" || turn.trouble === "too-long" || turn.trouble === "failed";
   const facts = [
     turn.speed === undefined ? "" : describeSpeed(turn.speed),
@@ -163,6 +164,11 @@ export function TurnView({ pane, paneIndex, place, format }: TurnProps) {
         <Question pane={pane} paneIndex={paneIndex} place={place} />
       ) : (
         <AnswerText turn={turn} format={format} />
+      )}
+      {!isUser && isLast && isEmpty && isAnswering(paneIndex) && (
+        <p class="waiting hint" role="status">
+          Waiting for the first words
+        </p>
       )}
       {!isUser && <p class={`facts ${isError ? "error" : ""}`}>{facts.filter((part) => part !== "").join(" · ")}</p>}
       {!isUser && isLast && !isBusy.value && <Offers pane={pane} paneIndex={paneIndex} />}
