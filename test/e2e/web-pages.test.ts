@@ -93,6 +93,32 @@ test("an organisation and its team are made with limits, and deleted", SLOW, asy
   expect(faults).toEqual([]);
 });
 
+test("what is refused on the page of keys stays in its form, to be mended", SLOW, async () => {
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/keys`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  await page.getByLabel("Name", { exact: true }).fill("mended");
+  await page.fill("#key-team", "nobody/knows");
+  await page.fill("#key-budget", "7");
+  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.locator(".page > .error").waitFor();
+  const entries = () => Promise.all(["name", "team", "budget"].map((name) => page.inputValue(`#key-${name}`)));
+  expect(await entries()).toEqual(["mended", "nobody/knows", "7"]);
+  await page.fill("#key-team", "");
+  await page.getByRole("button", { name: "Make a key" }).click();
+  await page.locator("tbody tr", { hasText: "mended" }).waitFor();
+  expect(await entries()).toEqual(["", "", ""]);
+  await page.fill("#owner-id", "nowhere/team");
+  await page.fill("#owner-budget", "much");
+  await page.getByRole("button", { name: "Make it" }).click();
+  await page.locator("section > .error").waitFor();
+  expect([await page.inputValue("#owner-id"), await page.inputValue("#owner-budget")]).toEqual([
+    "nowhere/team",
+    "much",
+  ]);
+  expect(faults).toEqual([]);
+});
+
 test("spend is shown by model, and the last requests", SLOW, async () => {
   const key = await makeKey(web, { name: "spender" });
   expect((await chat(key)).status).toBe(200);

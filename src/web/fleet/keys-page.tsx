@@ -19,18 +19,19 @@ interface Key extends Scope {
 
 const PAGE = 50;
 
-function NewKey({ make }: { make(body: Record<string, unknown>): void }) {
+/** @param make resets the form once the key is made: what is refused can be mended there */
+function NewKey({ make }: { make(body: Record<string, unknown>, form: HTMLFormElement): void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
     const expires = fieldOf(form, "expires");
-    make({
+    const body = {
       ...limitsOf(form),
       name: fieldOf(form, "name"),
       team: fieldOf(form, "team"),
       expires_at: expires === undefined ? undefined : Math.floor(new Date(expires).getTime() / 1000),
-    });
-    form.reset();
+    };
+    make(body, form);
   };
   return (
     <form class="fields" onSubmit={submit}>
@@ -75,7 +76,9 @@ export function KeysPage() {
         </p>
       )}
       <Allowed least="admin">
-        <NewKey make={(body) => void act(() => showText(change("POST", "keys", body)))} />
+        <NewKey
+          make={(body, form) => void act(() => showText(change("POST", "keys", body)).then(() => form.reset()))}
+        />
       </Allowed>
       <Table columns={["Name", "Key", "Owner", ...LIMIT_COLUMNS, "Expires", "Last used", "Do"]}>
         {data?.data.map((key) => (

@@ -23,15 +23,15 @@ async function load(): Promise<Owners> {
   return { rows, hasMore: pages.some((page) => page.has_more) };
 }
 
-function NewOwner({ make }: { make(path: string, body: object): void }) {
+/** @param make resets the form once it is made: what is refused can be mended there */
+function NewOwner({ make }: { make(path: string, body: object, form: HTMLFormElement): void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
     const [org, team] = fieldOf(form, "id")!.split("/", 2);
     const limits = limitsOf(form);
-    if (team === undefined) make("orgs", { ...limits, id: org });
-    else make("teams", { ...limits, org, id: team });
-    form.reset();
+    if (team === undefined) make("orgs", { ...limits, id: org }, form);
+    else make("teams", { ...limits, org, id: team }, form);
   };
   return (
     <form class="fields" onSubmit={submit}>
@@ -52,7 +52,7 @@ export function OwnersSection() {
       <h3>Organisations and teams</h3>
       {error !== undefined && <p class="error">{error}</p>}
       <Allowed least="admin">
-        <NewOwner make={(path, body) => void act(() => change("POST", path, body))} />
+        <NewOwner make={(path, body, form) => void act(() => change("POST", path, body).then(() => form.reset()))} />
       </Allowed>
       <Table columns={["Id", ...LIMIT_COLUMNS, "Do"]}>
         {data?.rows.map((scope) => (
