@@ -1,6 +1,6 @@
 /** The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead ends. */
 import type { ServerResponse } from "node:http";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
 import {
@@ -319,6 +319,26 @@ test(
     expect(await sign.count()).toBe(0);
   },
 );
+
+test("texts are written from the side of their script, code from the left", SLOW, async () => {
+  const answer = "שלום לך.\n\n```js\nconst a = 1; // שלום\n```\n\nIn English.\n\n- مرحبا\n";
+  await using server = await serveAnswers(whole(answer));
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  const isFromRight = (place: Locator) =>
+    place.evaluate((element) => (element as unknown as { matches(of: string): boolean }).matches(":dir(rtl)"));
+  await page.fill("#input", "מה שלומך?");
+  expect(await isFromRight(page.locator("#input"))).toBe(true);
+  await ask(page, "مرحبا");
+  expect(await isFromRight(page.locator(".turn.user .text"))).toBe(true);
+  expect(await isFromRight(page.locator(".history .title"))).toBe(true);
+  const text = lastTurn(page);
+  expect(await isFromRight(text.locator("p", { hasText: "שלום" }))).toBe(true);
+  expect(await isFromRight(text.locator("p", { hasText: "In English" }))).toBe(false);
+  expect(await isFromRight(text.locator("li"))).toBe(true);
+  expect(await isFromRight(text.locator("pre"))).toBe(false);
+  expect(faults).toEqual([]);
+});
 
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));

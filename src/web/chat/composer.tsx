@@ -78,6 +78,7 @@ export function Composer() {
         </label>
         <textarea
           id="input"
+          dir="auto"
           rows={2}
           placeholder="Message (Enter sends, Shift+Enter breaks the line)"
           value={draft.value}

@@ -31,7 +31,13 @@ export function HistoryList() {
       <ul>
         {entries.value.map(({ id, title, place }) => (
           <li key={id}>
-            <button type="button" class="quiet title" aria-current={id === chat.value.id} onClick={() => void show(id)}>
+            <button
+              type="button"
+              class="quiet title"
+              dir="auto"
+              aria-current={id === chat.value.id}
+              onClick={() => void show(id)}
+            >
               {title}
               {place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
             </button>

@@ -80,6 +80,7 @@ export function SettingsPanel() {
         <label for="system">System prompt</label>
         <textarea
           id="system"
+          dir="auto"
           rows={3}
           value={settings.system}
           onInput={({ currentTarget }) => setSettings({ system: currentTarget.value })}

@@ -54,7 +54,7 @@ function DropChoice({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) 
       {droppable(pane.turns).map((place) => (
         <label key={place}>
           <input type="checkbox" checked={chosen.value.includes(place)} onChange={() => toggle(place)} />
-          <span>{`${pane.turns[place]!.role === "user" ? "You" : "Model"}: ${pane.turns[place]!.content.slice(0, 80)}`}</span>
+          <span dir="auto">{`${pane.turns[place]!.role === "user" ? "You" : "Model"}: ${pane.turns[place]!.content.slice(0, 80)}`}</span>
         </label>
       ))}
       <button type="button" disabled={chosen.value.length === 0} onClick={() => void drop(paneIndex, chosen.value)}>
@@ -117,7 +117,7 @@ function AnswerText({ turn, format }: { readonly turn: Turn; readonly format: st
       {turn.toolCalls?.map((call, i) => (
         <details class="tool-call" key={i}>
           <summary>Calls {call.name}</summary>
-          <pre>{call.arguments}</pre>
+          <pre dir="ltr">{call.arguments}</pre>
         </details>
       ))}
       {turn.tokens !== undefined && <TokenView tokens={turn.tokens} />}
@@ -135,10 +135,12 @@ function Question({ pane, paneIndex, place }: Pick<TurnProps, "pane" | "paneInde
       {turn.files?.map(({ name, text }) => (
         <details class="file" key={name}>
           <summary>{name}</summary>
-          <pre>{text}</pre>
+          <pre dir="auto">{text}</pre>
         </details>
       ))}
-      <p class="text">{turn.content}</p>
+      <p class="text" dir="auto">
+        {turn.content}
+      </p>
       <button type="button" class="quiet" disabled={isBusy.value} onClick={edit}>
         Edit
       </button>

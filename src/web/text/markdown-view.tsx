@@ -12,7 +12,7 @@ function Block({ raw }: { readonly raw: string }) {
     void isReady;
     element.current!.innerHTML = markdownHtml(raw);
   }, [raw, isReady]);
-  return <div ref={element} />;
+  return <div ref={element} dir="auto" />;
 }
 
 async function copyCode({ target }: MouseEvent): Promise<void> {

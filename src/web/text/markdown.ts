@@ -31,7 +31,7 @@ const marked = new Marked({
       const language = /^[\w+#.-]{1,30}/.exec(lang)?.[0] ?? "";
       const shown = (language === "" ? undefined : highlight(text, language.toLowerCase())) ?? escapeHtml(text);
       const bar = `<div class="code-bar"><span>${escapeHtml(language || "text")}</span><button type="button" data-copy>Copy</button></div>`;
-      return `<div class="code">${bar}<pre tabindex="0"><code>${shown}</code></pre></div>`;
+      return `<div class="code" dir="ltr">${bar}<pre tabindex="0"><code>${shown}</code></pre></div>`;
     },
     table({ header, rows }: Tokens.Table) {
       const cells = (row: readonly Tokens.TableCell[], tag: "td" | "th") =>
@@ -52,7 +52,7 @@ const ALLOWED_TAGS =
   "a blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split(
     " ",
   );
-const ALLOWED_ATTR = ["class", "data-copy", "href", "rel", "start", "tabindex", "target", "type"];
+const ALLOWED_ATTR = ["class", "data-copy", "dir", "href", "rel", "start", "tabindex", "target", "type"];
 
 /** Not safe yet. A text that is too deep for the parser is shown as it is. */
 export function htmlOf(text: string): string {
