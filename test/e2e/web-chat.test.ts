@@ -340,6 +340,31 @@ test("texts are written from the side of their script, code from the left", SLOW
   expect(faults).toEqual([]);
 });
 
+test("a message stays in its box, and an answer in its place, while the JSON Schema cannot be used", SLOW, async () => {
+  await using server = await serveAnswers(whole("{}"), whole("[]"));
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
+  await page.getByLabel("Form of answers").selectOption("schema");
+  await page.fill("#input", "Fill it in");
+  await page.press("#input", "Enter");
+  const error = page.locator(".composer").getByRole("alert");
+  await error.getByText("The JSON Schema in the settings cannot be used: it is empty.").waitFor();
+  expect(await page.inputValue("#input")).toBe("Fill it in");
+  await page.getByLabel("JSON Schema", { exact: true }).fill('{"type": "object"}');
+  await page.press("#input", "Enter");
+  await settled(page);
+  expect(await error.count()).toBe(0);
+  await page.getByLabel("JSON Schema", { exact: true }).fill("{");
+  await lastTurn(page).getByRole("button", { name: "Regenerate" }).click();
+  await error.waitFor();
+  expect(await lastTurn(page).locator(".json-tree").count()).toBe(1);
+  expect(server.requests.map(({ response_format }) => response_format)).toMatchObject([
+    { json_schema: { schema: { type: "object" } } },
+  ]);
+  expect(faults).toEqual([]);
+});
+
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];

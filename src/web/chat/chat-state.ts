@@ -78,17 +78,23 @@ function save(): void {
   });
 }
 
+/** @returns whether the settings make a request; if not, `problem` says why */
+export function canAsk(): boolean {
+  try {
+    requestOf(chat.value.panes[0]!, chat.value.settings);
+    problem.value = undefined;
+    return true;
+  } catch (thrown) {
+    problem.value = `The JSON Schema in the settings cannot be used: ${(thrown as Error).message}.`;
+    return false;
+  }
+}
+
 /** Asks for the pane's last turn, or for more of it. */
 async function answer(index: number): Promise<void> {
   const pane = { ...chat.value.panes[index]!, model: modelOf(chat.value.panes[index]!) };
   const numBefore = numShown;
-  let request: Record<string, unknown>;
-  try {
-    request = requestOf(pane, chat.value.settings);
-  } catch (thrown) {
-    problem.value = `The schema is no JSON: ${(thrown as Error).message}`;
-    return;
-  }
+  const request = requestOf(pane, chat.value.settings);
   const controller = new AbortController();
   running.value = new Map(running.value).set(index, controller);
   announcement.value = "The model is answering.";
@@ -111,8 +117,7 @@ async function answer(index: number): Promise<void> {
 const answerAll = (): Promise<unknown> => Promise.all(chat.value.panes.map((_, i) => answer(i)));
 
 export async function send(content: string, files: Turn["files"] = []): Promise<void> {
-  if (isBusy.value) return;
-  problem.value = undefined;
+  if (isBusy.value || !canAsk()) return;
   const question: Turn = { role: "user", content, ...(files.length === 0 ? {} : { files }) };
   const panes = chat.value.panes.map((pane) => ({ ...pane, turns: withQuestion(pane.turns, question) }));
   chat.value = { ...chat.value, panes };
@@ -128,11 +133,11 @@ export function stop(): void {
 
 /** Goes on where the answer ended, or asks again where there is none. */
 export async function goOn(index: number): Promise<void> {
-  if (!isBusy.value) await answer(index);
+  if (!isBusy.value && canAsk()) await answer(index);
 }
 
 export async function regenerate(index: number): Promise<void> {
-  if (isBusy.value) return;
+  if (isBusy.value || !canAsk()) return;
   setLast(index, { role: "assistant", content: "" });
   await answer(index);
 }
@@ -148,7 +153,7 @@ export function takeBack(index: number, place: number): Turn | undefined {
 
 /** Leaves turns out of what is sent, and goes on. */
 export async function drop(index: number, places: readonly number[]): Promise<void> {
-  if (isBusy.value) return;
+  if (isBusy.value || !canAsk()) return;
   setPane(index, (pane) => ({ ...pane, turns: dropTurns(pane.turns, places) }));
   await answer(index);
 }

@@ -1,7 +1,7 @@
 /** Where the visitor writes. */
 import { signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { isBusy, problem, send, stop } from "./chat-state.js";
+import { canAsk, isBusy, problem, send, stop } from "./chat-state.js";
 import type { Attachment, Turn } from "./conversation.js";
 
 /** The message that is being written. */
@@ -33,7 +33,7 @@ export function Composer() {
   const submit = (event?: Event) => {
     event?.preventDefault();
     const text = draft.value.trim();
-    if ((text === "" && files.value.length === 0) || isBusy.value) return;
+    if ((text === "" && files.value.length === 0) || isBusy.value || !canAsk()) return;
     draft.value = "";
     const attached = files.value;
     files.value = [];
@@ -52,7 +52,11 @@ export function Composer() {
   };
   return (
     <form class="composer" id="form" onSubmit={submit}>
-      {problem.value !== undefined && <p class="error">{problem.value}</p>}
+      {problem.value !== undefined && (
+        <p class="error" role="alert">
+          {problem.value}
+        </p>
+      )}
       {files.value.length > 0 && (
         <ul class="attached">
           {files.value.map((file) => (

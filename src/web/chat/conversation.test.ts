@@ -41,8 +41,8 @@ test("an answer that is gone on with is the last message", () => {
   );
 });
 
-test("a schema that is no JSON is an error", () => {
-  const settings = { ...DEFAULT_SETTINGS, format: "schema", schema: "{" } as const;
+test.each(["", "{", "5", "[]", "null"])("a schema that is %j is an error", (schema) => {
+  const settings = { ...DEFAULT_SETTINGS, format: "schema", schema } as const;
   expect(() => requestOf({ model: "m", turns: [user("a")] }, settings)).toThrow(SyntaxError);
 });
 

@@ -136,7 +136,10 @@ const numberOf = (text: string): number | undefined => (text.trim() === "" ? und
 function responseFormat({ format, schema }: Settings): object | undefined {
   if (format === "json") return { type: "json_object" };
   if (format !== "schema") return undefined;
-  return { type: "json_schema", json_schema: { name: "answer", strict: true, schema: JSON.parse(schema) as unknown } };
+  if (schema.trim() === "") throw new SyntaxError("it is empty");
+  const parsed: unknown = JSON.parse(schema);
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) throw new SyntaxError("it is no object");
+  return { type: "json_schema", json_schema: { name: "answer", strict: true, schema: parsed } };
 }
 
 /** Stop strings, one a line; `\n` and `\t` within one are a line break and a tab. */
@@ -145,7 +148,7 @@ function stopStrings({ stop }: Settings): readonly string[] | undefined {
   return lines.length === 0 ? undefined : lines.map((line) => line.replaceAll("\\n", "\n").replaceAll("\\t", "\t"));
 }
 
-/** Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is no JSON. */
+/** Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is none. */
 export function requestOf({ model, turns }: Pane, settings: Settings): Record<string, unknown> {
   const system = settings.system.trim() === "" ? [] : [{ role: "system", content: settings.system }];
   const sent = turns.filter(isSent);
