@@ -365,6 +365,26 @@ test("a message stays in its box, and an answer in its place, while the JSON Sch
   expect(faults).toEqual([]);
 });
 
+test("the message box has the focus at first and after New chat, and its words outlive a reload", SLOW, async () => {
+  await using server = await serveAnswers(whole("Yes."));
+  await using watched = await openPage(browser, server.url);
+  const { page } = watched;
+  const hasFocus = () => expect.poll(() => page.evaluate("document.activeElement.id")).toBe("input");
+  await hasFocus();
+  await ask(page, "There?");
+  await page.locator("#clear").click();
+  await hasFocus();
+  await page.keyboard.type("Half a thou");
+  await page.reload();
+  await hasFocus();
+  await page.keyboard.type("ght");
+  expect(await page.inputValue("#input")).toBe("Half a thought");
+  await page.press("#input", "Enter");
+  await page.locator("#stop").waitFor();
+  await page.reload();
+  expect(await page.inputValue("#input")).toBe("");
+});
+
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];

@@ -502,8 +502,10 @@ test("the keyboard alone reaches the pages, the message and the answer", SLOW, a
   await page.reload();
   await page.locator("#model", { hasText: "mill-base" }).waitFor();
   const focused = () => page.evaluate<string>("document.activeElement.id || document.activeElement.textContent");
+  await expect.poll(focused).toBe("input");
+  // Round the whole page, back to the message.
   const seen: string[] = [];
-  for (let i = 0; i < 20 && seen.at(-1) !== "input"; i++) {
+  for (let i = 0; i < 60 && seen.at(-1) !== "input"; i++) {
     await page.keyboard.press("Tab");
     seen.push(await focused());
   }

@@ -12,11 +12,13 @@ const server = new Map<string, Kept>();
 let hold: (method: string, path: string) => Promise<number | undefined> | undefined = () => undefined;
 
 const store = new Map<string, string>();
-vi.stubGlobal("localStorage", {
+const storage = {
   getItem: (key: string) => store.get(key) ?? null,
   setItem: (key: string, value: string) => store.set(key, value),
   removeItem: (key: string) => store.delete(key),
-});
+};
+vi.stubGlobal("localStorage", storage);
+vi.stubGlobal("sessionStorage", storage);
 vi.stubGlobal("addEventListener", () => {});
 vi.stubGlobal("fetch", async (path: string, init: RequestInit = {}) => {
   const method = init.method ?? "GET";

@@ -27,6 +27,7 @@ import {
   withoutTurns,
   withQuestion,
 } from "./conversation.js";
+import { setDraft } from "./draft.js";
 import { streamAnswer } from "./stream-answer.js";
 
 const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
@@ -238,6 +239,7 @@ effect(() => {
     if (shownTo !== undefined && (isOut || (client !== undefined && client !== shownTo))) {
       forgetServer();
       if (!isInBrowser(chat.value.id)) clear();
+      setDraft("", []);
       shownTo = undefined;
     }
     if (client === undefined) return;

@@ -1,18 +1,20 @@
 /** Where the visitor writes. */
-import { signal } from "@preact/signals";
-import { useRef } from "preact/hooks";
-import { canAsk, isBusy, problem, send, stop } from "./chat-state.js";
+import { useEffect, useRef } from "preact/hooks";
+import { canAsk, isBusy, problem, send, startOver, stop } from "./chat-state.js";
 import type { Attachment, Turn } from "./conversation.js";
+import { attached, draft, setDraft } from "./draft.js";
 
-/** The message that is being written. */
-const draft = signal("");
-/** What goes with it. */
-const files = signal<readonly Attachment[]>([]);
+const focusInput = () => document.getElementById("input")?.focus();
 
 /** A question that was sent comes back with its files, to be changed. */
 export function editAgain(question: Turn | undefined): void {
-  draft.value = question?.content ?? "";
-  files.value = question?.files ?? [];
+  setDraft(question?.content ?? "", question?.files ?? []);
+  focusInput();
+}
+
+export function beginAnew(): void {
+  startOver();
+  focusInput();
 }
 
 const MOST_FILE_BYTES = 1024 * 1024;
@@ -30,20 +32,23 @@ async function readText(file: File): Promise<Attachment | string> {
 
 export function Composer() {
   const picker = useRef<HTMLInputElement>(null);
+  // What the visitor has gone to keeps the focus.
+  useEffect(() => {
+    if (document.activeElement === document.body) focusInput();
+  }, []);
   const submit = (event?: Event) => {
     event?.preventDefault();
     const text = draft.value.trim();
-    if ((text === "" && files.value.length === 0) || isBusy.value || !canAsk()) return;
-    draft.value = "";
-    const attached = files.value;
-    files.value = [];
-    void send(text, attached);
+    const files = attached.value;
+    if ((text === "" && files.length === 0) || isBusy.value || !canAsk()) return;
+    setDraft("", []);
+    void send(text, files);
   };
   const attach = async () => {
     const read = await Promise.all([...(picker.current?.files ?? [])].map(readText));
     const refused = read.filter((each) => typeof each === "string");
     problem.value = refused.length === 0 ? undefined : refused.join(" ");
-    files.value = [...files.value, ...read.filter((each) => typeof each !== "string")];
+    attached.value = [...attached.value, ...read.filter((each) => typeof each !== "string")];
     picker.current!.value = "";
   };
   const onKeyDown = (event: KeyboardEvent) => {
@@ -57,9 +62,9 @@ export function Composer() {
           {problem.value}
         </p>
       )}
-      {files.value.length > 0 && (
+      {attached.value.length > 0 && (
         <ul class="attached">
-          {files.value.map((file) => (
+          {attached.value.map((file) => (
             <li key={file.name}>
               {file.name}
               <button
@@ -67,7 +72,7 @@ export function Composer() {
                 class="quiet"
                 aria-label={`Remove ${file.name}`}
                 onClick={() => {
-                  files.value = files.value.filter((one) => one !== file);
+                  attached.value = attached.value.filter((one) => one !== file);
                 }}
               >
                 ×

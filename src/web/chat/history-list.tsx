@@ -3,7 +3,8 @@ import { useRef } from "preact/hooks";
 import { errorText } from "../parts/load.js";
 import { saveAs } from "../parts/save-as.js";
 import { allChats, declineMove, entries, keptClient, numMovable } from "./chat-shelf.js";
-import { chat, importChats, moveChats, problem, remove, show, startOver } from "./chat-state.js";
+import { chat, importChats, moveChats, problem, remove, show } from "./chat-state.js";
+import { beginAnew } from "./composer.js";
 import { parseChats } from "./saved-chats.js";
 
 export function HistoryList() {
@@ -25,7 +26,7 @@ export function HistoryList() {
   };
   return (
     <nav class="history" aria-label="Conversations">
-      <button type="button" id="clear" onClick={startOver}>
+      <button type="button" id="clear" onClick={beginAnew}>
         New chat
       </button>
       <ul>

@@ -3,8 +3,8 @@ import { useSignal } from "@preact/signals";
 import { contextOf } from "../api/models.js";
 import { JsonTree, parseTree } from "../text/json-tree.js";
 import { MarkdownView } from "../text/markdown-view.js";
-import { drop, goOn, isAnswering, isBusy, modelOf, regenerate, startOver, takeBack } from "./chat-state.js";
-import { editAgain } from "./composer.js";
+import { drop, goOn, isAnswering, isBusy, modelOf, regenerate, takeBack } from "./chat-state.js";
+import { beginAnew, editAgain } from "./composer.js";
 import {
   describeCost,
   describeSpeed,
@@ -80,7 +80,7 @@ function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
         </button>
       )}
       {lacksRoom && (
-        <button type="button" class="plain" onClick={startOver}>
+        <button type="button" class="plain" onClick={beginAnew}>
           New chat
         </button>
       )}

@@ -1,0 +1,15 @@
+/** The message that is being written. Its words outlive a reload of the tab; its files do not, for which the tab's store is too small. */
+import { effect, signal } from "@preact/signals";
+import type { Attachment } from "./conversation.js";
+
+const KEY = "millrace-draft";
+
+export const draft = signal(sessionStorage.getItem(KEY) ?? "");
+export const attached = signal<readonly Attachment[]>([]);
+
+effect(() => sessionStorage.setItem(KEY, draft.value));
+
+export function setDraft(text: string, files: readonly Attachment[]): void {
+  draft.value = text;
+  attached.value = files;
+}
