@@ -1,6 +1,6 @@
 /** The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead ends. */
 import type { ServerResponse } from "node:http";
-import type { Browser, Locator, Page } from "playwright-core";
+import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
 import {
@@ -12,10 +12,10 @@ import {
   events,
   refusal,
   serveAnswers,
-  silent,
   whole,
 } from "../helpers/canned-answers.js";
 import { startTestServer } from "../helpers/server.js";
+import { answerText, ask, facts, lastTurn, offers, press, settled } from "../helpers/web-chat.js";
 
 let browser: Browser;
 beforeAll(async () => {
@@ -25,29 +25,6 @@ afterAll(() => browser?.close());
 beforeEach(skipWithoutBrowser);
 
 const SLOW = { timeout: 60_000 };
-
-const lastTurn = (page: Page) => page.locator(".turn.assistant").last();
-const facts = (page: Page) => lastTurn(page).locator(".facts").innerText();
-const answerText = async (page: Page) => (await lastTurn(page).locator(".text").innerText()).trim();
-const offers = (page: Page) => lastTurn(page).locator(".offers button").allInnerTexts();
-
-/** Waits for the answer's end. The page shows that it is busy in the frame after the one that begins it. */
-async function settled(page: Page): Promise<void> {
-  await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
-  await page.locator("#send").waitFor();
-}
-
-async function ask(page: Page, text: string): Promise<void> {
-  await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
-  await page.fill("#input", text);
-  await page.press("#input", "Enter");
-  await settled(page);
-}
-
-async function press(page: Page, label: string): Promise<void> {
-  await lastTurn(page).getByRole("button", { name: label, exact: true }).click();
-  await settled(page);
-}
 
 test("markdown, code and tables are shown as such; code is copied", SLOW, async () => {
   const text = "# Title\n\nSome *words*.\n\n```js\nconst a = 1;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
@@ -266,140 +243,6 @@ test("an answer that is cut can be continued after a reload", SLOW, async () => 
   expect(await answerText(page)).toBe("Once upon a time.");
 });
 
-test(
-  "a question is kept when it is sent, and can be asked again where the page is closed before its answer",
-  SLOW,
-  async () => {
-    await using server = await serveAnswers(silent, whole("One."), silent, whole("Two."));
-    await using watched = await openPage(browser, server.url);
-    const { page } = watched;
-    const questions = page.locator(".turn.user .text");
-    for (const [question, text] of [
-      ["First", "One."],
-      ["Second", "Two."],
-    ] as const) {
-      await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
-      await page.fill("#input", question);
-      await page.press("#input", "Enter");
-      await page.locator("#stop").waitFor();
-      await page.reload();
-      await page.getByRole("button", { name: "First", exact: true }).click();
-      await questions.last().getByText(question, { exact: true }).waitFor();
-      await press(page, "Try again");
-      expect(await answerText(page)).toBe(text);
-    }
-    expect(await questions.allInnerTexts()).toEqual(["First", "Second"]);
-  },
-);
-
-test(
-  "until the first words come, the answer's place says that they are awaited, without motion if so wished",
-  SLOW,
-  async () => {
-    let begin = () => {};
-    const late: Answer = (response) => {
-      silent(response);
-      begin = () => void response.end(`${delta({ content: "At last." }, "stop")}data: [DONE]\n\n`);
-    };
-    await using server = await serveAnswers(late);
-    await using watched = await openPage(browser, server.url);
-    const { page } = watched;
-    const sign = lastTurn(page).getByRole("status");
-    const motion = () => page.evaluate(`getComputedStyle(document.querySelector(".waiting"), "::after").animationName`);
-    await page.fill("#input", "Go");
-    await page.press("#input", "Enter");
-    await sign.getByText("Waiting for the first words").waitFor();
-    expect(await motion()).toBe("pulse");
-    await page.emulateMedia({ reducedMotion: "reduce" });
-    expect(await motion()).toBe("none");
-    // The page shows the sign before the request is here.
-    await expect.poll(() => server.requests.length).toBe(1);
-    begin();
-    await lastTurn(page).getByText("At last.").waitFor();
-    expect(await sign.count()).toBe(0);
-  },
-);
-
-test("texts are written from the side of their script, code from the left", SLOW, async () => {
-  const answer = "שלום לך.\n\n```js\nconst a = 1; // שלום\n```\n\nIn English.\n\n- مرحبا\n";
-  await using server = await serveAnswers(whole(answer));
-  await using watched = await openPage(browser, server.url);
-  const { page, faults } = watched;
-  const isFromRight = (place: Locator) =>
-    place.evaluate((element) => (element as unknown as { matches(of: string): boolean }).matches(":dir(rtl)"));
-  await page.fill("#input", "מה שלומך?");
-  expect(await isFromRight(page.locator("#input"))).toBe(true);
-  await ask(page, "مرحبا");
-  expect(await isFromRight(page.locator(".turn.user .text"))).toBe(true);
-  expect(await isFromRight(page.locator(".history .title"))).toBe(true);
-  const text = lastTurn(page);
-  expect(await isFromRight(text.locator("p", { hasText: "שלום" }))).toBe(true);
-  expect(await isFromRight(text.locator("p", { hasText: "In English" }))).toBe(false);
-  expect(await isFromRight(text.locator("li"))).toBe(true);
-  expect(await isFromRight(text.locator("pre"))).toBe(false);
-  expect(faults).toEqual([]);
-});
-
-test("a message stays in its box, and an answer in its place, while the JSON Schema cannot be used", SLOW, async () => {
-  await using server = await serveAnswers(whole("{}"), whole("[]"));
-  await using watched = await openPage(browser, server.url);
-  const { page, faults } = watched;
-  await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
-  await page.getByLabel("Form of answers").selectOption("schema");
-  await page.fill("#input", "Fill it in");
-  await page.press("#input", "Enter");
-  const error = page.locator(".composer").getByRole("alert");
-  await error.getByText("The JSON Schema in the settings cannot be used: it is empty.").waitFor();
-  expect(await page.inputValue("#input")).toBe("Fill it in");
-  await page.getByLabel("JSON Schema", { exact: true }).fill('{"type": "object"}');
-  await page.press("#input", "Enter");
-  await settled(page);
-  expect(await error.count()).toBe(0);
-  await page.getByLabel("JSON Schema", { exact: true }).fill("{");
-  await lastTurn(page).getByRole("button", { name: "Regenerate" }).click();
-  await error.waitFor();
-  expect(await lastTurn(page).locator(".json-tree").count()).toBe(1);
-  expect(server.requests.map(({ response_format }) => response_format)).toMatchObject([
-    { json_schema: { schema: { type: "object" } } },
-  ]);
-  expect(faults).toEqual([]);
-});
-
-test("the message box has the focus at first and after New chat, and its words outlive a reload", SLOW, async () => {
-  await using server = await serveAnswers(whole("Yes."));
-  await using watched = await openPage(browser, server.url);
-  const { page } = watched;
-  const hasFocus = () => expect.poll(() => page.evaluate("document.activeElement.id")).toBe("input");
-  await hasFocus();
-  await ask(page, "There?");
-  await page.locator("#clear").click();
-  await hasFocus();
-  await page.keyboard.type("Half a thou");
-  await page.reload();
-  await hasFocus();
-  await page.keyboard.type("ght");
-  expect(await page.inputValue("#input")).toBe("Half a thought");
-  await page.press("#input", "Enter");
-  await page.locator("#stop").waitFor();
-  await page.reload();
-  expect(await page.inputValue("#input")).toBe("");
-});
-
-test("a conversation is deleted once the visitor says so", SLOW, async () => {
-  await using server = await serveAnswers(whole("Kept."));
-  const questions: string[] = [];
-  const confirms = (question: string) => questions.push(question) > 1;
-  await using watched = await openPage(browser, server.url, { confirms });
-  const { page } = watched;
-  await ask(page, "Precious");
-  const remove = page.getByRole("button", { name: "Delete Precious" });
-  await remove.click();
-  expect(await page.getByRole("button", { name: "Precious", exact: true }).count()).toBe(1);
-  await remove.click();
-  await expect.poll(() => page.locator(".history li").count()).toBe(0);
-  expect(questions).toEqual(Array(2).fill('Delete the chat "Precious"? It cannot be brought back.'));
-});
-
 test("an answer stays as far as it has come where another conversation is opened, and is continued", SLOW, async () => {
   await using server = await serveAnswers(whole("Whole."), endless, whole(" it goes."));
   await using watched = await openPage(browser, server.url);
@@ -513,39 +356,6 @@ test("conversations are kept over a reload, exported and imported; two models an
   expect(await page.locator(".turn.assistant .text").allInnerTexts()).toEqual(["Left.", "Right."]);
   // This server knows no prices.
   expect((await page.locator(".turn.assistant .facts").allInnerTexts()).join()).not.toContain("$");
-  expect(faults).toEqual([]);
-});
-
-test("two tabs that go on with one conversation of the browser lose nothing", SLOW, async () => {
-  let end = () => {};
-  const held: Answer = (response) => {
-    begun(response);
-    end = () => void response.end('data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n');
-  };
-  await using server = await serveAnswers(whole("Yes."), held, whole("Second."));
-  await using watched = await openPage(browser, server.url);
-  const { page: first, faults } = watched;
-  await ask(first, "Base");
-  const second = await first.context().newPage();
-  await second.goto(server.url);
-  await second.getByRole("button", { name: "Base", exact: true }).click();
-  await lastTurn(second).getByText("Yes.").waitFor();
-  await first.fill("#input", "From the first");
-  await first.press("#input", "Enter");
-  await lastTurn(first).getByText("Half an").waitFor();
-  // The other tab is told.
-  const questions = (page: Page) => page.locator(".turn.user .text");
-  await questions(second).filter({ hasText: "From the first" }).waitFor();
-  await ask(second, "From the second");
-  end();
-  await first.locator(".composer .error", { hasText: "yours goes on beside it" }).waitFor();
-  const titles = second.locator(".history .title");
-  await expect.poll(() => titles.count()).toBe(2);
-  // The one that changed last comes first.
-  for (const [place, expected] of ["From the first", "From the second"].entries()) {
-    await titles.nth(place).click();
-    await expect.poll(() => questions(second).allInnerTexts()).toEqual(["Base", expected]);
-  }
   expect(faults).toEqual([]);
 });
 
