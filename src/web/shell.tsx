@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { learnSession } from "./api/session.js";
+import { chatHash, chatTitle } from "./chat/address.js";
 import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
 import { RequestsPage } from "./dashboard/requests-page.js";
@@ -69,6 +70,10 @@ export function Shell() {
   // Pages that do not show the list of models ask nobody to sign in for it.
   const asker = View === Playground ? "client" : View === ModelsPage ? "operator" : "nobody";
   useEffect(() => void loadModels(asker), [asker, signIns.value]);
+  const title = View === Playground ? chatTitle.value : page?.name;
+  useEffect(() => {
+    document.title = title === undefined ? "millrace" : `${title} – millrace`;
+  }, [title]);
   const wanted = wantedSignIn.value;
   return (
     <>
@@ -76,7 +81,11 @@ export function Shell() {
         <h1>millrace</h1>
         <nav aria-label="Pages">
           {pages.map((one) => (
-            <a key={one.hash} href={one.hash} aria-current={one === page ? "page" : undefined}>
+            <a
+              key={one.hash}
+              href={one.view === Playground ? chatHash.value : one.hash}
+              aria-current={one === page ? "page" : undefined}
+            >
               {one.name}
             </a>
           ))}

@@ -30,7 +30,6 @@ test(
       await page.press("#input", "Enter");
       await page.locator("#stop").waitFor();
       await page.reload();
-      await page.getByRole("button", { name: "First", exact: true }).click();
       await questions.last().getByText(question, { exact: true }).waitFor();
       await press(page, "Try again");
       expect(await answerText(page)).toBe(text);
@@ -130,6 +129,42 @@ test("the message box has the focus at first and after New chat, and its words o
   await page.locator("#stop").waitFor();
   await page.reload();
   expect(await page.inputValue("#input")).toBe("");
+});
+
+test("a conversation has its address: reloads, Back and bookmarks show it, and the title names it", SLOW, async () => {
+  await using server = await serveAnswers(whole("One."), whole("Two."));
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  const questions = page.locator(".turn.user .text");
+  const isShown = async (question: string) => {
+    await expect.poll(() => questions.allInnerTexts()).toEqual([question]);
+    await expect.poll(() => page.title()).toBe(`${question} – millrace`);
+  };
+  await expect.poll(() => page.title()).toBe("New chat – millrace");
+  await ask(page, "First");
+  await isShown("First");
+  const bookmark = page.url();
+  expect(bookmark).toMatch(/#\/chat\/[\w-]+$/);
+  await page.reload();
+  await isShown("First");
+  await page.locator("#clear").click();
+  await expect.poll(() => page.url()).toBe(`${server.url}#/`);
+  await ask(page, "Second");
+  await isShown("Second");
+  await page.goBack();
+  await isShown("First");
+  await page.goForward();
+  await isShown("Second");
+  await page.getByRole("link", { name: "Requests" }).click();
+  await expect.poll(() => page.title()).toBe("Requests – millrace");
+  await page.getByRole("link", { name: "Chat" }).click();
+  await isShown("Second");
+  await page.goto(bookmark);
+  await isShown("First");
+  await page.goto(`${server.url}#/chat/gone`);
+  await page.locator(".composer .error", { hasText: "That conversation is not here" }).waitFor();
+  await isShown("First");
+  expect(faults).toEqual([]);
 });
 
 test("a conversation is deleted once the visitor says so", SLOW, async () => {

@@ -197,7 +197,11 @@ export async function show(id: string): Promise<void> {
     return;
   }
   // Meanwhile the visitor may have gone on elsewhere.
-  if (found === undefined || numShown !== numBefore || chat.value.id !== before) return;
+  if (numShown !== numBefore || chat.value.id !== before) return;
+  if (found === undefined) {
+    problem.value = "That conversation is not here: it was deleted, or is of another key or browser.";
+    return;
+  }
   leave();
   problem.value = undefined;
   chat.value = found;

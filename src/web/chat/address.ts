@@ -1,0 +1,55 @@
+/** The address of the conversation that is shown: reloads, bookmarks and the browser's Back find it by that. */
+import { computed, effect, untracked } from "@preact/signals";
+import { isInBrowser, keptClient } from "./chat-shelf.js";
+import { chat, show, startOver } from "./chat-state.js";
+
+/** Of a conversation in which nothing has been asked. */
+const NEW = "#/";
+const PREFIX = "#/chat/";
+
+const isChat = (hash: string): boolean => hash === "" || hash === NEW || hash.startsWith(PREFIX);
+
+/** Undefined: the address is of none. */
+function idOf(hash: string): string | undefined {
+  if (!hash.startsWith(PREFIX)) return undefined;
+  try {
+    return decodeURIComponent(hash.slice(PREFIX.length));
+  } catch {
+    // It was cut or mistyped.
+    return undefined;
+  }
+}
+
+export const chatHash = computed(() =>
+  chat.value.panes.every(({ turns }) => turns.length === 0) ? NEW : PREFIX + encodeURIComponent(chat.value.id),
+);
+export const chatTitle = computed(() => chat.value.title);
+
+/** Shows the conversation of the address. */
+async function follow(): Promise<void> {
+  const { hash } = location;
+  if (!isChat(hash) || hash === chatHash.value) return;
+  const id = idOf(hash);
+  if (id !== undefined) await show(id);
+  else if (chatHash.value !== NEW) startOver();
+}
+
+let isFirst = true;
+effect(() => {
+  const wanted = chatHash.value;
+  const { hash } = location;
+  // The page opens with the address of a conversation that is not shown yet.
+  if (!isFirst && isChat(hash) && hash !== wanted) {
+    // A new chat gets its address with its first question, and Back goes to what was there before it.
+    if (hash.startsWith(PREFIX)) history.pushState(null, "", wanted);
+    else history.replaceState(null, "", wanted);
+  }
+  isFirst = false;
+});
+addEventListener("hashchange", () => void follow());
+
+// What is not in the browser may be on the server, once it is known whose it would be.
+if (isInBrowser(idOf(location.hash) ?? "")) void follow();
+effect(() => {
+  if (keptClient.value !== undefined) untracked(() => queueMicrotask(() => void follow()));
+});
