@@ -167,6 +167,31 @@ test("a conversation has its address: reloads, Back and bookmarks show it, and t
   expect(faults).toEqual([]);
 });
 
+test.each([
+  ["by itself", ""],
+  ["in a browser whose fields do not", "CSS.supports = () => false"],
+])("the message box grows with its words to two fifths of the page, %s", SLOW, async (_, before) => {
+  await using server = await serveAnswers();
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  await page.addInitScript(before);
+  await page.reload();
+  if (before !== "") {
+    await page.evaluate(`document.getElementById("input").style.setProperty("field-sizing", "fixed")`);
+  }
+  const height = async (lines: number) => {
+    await page.fill("#input", Array(lines).fill("words").join("\n"));
+    return () =>
+      page.locator("#input").evaluate((field) => (field as unknown as { offsetHeight: number }).offsetHeight);
+  };
+  const two = await (await height(2))();
+  await expect.poll(await height(1)).toBe(two);
+  await expect.poll(await height(6)).toBeGreaterThan(2 * two);
+  await expect.poll(await height(99)).toBe(0.4 * page.viewportSize()!.height);
+  await expect.poll(await height(0)).toBe(two);
+  expect(faults).toEqual([]);
+});
+
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];

@@ -1,5 +1,5 @@
 /** Where the visitor writes. */
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { canAsk, isBusy, problem, send, startOver, stop } from "./chat-state.js";
 import type { Attachment, Turn } from "./conversation.js";
 import { attached, draft, setDraft } from "./draft.js";
@@ -30,12 +30,22 @@ async function readText(file: File): Promise<Attachment | string> {
   return `${file.name} is no text.`;
 }
 
+/** For browsers whose fields do not grow by themselves. */
+function fitHeight(field: HTMLTextAreaElement): void {
+  field.style.height = "auto";
+  field.style.height = `${field.scrollHeight + field.offsetHeight - field.clientHeight}px`;
+}
+
 export function Composer() {
+  const input = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   // What the visitor has gone to keeps the focus.
   useEffect(() => {
     if (document.activeElement === document.body) focusInput();
   }, []);
+  useLayoutEffect(() => {
+    if (!CSS.supports("field-sizing", "content")) fitHeight(input.current!);
+  }, [draft.value]);
   const submit = (event?: Event) => {
     event?.preventDefault();
     const text = draft.value.trim();
@@ -86,6 +96,7 @@ export function Composer() {
           Message
         </label>
         <textarea
+          ref={input}
           id="input"
           dir="auto"
           rows={2}
