@@ -192,6 +192,38 @@ test.each([
   expect(faults).toEqual([]);
 });
 
+test("an edit that is given up leaves the conversation and the message in the box as they were", SLOW, async () => {
+  await using server = await serveAnswers(whole("One."), whole("Two."), whole("Three."));
+  await using watched = await openPage(browser, server.url);
+  const { page, faults } = watched;
+  const texts = page.locator(".turn .text");
+  const read = async () => (await texts.allInnerTexts()).map((text) => text.trim());
+  await ask(page, "First");
+  await ask(page, "Second");
+  const address = page.url();
+  await page.fill("#input", "Half a thought");
+  const edit = page.getByRole("button", { name: "Edit", exact: true });
+  const giveUps = [
+    () => page.press("#input", "Escape"),
+    () => page.locator(".composer").getByRole("button", { name: "Cancel" }).click(),
+  ];
+  for (const giveUp of giveUps) {
+    await edit.nth(1).click();
+    await expect.poll(() => page.inputValue("#input")).toBe("Second");
+    await edit.first().click();
+    await expect.poll(() => texts.count()).toBe(0);
+    expect(page.url()).toBe(address);
+    await giveUp();
+    await expect.poll(read).toEqual(["First", "One.", "Second", "Two."]);
+    await expect.poll(() => page.inputValue("#input")).toBe("Half a thought");
+  }
+  await edit.nth(1).click();
+  await ask(page, "Third");
+  expect(await read()).toEqual(["First", "One.", "Third", "Three."]);
+  expect(await page.getByRole("button", { name: "Cancel" }).count()).toBe(0);
+  expect(faults).toEqual([]);
+});
+
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];

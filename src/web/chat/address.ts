@@ -1,7 +1,7 @@
 /** The address of the conversation that is shown: reloads, bookmarks and the browser's Back find it by that. */
 import { computed, effect, untracked } from "@preact/signals";
 import { isInBrowser, keptClient } from "./chat-shelf.js";
-import { chat, show, startOver } from "./chat-state.js";
+import { beforeEdit, chat, show, startOver } from "./chat-state.js";
 
 /** Of a conversation in which nothing has been asked. */
 const NEW = "#/";
@@ -21,7 +21,9 @@ function idOf(hash: string): string | undefined {
 }
 
 export const chatHash = computed(() =>
-  chat.value.panes.every(({ turns }) => turns.length === 0) ? NEW : PREFIX + encodeURIComponent(chat.value.id),
+  (beforeEdit.value ?? chat.value.panes).every(({ turns }) => turns.length === 0)
+    ? NEW
+    : PREFIX + encodeURIComponent(chat.value.id),
 );
 export const chatTitle = computed(() => chat.value.title);
 

@@ -47,6 +47,8 @@ export const problem = signal<string | undefined>(undefined);
 const running = signal<ReadonlyMap<number, AbortController>>(new Map());
 export const isBusy = computed(() => running.value.size > 0);
 export const isAnswering = (index: number): boolean => running.value.has(index);
+/** What the panes were before a question was taken back to be edited. */
+export const beforeEdit = signal<readonly Pane[] | undefined>(undefined);
 /** For readers of the page by ear. */
 export const announcement = signal("");
 
@@ -95,6 +97,7 @@ export function canAsk(): boolean {
 async function answer(index: number): Promise<void> {
   const pane = { ...chat.value.panes[index]!, model: modelOf(chat.value.panes[index]!) };
   const numBefore = numShown;
+  beforeEdit.value = undefined;
   const request = requestOf(pane, chat.value.settings);
   const controller = new AbortController();
   running.value = new Map(running.value).set(index, controller);
@@ -147,9 +150,16 @@ export async function regenerate(index: number): Promise<void> {
 export function takeBack(index: number, place: number): Turn | undefined {
   if (isBusy.value) return undefined;
   const { panes } = chat.value;
+  beforeEdit.value ??= panes;
   const withdrawn = panes[index]!.turns.slice(place);
   chat.value = { ...chat.value, panes: panes.map((pane) => ({ ...pane, turns: withoutTurns(pane.turns, withdrawn) })) };
   return withdrawn[0];
+}
+
+/** What was taken back stands again. */
+export function putBack(): void {
+  for (const [index, { turns }] of (beforeEdit.value ?? []).entries()) setPane(index, (pane) => ({ ...pane, turns }));
+  beforeEdit.value = undefined;
 }
 
 /** Leaves turns out of what is sent, and goes on. */
@@ -163,6 +173,7 @@ export async function drop(index: number, places: readonly number[]): Promise<vo
 function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
+  beforeEdit.value = undefined;
   running.value = new Map();
   for (const index of unfinished) setPane(index, (pane) => ({ ...pane, turns: stopped(pane.turns) }));
   if (unfinished.length > 0) save();
@@ -178,6 +189,7 @@ export function startOver(): void {
 function clear(): void {
   stop();
   numShown++;
+  beforeEdit.value = undefined;
   running.value = new Map();
   problem.value = undefined;
   chat.value = newChat(

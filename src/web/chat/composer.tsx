@@ -1,14 +1,26 @@
 /** Where the visitor writes. */
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { canAsk, isBusy, problem, send, startOver, stop } from "./chat-state.js";
-import type { Attachment, Turn } from "./conversation.js";
+import { beforeEdit, canAsk, isBusy, problem, putBack, send, startOver, stop, takeBack } from "./chat-state.js";
+import type { Attachment } from "./conversation.js";
 import { attached, draft, setDraft } from "./draft.js";
 
 const focusInput = () => document.getElementById("input")?.focus();
 
+/** What was being written before an edit. */
+let unsent: readonly [string, readonly Attachment[]] = ["", []];
+
 /** A question that was sent comes back with its files, to be changed. */
-export function editAgain(question: Turn | undefined): void {
-  setDraft(question?.content ?? "", question?.files ?? []);
+export function edit(paneIndex: number, place: number): void {
+  if (beforeEdit.value === undefined) unsent = [draft.value, attached.value];
+  const question = takeBack(paneIndex, place);
+  if (question === undefined) return;
+  setDraft(question.content, question.files ?? []);
+  focusInput();
+}
+
+function cancelEdit(): void {
+  putBack();
+  setDraft(...unsent);
   focusInput();
 }
 
@@ -62,7 +74,7 @@ export function Composer() {
     picker.current!.value = "";
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    if (event.key === "Escape") stop();
+    if (event.key === "Escape") (beforeEdit.value === undefined ? stop : cancelEdit)();
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   };
   return (
@@ -119,6 +131,11 @@ export function Composer() {
         <button type="button" class="plain" onClick={() => picker.current?.click()}>
           Attach
         </button>
+        {beforeEdit.value !== undefined && (
+          <button type="button" class="plain" onClick={cancelEdit}>
+            Cancel
+          </button>
+        )}
         {isBusy.value ? (
           <button type="button" id="stop" onClick={stop}>
             Stop

@@ -3,8 +3,8 @@ import { useSignal } from "@preact/signals";
 import { contextOf } from "../api/models.js";
 import { JsonTree, parseTree } from "../text/json-tree.js";
 import { MarkdownView } from "../text/markdown-view.js";
-import { drop, goOn, isAnswering, isBusy, modelOf, regenerate, takeBack } from "./chat-state.js";
-import { beginAnew, editAgain } from "./composer.js";
+import { drop, goOn, isAnswering, isBusy, modelOf, regenerate } from "./chat-state.js";
+import { beginAnew, edit } from "./composer.js";
 import {
   describeCost,
   describeSpeed,
@@ -68,14 +68,11 @@ function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
   const { trouble, content } = pane.turns.at(-1)!;
   const lacksRoom = trouble === "full" || trouble === "too-long";
   const canDrop = lacksRoom && droppable(pane.turns).length > 0;
-  const edit = () => {
-    editAgain(takeBack(paneIndex, lastQuestion(pane.turns)));
-  };
   return (
     <div class="offers">
       {canDrop && <DropChoice pane={pane} paneIndex={paneIndex} />}
       {lacksRoom && !canDrop && content === "" && (
-        <button type="button" class="plain" onClick={edit}>
+        <button type="button" class="plain" onClick={() => edit(paneIndex, lastQuestion(pane.turns))}>
           Edit the message
         </button>
       )}
@@ -127,9 +124,6 @@ function AnswerText({ turn, format }: { readonly turn: Turn; readonly format: st
 
 function Question({ pane, paneIndex, place }: Pick<TurnProps, "pane" | "paneIndex" | "place">) {
   const turn = pane.turns[place]!;
-  const edit = () => {
-    editAgain(takeBack(paneIndex, place));
-  };
   return (
     <>
       {turn.files?.map(({ name, text }) => (
@@ -141,7 +135,7 @@ function Question({ pane, paneIndex, place }: Pick<TurnProps, "pane" | "paneInde
       <p class="text" dir="auto">
         {turn.content}
       </p>
-      <button type="button" class="quiet" disabled={isBusy.value} onClick={edit}>
+      <button type="button" class="quiet" disabled={isBusy.value} onClick={() => edit(paneIndex, place)}>
         Edit
       </button>
     </>
