@@ -1,7 +1,7 @@
 /** The form that asks for a key, and who is signed in. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { type Asker, call, wantedSignIn } from "./api/client.js";
+import { ApiError, type Asker, call, wantedSignIn } from "./api/client.js";
 import { clientSignOuts, learnSession, type Session, session, takeSession } from "./api/session.js";
 import { isFleet } from "./fleet/server-kind.js";
 
@@ -49,7 +49,9 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
       wantedSignIn.value = undefined;
       onDone();
     } catch (thrown) {
-      error.value = (thrown as Error).message;
+      // The server's words are for programs.
+      const isRefused = thrown instanceof ApiError && thrown.status === 401;
+      error.value = isRefused ? "This key is not valid here" : (thrown as Error).message;
     }
   };
   const { ways = ["key"], provider } = session.value ?? {};

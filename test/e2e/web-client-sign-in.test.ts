@@ -89,7 +89,7 @@ test("a server of one model, under a path of a proxy: chat and /admin without a 
   await using watched = await openPage(browser, `${proxy}sub/`);
   const { page, faults } = watched;
   await signIn(page, "API key", "k-nobody");
-  await page.getByRole("alert").filter({ hasText: "expected a valid API key" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "This key is not valid here" }).waitFor();
   await signIn(page, "API key", "k-client");
   await page.locator("#signed-in-client", { hasText: "with an API key" }).waitFor();
   await chat(page);

@@ -60,7 +60,11 @@ const ask = async (path: string, { json, as: _, client, ...rest }: CallInit): Pr
   const token = tokenNow();
   if (token !== undefined) headers.set("X-CSRF-Token", token);
   if (json !== undefined) headers.set("Content-Type", "application/json");
-  return fetch(path, { ...rest, headers, ...(json === undefined ? {} : { body: JSON.stringify(json) }) });
+  const init = { ...rest, headers, ...(json === undefined ? {} : { body: JSON.stringify(json) }) };
+  return fetch(path, init).catch((thrown: unknown) => {
+    // The browsers' words for this, each its own, say nothing to a visitor.
+    throw thrown instanceof TypeError ? new Error("The server does not answer") : thrown;
+  });
 };
 
 /** @param path relative to the page, so that the app works under any path of a proxy */
