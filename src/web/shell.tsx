@@ -90,7 +90,9 @@ export function Shell() {
             </a>
           ))}
         </nav>
-        <SignedIn onDone={showAnew} />
+        <div class="who">
+          <SignedIn onDone={showAnew} />
+        </div>
         <label class="theme">
           <span class="sr">Theme</span>
           <select

@@ -494,6 +494,32 @@ test.each(SCREENS.slice(0, cases(2, SCREENS.length)))(
   },
 );
 
+test.each([360, 768, 1280])("of two sign-ins the header has two rows at most: %i pixels wide", SLOW, async (width) => {
+  const key = await makeKey(web, { name: "both" });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/`, { width, height: 800 });
+  const { page, faults } = watched;
+  await useClientKey(page, key);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await useAdminKey(page);
+  await page.getByRole("link", { name: "Keys" }).waitFor();
+  const rows = await page.locator(".top > *").evaluateAll((all) => {
+    type Box = { getBoundingClientRect(): { readonly bottom: number; readonly height: number } };
+    const boxes = (all as unknown as Box[]).map((one) => one.getBoundingClientRect());
+    return {
+      tallest: Math.max(...boxes.map(({ height }) => height)),
+      end: Math.max(...boxes.map((one) => one.bottom)),
+    };
+  });
+  expect(rows.tallest).toBeLessThan(50);
+  expect(rows.end).toBeLessThan(100);
+  expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
+  // What is beyond the edge is scrolled to.
+  await page.getByRole("link", { name: "Reports" }).click();
+  await page.getByRole("button", { name: "Sign out as client" }).click();
+  await page.locator("#signed-in-client").waitFor({ state: "detached" });
+  expect(faults).toEqual([]);
+});
+
 test("the keyboard alone reaches the pages, the message and the answer", SLOW, async () => {
   const key = await makeKey(web, { name: "typist" });
   await using watched = await openPage(web.browser, `${web.fleet.url}/`);
