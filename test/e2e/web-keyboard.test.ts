@@ -139,6 +139,10 @@ test("Escape closes the drawers of a narrow page and the form of a key, and give
     await inside.waitFor({ state: "hidden" });
     await hasFocus(`opens-${name}`);
   }
+  await page.locator("#opens-history").press("Enter");
+  await page.getByRole("button", { name: "New chat" }).press("Enter");
+  await page.locator(".history").waitFor({ state: "hidden" });
+  await hasFocus("input");
   await page.getByRole("button", { name: "Sign in", exact: true }).focus();
   await page.keyboard.press("Enter");
   await hasFocus("key");

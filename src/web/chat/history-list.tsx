@@ -7,7 +7,8 @@ import { chat, importChats, moveChats, problem, remove, show } from "./chat-stat
 import { beginAnew } from "./composer.js";
 import { parseChats } from "./saved-chats.js";
 
-export function HistoryList() {
+/** @param onNew a new chat has begun, and its message box has the focus */
+export function HistoryList({ onNew }: { onNew(): void }) {
   const picker = useRef<HTMLInputElement>(null);
   const bringIn = async () => {
     const [file] = picker.current?.files ?? [];
@@ -26,7 +27,14 @@ export function HistoryList() {
   };
   return (
     <nav class="history" aria-label="Conversations">
-      <button type="button" id="clear" onClick={beginAnew}>
+      <button
+        type="button"
+        id="clear"
+        onClick={() => {
+          beginAnew();
+          onNew();
+        }}
+      >
         New chat
       </button>
       <ul>

@@ -76,7 +76,11 @@ export function Playground() {
   }, []);
   return (
     <div class={`playground shows-${drawer.value ?? "neither"}`}>
-      <HistoryList />
+      <HistoryList
+        onNew={() => {
+          drawer.value = undefined;
+        }}
+      />
       <div class="conversation">
         <div class="drawers">
           <DrawerButton name="history" label="Chats" />
