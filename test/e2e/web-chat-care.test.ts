@@ -224,6 +224,21 @@ test("an edit that is given up leaves the conversation and the message in the bo
   expect(faults).toEqual([]);
 });
 
+test(
+  "over plain HTTP from another machine, where browsers lack some of their parts, the chat works",
+  SLOW,
+  async () => {
+    await using server = await serveAnswers(whole("Here."));
+    await using watched = await openPage(browser, server.url);
+    const { page, faults } = watched;
+    await page.addInitScript("delete Crypto.prototype.randomUUID; delete Navigator.prototype.clipboard");
+    await page.reload();
+    await ask(page, "Where?");
+    expect(await answerText(page)).toBe("Here.");
+    expect(faults).toEqual([]);
+  },
+);
+
 test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];

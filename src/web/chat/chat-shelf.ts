@@ -5,7 +5,7 @@
 import { computed, signal } from "@preact/signals";
 import { session } from "../api/session.js";
 import { errorText } from "../parts/load.js";
-import type { Conversation } from "./conversation.js";
+import { type Conversation, newId } from "./conversation.js";
 import { readChats, writeChats } from "./saved-chats.js";
 import {
   isConflict,
@@ -111,7 +111,7 @@ const isStaleInBrowser = (id: string): boolean => browserBases.has(id) && isChan
 function keepInBrowser(chat: Conversation): Kept {
   inBrowser.value = readBrowser();
   const isBeside = isChangedInBrowser(chat.id);
-  const own = isBeside ? { ...chat, id: crypto.randomUUID() } : chat;
+  const own = isBeside ? { ...chat, id: newId() } : chat;
   if (isBeside) copies.set(chat.id, own.id);
   browserBases.set(own.id, own.updatedMs);
   putInBrowser([own]);
@@ -204,7 +204,7 @@ async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
     if (numForgotten !== numBefore) return { id: chat.id };
     // It may also be one of a client who was signed in before, and is not this one's to have.
     if (!onServer.value.some(({ id }) => id === chat.id)) return keepHere(chat, "it was deleted there");
-    const copy = { ...chat, id: crypto.randomUUID() };
+    const copy = { ...chat, id: newId() };
     await putOnServer(copy, 0, client, true);
     if (isInBrowser(chat.id)) takeFromBrowser(chat.id);
     copies.set(chat.id, copy.id);
@@ -262,7 +262,7 @@ async function putAll(
     try {
       await putOnServer(fitting, revisionOf(fitting.id), client, isShown).catch(async (thrown: unknown) => {
         if (!isConflict(thrown)) throw thrown;
-        await putOnServer({ ...fitting, id: crypto.randomUUID() }, 0, client, isShown);
+        await putOnServer({ ...fitting, id: newId() }, 0, client, isShown);
       });
       takeFromBrowser(chat.id);
     } catch (thrown) {

@@ -18,6 +18,7 @@ import {
   type Conversation,
   DEFAULT_SETTINGS,
   dropTurns,
+  newId,
   type Pane,
   requestOf,
   type Settings,
@@ -31,7 +32,7 @@ import { setDraft } from "./draft.js";
 import { streamAnswer } from "./stream-answer.js";
 
 const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
-  id: crypto.randomUUID(),
+  id: newId(),
   title: "New chat",
   updatedMs: Date.now(),
   settings,

@@ -176,6 +176,10 @@ export function requestOf({ model, turns }: Pane, settings: Settings): Record<st
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
+/** Random. Over plain HTTP from another machine, browsers have no `crypto.randomUUID`. */
+export const newId = (): string =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
 /** The place of the last question. −1: there is none. */
 export const lastQuestion = (turns: readonly Turn[]): number => turns.findLastIndex(({ role }) => role === "user");
 

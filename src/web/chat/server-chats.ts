@@ -1,6 +1,6 @@
 /** Conversations that the server keeps for the client who is signed in: /v1/chats. */
 import { ApiError, call } from "../api/client.js";
-import { type Conversation, NUMBER_SETTINGS } from "./conversation.js";
+import { type Conversation, NUMBER_SETTINGS, newId } from "./conversation.js";
 import { conversationOf } from "./saved-chats.js";
 
 /** What the server's list has of a conversation. */
@@ -56,8 +56,7 @@ export const isConflict = (thrown: unknown): boolean =>
   thrown instanceof ApiError && thrown.code === "conversation_changed";
 
 /** The chat, under an id that the server takes: imported ones may have any. */
-export const withServerId = (chat: Conversation): Conversation =>
-  ID.test(chat.id) ? chat : { ...chat, id: crypto.randomUUID() };
+export const withServerId = (chat: Conversation): Conversation => (ID.test(chat.id) ? chat : { ...chat, id: newId() });
 
 /** As the server takes it: what the page alone knows of a turn is left out, and names are cut. */
 function uploadOf(chat: Conversation): object {
