@@ -2,31 +2,19 @@
  * All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill, small and large, light and dark.
  * size: one fleet and one browser serve all pages, since starting them takes longer than the tests.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page, Route } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { openPage, seriousFindings } from "../helpers/browser.js";
 import { cases } from "../helpers/long.js";
-import { startTestServer } from "../helpers/server.js";
 import { makeKey, screenshots, useAdminKey, useClientKey, useWebFleet } from "../helpers/web-fleet.js";
-
-/** As far as the list of reports reads it. */
-const benchJson = (outputTokensPerS: number): string =>
-  JSON.stringify({
-    format: "millrace-bench",
-    runs: [{ target: "ours", cell: "chat", voidReasons: [], metrics: { outputTokensPerS } }],
-  });
+import { writeReports } from "../helpers/web-reports.js";
 
 /** Set by the start of the fleet. */
 let reports = "";
 const web = useWebFleet((dataFolder) => {
   reports = join(dataFolder, "reports");
-  mkdirSync(reports);
-  const script = "<script>document.title = 'ran'</script>";
-  writeFileSync(join(reports, "before.json"), benchJson(10));
-  writeFileSync(join(reports, "after.json"), benchJson(20));
-  writeFileSync(join(reports, "after.html"), `<style>p { color: red }</style><p>Kept ${script}</p>`);
+  writeReports(reports);
   // None can keep to the first target; all keep to the second.
   return { slo: "ttft=0.001ms,tpot=100s", reports, quality: { sample: "100%" } };
 });
@@ -397,44 +385,6 @@ test("the last requests are shown with their parts, filtered, and opened by the 
   expect(faults).toEqual([]);
   const answer = await fetch(`${web.fleet.url}/watch/requests`, { headers: { authorization: "Bearer fleet-admin" } });
   expect(await answer.text()).not.toContain("secret");
-});
-
-test("one model's server lists its administrator's reports, and opens them", SLOW, async () => {
-  const flags = ["--threads", "1", "--admin-key", "boss", "--reports", reports];
-  await using server = await startTestServer(flags);
-  await using watched = await openPage(web.browser, `${server.url}/`);
-  const { page, faults } = watched;
-  await page.getByRole("link", { name: "Reports" }).click();
-  await page.getByLabel("The administrator's key").fill("boss");
-  await page.locator("#key-form").getByRole("button", { name: "Sign in" }).click();
-  await page.getByLabel("Compare before.json").check();
-  await page.getByLabel("Compare after.json").check();
-  const row = page.getByRole("region", { name: "Comparison" }).locator("tbody tr");
-  await row.waitFor();
-  expect(await row.locator("td").allInnerTexts()).toContain("2 ×");
-  const [opened] = await Promise.all([
-    page.context().waitForEvent("page"),
-    page.getByRole("link", { name: "Open after.json" }).click(),
-  ]);
-  await opened.getByText("Kept").waitFor();
-  expect(await opened.title()).not.toBe("ran");
-  expect(faults).toEqual([]);
-});
-
-test("one model's server shows its requests too", SLOW, async () => {
-  await using server = await startTestServer(["--threads", "1"]);
-  const answer = await fetch(`${server.url}/v1/completions`, {
-    method: "POST",
-    body: JSON.stringify({ prompt: "Once", max_tokens: 8, temperature: 0 }),
-  });
-  expect(answer.status).toBe(200);
-  await using watched = await openPage(web.browser, `${server.url}/#/requests`);
-  const { page, faults } = watched;
-  const row = page.locator("tbody tr").first();
-  await row.waitFor();
-  expect((await row.locator("td").allInnerTexts()).slice(1, 3)).toEqual(["mill-base", "answered"]);
-  expect(await row.locator("svg.parts").getAttribute("aria-label")).toMatch(/prompt .*queue .*prefill .*decode/);
-  expect(faults).toEqual([]);
 });
 
 /** Of each page, what is there only with its content. */

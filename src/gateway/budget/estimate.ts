@@ -20,7 +20,7 @@ const MEDIA = new Set([
 const MAX_ANSWERS = 1_000_000;
 const MAX_DEPTH = 6;
 
-export interface AnswerSize {
+interface AnswerSize {
   /** Answers that are made: choices of all prompts. 0: the path makes none. */
   readonly numAnswers: number;
   /** Most tokens of each answer, as the request says. Undefined: it says nothing. */
