@@ -53,6 +53,13 @@ MILLRACE_INLINE void unpackPairs(Source cell, int c, BfloatPairs* pairs) {
 }
 #endif
 
+// Tokens of a panel's tile: the sums of a cell fill the registers, and the accumulators, which get them once a cell, rest in the first-level cache.
+#if defined(MILLRACE_ISA_AVX512BF16)
+constexpr int kTileTokens = 12;
+#else
+constexpr int kTileTokens = kPanelTokens;
+#endif
+
 struct PairsCell {
   Floats scale;
   BfloatPairs pairs[16];
@@ -118,7 +125,7 @@ struct PairsKind {
 }  // namespace
 
 void linearPackedBfloats(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
-  if (args.weight.type == TensorType::F8_E4M3_BF16) runPacked<PairsKind>(args, begin, end, scratch);
+  if (args.weight.type == TensorType::F8_E4M3_BF16) runPacked<PairsKind, kTileTokens>(args, begin, end, scratch);
 }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -22,7 +22,7 @@ constexpr int64_t kFloatPassBytes = 1 << 20;
 // Columns unpacked at once: with the activations of a tile they fit the first-level cache.
 constexpr int64_t kPanelCols = 512;
 constexpr int64_t kPanelBytes = kEights * (24 << 10);
-constexpr int64_t kPanelTokens = 4;
+constexpr int kPanelTokens = 4;
 
 // Vectors of groups: group g and, where a vector has room, the one `pitch` groups on, if it is below `end`.
 struct Groups {
@@ -108,8 +108,8 @@ void panelTile(const Groups& groups, const Rows& rows, const Panel<Kind>& panel,
   }
 }
 
-// The two vectors from group g on for tokens [m0, m1).
-template <class Kind>
+// The two vectors from group g on for tokens [m0, m1), kTileTokens at once.
+template <class Kind, int kTileTokens>
 void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, int64_t m1, std::byte* scratch) {
   constexpr int64_t kMaxCells = minOf(kPanelCols / Kind::kCols, kPanelBytes / 2 / static_cast<int64_t>(sizeof(typename Kind::Cell)));
   static_assert(2 * kMaxCells * sizeof(typename Kind::Cell) + 2 * sizeof(Floats) * kDirectTokens <= linearScratchBytes(kDirectTokens));
@@ -126,19 +126,20 @@ void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, 
     // While this panel is multiplied, the next one comes in from memory: a slice with every tile.
     const int64_t panelBytes = panel.numCells * groups.cellBytes;
     const uint8_t* next = panel.isLast ? groups.packed(g + 2 * kEights, 0).at : groups.packed(g, first + panel.numCells).at;
-    const int64_t numTiles = (m1 - m0 + kPanelTokens - 1) / kPanelTokens;
+    const int64_t numTiles = (m1 - m0 + kTileTokens - 1) / kTileTokens;
     const int64_t sliceBytes = (panelBytes / numTiles + 63) / 64 * 64;
     int64_t token = m0;
-    for (; token + kPanelTokens <= m1; token += kPanelTokens, next += sliceBytes) {
+    for (; token + kTileTokens <= m1; token += kTileTokens, next += sliceBytes) {
       for (int64_t v = 0; v < 2 * kEights; v++) prefetch(next + v * groups.bytes(), sliceBytes);
-      panelTile<Kind, kPanelTokens>(groups, rows, panel, g, token, resting + 2 * (token - m0));
+      panelTile<Kind, kTileTokens>(groups, rows, panel, g, token, resting + 2 * (token - m0));
     }
+    for (; token + kPanelTokens <= m1; token += kPanelTokens) panelTile<Kind, kPanelTokens>(groups, rows, panel, g, token, resting + 2 * (token - m0));
     for (; token + 2 <= m1; token += 2) panelTile<Kind, 2>(groups, rows, panel, g, token, resting + 2 * (token - m0));
     if (token < m1) panelTile<Kind, 1>(groups, rows, panel, g, token, resting + 2 * (token - m0));
   }
 }
 
-template <class Kind>
+template <class Kind, int kTileTokens = kPanelTokens>
 void runPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scratch) {
   const PackedInfo info = packedInfoOf(args.weight.type);
   const Rows rows = {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(info.activations, args.weight.cols),
@@ -150,7 +151,7 @@ void runPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* sc
     const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, passBytes / rows.stride / kPanelTokens * kPanelTokens));
     for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
       const int64_t m1 = minOf(m0 + passTokens, args.numRows);
-      for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind>(groups, rows, g, m0, m1, scratch);
+      for (int64_t g = begin; g < end; g += 2 * kEights) panelGroups<Kind, kTileTokens>(groups, rows, g, m0, m1, scratch);
     }
     return;
   }
