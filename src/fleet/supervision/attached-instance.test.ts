@@ -128,9 +128,17 @@ describe("an attached server", () => {
     await fleet.supervisor.restart("m-attached-0");
     await fleet.supervisor.whenReady("m");
     await fleet.until(({ metrics }) => metrics !== undefined);
-    expect(new Set(server.asked)).toEqual(
-      new Set(["GET /v1/models Bearer sk", "GET /health Bearer sk", "GET /metrics Bearer sk"]),
-    );
+    // The capacity is asked for beside the metrics.
+    await expect
+      .poll(() => new Set(server.asked))
+      .toEqual(
+        new Set([
+          "GET /v1/models Bearer sk",
+          "GET /health Bearer sk",
+          "GET /metrics Bearer sk",
+          "POST /tokenize Bearer sk",
+        ]),
+      );
   });
 });
 
