@@ -1,13 +1,15 @@
 /** Commands that need no engine, from arguments to output, errors and exit codes. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { fixture, fixturesDir, hasFixture } from "../../test/helpers/fixtures.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { helpWidth } from "./output/help-format.js";
 
 const STORIES = fixture("models/stories260k.gguf");
+
+afterEach(() => void vi.unstubAllEnvs());
 
 describe("usage errors exit with 2, with what was expected and a suggestion", () => {
   const CASES: readonly [string, readonly string[], RegExp, RegExp][] = [
@@ -257,7 +259,6 @@ describe("inspect", () => {
 test("cache clear prints JSON, though its parent has the flag too", async () => {
   vi.stubEnv("MILLRACE_CACHE", tempTree({}));
   expect(JSON.parse((await runMain("cache", "clear", "--json")).stdout)).toEqual({ cleared: [] });
-  vi.unstubAllEnvs();
 });
 
 describe("doctor", () => {
@@ -288,7 +289,6 @@ test.each([40, 60, 100])("help fits a terminal of %i columns", async (width) => 
     expect(lines.filter(isTooLong)).toEqual([]);
     expect(lines.length).toBeGreaterThan(10);
   }
-  vi.unstubAllEnvs();
 });
 
 test("help is as wide as the terminal, and 40 columns at least", () => {

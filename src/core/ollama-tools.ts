@@ -24,17 +24,26 @@ export function plainTools(tools: unknown): unknown {
   });
 }
 
-/** Calls under the names that the client has given to its tools. */
-export function withGivenNames(calls: readonly object[], tools: unknown): readonly object[] {
+/** @returns calls under the names that the client has given to its tools, which are read with the first call */
+export function withGivenNames(tools: unknown): (calls: readonly object[]) => readonly object[] {
+  let given: Map<string, string> | undefined;
+  return (calls) => {
+    if (calls.length === 0) return calls;
+    given ??= givenNames(tools);
+    return calls.map((call) => {
+      const name = given!.get(nameOf(call) ?? "");
+      return name === undefined ? call : { ...call, function: { ...(call as { function: object }).function, name } };
+    });
+  };
+}
+
+function givenNames(tools: unknown): Map<string, string> {
   const given = new Map<string, string>();
   for (const tool of Array.isArray(tools) ? tools : []) {
     const name = nameOf(tool);
     if (name !== undefined) given.set(plainToolName(name), name);
   }
-  return calls.map((call) => {
-    const name = given.get(nameOf(call) ?? "");
-    return name === undefined ? call : { ...call, function: { ...(call as { function: object }).function, name } };
-  });
+  return given;
 }
 
 function nameOf(holder: unknown): string | undefined {

@@ -40,9 +40,11 @@ const THEME_NAME = "millrace-theme";
 const THEMES = ["system", "light", "dark"] as const;
 
 const hash = signal(location.hash);
+/** Addresses of conversations are the first page's. */
+const viewOf = (address: string) => (PAGES.find((one) => one.hash === address) ?? PAGES[0]!).view;
 addEventListener("hashchange", () => {
   // The page that is left may have asked for a sign-in that the next one does not need.
-  wantedSignIn.value = undefined;
+  if (viewOf(location.hash) !== viewOf(hash.value)) wantedSignIn.value = undefined;
   hash.value = location.hash;
 });
 

@@ -213,6 +213,9 @@ test("an edit that is given up leaves the conversation and the message in the bo
     await edit.first().click();
     await expect.poll(() => texts.count()).toBe(0);
     expect(page.url()).toBe(address);
+    // An input method's Escape is its own.
+    await page.locator("#input").dispatchEvent("keydown", { key: "Escape", isComposing: true });
+    expect(await texts.count()).toBe(0);
     await giveUp();
     await expect.poll(read).toEqual(["First", "One.", "Second", "Two."]);
     await expect.poll(() => page.inputValue("#input")).toBe("Half a thought");

@@ -101,7 +101,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--activation-dtype <type>",
-      "auto: integers for quantised weights (16-bit for Q8_0 and INT8, else 8-bit), bfloat16 for BF16 and FP8 where the CPU has AVX-512 BF16; int8: as auto, with 8-bit for Q8_0 and INT8 too; f32: not rounded, several times slower",
+      "auto: integers for quantised weights (16-bit for Q8_0 and INT8, else 8-bit), bfloat16 for BF16 and FP8 where the CPU has AVX-512 BF16 and VBMI; int8: as auto, with 8-bit for Q8_0 and INT8 too; f32: not rounded, several times slower",
       oneOf("--activation-dtype", ACTIVATION_DTYPES),
       defaults.activationDtype,
     ),

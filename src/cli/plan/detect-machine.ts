@@ -146,7 +146,7 @@ function numUsedNodes(): number {
 }
 
 const ISAS = [
-  [["amx_bf16"], "amx"],
+  [["amx_bf16", "avx512vbmi"], "amx"],
   [["avx512_bf16", "avx512vbmi"], "avx512bf16"],
   [["avx512_vnni"], "avx512vnni"],
   [["avx512f"], "avx512"],

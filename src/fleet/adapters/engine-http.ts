@@ -76,8 +76,12 @@ export async function listedModelLen(
   return countOrNothing(model?.max_model_len);
 }
 
-/** @returns the tokens of a conversation without a text; undefined where the engine does not tell, or holds no conversations */
-export async function askTemplateTokens(target: UpstreamTarget, signal: AbortSignal): Promise<number | undefined> {
+/** What else an engine is asked must not wait for a path that a proxy before it swallows. */
+const TEMPLATE_TIMEOUT_MS = 2000;
+
+/** @returns the tokens of a conversation without a text; undefined where the engine does not tell in time, or holds no conversations */
+export async function askTemplateTokens(target: UpstreamTarget, ended: AbortSignal): Promise<number | undefined> {
+  const signal = AbortSignal.any([ended, AbortSignal.timeout(TEMPLATE_TIMEOUT_MS)]);
   const body = { model: target.modelName, messages: [{ role: "user", content: "" }] };
   try {
     const { count } = JSON.parse(await askForText(target, "/tokenize", signal, body)) as { readonly count?: unknown };

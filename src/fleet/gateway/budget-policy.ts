@@ -90,7 +90,10 @@ function mostOf(all: readonly PromptFacts[]): PromptFacts {
   if (first !== undefined && others.length === 0) return first;
   const lengths = all.map(({ maxModelLen = Number.POSITIVE_INFINITY }) => maxModelLen);
   const templates = all.map(({ templateTokens = 0 }) => templateTokens);
-  return { maxModelLen: Math.max(...lengths), templateTokens: Math.max(...templates) };
+  return {
+    maxModelLen: all.length === 0 ? undefined : Math.max(...lengths),
+    templateTokens: Math.max(0, ...templates),
+  };
 }
 
 function hasLimits({ models, apiKeys }: FleetConfig): boolean {

@@ -25,7 +25,6 @@ export interface Admission {
   readonly model: string;
   readonly claims: Claims;
   readonly size: RequestSize;
-  readonly facts: PromptFacts;
   /** Tokens of the prompt, probably. */
   readonly promptTokens: number;
   /** Tokens of each answer, in 95 of 100 cases. */
@@ -62,7 +61,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
   const outputTokens = Math.min(usual, size.maxTokens ?? usual);
   const most = isStream ? outputTokens : (size.maxTokens ?? wholeTokens(outputTokens));
   const least = isStream ? Math.min(outputTokens, LEAST_OUTPUT_TOKENS) : outputTokens;
-  const prompt = route.runsPrompt ? (facts.templateTokens ?? 0) + statistics.promptTokens(model, size.readBytes) : 0;
+  const prompt = route.runsPrompt ? size.templateTokens + statistics.promptTokens(model, size.readBytes) : 0;
   const moneyFor = (output: number): number => priced?.worst.of(size.promptTokens, size.numAnswers * output) ?? 0;
   return {
     id: newReservationId(request.id),
@@ -70,7 +69,6 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
     model,
     claims: priced === undefined ? { ...terms.claims, money: NO_CLAIMS } : terms.claims,
     size,
-    facts,
     promptTokens: Math.min(prompt, size.promptTokens),
     outputTokens,
     priced,

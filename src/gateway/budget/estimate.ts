@@ -32,6 +32,8 @@ export interface RequestSize extends AnswerSize {
   readonly promptTokens: number;
   /** Bytes of the body, and of a query once more for each further text that it is read with. */
   readonly readBytes: number;
+  /** Those of the prompts that a chat template writes by itself, where they are known. */
+  readonly templateTokens: number;
 }
 
 /** What a model's instances say of its prompts; undefined: nothing. */
@@ -54,8 +56,9 @@ export function sizeOf(
   body: RequestBody,
   numBytes: number,
   isGeneration: boolean,
-  { maxModelLen, templateTokens = 0 }: PromptFacts,
+  facts: PromptFacts,
 ): RequestSize {
+  const templateTokens = CONVERSATIONS.has(path) ? (facts.templateTokens ?? 0) : 0;
   const { numPrompts, numTemplates, bytesAgain } = promptsOf(path, body);
   const readBytes = numBytes + bytesAgain;
   // A token has at least one byte, whatever the tokenizer; JSON has more bytes than its text.
@@ -64,12 +67,12 @@ export function sizeOf(
     templateTokens +
     TEMPLATE_TOKENS * numTemplates +
     MEDIA_TOKENS * countMedia(body.messages ?? body.input, 0);
-  const promptTokens = Math.min(written, numPrompts * (maxModelLen ?? Number.POSITIVE_INFINITY));
-  return { promptTokens, readBytes, ...answerSizeOf(path, body, isGeneration) };
+  const promptTokens = Math.min(written, numPrompts * (facts.maxModelLen ?? Number.POSITIVE_INFINITY));
+  return { promptTokens, readBytes, templateTokens, ...answerSizeOf(path, body, isGeneration) };
 }
 
 interface Prompts {
-  /** Prompts of the model; infinite for paths that are not known. */
+  /** Prompts of the model; infinite where their number is not known. */
   readonly numPrompts: number;
   readonly numTemplates: number;
   readonly bytesAgain: number;
@@ -77,7 +80,12 @@ interface Prompts {
 
 function promptsOf(path: string, body: RequestBody): Prompts {
   if (path.endsWith("/rerank")) return pairsOf(body.query, body.documents);
-  if (path.endsWith("/score")) return pairsOf(body.text_1, body.text_2);
+  if (path.endsWith("/score")) {
+    // vLLM has other names for both.
+    const { text_1: one = body.queries ?? body.data_1, text_2: many = body.documents ?? body.items ?? body.data_2 } =
+      body;
+    return pairsOf(one, many);
+  }
   if (path === "/v1/embeddings") {
     const numTexts = numTextsOf(body.input);
     return { numPrompts: numTexts, numTemplates: numTexts, bytesAgain: 0 };
@@ -86,12 +94,19 @@ function promptsOf(path: string, body: RequestBody): Prompts {
   return { numPrompts: CONVERSATIONS.has(path) ? 1 : Number.POSITIVE_INFINITY, numTemplates: 1, bytesAgain: 0 };
 }
 
-/** One text that is read with each of many. */
+/** One text that is read with each of many. Either may be an object with parts of other kinds than text. */
 function pairsOf(one: unknown, many: unknown): Prompts {
-  const numPairs = numTextsOf(many);
-  const isRepeated = typeof one === "string" || (Array.isArray(one) && one.length === 1);
-  const bytesAgain = isRepeated ? (numPairs - 1) * Buffer.byteLength(String(Array.isArray(one) ? one[0] : one)) : 0;
-  return { numPrompts: numPairs, numTemplates: numPairs, bytesAgain };
+  const [first, ...others] = partsOf(one);
+  const numPairs = Math.max(1, partsOf(many).length);
+  const again = typeof first === "string" ? first : (JSON.stringify(first) ?? "");
+  const bytesAgain = others.length > 0 ? 0 : (numPairs - 1) * Buffer.byteLength(again);
+  const isText = [one, many].every((each) => typeof each === "string" || Array.isArray(each));
+  return { numPrompts: isText ? numPairs : Number.POSITIVE_INFINITY, numTemplates: numPairs, bytesAgain };
+}
+
+function partsOf(texts: unknown): readonly unknown[] {
+  const content = (texts as { readonly content?: unknown } | null | undefined)?.content;
+  return [texts, content].find((each) => Array.isArray(each)) ?? [texts];
 }
 
 /** A list of numbers is the tokens of one text. */

@@ -76,8 +76,14 @@ describe("the size of a request", () => {
 
   test("has no fewer prompt tokens than bytes, and those of the model's template", () => {
     const answers = { numAnswers: 1, maxTokens: undefined };
-    expect(sizeOf(CHAT, text, 100, true, UNKNOWN)).toEqual({ promptTokens: 356, readBytes: 100, ...answers });
+    expect(sizeOf(CHAT, text, 100, true, UNKNOWN)).toEqual({
+      promptTokens: 356,
+      readBytes: 100,
+      templateTokens: 0,
+      ...answers,
+    });
     expect(promptTokens(CHAT, text, { templateTokens: 1200 })).toBe(1556);
+    expect(promptTokens("/v1/completions", { prompt: "x" }, { templateTokens: 1200 })).toBe(356);
     expect(sizeOf("/v1/embeddings", { input: "x" }, 100, false, UNKNOWN)).toMatchObject({
       numAnswers: 0,
       maxTokens: 0,
@@ -98,6 +104,17 @@ describe("the size of a request", () => {
     expect(promptTokens("/rerank", { query, documents }, { maxModelLen: 128 })).toBe(3 * 128);
     expect(promptTokens("/score", { text_1: query, text_2: documents })).toBe(100 + again + templates);
     expect(promptTokens("/v1/score", { text_1: documents, text_2: documents })).toBe(100 + templates);
+    for (const names of [
+      { queries: query, documents },
+      { queries: query, items: documents },
+      { data_1: [query], data_2: documents },
+    ])
+      expect(promptTokens("/score", names, { maxModelLen: 10_000 })).toBe(100 + again + templates);
+    const odd = { toString: 1 };
+    const oddAgain = 2 * JSON.stringify(odd).length;
+    expect(promptTokens("/score", { text_1: [odd], text_2: { content: documents } }, { maxModelLen: 8 })).toBe(
+      100 + oddAgain + templates,
+    );
     expect(promptTokens("/v1/embeddings", { input: documents })).toBe(100 + templates);
     expect(promptTokens("/v1/embeddings", { input: [[1, 2], [3]] })).toBe(100 + 2 * 256);
   });

@@ -326,10 +326,10 @@ export class LimitsPolicy implements Policy {
     return `${name}: ${dollars(used + held)} of ${dollars(soft)} $ per ${window}`;
   }
 
-  #learn({ request, model, size, facts }: Admission): void {
+  #learn({ request, model, size }: Admission): void {
     const last = request.record.attempts.at(-1);
     if (last?.outcome !== "answered" || last.usage === undefined || last.usage.isEstimated === true) return;
-    const ofTexts = Math.max(0, promptTokensOf(last.usage) - (facts.templateTokens ?? 0));
+    const ofTexts = Math.max(0, promptTokensOf(last.usage) - size.templateTokens);
     this.#statistics.prompted(model, ofTexts, size.readBytes);
     if (size.numAnswers > 0) {
       this.#statistics.answered(subjectOf(request.caller), model, last.usage.output / size.numAnswers);

@@ -15,3 +15,16 @@ test.each([true, false])("a response has new times, its end too (streamed: %s)",
   const last = JSON.parse(text.slice(text.lastIndexOf('{"id"')).replace(/\}\n*$/, isEventStream ? "" : "}"));
   expect(last).toMatchObject({ created_at: 1_900_000_000, completed_at: 1_900_000_000, text: done.text });
 });
+
+test("members of the same name in a tool's input and in metadata stay", () => {
+  const input = { completed_at: 1_700_000_000 };
+  const message = { id: "msg_0123456789abcdef", type: "message", content: [{ type: "tool_use", input }] };
+  const response = { id: "resp_0123456789abcdef", created_at: 1_800_000_000, completed_at: null, metadata: input };
+  for (const answer of [message, response]) {
+    const buffer = new BufferSink();
+    const sink = new FreshIds(buffer, () => 1_900_000_000);
+    sink.begin({ status: 200, headers: {}, isEventStream: false });
+    sink.end(Buffer.from(JSON.stringify(answer)));
+    expect(buffer.answer()!.body.toString()).toContain(JSON.stringify(input));
+  }
+});

@@ -78,14 +78,24 @@ function editOf(first: Buffer, isWhole: boolean, nowSeconds: number): ((bytes: B
     if (typeof value !== "number" || String(value).length !== String(nowSeconds).length) continue;
     for (const space of ["", " "]) edits.push([`"${name}":${space}${value}`, `"${name}":${space}${nowSeconds}`]);
   }
-  return edits.length === 0 ? undefined : (bytes) => edited(bytes, [...edits, ...completionEdits(bytes, nowSeconds)]);
+  if (edits.length === 0) return undefined;
+  return (bytes) => edited(bytes, [...completionEdits(bytes, createdAt, nowSeconds), ...edits]);
 }
 
-/** The end of a response is known in a stream's last event only. */
-function completionEdits(bytes: Buffer, nowSeconds: number): readonly (readonly [from: string, to: string])[] {
-  const [member, seconds] = /"completed_at": ?(\d+)/.exec(bytes.toString("latin1")) ?? [];
-  if (member === undefined || seconds?.length !== String(nowSeconds).length) return [];
-  return [[member, member.replace(seconds, String(nowSeconds))]];
+/**
+ * The end of a response, which a stream tells in its last event only. It is known by the beginning before it, which no request and no model can know: a member
+ * of this name in metadata or in a tool's input stays.
+ */
+function completionEdits(
+  bytes: Buffer,
+  createdAt: unknown,
+  nowSeconds: number,
+): readonly (readonly [string, string])[] {
+  if (typeof createdAt !== "number" || !bytes.includes('"completed_at"')) return [];
+  const pattern = new RegExp(`"created_at": ?${createdAt}, ?"completed_at": ?(\\d+)`);
+  const [members, seconds] = pattern.exec(bytes.toString("latin1")) ?? [];
+  if (members === undefined || seconds?.length !== String(nowSeconds).length) return [];
+  return [[members, members.slice(0, -seconds.length) + nowSeconds]];
 }
 
 interface Named {

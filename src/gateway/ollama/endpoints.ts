@@ -105,7 +105,8 @@ export function ollamaSink(
   startMs: number,
 ): AnswerSink {
   const name = typeof given.model === "string" ? given.model : String(body.model ?? "");
-  const line: LineShape = (news) => shapes.line({ ...news, calls: withGivenNames(news.calls, given.tools) });
+  const named = withGivenNames(given.tools);
+  const line: LineShape = (news) => shapes.line({ ...news, calls: named(news.calls) });
   return new OllamaSink(next, { ...shapes, line }, name, startMs);
 }
 

@@ -68,16 +68,17 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
 }
 
 /** @param tools as the client has named them */
-const shapeFor =
-  (tools: unknown): LineShape =>
-  ({ content, thinking, calls }) => ({
+function shapeFor(tools: unknown): LineShape {
+  const named = withGivenNames(tools);
+  return ({ content, thinking, calls }) => ({
     message: {
       role: "assistant",
       content,
       ...(thinking === "" ? {} : { thinking }),
-      ...(calls.length === 0 ? {} : { tool_calls: withGivenNames(calls, tools) }),
+      ...(calls.length === 0 ? {} : { tool_calls: named(calls) }),
     },
   });
+}
 
 export async function chat(c: AppContext, context: ServeContext): Promise<Response> {
   const body = await readJsonObject(c, context.limits);

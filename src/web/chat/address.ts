@@ -32,8 +32,13 @@ async function follow(): Promise<void> {
   const { hash } = location;
   if (!isChat(hash) || hash === chatHash.value) return;
   const id = idOf(hash);
-  if (id !== undefined) await show(id);
-  else if (chatHash.value !== NEW) startOver();
+  if (id === undefined) {
+    if (chatHash.value !== NEW) startOver();
+    return;
+  }
+  await show(id);
+  // One that cannot be shown leaves the page with the address of the one that is.
+  if (location.hash === hash && chatHash.value !== hash) history.replaceState(null, "", chatHash.value);
 }
 
 let isFirst = true;

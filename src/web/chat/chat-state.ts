@@ -29,6 +29,7 @@ import {
   withQuestion,
 } from "./conversation.js";
 import { setDraft } from "./draft.js";
+import { CHATS_KEY } from "./saved-chats.js";
 import { streamAnswer } from "./stream-answer.js";
 
 const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
@@ -199,9 +200,11 @@ function clear(): void {
   );
 }
 
+let numAsked = 0;
+
 export async function show(id: string): Promise<void> {
   const before = chat.value.id;
-  const numBefore = numShown;
+  const [numBefore, number, wasBusy] = [numShown, ++numAsked, isBusy.value];
   let found: Conversation | undefined;
   try {
     found = await load(id);
@@ -209,8 +212,9 @@ export async function show(id: string): Promise<void> {
     problem.value = errorText(thrown);
     return;
   }
-  // Meanwhile the visitor may have gone on elsewhere.
-  if (numShown !== numBefore || chat.value.id !== before) return;
+  // Meanwhile the visitor may have gone on elsewhere, or asked something here.
+  const isElsewhere = numShown !== numBefore || chat.value.id !== before;
+  if (isElsewhere || number !== numAsked || (isBusy.value && !wasBusy)) return;
   if (found === undefined) {
     problem.value = "That conversation is not here: it was deleted, or is of another key or browser.";
     return;
@@ -266,7 +270,9 @@ effect(() => {
 });
 addEventListener("focus", () => void lookAgain());
 // Another tab has written to the browser's store.
-addEventListener("storage", () => void lookAgain());
+addEventListener("storage", ({ key }) => {
+  if (key === null || key === CHATS_KEY) void lookAgain();
+});
 
 export function setSettings(change: Partial<Settings>): void {
   chat.value = { ...chat.value, settings: { ...chat.value.settings, ...change } };

@@ -74,8 +74,10 @@ export function Composer() {
     picker.current!.value = "";
   };
   const onKeyDown = (event: KeyboardEvent) => {
+    // The keys of an input method are its own.
+    if (event.isComposing) return;
     if (event.key === "Escape") (beforeEdit.value === undefined ? stop : cancelEdit)();
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+    if (event.key === "Enter" && !event.shiftKey) submit(event);
   };
   return (
     <form class="composer" id="form" onSubmit={submit}>

@@ -7,7 +7,14 @@ const KEY = "millrace-draft";
 export const draft = signal(sessionStorage.getItem(KEY) ?? "");
 export const attached = signal<readonly Attachment[]>([]);
 
-effect(() => sessionStorage.setItem(KEY, draft.value));
+effect(() => {
+  try {
+    sessionStorage.setItem(KEY, draft.value);
+  } catch {
+    // It is longer than the tab's store: an older one would come back in its place.
+    sessionStorage.removeItem(KEY);
+  }
+});
 
 export function setDraft(text: string, files: readonly Attachment[]): void {
   draft.value = text;

@@ -9,7 +9,7 @@ import {
   type Turn,
 } from "./conversation.js";
 
-const KEY = "millrace-chats";
+export const CHATS_KEY = "millrace-chats";
 const MOST_CHATS = 200;
 
 /** What the store needs of localStorage. */
@@ -91,7 +91,7 @@ export function parseChats(text: string): readonly Conversation[] {
 }
 
 /** The newest first. */
-export const readChats = (store: TextStore): readonly Conversation[] => parseChats(store.getItem(KEY) ?? "[]");
+export const readChats = (store: TextStore): readonly Conversation[] => parseChats(store.getItem(CHATS_KEY) ?? "[]");
 
 /** The one that changed last comes first. Where the browser has no room, the oldest go. @returns the ones that are kept */
 export function writeChats(store: TextStore, chats: readonly Conversation[]): readonly Conversation[] {
@@ -99,7 +99,7 @@ export function writeChats(store: TextStore, chats: readonly Conversation[]): re
   for (;;) {
     try {
       // Without the probabilities of tokens, which are many times as long as the text.
-      store.setItem(KEY, JSON.stringify(kept.map((chat) => conversationOf(chat))));
+      store.setItem(CHATS_KEY, JSON.stringify(kept.map((chat) => conversationOf(chat))));
       return kept;
     } catch {
       if (kept.length === 0) return kept;
