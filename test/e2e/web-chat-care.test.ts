@@ -1,15 +1,10 @@
-import type { Browser, Locator, Page } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
+import type { Locator, Page } from "playwright-core";
+import { expect, test } from "vitest";
+import { openPage, useBrowser } from "../helpers/browser.js";
 import { type Answer, begun, delta, serveAnswers, silent, whole } from "../helpers/canned-answers.js";
 import { answerText, ask, lastTurn, press, settled } from "../helpers/web-chat.js";
 
-let browser: Browser;
-beforeAll(async () => {
-  if (chromiumPath !== undefined) browser = await launchBrowser();
-});
-afterAll(() => browser?.close());
-beforeEach(skipWithoutBrowser);
+const started = useBrowser();
 
 const SLOW = { timeout: 60_000 };
 
@@ -18,7 +13,7 @@ test(
   SLOW,
   async () => {
     await using server = await serveAnswers(silent, whole("One."), silent, whole("Two."));
-    await using watched = await openPage(browser, server.url);
+    await using watched = await openPage(started.browser, server.url);
     const { page } = watched;
     const questions = page.locator(".turn.user .text");
     for (const [question, text] of [
@@ -48,7 +43,7 @@ test(
       begin = () => void response.end(`${delta({ content: "At last." }, "stop")}data: [DONE]\n\n`);
     };
     await using server = await serveAnswers(late);
-    await using watched = await openPage(browser, server.url);
+    await using watched = await openPage(started.browser, server.url);
     const { page } = watched;
     const sign = lastTurn(page).getByRole("status");
     const motion = () => page.evaluate(`getComputedStyle(document.querySelector(".waiting"), "::after").animationName`);
@@ -69,7 +64,7 @@ test(
 test("texts are written from the side of their script, code from the left", SLOW, async () => {
   const answer = "שלום לך.\n\n```js\nconst a = 1; // שלום\n```\n\nIn English.\n\n- مرحبا\n";
   await using server = await serveAnswers(whole(answer));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   const isFromRight = (place: Locator) =>
     place.evaluate((element) => (element as unknown as { matches(of: string): boolean }).matches(":dir(rtl)"));
@@ -88,7 +83,7 @@ test("texts are written from the side of their script, code from the left", SLOW
 
 test("a message stays in its box, and an answer in its place, while the JSON Schema cannot be used", SLOW, async () => {
   await using server = await serveAnswers(whole("{}"), whole("[]"));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
   await page.getByLabel("Form of answers").selectOption("schema");
@@ -113,7 +108,7 @@ test("a message stays in its box, and an answer in its place, while the JSON Sch
 
 test("the message box has the focus at first and after New chat, and its words outlive a reload", SLOW, async () => {
   await using server = await serveAnswers(whole("Yes."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   const hasFocus = () => expect.poll(() => page.evaluate("document.activeElement.id")).toBe("input");
   await hasFocus();
@@ -133,7 +128,7 @@ test("the message box has the focus at first and after New chat, and its words o
 
 test("a conversation has its address: reloads, Back and bookmarks show it, and the title names it", SLOW, async () => {
   await using server = await serveAnswers(whole("One."), whole("Two."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   const questions = page.locator(".turn.user .text");
   const isShown = async (question: string) => {
@@ -172,7 +167,7 @@ test.each([
   ["in a browser whose fields do not", "CSS.supports = () => false"],
 ])("the message box grows with its words to two fifths of the page, %s", SLOW, async (_, before) => {
   await using server = await serveAnswers();
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await page.addInitScript(before);
   await page.reload();
@@ -194,7 +189,7 @@ test.each([
 
 test("an edit that is given up leaves the conversation and the message in the box as they were", SLOW, async () => {
   await using server = await serveAnswers(whole("One."), whole("Two."), whole("Three."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   const texts = page.locator(".turn .text");
   const read = async () => (await texts.allInnerTexts()).map((text) => text.trim());
@@ -232,7 +227,7 @@ test(
   SLOW,
   async () => {
     await using server = await serveAnswers(whole("Here."));
-    await using watched = await openPage(browser, server.url);
+    await using watched = await openPage(started.browser, server.url);
     const { page, faults } = watched;
     await page.addInitScript("delete Crypto.prototype.randomUUID; delete Navigator.prototype.clipboard");
     await page.reload();
@@ -246,7 +241,7 @@ test("a conversation is deleted once the visitor says so", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."));
   const questions: string[] = [];
   const confirms = (question: string) => questions.push(question) > 1;
-  await using watched = await openPage(browser, server.url, { confirms });
+  await using watched = await openPage(started.browser, server.url, { confirms });
   const { page } = watched;
   await ask(page, "Precious");
   const remove = page.getByRole("button", { name: "Delete Precious" });
@@ -264,7 +259,7 @@ test("two tabs that go on with one conversation of the browser lose nothing", SL
     end = () => void response.end('data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n');
   };
   await using server = await serveAnswers(whole("Yes."), held, whole("Second."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page: first, faults } = watched;
   await ask(first, "Base");
   const second = await first.context().newPage();

@@ -1,8 +1,7 @@
 /** The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead ends. */
 import type { ServerResponse } from "node:http";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
+import { expect, test } from "vitest";
+import { openPage, useBrowser } from "../helpers/browser.js";
 import {
   type Answer,
   begun,
@@ -17,19 +16,14 @@ import {
 import { startTestServer } from "../helpers/server.js";
 import { answerText, ask, facts, lastTurn, offers, press, settled } from "../helpers/web-chat.js";
 
-let browser: Browser;
-beforeAll(async () => {
-  if (chromiumPath !== undefined) browser = await launchBrowser();
-});
-afterAll(() => browser?.close());
-beforeEach(skipWithoutBrowser);
+const started = useBrowser();
 
 const SLOW = { timeout: 60_000 };
 
 test("markdown, code and tables are shown as such; code is copied", SLOW, async () => {
   const text = "# Title\n\nSome *words*.\n\n```js\nconst a = 1;\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
   await using server = await serveAnswers(whole(text));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await ask(page, "Show me");
@@ -72,7 +66,7 @@ test("hostile answers are shown as text and run nothing", SLOW, async () => {
     events(delta({ reasoning: all, content: all }), delta({}, "stop")),
     whole(all),
   );
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await ask(page, all);
   await lastTurn(page).locator(".reasoning summary").click();
@@ -88,7 +82,7 @@ test("hostile answers are shown as text and run nothing", SLOW, async () => {
 
 test("the watch over pages notices a breach of their policy, and a request elsewhere", SLOW, async () => {
   await using server = await serveAnswers();
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await page.evaluate(`document.body.setAttribute("style", "color: red")`);
   await page.evaluate(`document.body.innerHTML = "<b>x</b>"`).catch(() => {});
@@ -99,7 +93,7 @@ test("the watch over pages notices a breach of their policy, and a request elsew
 
 test("the app works under a path of a proxy", SLOW, async () => {
   await using server = await serveAnswers(whole("Here."));
-  await using watched = await openPage(browser, `${server.url}sub/`);
+  await using watched = await openPage(started.browser, `${server.url}sub/`);
   const { page, faults } = watched;
   await ask(page, "Where?");
   expect(await answerText(page)).toBe("Here.");
@@ -108,7 +102,7 @@ test("the app works under a path of a proxy", SLOW, async () => {
 
 test("an answer that is cut off at the limit says so and can be continued", SLOW, async () => {
   await using server = await serveAnswers(whole("Once upon", "length"), whole(" a time."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await ask(page, "A story");
   expect(await facts(page)).toContain("cut at the limit");
@@ -136,7 +130,7 @@ test.each([
     end = () => breakOff(response);
   };
   await using server = await serveAnswers(broken, whole(" answer."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
   await page.fill("#input", "Go");
@@ -154,7 +148,7 @@ test.each([
 test("a busy server can be asked again; another question drops the unanswered one", SLOW, async () => {
   const busy = refusal(429, "queue_full");
   await using server = await serveAnswers(busy, busy, whole("There."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   await ask(page, "First");
   expect([await facts(page), await offers(page)]).toEqual(["expected less, got queue_full", ["Try again"]]);
@@ -169,7 +163,7 @@ test("a busy server can be asked again; another question drops the unanswered on
 
 test("an answer is stopped by a key, and again at will; a question is edited", SLOW, async () => {
   await using server = await serveAnswers(endless, whole("Better."), whole("Third."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await page.fill("#input", "Go");
   await page.press("#input", "Enter");
@@ -189,7 +183,7 @@ test("an answer is stopped by a key, and again at will; a question is edited", S
 
 test("an edited question keeps its files", SLOW, async () => {
   await using server = await serveAnswers(whole("Read."), whole("Read again."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   const buffer = Buffer.from("All is well.");
   await page.setInputFiles("#files", { name: "notes.txt", mimeType: "text/plain", buffer });
@@ -205,7 +199,7 @@ test("an edited question keeps its files", SLOW, async () => {
 
 test("further sampling settings are sent where they are set; what a server refuses is shown", SLOW, async () => {
   await using server = await serveAnswers(whole("One."), refusal(400, "unsupported_parameter"));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await ask(page, "Plain");
   await page.locator(".settings summary", { hasText: "More" }).press("Enter");
@@ -232,7 +226,7 @@ test("further sampling settings are sent where they are set; what a server refus
 
 test("an answer that is cut can be continued after a reload", SLOW, async () => {
   await using server = await serveAnswers(whole("Once upon", "length"), whole(" a time."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   await ask(page, "A story");
   await page.reload();
@@ -245,7 +239,7 @@ test("an answer that is cut can be continued after a reload", SLOW, async () => 
 
 test("an answer stays as far as it has come where another conversation is opened, and is continued", SLOW, async () => {
   await using server = await serveAnswers(whole("Whole."), endless, whole(" it goes."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   await ask(page, "First");
   await page.getByRole("button", { name: "New chat" }).first().click();
@@ -265,7 +259,7 @@ test("an answer stays as far as it has come where another conversation is opened
 test("with a full context the visitor sees and chooses the turns that are dropped", SLOW, async () => {
   const full = refusal(400, "context_length_exceeded");
   await using server = await serveAnswers(whole("A1"), whole("A2"), full, whole("A3", "length", CONTEXT), full);
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page } = watched;
   for (const question of ["Q1", "Q2", "Q3"]) await ask(page, question);
   expect(await facts(page)).toBe(`This conversation is longer than the model's context of ${CONTEXT} tokens.`);
@@ -302,7 +296,7 @@ test("settings are sent; reasoning, tool calls, trees and probabilities are show
       delta({ tool_calls: [rest] }, "tool_calls"),
     ),
   );
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await page.getByLabel("System prompt").fill("Be brief.");
   await page.getByLabel("Temperature").fill("0.5");
@@ -336,7 +330,7 @@ test("settings are sent; reasoning, tool calls, trees and probabilities are show
 
 test("conversations are kept over a reload, exported and imported; two models answer side by side", SLOW, async () => {
   await using server = await serveAnswers(whole("Kept."), whole("Left."), whole("Right."));
-  await using watched = await openPage(browser, server.url);
+  await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
   await ask(page, "Remember this");
   await page.reload();
@@ -361,7 +355,7 @@ test("conversations are kept over a reload, exported and imported; two models an
 
 test("with the bundled model and a small context the page completes a conversation", { timeout: 120_000 }, async () => {
   await using server = await startTestServer(["--threads", "1", "--max-model-len", "96"]);
-  await using watched = await openPage(browser, `${server.url}/`);
+  await using watched = await openPage(started.browser, `${server.url}/`);
   const { page, faults } = watched;
   await ask(page, "Hello!");
   expect(await facts(page)).toContain("first token after");

@@ -2,30 +2,22 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
+import { afterAll, expect, test } from "vitest";
+import { openPage, useBrowser } from "../helpers/browser.js";
 import { startTestServer } from "../helpers/server.js";
 import { writeReports } from "../helpers/web-reports.js";
 
 const SLOW = { timeout: 90_000 };
 const folder = mkdtempSync(join(tmpdir(), "millrace-one-server-"));
-let browser: Browser;
-beforeAll(async () => {
-  if (chromiumPath !== undefined) browser = await launchBrowser();
-});
-afterAll(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
-beforeEach(skipWithoutBrowser);
+const started = useBrowser();
+afterAll(() => rmSync(folder, { recursive: true }));
 
 test("one model's server lists its administrator's reports, and opens them", SLOW, async () => {
   const reports = join(folder, "reports");
   writeReports(reports);
   const flags = ["--threads", "1", "--admin-key", "boss", "--reports", reports];
   await using server = await startTestServer(flags);
-  await using watched = await openPage(browser, `${server.url}/`);
+  await using watched = await openPage(started.browser, `${server.url}/`);
   const { page, faults } = watched;
   await page.getByRole("link", { name: "Reports" }).click();
   await page.getByLabel("The administrator's key").fill("boss");
@@ -51,7 +43,7 @@ test("one model's server shows its requests too", SLOW, async () => {
     body: JSON.stringify({ prompt: "Once", max_tokens: 8, temperature: 0 }),
   });
   expect(answer.status).toBe(200);
-  await using watched = await openPage(browser, `${server.url}/#/requests`);
+  await using watched = await openPage(started.browser, `${server.url}/#/requests`);
   const { page, faults } = watched;
   const row = page.locator("tbody tr").first();
   await row.waitFor();

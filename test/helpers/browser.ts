@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
-import type { TestContext } from "vitest";
+import { afterAll, beforeAll, beforeEach, type TestContext } from "vitest";
 
 const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -19,6 +19,17 @@ export const launchBrowser = (): Promise<Browser> =>
     executablePath: chromiumPath!,
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
   });
+
+/** One browser for all tests of the file that calls it, which are skipped where none is installed. @returns filled before the first test */
+export function useBrowser(): { readonly browser: Browser } {
+  const started: { browser?: Browser } = {};
+  beforeAll(async () => {
+    if (chromiumPath !== undefined) started.browser = await launchBrowser();
+  });
+  afterAll(() => started.browser?.close());
+  beforeEach(skipWithoutBrowser);
+  return started as { readonly browser: Browser };
+}
 
 interface WatchedPage extends AsyncDisposable {
   readonly page: Page;

@@ -76,7 +76,7 @@ export async function listedModelLen(
   return countOrNothing(model?.max_model_len);
 }
 
-/** What else an engine is asked must not wait for a path that a proxy before it swallows. */
+/** A proxy before the engine may never answer this path, and the engine's other figures must not wait for that. */
 const TEMPLATE_TIMEOUT_MS = 2000;
 
 /** @returns the tokens of a conversation without a text; undefined where the engine does not tell in time, or holds no conversations */

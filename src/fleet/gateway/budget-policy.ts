@@ -2,7 +2,6 @@
 
 import type { LimitedScope } from "../../gateway/budget/claims.js";
 import { abandonedCharges, EmbeddedStore } from "../../gateway/budget/embedded-store.js";
-import type { PromptFacts } from "../../gateway/budget/estimate.js";
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
 import { PostgresStore } from "../../gateway/budget/postgres-store.js";
 import { RedisStore } from "../../gateway/budget/redis-store.js";
@@ -41,7 +40,7 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
     highestPriceOf: (name) => (behind(name)[0] === name ? priceOf(name) : highestPrice(config(), name, priceOf)),
     modelScope: perConfig(config, (name, now) => scopeOf(name, now)),
     modelOf,
-    promptFacts: (name) => mostOf(behind(name).map((each) => models.promptFacts(modelOf(each)))),
+    promptFacts: (name) => models.promptFacts(behind(name).map(modelOf)),
     traits: perConfig(config, (name) => {
       const engines = behind(name).map((each) => models.engine(modelOf(each)));
       return {
@@ -82,18 +81,6 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   });
   if (hasLimits(config())) policy.open();
   return policy;
-}
-
-/** Of the models that may answer for a name. */
-function mostOf(all: readonly PromptFacts[]): PromptFacts {
-  const [first, ...others] = all;
-  if (first !== undefined && others.length === 0) return first;
-  const lengths = all.map(({ maxModelLen = Number.POSITIVE_INFINITY }) => maxModelLen);
-  const templates = all.map(({ templateTokens = 0 }) => templateTokens);
-  return {
-    maxModelLen: all.length === 0 ? undefined : Math.max(...lengths),
-    templateTokens: Math.max(0, ...templates),
-  };
 }
 
 function hasLimits({ models, apiKeys }: FleetConfig): boolean {

@@ -130,7 +130,7 @@ export class GatewayParts {
       models: {
         resolve: (name) => pool.modelOf(name),
         engine: engineOf,
-        promptFacts: (model) => promptFactsOf(model, pool),
+        promptFacts: (names) => promptFactsOf(names, pool),
         version: (model) => versions.of(model),
       },
       metrics,

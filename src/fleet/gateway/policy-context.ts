@@ -18,7 +18,8 @@ interface ModelDirectory {
   /** The model that a client's name stands for. */
   resolve(name: string): string | undefined;
   engine(model: string): EngineName | undefined;
-  promptFacts(model: string): PromptFacts;
+  /** @param models any of which may get the prompt */
+  promptFacts(models: readonly string[]): PromptFacts;
   /** Identity of what answers under a model's own name; undefined while that is unknown. */
   version(model: string): string | undefined;
 }

@@ -37,9 +37,9 @@ export function maxModelLenOf(model: string, pool: UpstreamPool): number | undef
   return lengths.length === 0 ? undefined : Math.min(...lengths);
 }
 
-/** Of all instances of a model, the most. A length that one of them does not say has no bound. */
-export function promptFactsOf(model: string, pool: UpstreamPool): PromptFacts {
-  const said = pool.upstreams(model).map(({ capacity }) => capacity);
+/** The most of all instances of the models. Where an instance does not tell its length, prompts have no bound. */
+export function promptFactsOf(models: readonly string[], pool: UpstreamPool): PromptFacts {
+  const said = models.flatMap((model) => pool.upstreams(model)).map(({ capacity }) => capacity);
   const lengths = said.flatMap(({ maxModelLen }) => maxModelLen ?? []);
   const templates = said.flatMap(({ templateTokens }) => templateTokens ?? []);
   return {

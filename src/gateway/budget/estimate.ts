@@ -81,10 +81,9 @@ interface Prompts {
 function promptsOf(path: string, body: RequestBody): Prompts {
   if (path.endsWith("/rerank")) return pairsOf(body.query, body.documents);
   if (path.endsWith("/score")) {
-    // vLLM has other names for both.
-    const { text_1: one = body.queries ?? body.data_1, text_2: many = body.documents ?? body.items ?? body.data_2 } =
-      body;
-    return pairsOf(one, many);
+    // vLLM has three names for the first text, and four for the others.
+    const { text_1, queries, data_1, text_2, documents, items, data_2 } = body;
+    return pairsOf(text_1 ?? queries ?? data_1, text_2 ?? documents ?? items ?? data_2);
   }
   if (path === "/v1/embeddings") {
     const numTexts = numTextsOf(body.input);
