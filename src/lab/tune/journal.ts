@@ -4,8 +4,11 @@ import type { Finding } from "./bottleneck.js";
 import { JournalFile } from "./journal-file.js";
 import type { Baseline, Journal as Past, Trial } from "./loop.js";
 
-const findingSchema = z.object({ bottleneck: z.string(), because: z.string() });
-const estimateSchema = z.object({ value: z.number(), low: z.number().optional(), high: z.number().optional() }).loose();
+export const findingSchema = z.object({ bottleneck: z.string(), because: z.string() });
+export const estimateSchema = z
+  .object({ value: z.number(), low: z.number().optional(), high: z.number().optional() })
+  .loose();
+export const baselineSchema = z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() });
 const trialSchema = z
   .object({
     proposal: z
@@ -34,7 +37,7 @@ const trialSchema = z
   .loose();
 const results = z.object({
   first: findingSchema.optional(),
-  baseline: z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() }).optional(),
+  baseline: baselineSchema.optional(),
   trials: z.array(trialSchema),
 });
 

@@ -5,17 +5,13 @@ import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { type Drift, driftBetween, type Facts, type Figures, figuresOf } from "./drift.js";
-import { Journal } from "./journal.js";
+import { baselineSchema, estimateSchema, findingSchema, Journal } from "./journal.js";
 import type { Tuning } from "./loop.js";
 
 const FORMAT = "millrace-tune-run";
 const VERSION = 1;
 const FILE = "run.json";
 
-const estimate = z
-  .object({ value: z.number(), low: z.number().optional(), high: z.number().optional(), numRuns: z.number() })
-  .loose();
-const finding = z.object({ bottleneck: z.string(), because: z.string() });
 const runSchema = z.object({
   format: z.literal(FORMAT),
   version: z.literal(VERSION),
@@ -24,11 +20,11 @@ const runSchema = z.object({
   /** Absent: the run was interrupted, or goes on. */
   figures: z
     .object({
-      baseline: z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() }).optional(),
+      baseline: baselineSchema.optional(),
       best: z.record(z.string(), z.string()),
-      total: estimate.optional(),
-      first: finding,
-      last: finding,
+      total: estimateSchema.extend({ numRuns: z.number() }).optional(),
+      first: findingSchema,
+      last: findingSchema,
     })
     .optional(),
 });
