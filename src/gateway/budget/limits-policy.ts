@@ -261,6 +261,7 @@ export class LimitsPolicy implements Policy {
       metered = new MeteredSink(inner, {
         usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),
         cost: priced.worst,
+        isStream: request.isStream,
         promptTokens: size.promptTokens,
         outputTokens: size.numAnswers * outputTokens,
         money: reserved.money,
@@ -275,6 +276,7 @@ export class LimitsPolicy implements Policy {
       const ending = await next(asked, metered);
       await metered.whenOver;
       noteUnreported(admission, metered.delivered);
+      if (cut !== undefined && metered.isWithheld) throw cut;
       return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
     } finally {
       endWatch();

@@ -10,11 +10,13 @@ import {
   startLimitedFleet,
   tokens,
 } from "../../../test/helpers/limited-fleet.js";
-import { type Behaviour, beginStream, sse, until } from "../../../test/helpers/stand-in.js";
+import { answerJson, type Behaviour, beginStream, sse, until } from "../../../test/helpers/stand-in.js";
 import { claimsOf } from "./claims.js";
 
 let fleet: LimitedFleet;
 afterEach(() => fleet.stop());
+
+const USAGE = { prompt_tokens: 10, completion_tokens: 2_000, total_tokens: 2_010 };
 
 const start = async (behaviour: Behaviour | readonly Behaviour[], options: LimitedOptions) => {
   fleet = await startLimitedFleet(Array.isArray(behaviour) ? behaviour : [behaviour as Behaviour], options);
@@ -217,6 +219,43 @@ describe("a stream", () => {
     const { post, spent } = await start(behaviour, { scopes: [budget] });
     await (await post(CHAT, streamed)).text();
     expect(await spent(budget)).toBeGreaterThanOrEqual(500);
+  });
+
+  test("that comes whole is paid before it is passed on, as it reports or else as its texts are", async () => {
+    const reported = { choices: [{ index: 0, message: { content: "x".repeat(500) } }], usage: USAGE };
+    const costOf = async (answer: object, hard = 100_000) => {
+      const budget = dayBudget(hard);
+      const { post, spent, watched } = await start(answerJson(answer), { scopes: [budget] });
+      const response = await post(CHAT, streamed);
+      const { status } = response;
+      const body = (await response.json()) as object;
+      await until(() => watched.ended.length === 1);
+      const money = await spent(budget);
+      await fleet.stop();
+      return { status, body, money };
+    };
+    expect(await costOf(reported)).toEqual({ status: 200, body: reported, money: 2_010 });
+    const { usage: _, ...silent } = reported;
+    const counted = await costOf(silent);
+    expect(counted).toMatchObject({ status: 200, body: silent });
+    expect(counted.money).toBeGreaterThanOrEqual(125);
+    for (const body of [reported, silent, { content: [{ type: "text", text: "x".repeat(500) }] }]) {
+      const refused = await costOf(body, 400);
+      expect(refused).toMatchObject({ status: 429, body: { error: { code: "budget_exceeded" } } });
+      expect(refused.money).toBeLessThanOrEqual(400);
+    }
+  });
+
+  test("that comes whole and breaks off is a cut answer", async () => {
+    const behaviour: Behaviour = (_, outgoing) => {
+      outgoing.writeHead(200, { "Content-Type": "application/json" });
+      outgoing.write('{"choices": [', () => outgoing.destroy());
+    };
+    const { post, watched } = await start(behaviour, { scopes: [dayBudget(100_000)] });
+    const answer = post(CHAT, streamed).then((response) => response.text());
+    await expect(answer).rejects.toThrow();
+    await until(() => watched.ended.length === 1);
+    expect(watched.ended).toEqual([{ outcome: "broken", status: 200 }]);
   });
 
   test("of Anthropic's API is cut at its budget, too", async () => {

@@ -33,6 +33,7 @@ function metered({ money, resize, onCut = () => {}, onBroken = () => {} }: Terms
   const sink = new MeteredSink(client, {
     usage: new StreamUsage(1),
     cost: COST,
+    isStream: true,
     promptTokens: 200,
     outputTokens: 100,
     money,

@@ -1,8 +1,10 @@
 /**
  * Passes a stream on as long as its reservation pays for it. The reservation grows ahead of the stream; events that it does not pay for are held until it has
- * grown, and the stream is cut when there is no money left to come.
+ * grown, and the stream is cut when there is no money left to come. An answer that comes whole where a stream was asked for is held, head and all, until it is
+ * paid: nothing has bounded it, and a client that has got nothing of it can still be told why.
  */
 import type { MillraceError } from "../../core/errors.js";
+import { Pieces } from "../../core/pieces.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import type { TokenCounts } from "../usage/record.js";
 import type { ResizeResult } from "./store.js";
@@ -12,6 +14,8 @@ import type { WorstCost } from "./worst-cost.js";
 interface StreamBudget {
   readonly usage: StreamUsage;
   readonly cost: WorstCost;
+  /** Whether a stream was asked for. */
+  readonly isStream: boolean;
   /** Tokens of the prompt, at most, until they are reported. */
   readonly promptTokens: number;
   /** Tokens of the answer that are expected. */
@@ -30,6 +34,8 @@ const MARGIN_TOKENS = 64;
 /** How often and how long a held stream waits for the end of other requests, which may return their reservations. */
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
+/** A longer whole answer is passed on in parts, of which each byte is taken for text. */
+const MAX_WHOLE_BYTES = 32 * 1024 * 1024;
 
 export class MeteredSink extends PassingSink {
   #isMetered = false;
@@ -39,6 +45,10 @@ export class MeteredSink extends PassingSink {
   #isGrowing = false;
   #isShrunk = false;
   #held: Buffer[] = [];
+  /** Parts of an answer that comes whole, until its end. */
+  #whole: Pieces | undefined;
+  /** Its head, until it is paid. */
+  #head: AnswerHead | undefined;
   /** The upstream's answer is complete, and its end waits behind held text. */
   #isEnding = false;
   #isOver = false;
@@ -56,7 +66,7 @@ export class MeteredSink extends PassingSink {
     this.#money = budget.money;
   }
 
-  /** Counts of the delivered part. Undefined: the answer is no stream, or has not begun. */
+  /** Counts of the delivered part. Undefined: the answer is no stream and was not to be one, or has not begun. */
   get delivered(): TokenCounts | undefined {
     return this.#isMetered ? (this.#beforeHeld ?? this.budget.usage.counts(this.budget.promptTokens)) : undefined;
   }
@@ -66,17 +76,35 @@ export class MeteredSink extends PassingSink {
     return this.#settled;
   }
 
+  /** Whether the answer was cut before the client got any of it. */
+  get isWithheld(): boolean {
+    return this.#isOver && this.#head !== undefined;
+  }
+
   override begin(head: AnswerHead): void {
-    this.#isMetered = head.isEventStream && head.status === 200;
-    super.begin(head);
+    this.#isMetered = head.status === 200 && (head.isEventStream || this.budget.isStream);
+    if (!this.#isMetered || head.isEventStream) {
+      super.begin(head);
+      return;
+    }
+    this.#head = head;
+    this.#whole = new Pieces();
   }
 
   override write(bytes: Buffer): boolean {
     if (!this.#isMetered) return super.write(bytes);
     if (this.#isOver) return true;
-    const { usage } = this.budget;
+    if (this.#whole === undefined) return this.#take(bytes, () => this.budget.usage.push(bytes));
+    this.#whole.push(bytes);
+    if (this.#whole.numBytes <= MAX_WHOLE_BYTES) return true;
+    const parts = this.#whole.take();
+    this.#whole = undefined;
+    return this.write(parts);
+  }
+
+  #take(bytes: Buffer, count: () => void): boolean {
     const before = this.delivered;
-    usage.push(bytes);
+    count();
     if (this.#held.length > 0 || !this.#pays(0)) {
       this.#beforeHeld = before;
       this.#held.push(bytes);
@@ -84,7 +112,14 @@ export class MeteredSink extends PassingSink {
       return false;
     }
     this.#keepAhead();
+    this.#beginHeld();
     return super.write(bytes);
+  }
+
+  #beginHeld(): void {
+    const head = this.#head;
+    this.#head = undefined;
+    if (head !== undefined) super.begin(head);
   }
 
   override onDrain(listener: () => void): void {
@@ -95,6 +130,8 @@ export class MeteredSink extends PassingSink {
   override end(last?: Buffer): void {
     if (this.#isOver) return;
     if (last !== undefined && last.length > 0) this.write(last);
+    const whole = this.#whole?.take();
+    if (whole !== undefined) this.#take(whole, () => this.budget.usage.pushWhole(whole));
     if (this.#held.length === 0) {
       this.#isOver = true;
       super.end();
@@ -113,6 +150,7 @@ export class MeteredSink extends PassingSink {
     this.#isOver = true;
     this.#held = [];
     this.budget.broken();
+    this.#beginHeld();
     super.breakOff(error);
     this.#settle();
   }
@@ -193,6 +231,7 @@ export class MeteredSink extends PassingSink {
     const held = this.#held;
     this.#held = [];
     this.#beforeHeld = undefined;
+    this.#beginHeld();
     let isWelcome = true;
     for (const bytes of held) isWelcome = super.write(bytes);
     if (this.#isEnding) {
@@ -209,6 +248,13 @@ export class MeteredSink extends PassingSink {
   }
 
   #cut(): void {
-    this.breakOff(this.budget.cut());
+    if (this.#head === undefined) {
+      this.breakOff(this.budget.cut());
+      return;
+    }
+    this.#isOver = true;
+    this.#held = [];
+    this.budget.cut();
+    this.#settle();
   }
 }

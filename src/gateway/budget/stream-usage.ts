@@ -74,6 +74,11 @@ export class StreamUsage {
     eachEvent(lines, (event) => this.#event(event));
   }
 
+  /** @param bytes an answer that comes whole, which is read like one event */
+  pushWhole(bytes: Buffer): void {
+    this.#event(bytes.toString());
+  }
+
   #event(event: string): void {
     const place = findUsage(event);
     const isReported = place !== undefined && event[place.end - 1] === "}";
@@ -200,9 +205,9 @@ function usageOf({ usage, message, response }: Json): ReportedUsage | undefined 
   return typeof found === "object" && found !== null ? (found as ReportedUsage) : undefined;
 }
 
-/** Size of all text of an event, whichever API's. */
-function textBytesOf({ choices, delta }: Json): number {
-  const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta];
+/** Size of all text of an event, or of a whole answer, whichever API's. */
+function textBytesOf({ choices, delta, content, output }: Json): number {
+  const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta, content, output];
   return parts.reduce((sum: number, part) => {
     // Some hosts have a thought in several members.
     const texts = new Set<string>();
