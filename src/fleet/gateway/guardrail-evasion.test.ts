@@ -100,6 +100,23 @@ test("what is held back of one text does not carry another", async () => {
   expect(text).not.toContain(MAIL);
 });
 
+const PIECES = ["write to jo", "hn@example", ".com"];
+test.each([
+  ["a spoken answer", PIECES.map((transcript) => choice({ audio: { id: "a", transcript, data: "UklG" } }))],
+  ["a function's call", PIECES.map((text) => choice({ function_call: { arguments: text } }))],
+  ...["response.audio.transcript", "response.output_audio_transcript"].map((type): [string, object[]] => [
+    type,
+    [...PIECES.map((delta) => ({ type: `${type}.delta`, delta })), { type: `${type}.done`, transcript: "write" }],
+  ]),
+])("%s whose text comes in pieces is read as one text, and its sound comes once", async (_, events) => {
+  const fleet = await start(rail("redact"), streaming(...events.map(sse), sse("[DONE]")));
+  const { text } = await post(fleet, CHAT, { messages: user("hi"), stream: true });
+  expect(text).toContain('"write to ');
+  expect(text.split("[email]")).toHaveLength(2);
+  expect(text).not.toMatch(/example|hn@/);
+  expect(text.split("UklG").length).toBeLessThanOrEqual(1 + PIECES.length);
+});
+
 test.each(['"john@example.com"', '["john@example.com"]'])("an event that is %s is none", async (data) => {
   const fleet = await start(rail("redact"), streaming(sse(choice({ content: "hi" })), `data: ${data}\n\n`));
   const { text } = await post(fleet, CHAT, { messages: user("hi"), stream: true });

@@ -82,7 +82,7 @@ export class GuardedEvents {
     // Held-back text follows in an event that repeats no other texts, where there is one.
     for (const delta of deltas) {
       const channel = this.#channels.get(delta.channel);
-      if (channel !== undefined && !(hasOthers && channel.form)) channel.form = { head, data: clean, delta };
+      if (channel !== undefined && !(hasOthers && channel.form)) channel.form = { head, data: silent(clean), delta };
     }
     return deltas.reduce((event, delta, i) => delta.with(event, shown[i]!), clean);
   }
@@ -156,6 +156,20 @@ function partsOf(event: string): { readonly head: string; readonly json: string 
 const objectOf = (value: unknown): Json => (typeof value === "object" && value !== null ? (value as Json) : {});
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
+/** An event without the sound of a spoken answer, which must not be heard twice. */
+function silent(data: Json): Json {
+  const isHeard = ({ delta }: Json): boolean => "data" in objectOf(objectOf(delta).audio);
+  if (!listOf(data.choices).some((choice) => isHeard(objectOf(choice)))) return data;
+  const choices = listOf(data.choices).map((each) => {
+    const choice = objectOf(each);
+    if (!isHeard(choice)) return choice;
+    const delta = objectOf(choice.delta);
+    const { data: _, ...audio } = objectOf(delta.audio);
+    return { ...choice, delta: { ...delta, audio } };
+  });
+  return { ...data, choices };
+}
+
 function shownText(delta: Delta, data: Json): string {
   return deltasIn(data).find(({ channel }) => channel === delta.channel)?.text ?? "";
 }
@@ -169,6 +183,12 @@ function deltasIn(data: Json): readonly Delta[] {
   }
   return [];
 }
+
+/** Texts within a member of a chat's delta: what a spoken answer says, and a call of a function as it was before there were tools. */
+const NESTED = [
+  ["audio", "transcript"],
+  ["function_call", "arguments"],
+] as const;
 
 /** OpenAI's chat and completions. */
 function choiceDeltas(choice: Json, at: number): readonly Delta[] {
@@ -192,6 +212,19 @@ function choiceDeltas(choice: Json, at: number): readonly Delta[] {
     const put = (each: Json, value: string) => ({ ...each, delta: { ...objectOf(each.delta), [field]: value } });
     deltas.push({
       channel: `${index}${field}`,
+      text,
+      with: (data, value) => changed(data, (each) => put(each, value)),
+    });
+  }
+  for (const [holder, field] of NESTED) {
+    const text = objectOf(delta[holder])[field];
+    if (typeof text !== "string") continue;
+    const put = (each: Json, value: string): Json => {
+      const next = objectOf(each.delta);
+      return { ...each, delta: { ...next, [holder]: { ...objectOf(next[holder]), [field]: value } } };
+    };
+    deltas.push({
+      channel: `${index}${holder}`,
       text,
       with: (data, value) => changed(data, (each) => put(each, value)),
     });
