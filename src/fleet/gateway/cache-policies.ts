@@ -92,11 +92,13 @@ async function openStore(
   const onFailure = (err: unknown) =>
     logger.warn({ err, store, table }, "kept answers cannot be reached, so requests go on without them");
   const open = async (): Promise<AnswerStore> => {
-    if (store === "memory") return new MemoryStore(maxBytes);
+    // A client counts on its idempotent answers, whatever others send.
+    const isFair = table === "idempotency";
+    if (store === "memory") return new MemoryStore(maxBytes, Date.now, isFair);
     if (store === "embedded") return new EmbeddedStore(cacheDatabase(), { table, maxBytes, maxMemoryBytes });
     const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
     // Commands fail beside the connection, and those failures are told.
-    return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes }, () => {});
+    return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair }, () => {});
   };
   return new SafeStore(await open(), onFailure);
 }

@@ -67,33 +67,35 @@ async function startRedis(): Promise<string> {
   return `redis://127.0.0.1:${port}`;
 }
 
-type Make = (maxBytes: number) => Promise<AnswerStore>;
+type Make = (maxBytes: number, isFair?: boolean) => Promise<AnswerStore>;
 const MAKERS: readonly (readonly [string, Make, boolean])[] = [
-  ["memory", async (maxBytes) => new MemoryStore(maxBytes, now), true],
+  ["memory", async (maxBytes, isFair) => new MemoryStore(maxBytes, now, isFair), true],
   [
     "embedded",
-    async (maxBytes) => {
+    async (maxBytes, isFair = false) => {
       const database = openCacheDatabase(undefined);
       closing.push(() => database.close());
-      return new EmbeddedStore(database, { table: "cache_exact", maxBytes, maxMemoryBytes: maxBytes / 4 }, now);
+      const table = isFair ? "idempotency" : "cache_exact";
+      return new EmbeddedStore(database, { table, maxBytes, maxMemoryBytes: isFair ? 0 : maxBytes / 4 }, now);
     },
     true,
   ],
   [
     "embedded without memory",
-    async (maxBytes) => {
+    async (maxBytes, isFair = false) => {
       const database = openCacheDatabase(undefined);
       closing.push(() => database.close());
-      return new EmbeddedStore(database, { table: "cache_exact", maxBytes, maxMemoryBytes: 0 }, now);
+      const table = isFair ? "idempotency" : "cache_exact";
+      return new EmbeddedStore(database, { table, maxBytes, maxMemoryBytes: 0 }, now);
     },
     true,
   ],
   [
     "redis",
-    async (maxBytes) => {
+    async (maxBytes, isFair = false) => {
       redis ??= startRedis();
       const prefix = `test${numPrefixes++}`;
-      const options = { url: await redis, prefix, maxBytes, commandTimeoutMs: 10_000 };
+      const options = { url: await redis, prefix, maxBytes, isFair, commandTimeoutMs: 10_000 };
       const store = await RedisStore.open(options, () => {}, now);
       await store.whenReady();
       return store;
@@ -104,8 +106,8 @@ const MAKERS: readonly (readonly [string, Make, boolean])[] = [
 
 for (const [name, make, isThere] of MAKERS) {
   describe.skipIf(!isThere)(`a store of answers: ${name}`, () => {
-    async function open(maxBytes = 1 << 20): Promise<AnswerStore> {
-      const store = await make(maxBytes);
+    async function open(maxBytes = 1 << 20, isFair = false): Promise<AnswerStore> {
+      const store = await make(maxBytes, isFair);
       closing.push(() => store.close());
       return store;
     }
@@ -153,6 +155,33 @@ for (const [name, make, isThere] of MAKERS) {
       await store.put(idOf(1), answerOf({ body: Buffer.alloc(one * 3) }));
       expect(await store.get(idOf(1))).toBeUndefined();
       expect(await store.stats()).toMatchObject({ entries: 2, bytes: one * 2 });
+    });
+
+    test("a tenant with many idempotent answers drives out its own, not another's", async () => {
+      const body = Buffer.alloc(1000);
+      const maxBytes = 20 * bytesOf(answerOf({ body }));
+      const store = await open(maxBytes, true);
+      await store.put(idOf(0), answerOf({ tenant: "small", body }));
+      for (let n = 1; n <= 60; n++) {
+        nowMs++;
+        await store.put(idOf(n), answerOf({ tenant: "large", body }));
+        // What is used stays longer, among those of its tenant.
+        if (n >= 2) await store.get(idOf(2));
+      }
+      expect((await store.get(idOf(0)))?.tenant).toBe("small");
+      const [first, used, last] = await Promise.all([1, 2, 60].map((n) => store.get(idOf(n))));
+      expect([first, used?.tenant, last?.tenant]).toEqual([undefined, "large", "large"]);
+      // Two of the same size share the room, and what is purged or replaced is counted no more.
+      for (let n = 100; n < 130; n++) {
+        nowMs++;
+        await store.put(idOf(n), answerOf({ tenant: "other", body }));
+        await store.put(idOf(n), answerOf({ tenant: "other", body }));
+      }
+      expect(await store.purge({ tenant: "large" })).toBeGreaterThanOrEqual(8);
+      expect((await store.stats()).bytes).toBeLessThanOrEqual(maxBytes);
+      expect(await store.purge({ tenant: "other" })).toBeGreaterThanOrEqual(8);
+      expect((await store.get(idOf(0)))?.tenant).toBe("small");
+      expect(await store.stats()).toMatchObject({ entries: 1, bytes: maxBytes / 20 });
     });
 
     test("purges by id, model, tenant, tag and the beginning of a tag", async () => {
@@ -220,22 +249,6 @@ test("the embedded store writes answers that come together in one transaction, a
   expect(store.get(idOf(5))).toBeUndefined();
   await store.put(idOf(5), answerOf({ status: 201, tags: ["b"] }));
   expect([store.get(idOf(5))?.status, await store.purge({ tag: "b" })]).toEqual([201, 1]);
-});
-
-test("a tenant with many idempotent answers drives out its own, not another's", async () => {
-  const body = Buffer.alloc(1000);
-  const maxBytes = 20 * bytesOf(answerOf({ body }));
-  const options = { table: "idempotency", maxBytes, maxMemoryBytes: 0 } as const;
-  const store = new EmbeddedStore(openCacheDatabase(undefined), options, now);
-  closing.push(() => store.close());
-  await store.put(idOf(0), answerOf({ tenant: "small", body }));
-  for (let n = 1; n <= 60; n++) {
-    nowMs++;
-    await store.put(idOf(n), answerOf({ tenant: "large", body }));
-  }
-  expect(store.get(idOf(0))?.tenant).toBe("small");
-  expect([store.get(idOf(1)), store.get(idOf(60))?.tenant]).toEqual([undefined, "large"]);
-  expect(store.stats().bytes).toBeLessThanOrEqual(maxBytes);
 });
 
 test("where answers that come together cannot be written, none of them is kept", async () => {

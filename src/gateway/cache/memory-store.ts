@@ -2,14 +2,23 @@
 import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
 import { bytesOf, type StoredAnswer } from "./stored-answer.js";
 
-export class MemoryStore implements AnswerStore {
+interface Owned {
   /** The least recently used first. */
+  readonly ids: Set<string>;
+  bytes: number;
+}
+
+export class MemoryStore implements AnswerStore {
   readonly #answers = new Map<string, StoredAnswer>();
+  /** Of the tenants by name in a fair store, else of all together under "". */
+  readonly #owned = new Map<string, Owned>();
   #numBytes = 0;
 
+  /** @param isFair room is made by the tenant with the most bytes; else by the least recently used answers, whosever they are */
   constructor(
     private readonly maxBytes: number,
     private readonly now: () => number = Date.now,
+    private readonly isFair = false,
   ) {}
 
   get(id: string): StoredAnswer | undefined {
@@ -19,8 +28,9 @@ export class MemoryStore implements AnswerStore {
       this.delete(id);
       return undefined;
     }
-    this.#answers.delete(id);
-    this.#answers.set(id, answer);
+    const { ids } = this.#ownedBy(answer);
+    ids.delete(id);
+    ids.add(id);
     return answer;
   }
 
@@ -28,10 +38,13 @@ export class MemoryStore implements AnswerStore {
     this.delete(id);
     if (bytesOf(answer) > this.maxBytes) return;
     this.#answers.set(id, answer);
-    this.#numBytes += bytesOf(answer);
-    for (const oldest of this.#answers.keys()) {
-      if (this.#numBytes <= this.maxBytes) break;
-      this.delete(oldest);
+    this.#ownedBy(answer).ids.add(id);
+    this.#count(answer, bytesOf(answer));
+    while (this.#numBytes > this.maxBytes) {
+      const [first, ...others] = this.#owned.values();
+      const largest = others.reduce((most, each) => (each.bytes > most.bytes ? each : most), first!);
+      const [oldest] = largest.ids;
+      this.delete(oldest!);
     }
   }
 
@@ -39,7 +52,8 @@ export class MemoryStore implements AnswerStore {
   delete(id: string): boolean {
     const answer = this.#answers.get(id);
     if (answer === undefined) return false;
-    this.#numBytes -= bytesOf(answer);
+    this.#ownedBy(answer).ids.delete(id);
+    this.#count(answer, -bytesOf(answer));
     return this.#answers.delete(id);
   }
 
@@ -55,6 +69,25 @@ export class MemoryStore implements AnswerStore {
 
   async close(): Promise<void> {
     this.#answers.clear();
+    this.#owned.clear();
     this.#numBytes = 0;
+  }
+
+  #ownerOf({ tenant }: StoredAnswer): string {
+    return this.isFair ? tenant : "";
+  }
+
+  #ownedBy(answer: StoredAnswer): Owned {
+    const owner = this.#ownerOf(answer);
+    const owned = this.#owned.get(owner) ?? { ids: new Set(), bytes: 0 };
+    this.#owned.set(owner, owned);
+    return owned;
+  }
+
+  #count(answer: StoredAnswer, numBytes: number): void {
+    const owned = this.#ownedBy(answer);
+    owned.bytes += numBytes;
+    this.#numBytes += numBytes;
+    if (owned.ids.size === 0) this.#owned.delete(this.#ownerOf(answer));
   }
 }

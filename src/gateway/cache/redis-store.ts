@@ -1,5 +1,6 @@
 /** Kept answers in Redis, for several gateways. The bound in bytes and the order of use are the gateways' own, whatever Redis is set to evict. */
 import type { Redis } from "ioredis";
+import { sha256 } from "./answer-key.js";
 import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
 
@@ -8,6 +9,8 @@ interface RedisStoreOptions {
   /** Begins every key, in braces: a cluster then keeps all of them on one node, as scripts need. */
   readonly prefix: string;
   readonly maxBytes: number;
+  /** Room is made by the tenant with the most bytes; else by the least recently used answers, whosever they are. */
+  readonly isFair: boolean;
   readonly commandTimeoutMs?: number;
 }
 
@@ -15,46 +18,68 @@ interface RedisStoreOptions {
 const COMMAND_TIMEOUT_MS = 250;
 const SCAN_COUNT = 500;
 
-/** KEYS: uses, facts, bytes. ARGV: prefix of answers, id, answer, its bytes, facts, time of use, lifetime in ms, most bytes. */
-const PUT = `
-local function drop(id)
-  local facts = redis.call('HGET', KEYS[2], id)
-  if facts then
-    redis.call('DECRBY', KEYS[3], cjson.decode(facts).bytes)
+/**
+ * KEYS: uses, facts, bytes, owners by their bytes. ARGV: prefix of answers, id. Uses of an owner are under a key of its own. In a fair store, `uses` itself
+ * has what an earlier release put there, which goes first.
+ */
+const DROPPING = `
+local function drop(id, uses)
+  local json = redis.call('HGET', KEYS[2], id)
+  if json then
+    local facts = cjson.decode(json)
+    redis.call('DECRBY', KEYS[3], facts.bytes)
     redis.call('HDEL', KEYS[2], id)
+    if facts.owner then
+      uses = KEYS[1] .. ':' .. facts.owner
+      local left = redis.call('ZINCRBY', KEYS[4], -facts.bytes, facts.owner)
+      if tonumber(left) <= 0 then redis.call('ZREM', KEYS[4], facts.owner) end
+    end
   end
-  redis.call('ZREM', KEYS[1], id)
-  redis.call('DEL', ARGV[1] .. id)
-end
-drop(ARGV[2])
-if tonumber(ARGV[4]) > tonumber(ARGV[8]) then return 0 end
+  redis.call('ZREM', uses, id)
+  return redis.call('DEL', ARGV[1] .. id)
+end`;
+
+/** Further ARGV: answer, its bytes, facts, time of use, lifetime in ms, most bytes, owner or "". */
+const PUT = `${DROPPING}
+drop(ARGV[2], KEYS[1])
+local most = tonumber(ARGV[8])
+if tonumber(ARGV[4]) > most then return 0 end
 redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'PX', ARGV[7])
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[5])
-redis.call('ZADD', KEYS[1], ARGV[6], ARGV[2])
+local uses = KEYS[1]
+if ARGV[9] ~= '' then
+  uses = uses .. ':' .. ARGV[9]
+  redis.call('ZINCRBY', KEYS[4], ARGV[4], ARGV[9])
+end
+redis.call('ZADD', uses, ARGV[6], ARGV[2])
 local total = redis.call('INCRBY', KEYS[3], ARGV[4])
-while total > tonumber(ARGV[8]) do
-  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-  if not oldest then break end
-  drop(oldest)
+while total > most do
+  local from = KEYS[1]
+  local oldest = redis.call('ZRANGE', from, 0, 0)[1]
+  local owner = redis.call('ZRANGE', KEYS[4], -1, -1)[1]
+  if not oldest and owner then
+    from = from .. ':' .. owner
+    oldest = redis.call('ZRANGE', from, 0, 0)[1]
+  end
+  if oldest then drop(oldest, from)
+  elseif owner then redis.call('ZREM', KEYS[4], owner)
+  else break end
   total = tonumber(redis.call('GET', KEYS[3]))
 end
 return 1`;
 
-/** ARGV: prefix of answers, id. */
-const DROP = `
-local facts = redis.call('HGET', KEYS[2], ARGV[2])
-if not facts then return 0 end
-redis.call('DECRBY', KEYS[3], cjson.decode(facts).bytes)
-redis.call('HDEL', KEYS[2], ARGV[2])
-redis.call('ZREM', KEYS[1], ARGV[2])
-return redis.call('DEL', ARGV[1] .. ARGV[2])`;
+const DROP = `${DROPPING}
+if redis.call('HEXISTS', KEYS[2], ARGV[2]) == 0 then return 0 end
+return drop(ARGV[2], KEYS[1])`;
 
 interface Facts extends Pick<StoredAnswer, "model" | "tenant" | "tags" | "expiresMs"> {
   readonly bytes: number;
+  /** Name of the tenant in keys, where the store is fair. */
+  readonly owner?: string;
 }
 
 export class RedisStore implements AnswerStore {
-  readonly #keys: readonly [uses: string, facts: string, bytes: string];
+  readonly #keys: readonly [uses: string, facts: string, bytes: string, owners: string];
   readonly #answers: string;
 
   private constructor(
@@ -64,7 +89,7 @@ export class RedisStore implements AnswerStore {
   ) {
     const head = `{${options.prefix}}`;
     this.#answers = `${head}:answer:`;
-    this.#keys = [`${head}:uses`, `${head}:facts`, `${head}:bytes`];
+    this.#keys = [`${head}:uses`, `${head}:facts`, `${head}:bytes`, `${head}:owners`];
   }
 
   /** Connects in the background, and again after every failure. @param onError told of each failure of the connection */
@@ -93,18 +118,21 @@ export class RedisStore implements AnswerStore {
     const answer = bytes === null ? undefined : decodeAnswer(bytes);
     if (answer === undefined || answer.expiresMs <= this.now()) return undefined;
     // XX: an answer that is being removed stays so.
-    this.redis.zadd(this.#keys[0], "XX", this.now(), id).catch(() => {});
+    const owner = this.#ownerOf(answer);
+    const uses = this.#keys[0] + (owner === "" ? "" : `:${owner}`);
+    this.redis.zadd(uses, "XX", this.now(), id).catch(() => {});
     return answer;
   }
 
   async put(id: string, answer: StoredAnswer): Promise<void> {
     const { model, tenant, tags, expiresMs } = answer;
     const bytes = bytesOf(answer);
-    const facts: Facts = { model, tenant, tags, expiresMs, bytes };
+    const owner = this.#ownerOf(answer);
+    const facts: Facts = { model, tenant, tags, expiresMs, bytes, ...(owner === "" ? {} : { owner }) };
     const nowMs = this.now();
     const lifeMs = Math.max(1, Math.ceil(expiresMs - nowMs));
     const { maxBytes } = this.options;
-    const values = [id, encodeAnswer(answer), bytes, JSON.stringify(facts), nowMs, lifeMs, maxBytes];
+    const values = [id, encodeAnswer(answer), bytes, JSON.stringify(facts), nowMs, lifeMs, maxBytes, owner];
     await this.redis.eval(PUT, this.#keys.length, ...this.#keys, this.#answers, ...values);
   }
 
@@ -127,6 +155,11 @@ export class RedisStore implements AnswerStore {
 
   async close(): Promise<void> {
     this.redis.disconnect();
+  }
+
+  /** "": the answers of all tenants make room together. */
+  #ownerOf({ tenant }: StoredAnswer): string {
+    return this.options.isFair ? sha256(tenant) : "";
   }
 
   async *#all(): AsyncGenerator<readonly [id: string, facts: Facts]> {

@@ -85,7 +85,7 @@ export const idempotency = () =>
     "max-bytes": byteSize()
       .prefault("64MiB")
       .describe(
-        "size of all answers kept under keys; the oldest go first, in the embedded store those of the tenant with the most bytes; fixed at the start",
+        "size of all answers kept under keys; the oldest of the tenant with the most bytes go first; fixed at the start",
       ),
     "max-answer-bytes": byteSize().prefault("4MiB").describe("largest answer that is kept under a key"),
   });
