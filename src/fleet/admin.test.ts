@@ -1,5 +1,6 @@
+import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { Secret } from "../core/config-values.js";
@@ -35,7 +36,7 @@ const instance: ReturnType<AdminTarget["instances"]>[number] = {
   logFile: "/logs/m-0.log",
 };
 
-async function start(adminKey: string | undefined, needsKeys = false, reports?: string) {
+async function start(adminKey: string | undefined, needsKeys = false, reports?: string, bodyTimeoutMs = 60_000) {
   const done: string[] = [];
   const readings = (atMs: number) => new Map([["tenant=acme", readingOf([], atMs)]]);
   const tenants = new TenantWatch({ readings });
@@ -65,6 +66,7 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
     sessions: new Sessions(),
     operators: () =>
       operatorsOf({ adminKey: adminKey === undefined ? undefined : new Secret(adminKey), operators: [] }),
+    bodyTimeoutMs: () => bodyTimeoutMs,
     inBackground: () => {},
   };
   const handle = adminHandler(target);
@@ -192,6 +194,26 @@ test("metrics need no key, and other paths are left to other handlers", async ()
   const { ask } = await start(undefined);
   expect(await ask("GET", "/metrics")).toEqual({ status: 200, text: "up 1\n" });
   expect((await ask("GET", "/dashboard")).status).toBe(418);
+});
+
+test("a body under /admin that does not come in time is refused, does nothing, and its connection ends", async () => {
+  const { ask, done } = await start("k", false, undefined, 30);
+  const { port } = server!.address() as AddressInfo;
+  const path = "/admin/models/m/scale";
+  for (const framing of ["Content-Length: 16", "Transfer-Encoding: chunked"]) {
+    const socket = connect(port, "127.0.0.1");
+    let received = "";
+    socket.on("data", (chunk) => {
+      received += chunk;
+    });
+    const slow = framing.startsWith("T") ? "1\r\n{\r\n" : "{";
+    socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer k\r\n${framing}\r\n\r\n${slow}`);
+    await once(socket, "close");
+    expect(received).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
+  }
+  expect(done).toEqual([]);
+  expect((await ask("POST", path, "k", '{"instances": 2}')).status).toBe(202);
+  expect((await ask("POST", `/admin/instances/${ID}/drain`, "k")).status).toBe(202);
 });
 
 test("no body under /admin fills the memory, whatever length it names", async () => {

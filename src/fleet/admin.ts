@@ -3,11 +3,11 @@ import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono } from "hono";
-import { bodyLimit } from "hono/body-limit";
 import { z } from "zod";
 import { givenKeys, noValidKey } from "../core/api-keys.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
+import { readIncoming } from "../core/json-body.js";
 import { listBody } from "../core/list-body.js";
 import type { ModelLibrary } from "../core/model-library.js";
 import type { Who } from "../core/sign-in/roles.js";
@@ -80,6 +80,8 @@ export interface AdminTarget {
   readonly reports?: string | undefined;
   /** File of the page at /report; undefined if there is none. */
   readonly reportFile?: string | undefined;
+  /** Time for the body of a request under /admin. */
+  bodyTimeoutMs(): number;
   /** Runs a task beyond the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
@@ -282,6 +284,8 @@ function createAdminApp(target: AdminTarget): Hono {
   app.onError((thrown, c) => {
     const error = toMillraceError(thrown);
     if (error.retryAfterSeconds !== undefined) c.header("Retry-After", String(error.retryAfterSeconds));
+    // The rest of its body must not be waited for.
+    if (error.code === "request_timeout") c.header("Connection", "close");
     return c.json(errorBody(error, requestIdIn(c)), error.status as 400);
   });
   app.notFound((c) => {
@@ -302,10 +306,15 @@ function createAdminApp(target: AdminTarget): Hono {
     checks.operator(c);
     await next();
   });
-  const onError = (): never => {
-    throw new MillraceError("body_too_large", `expected a body of at most ${MAX_BODY_BYTES} bytes, got more`);
-  };
-  app.use("/admin/*", bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
+  app.use("/admin/*", async (c, next) => {
+    const { method, url, headers } = c.req.raw;
+    if (method !== "GET" && method !== "HEAD") {
+      const limits = { maxBodyBytes: MAX_BODY_BYTES, bodyTimeoutMs: target.bodyTimeoutMs() };
+      const body = new Uint8Array(await readIncoming(incomingOf(c), limits));
+      c.req.raw = new Request(url, { method, headers, body });
+    }
+    await next();
+  });
   for (const part of [...target.parts, createInstancesApp(target)]) app.route("/admin", part);
   assertRolesStated(app);
   return app;

@@ -371,6 +371,7 @@ export class Fleet {
       reportFile: this.options.reportFile,
       reports: this.#applied.config.reports,
       parts: this.#gateway.adminParts(),
+      bodyTimeoutMs: () => this.#applied.config.timeouts.body,
       inBackground: (what: string, task: Promise<void>) => this.#inBackground(what, task),
     };
   }

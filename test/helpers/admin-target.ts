@@ -28,6 +28,7 @@ export function adminTarget(
     clientWith: () => ({ tenant: "" }),
     sessions: new Sessions(),
     operators: () => operatorsOf({ adminKey: adminKey(), operators: [] }),
+    bodyTimeoutMs: () => 60_000,
     inBackground: () => {},
     parts: parts.filter((part) => part !== undefined),
   };
