@@ -4,7 +4,7 @@ import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
 import type { UsageReader } from "../../gateway/api/usage.js";
-import { WholeEvents } from "../../gateway/api/whole-events.js";
+import { areComments, WholeEvents } from "../../gateway/api/whole-events.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
 import { encodingOf, mediaTypeOf } from "../../gateway/dialects/wire/encoding.js";
 import { answerHeaders } from "./headers.js";
@@ -70,6 +70,8 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #events: WholeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
+  /** Of bytes that are no comments, which a server may send for ever; at first of the request. */
+  #lastDataMs = 0;
   #numDiscarded = 0;
   readonly #discarded: Buffer[] = [];
   #settle: (result: AttemptResult) => void = () => {};
@@ -79,6 +81,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   run(dispatcher: Dispatcher, options: Dispatcher.DispatchOptions): Promise<AttemptResult> {
     return new Promise((resolve) => {
       this.#settle = resolve;
+      this.#lastDataMs = performance.now();
       this.#watch(this.context.timeouts.firstByteMs);
       dispatcher.dispatch(options, this);
     });
@@ -151,6 +154,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#lastByteMs = performance.now();
     const { translation, usage } = this.context;
     const bytes = translation?.push(chunk) ?? this.#events?.push(chunk) ?? chunk;
+    if (!areComments(this.#events === undefined ? chunk : bytes)) this.#lastDataMs = this.#lastByteMs;
     if (translation !== undefined) usage?.pushEvents(bytes);
     else if (this.#events !== undefined) usage?.pushEvents(chunk);
     else usage?.push(chunk);
@@ -201,6 +205,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     controller.pause();
     sink.onDrain(() => {
       this.#lastByteMs = performance.now();
+      this.#lastDataMs = this.#lastByteMs;
       controller.resume();
     });
   }
@@ -247,14 +252,18 @@ export class Attempt implements Dispatcher.DispatchHandler {
     const { idleMs, firstByteMs } = this.context.timeouts;
     const hasBytes = this.#lastByteMs > 0;
     // While the client does not read, its own time limit applies instead.
-    const leftMs = this.#controller?.paused === true ? idleMs : this.#lastByteMs + idleMs - performance.now();
+    const isPaused = this.#controller?.paused === true;
+    const idleLeftMs = isPaused ? idleMs : this.#lastByteMs + idleMs - performance.now();
+    // Comments say that a prompt waits or is read, for which there is as much time as without them.
+    const dataMs = Math.max(firstByteMs, idleMs);
+    const dataLeftMs = isPaused ? dataMs : this.#lastDataMs + dataMs - performance.now();
+    const leftMs = Math.min(idleLeftMs, dataLeftMs);
     if (hasBytes && leftMs > 0) {
       this.#watch(leftMs);
       return;
     }
-    const limit = hasBytes
-      ? `the next byte within ${idleMs} ms`
-      : `the first byte of an answer within ${firstByteMs} ms`;
+    const next = idleLeftMs > 0 ? `more than comments within ${dataMs} ms` : `the next byte within ${idleMs} ms`;
+    const limit = hasBytes ? next : `the first byte of an answer within ${firstByteMs} ms`;
     const message = `expected ${limit} from instance ${this.context.instanceId}, got none`;
     const error = new MillraceError("upstream_timeout", message);
     this.#fail(error, "late");

@@ -39,7 +39,7 @@ export const DEFAULT_PROXY_LIMITS: ProxyLimits = {
 
 export interface ProxyTimeouts {
   readonly connectMs: number;
-  /** Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and the whole answer if it is not streamed. */
+  /** Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and the whole answer if it is not streamed. Also between two events of a stream that are no comments, unless `idleMs` is longer. */
   readonly firstByteMs: number;
   /** Time between two bytes of an answer. */
   readonly idleMs: number;

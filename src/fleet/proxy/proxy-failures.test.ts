@@ -362,6 +362,39 @@ describe("timeouts", () => {
     await until(() => standIns[0]!.numCut === 1);
   });
 
+  test("between events, which comments are not", async () => {
+    let write = (_: string) => {};
+    const silent: Behaviour = (_, outgoing) => {
+      beginStream(outgoing);
+      write = (text) => outgoing.write(text);
+      write(": queued\n\n");
+    };
+    const { post, standIns } = await start([silent], { timeouts: { firstByteMs: 1_000, idleMs: 300 } });
+    // Before the request, whose timers they are.
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    const answer = (await post(chat, request)).body!.pipeThrough(new TextDecoderStream()).getReader();
+    const next = async () => String((await answer.read()).value);
+    expect(await next()).toBe(": queued\n\n");
+    for (const event of [sse({ n: 1 }), sse({ n: 2 })]) {
+      for (let n = 0; n < 3; n++) {
+        await vi.advanceTimersByTimeAsync(250);
+        write(": queued\n\n");
+        expect(await next()).toBe(": queued\n\n");
+      }
+      write(event);
+      expect(await next()).toBe(event);
+    }
+    let last = "";
+    for (let n = 0; n < 5 && !last.includes("error"); n++) {
+      await vi.advanceTimersByTimeAsync(250);
+      write(": queued\n\n");
+      last = await next();
+    }
+    expect(last).toMatch(/"expected more than comments within 1000 ms from instance a, got none.*"upstream_timeout"/);
+    vi.useRealTimers();
+    await until(() => standIns[0]!.numCut === 1);
+  });
+
   test("a slow stream does not count as stalled", async () => {
     let write = (_: unknown) => {};
     const slow: Behaviour = (_, outgoing) => {

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { WholeEvents } from "./whole-events.js";
+import { areComments, WholeEvents } from "./whole-events.js";
 
 test("a chunk of complete events is passed on unchanged", () => {
   const chunk = Buffer.from("data: 1\n\ndata: 2\n\n");
@@ -43,4 +43,15 @@ test("an incomplete event of up to 256 KiB is held, a longer one is passed on in
   expect(events.push(Buffer.alloc(256 * 1024, 97))).toHaveLength(0);
   expect(events.push(Buffer.from("a"))).toHaveLength(256 * 1024 + 1);
   expect(events.flush()).toHaveLength(0);
+});
+
+test.each([
+  [": keep-alive\n\n", true],
+  ["\r\n: a\r\n\r\n:b\n\n", true],
+  [": cut", true],
+  ["", true],
+  [": a\ndata: {}\n\n", false],
+  ["event: ping\n\n", false],
+])("%j is comments alone: %s", (text, expected) => {
+  expect(areComments(Buffer.from(text))).toBe(expected);
 });

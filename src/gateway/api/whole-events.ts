@@ -2,6 +2,7 @@
 
 const LF = 0x0a;
 const CR = 0x0d;
+const COLON = 0x3a;
 /** A longer event is passed on in pieces. */
 const MAX_HELD_BYTES = 256 * 1024;
 const NOTHING = Buffer.alloc(0);
@@ -36,4 +37,17 @@ function lastEventEnd(bytes: Buffer): number {
   let end = bytes.length;
   while (end > 1 && !endsEvent(bytes, end)) end = bytes.lastIndexOf(LF, end - 2) + 1;
   return end > 1 ? end : 0;
+}
+
+/** Whether lines of a stream are comments or empty, as servers send them to keep a connection open. */
+export function areComments(bytes: Buffer): boolean {
+  for (let at = 0; at < bytes.length; at++) {
+    if (bytes[at] !== COLON) {
+      if (bytes[at] !== LF && bytes[at] !== CR) return false;
+      continue;
+    }
+    at = bytes.indexOf(LF, at);
+    if (at < 0) return true;
+  }
+  return true;
 }
