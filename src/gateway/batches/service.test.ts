@@ -79,6 +79,15 @@ describe("uploads", () => {
       "invalid_request",
     ],
     [
+      "a field that comes twice",
+      (() => {
+        const data = form("a", { purpose: "batch" });
+        data.append("purpose", "user_data");
+        return data;
+      })(),
+      "invalid_request",
+    ],
+    [
       "the file under another name",
       (() => {
         const data = new FormData();

@@ -69,7 +69,9 @@ function receive(incoming: IncomingMessage, { path, maxBytes, take, idleMs }: Up
       incoming.off("data", watch).off("close", onClose);
     };
     parser.on("field", (name, value, isNameCut, isValueCut) => {
-      if (isNameCut || isValueCut) fail(invalid("a short form field", "a longer one", name.slice(0, 80)));
+      const param = name.slice(0, 80);
+      if (isNameCut || isValueCut) fail(invalid("a short form field", "a longer one", param));
+      else if (fields.has(name)) fail(invalid("each form field once", `${JSON.stringify(param)} again`, param));
       else fields.set(name, value);
     });
     parser.on("file", (name, stream, filename) => {
