@@ -1,8 +1,10 @@
-import { existsSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
-import { assertNewFile, assertReplaceable, replaceFile } from "./new-file.js";
+import { assertNewFile, assertNewText, assertReplaceable, isSameFile, replaceFile } from "./new-file.js";
 
 test("a place that can be written is left as it was", () => {
   const path = join(tempTree({}), "new");
@@ -51,4 +53,34 @@ test("a file that cannot be written whole stays as it was", () => {
   const root = tempTree({ "folder/file": "content" });
   expect(() => replaceFile(join(root, "folder"), "text")).toThrow(expect.objectContaining({ code: "invalid_option" }));
   expect([readdirSync(root), readdirSync(join(root, "folder"))]).toEqual([["folder"], ["file"]]);
+});
+
+test("text goes into pipes, devices and outputs, behind what was written there", async () => {
+  const pipe = join(tempTree({}), "pipe");
+  execFileSync("mkfifo", [pipe]);
+  const reader = spawn("cat", [pipe], { stdio: ["ignore", "pipe", "ignore"] });
+  for (const path of [pipe, "/dev/null", "/dev/stdout", "/dev/fd/1", "/dev/stderr"]) {
+    assertNewText(path);
+    assertReplaceable(path);
+  }
+  replaceFile(pipe, "text");
+  const [read] = await once(reader.stdout, "data");
+  expect(String(read)).toBe("text");
+  replaceFile("/dev/null", "text");
+  expect(statSync("/dev/null").isCharacterDevice()).toBe(true);
+  expect(() => assertNewFile("/dev/null")).toThrow("expected nothing at /dev/null");
+  expect(() => assertReplaceable("/dev/fd/999")).toThrow("expected to write /dev/fd/999");
+  const written: unknown[] = [];
+  const stdout = vi.spyOn(process.stdout, "write").mockImplementation((text) => written.push(text) > 0);
+  for (const path of ["/dev/stdout", "/proc/self/fd/1"]) replaceFile(path, path);
+  stdout.mockRestore();
+  expect(written).toEqual(["/dev/stdout", "/proc/self/fd/1"]);
+});
+
+test("a link is the same file as where it leads, and missing files are told apart by their places", () => {
+  const root = tempTree({ file: "content", other: "content" });
+  symlinkSync("file", join(root, "link"));
+  const isSame = (a: string, b: string) => isSameFile(join(root, a), join(root, b));
+  expect([isSame("file", "link"), isSame("none", "x/../none")]).toEqual([true, true]);
+  expect([isSame("file", "other"), isSame("none", "file")]).toEqual([false, false]);
 });

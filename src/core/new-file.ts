@@ -1,5 +1,5 @@
-/** Files that a command will write at its end: told before the work if they cannot be. */
-import { existsSync, lstatSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+/** Files that a command will write at its end: told before the work if they cannot be. Text may also go into a pipe, a device or an output of the process. */
+import { existsSync, fstatSync, lstatSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { MillraceError } from "./errors.js";
 
@@ -10,8 +10,14 @@ export function assertNewFile(path: string): void {
   probe(path);
 }
 
+/** The same for text, which may also go where nothing can be new. */
+export function assertNewText(path: string): void {
+  if (!isOutlet(path)) assertNewFile(path);
+}
+
 /** Throws invalid_option where {@link replaceFile} cannot write: no folder, something that is no file, or a place that cannot be written. */
 export function assertReplaceable(path: string): void {
+  if (isOutlet(path)) return;
   assertFolderOf(path);
   if (existsSync(path) && !statSync(path).isFile()) {
     throw new MillraceError("invalid_option", `expected a file or nothing at ${path}, got something else`, {
@@ -19,6 +25,37 @@ export function assertReplaceable(path: string): void {
     });
   }
   probe(path);
+}
+
+/** What takes bytes as they come and cannot be replaced: a number of an output that the process was started with, or the path of a pipe or device. */
+function outletOf(path: string): number | string | undefined {
+  const fd = /^\/(?:dev|proc\/self)\/fd\/(\d+)$/.exec(path)?.[1] ?? STANDARD.get(path);
+  if (fd !== undefined) return Number(fd);
+  const found = existsSync(path) ? statSync(path) : undefined;
+  return found?.isFIFO() || found?.isCharacterDevice() ? path : undefined;
+}
+
+const STANDARD: ReadonlyMap<string, number> = new Map([
+  ["/dev/stdout", 1],
+  ["/dev/stderr", 2],
+]);
+
+/** Whether bytes pass there and do not stay. Throws invalid_option for an output of this process that is closed. */
+export function isOutlet(path: string): boolean {
+  const outlet = outletOf(path);
+  if (typeof outlet === "number") writing(path, () => fstatSync(outlet));
+  return outlet !== undefined;
+}
+
+/** Sends bytes to an output of this process, behind what has been written there. @returns false: `path` is none, and nothing was written */
+export function passTo(path: string, bytes: string | Uint8Array): boolean {
+  const outlet = outletOf(path);
+  if (typeof outlet !== "number") return false;
+  // These may be full pipes that do not block, which their streams wait for.
+  if (outlet === 1) process.stdout.write(bytes);
+  else if (outlet === 2) process.stderr.write(bytes);
+  else writing(path, () => writeFileSync(outlet, bytes));
+  return true;
 }
 
 /** Permissions say less: a file system may be read-only or full, and a name too long. A process that is killed here leaves nothing at `path`. */
@@ -30,8 +67,20 @@ function probe(path: string): void {
   });
 }
 
+/** Whether two paths lead to one file, which may be missing. */
+export function isSameFile(one: string, other: string): boolean {
+  if (!existsSync(one) || !existsSync(other)) return resolve(one) === resolve(other);
+  const [a, b] = [statSync(one), statSync(other)];
+  return a.dev === b.dev && a.ino === b.ino;
+}
+
 /** Writes the whole file or leaves the one that stands there. Throws invalid_option. */
 export function replaceFile(path: string, text: string): void {
+  if (passTo(path, text)) return;
+  if (isOutlet(path)) {
+    writing(path, () => writeFileSync(path, text));
+    return;
+  }
   const partial = partialOf(path);
   writing(path, () => {
     try {

@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { errorInBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
+import { passTo } from "../../core/new-file.js";
 import type { Json } from "../output/format.js";
 import { baseOf } from "./senders.js";
 
@@ -45,7 +46,8 @@ export class GatewayClient {
   /** Writes the content of a file of the gateway to the disk. */
   async download(fileId: string, path: string): Promise<void> {
     const answer = await this.#fetch("GET", `/v1/files/${encodeURIComponent(fileId)}/content`);
-    await writeFile(path, answer.body ?? "");
+    if (!passTo(path, "")) await writeFile(path, answer.body ?? "");
+    else for await (const chunk of answer.body ?? []) passTo(path, Buffer.from(chunk));
   }
 
   async #fetch(method: string, path: string, body?: object | FormData): Promise<Response> {

@@ -1,6 +1,8 @@
+import { execFileSync, spawn } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text as readText } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterAll, beforeEach, expect, test } from "vitest";
 import { assertRunFiles, type RunCounts, type RunFileOptions, runFile, type SendLine } from "./run-file.js";
@@ -148,4 +150,15 @@ test("a signal stops the run, and the next one goes on", async () => {
 
 test("there is no input", async () => {
   await expect(run([], { input: join(folder, "none") })).rejects.toMatchObject({ code: "file_unreadable" });
+});
+
+test("a pipe gets the answers, and has none of an earlier run", async () => {
+  const pipe = join(folder, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  const reader = spawn("cat", [pipe], { stdio: ["ignore", "pipe", "ignore"] });
+  const text = readText(reader.stdout);
+  writeFileSync(input, line("a"));
+  await assertRunFiles({ input, output: pipe, errors: undefined });
+  expect(await run([line("a"), line("b")], { output: pipe })).toEqual({ succeeded: 2, failed: 0, skipped: 0 });
+  expect((await text).match(/"custom_id":"[ab]"/g)?.sort()).toEqual(['"custom_id":"a"', '"custom_id":"b"']);
 });

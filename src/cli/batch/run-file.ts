@@ -1,10 +1,10 @@
 /** Answers every line of a file of requests, some at once, and appends each answer as it comes. A run that was stopped goes on where it was. */
 import { createHash } from "node:crypto";
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
-import { assertReplaceable } from "../../core/new-file.js";
+import { assertReplaceable, isOutlet, isSameFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { assertReadable, gotOf } from "../../core/read-text.js";
 import { BATCH_ENDPOINTS } from "../../gateway/batches/limits.js";
@@ -58,12 +58,12 @@ export async function assertRunFiles({ input, output, errors }: Pick<RunFileOpti
     ["<output>", output],
     ["--errors", errors],
   ] as const) {
-    if (path === undefined) continue;
+    // Opening a pipe, and closing it again, would end its reader.
+    if (path === undefined || isOutlet(path)) continue;
     // Answers are appended to a file that is there.
     if (existsSync(path)) await (await openFile(path, "a")).close();
     else assertReplaceable(path);
-    if (existsSync(path) && realpathSync(path) === realpathSync(input))
-      throw optionError(name, "another file than <input>", path);
+    if (isSameFile(path, input)) throw optionError(name, "another file than <input>", path);
   }
 }
 
@@ -85,11 +85,12 @@ export async function assertRequests(path: string): Promise<void> {
 export async function runFile(options: RunFileOptions): Promise<RunCounts> {
   const input = await openFile(options.input, "r");
   const done = new Set<string>();
-  const output = await openFile(options.output, "a+");
-  const errors = options.errors === undefined ? output : await openFile(options.errors, "a+");
+  const openOutput = (path: string) => openFile(path, isOutlet(path) ? "a" : "a+");
+  const output = await openOutput(options.output);
+  const errors = options.errors === undefined ? output : await openOutput(options.errors);
   try {
-    await readDone(output, done);
-    if (errors !== output) await readDone(errors, done);
+    if (!isOutlet(options.output)) await readDone(output, done);
+    if (options.errors !== undefined && !isOutlet(options.errors)) await readDone(errors, done);
     return await new FileRun(options, output, errors, done).over(input);
   } finally {
     await input.close();

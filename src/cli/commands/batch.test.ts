@@ -51,3 +51,9 @@ test("answers cannot be saved in no folder", async () => {
   expect(stderr).toMatch(/^error \[invalid_option\]: expected a folder for /);
   expect({ exitCode, numAsked: gateway.received.length }).toEqual({ exitCode: 2, numAsked: 1 });
 });
+
+test("answers are saved where bytes only pass, too", async () => {
+  const { stdout, exitCode } = await runMain("batch", "show", "b", "--output", "/dev/stdout", "--url", gateway.url);
+  expect({ stdout, exitCode }).toMatchObject({ stdout: expect.stringContaining("saved /dev/stdout") });
+  expect(stdout.startsWith('{"output_file_id":"f"}')).toBe(true);
+});

@@ -1,8 +1,6 @@
 /** `millrace prompts shorten`: shorter prompts whose answers are as good, shown on the user's own items. */
-import { existsSync, realpathSync } from "node:fs";
-import { resolve } from "node:path";
 import { Command, Option } from "commander";
-import { assertNewFile, assertReplaceable, replaceFile } from "../../core/new-file.js";
+import { assertNewText, assertReplaceable, isSameFile, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import type { EvalTarget } from "../../lab/eval-target.js";
@@ -77,7 +75,7 @@ export function shortenCommand(): Command {
 async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal): Promise<void> {
   const methods = methodsFrom(flags);
   assertOwnFiles(file, flags);
-  if (flags.out !== undefined) (flags.force === true ? assertReplaceable : assertNewFile)(flags.out);
+  if (flags.out !== undefined) (flags.force === true ? assertReplaceable : assertNewText)(flags.out);
   const [{ requireConfinementFor, UNCONFINED_WARNING }, { tasksOfFile }, { readRequests, lineOf }, lab] =
     await Promise.all([
       import("../../quality/code-score.js"),
@@ -123,10 +121,9 @@ const chatsOf = ({ tasks }: Shortened): readonly object[] => tasks.flatMap(({ ch
 /** The journal grows and is cut, so that it can be no other file of the command. */
 function assertOwnFiles(file: string, { journal, out, requests }: ShortenFlags): void {
   if (journal === undefined) return;
-  const placeOf = (path: string): string => (existsSync(path) ? realpathSync(path) : resolve(path));
   const names = { "--out": out, "--requests": requests, "<file>": file };
   for (const [name, path] of Object.entries(names)) {
-    if (path === undefined || placeOf(path) !== placeOf(journal)) continue;
+    if (path === undefined || !isSameFile(path, journal)) continue;
     throw optionError("--journal", `another file than ${name}`, journal);
   }
 }

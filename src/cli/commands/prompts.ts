@@ -1,7 +1,6 @@
 /** `millrace prompts`: shortening, and `audit`: what recorded prompts waste, in tokens and money, and how to mend it. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
-import { assertNewFile } from "../../core/new-file.js";
+import { assertNewText, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { silentStages } from "../../core/stages.js";
 import type { PromptAudit, PromptFinding, PromptPrices } from "../../prompts/audit.js";
@@ -60,7 +59,7 @@ async function runAudit(file: string, { model, prices, perMonth, mend, json }: A
     import("../../prompts/simulate.js"),
   ]);
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
-  if (mend !== undefined) assertNewFile(mend);
+  if (mend !== undefined) assertNewText(mend);
   const requests = readRequests(file);
   const encode = model === undefined ? estimate : await openEncoder(model, startStage);
   const stage = startStage("audit");
@@ -68,7 +67,7 @@ async function runAudit(file: string, { model, prices, perMonth, mend, json }: A
   const audit = auditPrompts(requests, encode, prices, monthly, (name) => stage.update(name));
   stage.done(`${requests.length} requests`);
   if (mend !== undefined) {
-    writeFileSync(mend, `${audit.mended.requests.map((request) => JSON.stringify(lineOf(request))).join("\n")}\n`);
+    replaceFile(mend, `${audit.mended.requests.map((request) => JSON.stringify(lineOf(request))).join("\n")}\n`);
   }
   const { mended, ...shown } = audit;
   const { totals, dollars } = mended;

@@ -1,7 +1,6 @@
 /** `millrace quality`: how good the answers of a running gateway are, and its failing samples as items of `millrace eval`. */
-import { writeFileSync } from "node:fs";
 import { Command } from "commander";
-import { assertNewFile } from "../../core/new-file.js";
+import { assertNewText, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import type { QualityReport, ReportRow, ShownSample } from "../../gateway/quality/quality-app.js";
 import { numberIn } from "../flags/option-values.js";
@@ -99,14 +98,14 @@ function stateOf({ state, drift }: ReportRow): string {
 
 async function runSamples(flags: SamplesFlags): Promise<void> {
   const { out, json = false } = flags;
-  if (out !== undefined) assertNewFile(out);
+  if (out !== undefined) assertNewText(out);
   const samples = await samplesOf(flags);
   if (out === undefined) {
     process.stdout.write(`${json ? jsonText({ samples }) : samplesTable(samples)}\n`);
     return;
   }
   const { items, left } = itemsOf(samples);
-  writeFileSync(out, items.map((item) => `${JSON.stringify(item)}\n`).join(""), { flag: "wx" });
+  replaceFile(out, items.map((item) => `${JSON.stringify(item)}\n`).join(""));
   const reasons = Object.entries(left).filter(([, count]) => count > 0);
   const said = reasons.map(([reason, count]) => `${count} ${reason}`).join(", ");
   const text = `${items.length} items in ${out}${said === "" ? "" : `; left out: ${said}`}`;
