@@ -10,7 +10,7 @@ import { askOf, type LocalSession, openLocalSession } from "../local/session.js"
 import type { EngineSettings } from "../local/start-engine.js";
 import { messageSchema, seedOf } from "../quality/ask.js";
 import { openRemoteModel } from "../quality/remote-model.js";
-import { type AskedModel, resultOf, runTask, type TaskResult } from "../quality/run-task.js";
+import { type AskedModel, type ItemResult, resultOf, runTask, type TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
 import { localTexts } from "./local-texts.js";
 
@@ -20,8 +20,8 @@ export interface EvalTarget {
   readonly facts: object;
   /** Targets whose answers to one chat may differ differ here, in a value that JSON keeps. The settings of sampling are left out. */
   readonly identity: object;
-  /** Answers the chats of one task and scores the answers. @param onProgress called with the number of items done */
-  run(task: EvalTask, onProgress: (numDone: number) => void): Promise<TaskResult>;
+  /** Answers the chats of one task and scores the answers. @param onProgress called with the number of items done, and with the one that is done now, if it was asked for now */
+  run(task: EvalTask, onProgress: (numDone: number, item?: ItemResult) => void): Promise<TaskResult>;
   close(): Promise<void>;
 }
 

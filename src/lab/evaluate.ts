@@ -3,26 +3,48 @@ import type { StartStage } from "../core/stages.js";
 import { promptId } from "../quality/ask.js";
 import { type Comparison, compare, pairItems, pairOf } from "../quality/compare.js";
 import { SequentialGate } from "../quality/paired.js";
-import { resultOf, type TaskResult } from "../quality/run-task.js";
+import { type ItemResult, resultOf, type TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
 import type { EvalTarget } from "./eval-target.js";
 
-/** Each task's result, in the order of the tasks. */
+/** Each task's result, in the order of the tasks. @param stop keeps what is answered where it aborts; absent: nothing of a run that does not end */
 export async function evaluate(
   target: EvalTarget,
   tasks: readonly EvalTask[],
   startStage: StartStage,
+  stop?: AbortSignal,
 ): Promise<TaskResult[]> {
   const results: TaskResult[] = [];
   for (const task of tasks) {
     const stage = startStage(task.name);
     const tell = (numDone: number): void => stage.update(`${numDone} of ${task.chats.length}`);
-    const result = await target.run(task, tell);
+    const result = await runUntil(stop, target, task, tell);
+    if (result.numItems === 0 && stop?.aborted) break;
     const share = `${(100 * result.exact).toFixed(1)} % of ${result.numItems} right`;
     stage.done(task.isJudged === false ? `${result.numItems} texts` : share);
     results.push(result);
   }
   return results;
+}
+
+/** The task's result, or that of the items which were answered before `stop`. */
+async function runUntil(
+  stop: AbortSignal | undefined,
+  target: EvalTarget,
+  task: EvalTask,
+  tell: (numDone: number) => void,
+): Promise<TaskResult> {
+  const items: ItemResult[] = [];
+  const startMs = performance.now();
+  try {
+    return await target.run(task, (numDone, item) => {
+      if (item !== undefined) items.push(item);
+      tell(numDone);
+    });
+  } catch (thrown) {
+    if (!stop?.aborted) throw thrown;
+    return resultOf(task.name, items, (performance.now() - startMs) / 1000);
+  }
 }
 
 export interface Gate {
@@ -41,17 +63,18 @@ export interface PairedResults {
 /** Items between two looks of a sequential gate. */
 const ROUND_ITEMS = 64;
 
-/** Both models answer the same items; those without a right answer are left out of the comparison. A sequential gate takes the items of all tasks in an order that depends on the prompts only. */
+/** Both models answer the same items; those without a right answer are left out of the comparison. A sequential gate takes the items of all tasks in an order that depends on the prompts only. @param stop as in `evaluate` */
 export async function evaluatePair(
   before: EvalTarget,
   after: EvalTarget,
   tasks: readonly EvalTask[],
   gate: Gate,
   startStage: StartStage,
+  stop?: AbortSignal,
 ): Promise<PairedResults> {
   if (!gate.isSequential) {
-    const earlier = await evaluate(before, tasks, namedStages(startStage, `baseline ${before.name}`));
-    const later = await evaluate(after, tasks, namedStages(startStage, after.name));
+    const earlier = await evaluate(before, tasks, namedStages(startStage, `baseline ${before.name}`), stop);
+    const later = await evaluate(after, tasks, namedStages(startStage, after.name), stop);
     const unscored = new Set(tasks.filter(({ isJudged }) => isJudged === false).map(({ name }) => name));
     const [scoredBefore, scoredAfter] = [earlier, later].map((all) => all.filter(({ task }) => !unscored.has(task)));
     return { before: earlier, after: later, comparison: compare(scoredBefore!, scoredAfter!, gate.maxDrop) };
@@ -66,15 +89,15 @@ export async function evaluatePair(
   for (const round of rounds) {
     const results = { before: [] as TaskResult[], after: [] as TaskResult[] };
     for (const task of round) {
-      results.before.push(await before.run(task, () => {}));
-      results.after.push(await after.run(task, () => {}));
+      results.before.push(await runUntil(stop, before, task, () => {}));
+      results.after.push(await runUntil(stop, after, task, () => {}));
       numDone += task.chats.length;
       stage.update(`${numDone} of at most ${numItems}`);
     }
     add(earlier, results.before);
     add(later, results.after);
     for (const pair of pairItems(results.before, results.after).pairs) judge.add(pairOf(pair));
-    if (judge.verdict !== "undecided") break;
+    if (judge.verdict !== "undecided" || stop?.aborted) break;
   }
   stage.done(`${numDone} of at most ${numItems}: ${judge.verdict}`);
   const inOrder = (results: ReadonlyMap<string, TaskResult>): TaskResult[] =>

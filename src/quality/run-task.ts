@@ -51,13 +51,13 @@ export interface TaskResult {
 
 /**
  * @param concurrency answers that are written at the same time
- * @param onProgress called with the number of items done
+ * @param onProgress called with the number of items done, and the one that is done now
  */
 export async function runTask(
   model: AskedModel,
   { name, chats }: EvalTask,
   concurrency: number,
-  onProgress: (numDone: number) => void,
+  onProgress: (numDone: number, item: ItemResult) => void,
 ): Promise<TaskResult> {
   const items: ItemResult[] = new Array(chats.length);
   const failing = new AbortController();
@@ -71,7 +71,7 @@ export async function runTask(
       failing.abort(thrown);
       throw thrown;
     }
-    onProgress(++numDone);
+    onProgress(++numDone, items[index]);
   });
   return resultOf(name, items, (performance.now() - startMs) / 1000);
 }

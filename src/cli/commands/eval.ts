@@ -1,10 +1,11 @@
 /** `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another model's. */
 import { Command } from "commander";
-import { assertReplaceable, replaceFile } from "../../core/new-file.js";
+import { assertReplaceable, isOutlet, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import type { EvalSource, EvalTarget } from "../../lab/eval-target.js";
 import type { Label } from "../../quality/judge/labels.js";
+import type { TaskResult } from "../../quality/run-task.js";
 import type { EvalTask } from "../../quality/tasks.js";
 import { addEngineOptions, engineSettingsFrom } from "../flags/engine-options.js";
 import {
@@ -53,10 +54,13 @@ export function evalCommand(): Command {
       numberIn("--max-drop", 0.1, 100, "points"),
     )
     .option("--stop-early", "ask in rounds, and stop when the drop is known to be below or above --max-drop")
-    .option("--out <file>", "write the JSON of the run to this file too, for --baseline of later runs")
+    .option(
+      "--out <file>",
+      "write the JSON of the run to this file too, for --baseline of later runs; of a run that is stopped, to NAME.partial.json",
+    )
     .option("--json", "print one JSON object with every prompt, answer and score instead of a table");
   return addEngineOptions(addJudgeOptions(command)).action((flags: EvalFlags) =>
-    untilStopped((signal) => runEval(flags, signal), "nothing is kept"),
+    untilStopped((signal) => runEval(flags, signal), "what is answered is shown as a partial run"),
   );
 }
 
@@ -88,9 +92,10 @@ async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
       await runComparison({ ...flags, baseline }, { target, about, tasks, labels }, startStage, signal);
       return;
     }
-    const results = await lab.evaluate(target, tasks, startStage);
+    const results = await lab.evaluate(target, tasks, startStage, signal);
+    if (results.length === 0) return;
     const unscored = new Set(tasks.filter(({ isJudged }) => isJudged === false).map(({ name }) => name));
-    print(flags, { ...about, tasks: results }, tasksTable(results, unscored));
+    print(flags, { ...about, tasks: results }, tasksTable(results, unscored), stoppedAfter(tasks, results, signal));
   } finally {
     await target.close();
   }
@@ -128,17 +133,22 @@ async function runComparison(
     const calibration = judge && labels && (await calibrateJudge(judge, labels, startStage, signal));
     other = await openEvalTarget(sourceOf(baseline), settings, startStage, signal);
     const gate = { maxDrop: maxDrop / 100, isSequential: stopEarly ?? false };
-    const results = await lab.evaluatePair(other, target, tasks, gate, startStage);
+    const results = await lab.evaluatePair(other, target, tasks, gate, startStage, signal);
     const { after, comparison } = results;
-    const judgement = judge && (await judgeResults(judge, results, calibration, gate.maxDrop, startStage, signal));
+    const stopped = stoppedAfter(tasks, after, signal);
+    const judgement =
+      stopped === undefined
+        ? judge && (await judgeResults(judge, results, calibration, gate.maxDrop, startStage, signal))
+        : undefined;
     if (comparison.overall.numItems + (judgement?.overall.numPairs ?? 0) === 0) {
       throw optionError("--baseline", "answers to the same chats", `none of ${numItems} in ${baseline}`);
     }
     const compared = { baseline: { name: other.name, ...other.facts }, comparison, judgement };
     const hasScored = comparison.overall.numItems > 0;
     const texts = [...(hasScored ? [comparisonText(comparison)] : []), ...(judgement ? [judgeText(judgement)] : [])];
-    print(flags, { ...about, ...compared, tasks: after }, texts.join("\n\n"));
-    if (flags.maxDrop === undefined) return;
+    print(flags, { ...about, ...compared, tasks: after }, texts.join("\n\n"), stopped);
+    // Its exit code says that it was stopped.
+    if (flags.maxDrop === undefined || stopped !== undefined) return;
     const verdicts = [...(hasScored ? [comparison.verdict] : []), ...(judgement ? [judgement.verdict] : [])];
     if (verdicts.some((verdict) => verdict !== "passes")) process.exitCode = 1;
   } finally {
@@ -152,9 +162,22 @@ const sourceFrom = ({ url, model }: EvalFlags): EvalSource => {
   return url === undefined ? { kind: "local", ...named } : { kind: "server", url, ...named };
 };
 
-function print({ json, out }: EvalFlags, report: object, text: string): void {
-  if (out !== undefined) replaceFile(out, `${jsonText(report)}\n`);
-  process.stdout.write(json ? `${jsonText(report)}\n` : `${text}\n`);
+/** @returns what is said of a run that was stopped; undefined: it was not */
+function stoppedAfter(tasks: readonly EvalTask[], results: readonly TaskResult[], { aborted }: AbortSignal) {
+  if (!aborted) return undefined;
+  const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
+  return `stopped after ${results.reduce((sum, each) => sum + each.numItems, 0)} of ${numItems} items`;
+}
+
+/** @param stopped says that the run is partial: it does not replace a whole one */
+function print({ json, out }: EvalFlags, results: object, text: string, stopped: string | undefined): void {
+  const report = stopped === undefined ? results : { ...results, isPartial: true };
+  if (out !== undefined) {
+    const place = stopped === undefined || isOutlet(out) ? out : out.replace(/(?:\.json)?$/, ".partial.json");
+    replaceFile(place, `${jsonText(report)}\n`);
+    if (stopped !== undefined) process.stderr.write(`written: ${place}\n`);
+  }
+  process.stdout.write(`${json ? jsonText(report) : [text, stopped ?? []].flat().join("\n\n")}\n`);
 }
 
 const isTaskFile = (name: string): boolean => /\.ya?ml$/.test(name);
