@@ -6,6 +6,7 @@ import { MillraceError } from "../core/errors.js";
 import type { EngineOutput, FinishReason, TokenLogprob } from "./api/output.js";
 import type { EngineParts } from "./engine-parts.js";
 import type { Speculator } from "./speculative/speculator.js";
+import type { Sequence } from "./step/sequence.js";
 import type { SequenceRows } from "./step-layout.js";
 
 /** Tokens that one step adds to a sequence. */
@@ -41,16 +42,24 @@ export class Collector {
       scores.push(sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop));
     }
     sequence.numComputedTokens += numNewTokens;
+    this.#countPrompt(sequence);
     if (sequence.numComputedTokens >= sequence.numTokens) return this.#advance(rows);
     kv.settle(sequence);
     return undefined;
+  }
+
+  /** Chunk by chunk, cached tokens with the first; what is computed again after pre-emption is not counted twice. */
+  #countPrompt(sequence: Sequence): void {
+    const numTokens = Math.min(sequence.numComputedTokens, sequence.numPromptTokens);
+    if (numTokens <= sequence.numCountedTokens) return;
+    this.numPromptTokens += numTokens - sequence.numCountedTokens;
+    sequence.numCountedTokens = numTokens;
   }
 
   /** Every token of the sequence is computed: appends the sampled ones and reports them. */
   #advance(rows: SequenceRows): EngineOutput | MillraceError {
     const { sequence } = rows;
     const isFirst = sequence.numOutputTokens === 0;
-    if (isFirst) this.numPromptTokens += sequence.numPromptTokens;
     const { numDraftTokens, alternatives } = sequence;
     const added = this.#appendSampled(rows);
     if (added === undefined) return notNumbers(`the logits of token ${sequence.numTokens}`);

@@ -30,6 +30,8 @@ export class Sequence implements KvSequence {
   numAdmissions = 0;
   /** Positions charged to the tenant. Positions computed again after pre-emption are not charged twice. */
   numChargedTokens = 0;
+  /** Prompt tokens in the engine's statistics. */
+  numCountedTokens = 0;
   /** Milliseconds from arrival to first admission; undefined before. */
   queueMs: number | undefined;
   /** Row in the batch's block tables while admitted, else −1. */
