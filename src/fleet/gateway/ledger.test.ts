@@ -148,6 +148,40 @@ test("a request leaves a row with its attempt, counts and cost, and the client s
   expect(row.attempts[0].first_byte_ms).toBeLessThanOrEqual(row.first_byte_ms);
 });
 
+test("an answer of Ollama's API has its cost, whole and as a stream", async () => {
+  const gateway = await start([(received, outgoing) => (received.body.stream ? streamed : whole)(received, outgoing)]);
+  const headers = { "x-api-key": "sk-search" };
+  for (const stream of [true, false]) {
+    const body = { model: "m", messages: [{ role: "user", content: "hi" }], stream };
+    const answer = await gateway.fleet.post("/api/chat", body, { headers });
+    const lines = (await answer.text()).trim().split("\n");
+    expect(JSON.parse(lines.at(-1)!)).toMatchObject({ done: true, eval_count: 10, cost: 0.0005 });
+  }
+});
+
+test("answers of messages and responses have their cost", async () => {
+  const counts = { input_tokens: 400, cache_read_input_tokens: 600, output_tokens: 10 };
+  const own = { input_tokens: 1000, input_tokens_details: { cached_tokens: 600 }, output_tokens: 10 };
+  const completed = sse({ type: "response.completed", response: { usage: own } });
+  const gateway = await start([
+    (received, outgoing) => {
+      const isMessage = received.path === "/v1/messages";
+      if (!received.body.stream) return answerJson({ usage: isMessage ? counts : own })(received, outgoing);
+      beginStream(outgoing);
+      const ends = [{ type: "message_delta", usage: counts }, { type: "message_stop" }];
+      outgoing.end(isMessage ? ends.map(sse).join("") : completed);
+    },
+  ]);
+  const headers = { "x-api-key": "sk-search" };
+  const body = { model: "m", messages: [], input: "hi", max_tokens: 9 };
+  for (const path of ["/v1/messages", "/v1/responses"]) {
+    for (const stream of [true, false]) {
+      const text = await (await gateway.fleet.post(path, { ...body, stream }, { headers })).text();
+      expect(text).toMatch(/"output_tokens":10,"cost":0\.0005(?:0*)\}/);
+    }
+  }
+});
+
 test("a stream is asked for its usage, and only a client that asked too gets it", async () => {
   const gateway = await start([streamed]);
   const plain = await (await gateway.ask({ stream: true, seed: 12345678901234 })).text();

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MillraceError } from "../../core/errors.js";
-import { membersOf, parsed } from "./json-members.js";
+import { membersOf, parsed } from "../json-members.js";
 import { LineError, type LineTerms, readLine } from "./read-line.js";
 
 const terms = (kind: LineTerms["kind"] = "openai"): LineTerms => ({

@@ -1,8 +1,8 @@
 /** Reads one line of a batch's input: who it is (custom_id), and the body that is sent. The endpoint checks the body's fields when the line runs. */
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import { membersOf, parsed } from "../json-members.js";
 import type { Caller, RequestBody } from "../request.js";
-import { membersOf, parsed } from "./json-members.js";
 import { MAX_CUSTOM_ID_CHARS } from "./limits.js";
 import type { BatchKind } from "./record.js";
 

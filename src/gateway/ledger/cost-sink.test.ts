@@ -1,10 +1,15 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerHead, BufferSink } from "../answer.js";
-import { CostSink } from "./cost-sink.js";
+import { CostSink, reportFormOf } from "./cost-sink.js";
 
 const USAGE = { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 };
-const PRICED = { hasHeader: false, hasUsage: true, isPriced: () => true, cost: () => 1_500n };
+const PRICED = {
+  hasHeader: false,
+  form: reportFormOf("/v1/chat/completions"),
+  isPriced: () => true,
+  cost: () => 1_500n,
+};
 const JSON_HEAD: AnswerHead = { status: 200, headers: { "content-type": "application/json" }, isEventStream: false };
 const STREAM_HEAD: AnswerHead = { status: 200, headers: { "content-type": "text/event-stream" }, isEventStream: true };
 
@@ -67,7 +72,7 @@ test("a whole answer has its cost, and the length that it then has", () => {
 
 test.each([
   ["without a price", JSON_HEAD, { ...PRICED, isPriced: () => false }],
-  ["of another path", JSON_HEAD, { ...PRICED, hasUsage: false }],
+  ["of another path", JSON_HEAD, { ...PRICED, form: undefined }],
   ["that is compressed", { ...JSON_HEAD, headers: { "content-encoding": "gzip" } }, PRICED],
   ["that is an error", { ...JSON_HEAD, status: 500 }, PRICED],
 ])("an answer %s stays as it is, whole or as a stream", (_, head, terms) => {
@@ -75,6 +80,58 @@ test.each([
   expect(sent([body], head, terms)).toBe(body);
   const events = [text("a"), last(USAGE), DONE];
   expect(sent(events, { ...head, isEventStream: true }, terms)).toBe(events.join(""));
+});
+
+const named = (data: { readonly type: string }): string => `event: ${data.type}\n${event(data)}`;
+/** What a client may have written, which its answer repeats: nothing of it is the answer's report. */
+const REPEATED = { metadata: { usage: { input_tokens: 1 } }, tools: [{ parameters: { usage: { cost: 1 } } }] };
+const COUNTS = { input_tokens: 3, output_tokens: 2 };
+const PAID = { ...COUNTS, cost: 0.0000015 };
+
+describe.each([
+  [
+    "/v1/messages",
+    (usage: object) => ({ content: [{ type: "tool_use", input: REPEATED }], usage, ...REPEATED }),
+    (usage: object) => [
+      named({ type: "message_start", message: { usage: COUNTS } } as { type: string }),
+      named({ type: "content_block_start", content_block: { input: REPEATED } } as { type: string }),
+      named({ type: "message_delta", delta: { stop_reason: "end_turn", ...REPEATED }, usage } as { type: string }),
+      named({ type: "message_stop" }),
+    ],
+  ],
+  [
+    "/v1/responses",
+    (usage: object) => ({ ...REPEATED, output: [], usage, text: REPEATED }),
+    (usage: object) => [
+      named({ type: "response.created", response: { usage: null, ...REPEATED } } as { type: string }),
+      named({ type: "response.output_text.delta", delta: 'ü "response.completed"' } as { type: string }),
+      named({ type: "response.completed", response: { usage, ...REPEATED }, usage: COUNTS } as { type: string }),
+      DONE,
+    ],
+  ],
+] as const)("answers of %s", (path, whole, stream) => {
+  const terms = { ...PRICED, form: reportFormOf(path) };
+
+  test("have their cost in their own report, and in nothing that they repeat", () => {
+    expect(sent([JSON.stringify(whole(COUNTS))], JSON_HEAD, terms)).toBe(JSON.stringify(whole(PAID)));
+    for (const writes of [stream(COUNTS), [stream(COUNTS).join("")]])
+      expect(sent(writes, STREAM_HEAD, terms)).toBe(stream(PAID).join(""));
+  });
+
+  test("without a report stay as they are", () => {
+    const { usage: _, ...silent } = whole(COUNTS);
+    for (const text of [JSON.stringify(silent), `${JSON.stringify(whole(COUNTS))}}`, "[]", "no JSON"])
+      expect(sent([text], JSON_HEAD, terms)).toBe(text);
+    const events = stream(COUNTS).filter((each) => !each.includes("message_delta") && !each.includes("completed"));
+    expect(sent(events, STREAM_HEAD, terms)).toBe(events.join(""));
+  });
+
+  test("whose report was not the last have the cost in the last", () => {
+    const events = stream(COUNTS);
+    expect(sent([...events.slice(0, 3), ...events], STREAM_HEAD, terms)).toBe(
+      [...events.slice(0, 3), ...stream(PAID)].join(""),
+    );
+  });
 });
 
 test("an answer that breaks off keeps what has come", () => {

@@ -1,11 +1,12 @@
 /**
- * Tells the client its answer's cost: in the `usage` of chats and completions, and in a header of whole answers. The cost is known at the end, so the sink
- * holds back until then a whole answer, or the last report of usage of a stream.
+ * Tells the client its answer's cost: in the `usage` of answers, and in a header of whole ones. The cost is known at the end, so the sink holds back until
+ * then a whole answer, or the last report of usage of a stream. A report is found by its place in the JSON, since some answers repeat what the client wrote.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
 import { type AnswerHead, type AnswerSink, PassingSink, withHeaders } from "../answer.js";
-import { eachEvent, findUsage, type UsagePlace } from "../api/event-usage.js";
+import { eachEvent } from "../api/event-usage.js";
+import { type ByteRange, membersOf } from "../json-members.js";
 import { formatCost, formatDollars } from "../money.js";
 
 const COST_HEADER = "x-millrace-cost";
@@ -13,15 +14,47 @@ const COST_HEADER = "x-millrace-cost";
 /** A larger answer or report goes on without its cost. */
 const MAX_HELD_BYTES = 1024 * 1024;
 const MEMBER = '"usage":';
-/** The report of a whole stream: behind all choices, or with the end of the last. */
-const LAST_REPORT = /"choices":\s*\[\]|"finish_reason":\s*"/;
-const CHOICES = '"choices":';
+const DATA = /^data:/m;
+
+/** Where an API's answers report the usage of the whole answer. */
+interface ReportForm {
+  /** In an event that may be the last report of a stream. */
+  readonly last: RegExp;
+  /** In an event behind which another may be the last. */
+  readonly more: readonly string[];
+  /** Names of the members that lead to the usage in an event; a whole answer has it as a member of its own. */
+  readonly path: readonly string[];
+}
+
+/** Behind all choices, or with the end of the last. */
+const CHOICES: ReportForm = {
+  last: /"choices":\s*\[\]|"finish_reason":\s*"/,
+  more: ['"choices":'],
+  path: ["usage"],
+};
+
+const FORMS: ReadonlyMap<string, ReportForm> = new Map([
+  ["/v1/chat/completions", CHOICES],
+  ["/v1/completions", CHOICES],
+  ["/v1/messages", { last: /"message_delta"/, more: ['"message_delta"', '"content_block'], path: ["usage"] }],
+  [
+    "/v1/responses",
+    {
+      last: /"response\.(?:completed|incomplete|failed)"/,
+      more: ['"response.'],
+      path: ["response", "usage"],
+    },
+  ],
+]);
+
+/** Undefined: answers of the path report no usage that gets its cost. */
+export const reportFormOf = (path: string): ReportForm | undefined => FORMS.get(path);
 
 interface CostTerms {
   /** Whether a whole answer gets the header. */
   readonly hasHeader: boolean;
-  /** Whether the path's answers have a `usage` that no text of the client's can be taken for. */
-  readonly hasUsage: boolean;
+  /** Undefined: only the header is wanted. */
+  readonly form: ReportForm | undefined;
   /** Whether there is a price for what answers. */
   isPriced(): boolean;
   /** Nano-dollars, called at the end. */
@@ -64,8 +97,12 @@ export class CostSink extends PassingSink {
     if (last !== undefined) this.write(last);
     if (this.#head !== undefined) this.#releaseWhole(this.#head);
     else if (this.#held.numBytes > 0) {
-      const events = this.#held.take().toString("latin1");
-      super.write(Buffer.from(this.terms.isPriced() ? withCost(events, this.terms.cost()) : events, "latin1"));
+      let told = "";
+      // The report is the first of them.
+      eachEvent(this.#held.take().toString("latin1"), (event) => {
+        told += told === "" ? this.#withCost(event) : event;
+      });
+      super.write(Buffer.from(told, "latin1"));
     }
     super.end();
   }
@@ -76,13 +113,18 @@ export class CostSink extends PassingSink {
   }
 
   #reportsIn({ status, headers }: AnswerHead): boolean {
-    return this.terms.hasUsage && status === 200 && headers["content-encoding"] === undefined && this.terms.isPriced();
+    return (
+      this.terms.form !== undefined &&
+      status === 200 &&
+      headers["content-encoding"] === undefined &&
+      this.terms.isPriced()
+    );
   }
 
   #passEvents(bytes: Buffer): boolean {
     if (this.#held.numBytes > 0) {
       // The report was not the last, as where each choice has its own.
-      if (!bytes.includes(CHOICES)) return this.#hold(bytes);
+      if (!this.#goesOn(bytes)) return this.#hold(bytes);
       const isWelcome = this.#release();
       return this.#passEvents(bytes) && isWelcome;
     }
@@ -91,15 +133,30 @@ export class CostSink extends PassingSink {
     const before: string[] = [];
     let report = "";
     eachEvent(bytes.toString("latin1"), (event) => {
-      if (report === "" && !isLastReport(event)) before.push(event);
-      else if (report !== "" && event.includes(CHOICES)) {
+      if (report !== "" && this.#goesOn(event)) {
         before.push(report);
-        report = event;
-      } else report += event;
+        report = "";
+      }
+      if (report === "" && !this.#isLast(event)) before.push(event);
+      else report += event;
     });
     if (report === "") return super.write(bytes);
     const isWelcome = before.length === 0 || super.write(Buffer.from(before.join(""), "latin1"));
     return this.#hold(Buffer.from(report, "latin1")) && isWelcome;
+  }
+
+  #goesOn(events: Buffer | string): boolean {
+    return this.terms.form!.more.some((sign) => events.includes(sign));
+  }
+
+  #isLast(event: string): boolean {
+    const { last, path } = this.terms.form!;
+    return last.test(event) && placeOf(event, path) !== undefined;
+  }
+
+  #withCost(event: string): string {
+    const { form, isPriced, cost } = this.terms;
+    return isPriced() ? withCost(event, placeOf(event, form!.path), cost()) : event;
   }
 
   /** @returns whether more is welcome */
@@ -113,15 +170,15 @@ export class CostSink extends PassingSink {
     const nanoDollars = cost();
     const headers = hasHeader ? { [COST_HEADER]: formatCost(nanoDollars) } : {};
     const body = this.#held.take();
-    const at = this.#reportsIn(head) ? body.lastIndexOf(MEMBER) : -1;
-    if (at < 0) {
+    if (!this.#reportsIn(head)) {
       this.#release(headers, [body]);
       return;
     }
-    const tail = Buffer.from(withCost(body.toString("latin1", at), nanoDollars), "latin1");
+    const text = body.toString("latin1");
+    const told = Buffer.from(withCost(text, placeOf(text, ["usage"]), nanoDollars), "latin1");
     const { "content-length": length } = head.headers;
-    const sized = length === undefined ? headers : { ...headers, "content-length": at + tail.length };
-    this.#release(sized, [body.subarray(0, at), tail]);
+    const sized = length === undefined ? headers : { ...headers, "content-length": told.length };
+    this.#release(sized, [told]);
   }
 
   /** Passes on the answer's head, if it is held, and bytes. @returns whether more is welcome */
@@ -135,25 +192,35 @@ export class CostSink extends PassingSink {
   }
 }
 
-function isLastReport(event: string): boolean {
-  const place = findUsage(event);
-  return place !== undefined && event[place.end - 1] === "}" && LAST_REPORT.test(event);
+/** Where the usage of an event, or of a whole answer, stands. @param text bytes as Latin-1 @returns undefined: there is none that counts */
+function placeOf(text: string, path: readonly string[]): ByteRange | undefined {
+  const data = DATA.exec(text);
+  let start = data === null ? 0 : data.index + data[0].length;
+  let end = text.length;
+  try {
+    for (const name of path) {
+      const found = membersOf(Buffer.from(text.slice(start, end), "latin1")).get(name);
+      if (found === undefined) return undefined;
+      [start, end] = [start + found.start, start + found.end];
+    }
+  } catch {
+    // What is no JSON has no report.
+    return undefined;
+  }
+  return text[end - 1] === "}" ? { start, end } : undefined;
 }
 
-/** @param text with a report of usage, of which the last gets the cost, in place of one that the upstream may have put there */
-function withCost(text: string, nanoDollars: bigint): string {
-  const place = findUsage(text);
-  const members = place === undefined ? undefined : membersOf(text, place);
+/** @param place of the usage, which gets the cost, in place of one that the upstream may have put there */
+function withCost(text: string, place: ByteRange | undefined, nanoDollars: bigint): string {
+  const members = place === undefined ? undefined : openReport(text.slice(place.start, place.end));
   if (place === undefined || members === undefined) return text;
   // As digits, since a number would have those of its nearest float.
   const cost = `"cost":${formatDollars(nanoDollars)}}`;
-  return `${text.slice(0, place.value)}${members}${members === "{" ? "" : ","}${cost}${text.slice(place.end)}`;
+  return `${text.slice(0, place.start)}${members}${members === "{" ? "" : ","}${cost}${text.slice(place.end)}`;
 }
 
 /** The report without its closing brace and its `cost`. */
-function membersOf(text: string, { value, end }: UsagePlace): string | undefined {
-  const json = text.slice(value, end);
-  if (!json.endsWith("}")) return undefined;
+function openReport(json: string): string | undefined {
   if (!json.includes('"cost"')) return json.slice(0, -1).trimEnd();
   try {
     const { cost: _, ...others } = JSON.parse(json) as { readonly cost?: unknown };

@@ -8,7 +8,7 @@ import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
-import { CostSink } from "./cost-sink.js";
+import { CostSink, reportFormOf } from "./cost-sink.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
 
@@ -36,8 +36,6 @@ interface LedgerOptions {
 /** Notes beyond this are cut: no policy's note needs more. */
 const MAX_NOTES_CHARACTERS = 2048;
 const MAX_ID_CHARACTERS = 200;
-/** Answers whose `usage` has their cost. Those of /v1/responses repeat what the client wrote, behind which theirs would have to be told apart. */
-const PRICED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 
 export class LedgerPolicy implements Policy {
   readonly name = "ledger";
@@ -57,9 +55,9 @@ export class LedgerPolicy implements Policy {
     record.watcher = this.#watcher(record);
     const seen = new SeenAnswer(sink, now);
     const hasHeader = hasCostHeader() && !request.isStream;
-    const hasUsage = PRICED_PATHS.includes(request.path);
-    const terms = { hasHeader, hasUsage, isPriced: () => this.#isPriced(request), cost: () => costOf(record) };
-    const outer = hasHeader || hasUsage ? new CostSink(seen, terms) : seen;
+    const form = reportFormOf(request.path);
+    const terms = { hasHeader, form, isPriced: () => this.#isPriced(request), cost: () => costOf(record) };
+    const outer = hasHeader || form !== undefined ? new CostSink(seen, terms) : seen;
     try {
       const ending = await next(request, outer);
       this.#close(open, request, seen, startMs, resultOf(ending, seen, request.cancellation.error));

@@ -27,6 +27,8 @@ interface Call {
 interface Usage {
   readonly prompt_tokens?: number;
   readonly completion_tokens?: number;
+  /** In dollars, where the gateway knows it. */
+  readonly cost?: number;
 }
 
 interface Choice {
@@ -200,6 +202,7 @@ export class OllamaSink extends PassingSink {
    * so both parts are the whole time: clients divide counts of tokens by them.
    */
   #lastFields(): object {
+    const { cost } = this.#usage;
     const endMs = performance.now();
     const promptEndMs = this.#firstAtMs ?? endMs;
     const answerStartMs = this.#firstAtMs ?? this.startMs;
@@ -212,6 +215,7 @@ export class OllamaSink extends PassingSink {
       prompt_eval_duration: nanoseconds(promptEndMs - this.startMs),
       eval_count: this.#usage.completion_tokens ?? 0,
       eval_duration: nanoseconds(endMs - answerStartMs),
+      ...(cost === undefined ? {} : { cost }),
     };
   }
 }

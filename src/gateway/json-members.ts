@@ -1,8 +1,8 @@
 /** Finds the members of a JSON object in its bytes without parsing their values, so that a large value can be read apart from the small ones. */
-import { MillraceError } from "../../core/errors.js";
+import { MillraceError } from "../core/errors.js";
 
 /** The bytes of a value: [start, end). */
-interface ByteRange {
+export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
