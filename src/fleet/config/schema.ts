@@ -189,7 +189,9 @@ const timeouts = () =>
       .describe("time a request may wait for a seat, or for a model that is being loaded"),
     "first-token": timeLimit()
       .prefault("10m")
-      .describe("time allowed from sending a request to the first byte of its answer, and between two events of a stream that are no comments"),
+      .describe(
+        "time allowed from sending a request to the first byte of its answer, and between two events of a stream that are no comments",
+      ),
     idle: timeLimit().prefault("2m").describe("time allowed between two bytes of an answer"),
     "stalled-client": duration()
       .prefault("1m")
