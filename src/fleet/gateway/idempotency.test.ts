@@ -54,6 +54,20 @@ describe("Idempotency-Key", () => {
     }
   });
 
+  test("a request is the same however its numbers are written", async () => {
+    const { numAsked } = await start(counting(), { before: [idempotency()] });
+    const send = async (number: string) => {
+      const schema = `{"type": "integer", "minimum": ${number}}`;
+      const body = `{"model": "m", "messages": [], "temperature": ${number}, "response_format": {"schema": ${schema}}}`;
+      const headers = { ...keyed("k"), "content-type": "application/json" };
+      const answer = await fetch(`${fleet.proxy.url}/v1/chat/completions`, { method: "POST", headers, body });
+      return [answer.status, await answer.text()];
+    };
+    const first = await send("1");
+    for (const number of ["1.0", "1e0", "1.00E+0"]) expect(await send(number)).toEqual(first);
+    expect([first[0], numAsked(), (await send("2"))[0]]).toEqual([200, 1, 409]);
+  });
+
   test("a second request joins the running one; another body is refused at once", async () => {
     const answers: ServerResponse[] = [];
     const { ask } = await start((_, outgoing) => void answers.push(outgoing), { before: [idempotency()] });
