@@ -54,6 +54,8 @@ const settings = z.strictObject({
 
 const conversation = z.strictObject({
   title: name,
+  /** The title is the visitor's own. */
+  isNamed: z.boolean().optional(),
   updatedMs: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER),
   settings,
   panes: z

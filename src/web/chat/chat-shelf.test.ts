@@ -139,3 +139,16 @@ test("an answer goes on where its conversation becomes a copy meanwhile", async 
   expect(state.chat.value.id).not.toBe(fresh);
   expect(panes[1]).toBe(panes[0]);
 });
+
+test("a chat is renamed where it is kept, and what the page keeps after that does not conflict with it", async () => {
+  await shelf.keep(chatOf("one", "Hello"));
+  expect(await shelf.rename("one", "Mine")).toBeUndefined();
+  expect(server.get("one")!.conversation).toMatchObject({ title: "Mine", isNamed: true, updatedMs: 2 });
+  expect(await shelf.keep({ ...chatOf("one", "More"), title: "Mine", isNamed: true })).toEqual({ id: "one" });
+  expect(server.get("one")!.conversation).toMatchObject({ title: "Mine", isNamed: true });
+  expect(await shelf.rename("gone", "Mine")).toMatch(/./);
+  // Another page has changed it: what this page keeps is a copy as before.
+  server.set("one", { revision: 9, conversation: server.get("one")!.conversation });
+  expect(await shelf.rename("one", "Again")).toBeUndefined();
+  expect((await shelf.keep(chatOf("one", "Late"))).id).not.toBe("one");
+});

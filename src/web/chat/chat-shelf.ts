@@ -19,8 +19,9 @@ import {
 
 const DECLINED = "millrace-chats-not-moved";
 const GOES_ON_BESIDE = "Another tab or browser has changed this conversation; yours goes on beside it.";
+export const NOT_HERE = "That conversation is not here: it was deleted, or is of another key or browser.";
 
-interface ShelfEntry {
+export interface ShelfEntry {
   readonly id: string;
   readonly title: string;
   readonly updatedMs: number;
@@ -229,6 +230,34 @@ export const discard = (id: string): Promise<string | undefined> =>
       await readList(client).catch(() => {});
       if (!onServer.value.some((one) => one.id === id)) return undefined;
       return isConflict(thrown) ? "The conversation has changed meanwhile, and is still there." : errorText(thrown);
+    }
+  });
+
+const named = (chat: Conversation, title: string): Conversation => ({
+  ...chat,
+  title,
+  isNamed: true,
+  // Other pages see the change, and its place in the list stays.
+  updatedMs: chat.updatedMs + 1,
+});
+
+/** @returns what the visitor should know */
+export const rename = (id: string, title: string): Promise<string | undefined> =>
+  inTurn(async (client) => {
+    inBrowser.value = readBrowser();
+    const own = inBrowser.value.find((one) => one.id === id);
+    if (own !== undefined) {
+      if (!isChangedInBrowser(id)) browserBases.set(id, own.updatedMs + 1);
+      putInBrowser([named(own, title)]);
+      return undefined;
+    }
+    if (client === undefined) return NOT_HERE;
+    try {
+      const { chat, revision } = await readServerChat(id, client);
+      await putOnServer(named(chat, title), revision, client, bases.get(id) === revision);
+      return undefined;
+    } catch (thrown) {
+      return errorText(thrown);
     }
   });
 

@@ -3,6 +3,7 @@ import { computed, effect, signal, untracked } from "@preact/signals";
 import { chatModels, contextOf, models } from "../api/models.js";
 import { clientSignOuts } from "../api/session.js";
 import { errorText } from "../parts/load.js";
+import { oneLine } from "../text/one-line.js";
 import {
   bringIn,
   discard,
@@ -12,12 +13,15 @@ import {
   keptClient,
   load,
   moveToServer,
+  NOT_HERE,
   refresh,
+  rename,
 } from "./chat-shelf.js";
 import {
   type Conversation,
   DEFAULT_SETTINGS,
   dropTurns,
+  NO_TITLE,
   newId,
   type Pane,
   requestOf,
@@ -34,7 +38,7 @@ import { streamAnswer } from "./stream-answer.js";
 
 const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
   id: newId(),
-  title: "New chat",
+  title: NO_TITLE,
   updatedMs: Date.now(),
   settings,
   panes: paneModels.map((model) => ({ model, turns: [] })),
@@ -73,7 +77,8 @@ function setLast(index: number, turn: Turn): void {
 function save(): void {
   const { panes } = chat.value;
   if (panes.every(({ turns }) => turns.length === 0)) return;
-  chat.value = { ...chat.value, title: titleOf(panes), updatedMs: Date.now() };
+  const title = chat.value.isNamed === true ? chat.value.title : titleOf(panes);
+  chat.value = { ...chat.value, title, updatedMs: Date.now() };
   const numBefore = numShown;
   const ended = panes.map((pane, i) => (running.value.has(i) ? { ...pane, turns: stopped(pane.turns) } : pane));
   void keep({ ...chat.value, panes: ended }).then((kept) => {
@@ -216,7 +221,7 @@ export async function show(id: string): Promise<void> {
   const isElsewhere = numShown !== numBefore || chat.value.id !== before;
   if (isElsewhere || number !== numAsked || (isBusy.value && !wasBusy)) return;
   if (found === undefined) {
-    problem.value = "That conversation is not here: it was deleted, or is of another key or browser.";
+    problem.value = NOT_HERE;
     return;
   }
   leave();
@@ -228,6 +233,16 @@ export async function remove(id: string): Promise<void> {
   const trouble = await discard(id);
   if (trouble !== undefined) problem.value = trouble;
   else if (chat.value.id === id) clear();
+}
+
+/** A name without words is none, and leaves the old one. */
+export async function renameChat(id: string, name: string): Promise<void> {
+  const title = oneLine(name);
+  if (title === "") return;
+  // An answer that ends meanwhile is kept under the name.
+  if (chat.value.id === id) chat.value = { ...chat.value, title, isNamed: true };
+  const trouble = await rename(id, title);
+  if (trouble !== undefined) problem.value = trouble;
 }
 
 /** Conversations of the same id are replaced. */

@@ -1,5 +1,6 @@
 /** Where the visitor writes. */
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { oneLine } from "../text/one-line.js";
 import { beforeEdit, canAsk, isBusy, problem, putBack, send, startOver, stop, takeBack } from "./chat-state.js";
 import type { Attachment } from "./conversation.js";
 import { attached, draft, setDraft } from "./draft.js";
@@ -32,14 +33,15 @@ export function beginAnew(): void {
 const MOST_FILE_BYTES = 1024 * 1024;
 
 async function readText(file: File): Promise<Attachment | string> {
-  if (file.size > MOST_FILE_BYTES) return `${file.name} has more than 1 MiB.`;
+  const name = oneLine(file.name);
+  if (file.size > MOST_FILE_BYTES) return `${name} has more than 1 MiB.`;
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    if (!text.includes("\0")) return { name: file.name, text };
+    if (!text.includes("\0")) return { name, text };
   } catch {
     // It is no text.
   }
-  return `${file.name} is no text.`;
+  return `${name} is no text.`;
 }
 
 /** For browsers whose fields do not grow by themselves. */

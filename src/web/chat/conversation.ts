@@ -1,4 +1,5 @@
 /** Conversations as data: their turns, and the request that asks for the next one. */
+import { oneLine } from "../text/one-line.js";
 
 export interface Attachment {
   readonly name: string;
@@ -90,6 +91,8 @@ export type NumberSetting = (typeof NUMBER_SETTINGS)[number];
 export interface Conversation {
   readonly id: string;
   readonly title: string;
+  /** The title is the visitor's own, and no longer the first words. */
+  readonly isNamed?: boolean;
   readonly updatedMs: number;
   readonly settings: Settings;
   readonly panes: readonly Pane[];
@@ -114,6 +117,7 @@ export const DEFAULT_SETTINGS: Settings = {
 
 const NUM_ALTERNATIVES = 5;
 const TITLE_CHARACTERS = 60;
+export const NO_TITLE = "New chat";
 
 /** A fence that is longer than any in the text. */
 function fenceFor(text: string): string {
@@ -230,9 +234,7 @@ export function withoutTurns(turns: readonly Turn[], withdrawn: readonly Turn[])
 /** The first words of the first question. */
 export function titleOf(panes: readonly Pane[]): string {
   const first = panes[0]?.turns.find(({ role }) => role === "user");
-  const words = (first?.content || first?.files?.[0]?.name || "").replace(/\s+/g, " ").trim();
-  if (words === "") return "New chat";
-  return words.length <= TITLE_CHARACTERS ? words : `${words.slice(0, TITLE_CHARACTERS - 1)}…`;
+  return oneLine(first?.content || first?.files?.[0]?.name || "", TITLE_CHARACTERS) || NO_TITLE;
 }
 
 /** @example describeSpeed({ numTokens: 41, firstMs: 120, restMs: 1000 }) // "41 tokens · 40.0 tokens/s · first token after 120 ms" */

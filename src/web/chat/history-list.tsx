@@ -1,11 +1,92 @@
-/** Conversations, in this browser and on the server: shown, removed, moved, taken out and brought in. */
-import { useRef } from "preact/hooks";
+/** Conversations, in this browser and on the server: shown, renamed, removed, moved, taken out and brought in. */
+import { computed, signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { errorText } from "../parts/load.js";
 import { saveAs } from "../parts/save-as.js";
-import { allChats, declineMove, entries, keptClient, numMovable } from "./chat-shelf.js";
-import { chat, importChats, moveChats, problem, remove, show } from "./chat-state.js";
+import { oneLine } from "../text/one-line.js";
+import { allChats, declineMove, entries, keptClient, numMovable, type ShelfEntry } from "./chat-shelf.js";
+import { chat, importChats, moveChats, problem, remove, renameChat, show } from "./chat-state.js";
 import { beginAnew } from "./composer.js";
 import { parseChats } from "./saved-chats.js";
+
+const shownId = computed(() => chat.value.id);
+/** Id of the chat whose title is being written. */
+const renamed = signal<string | undefined>(undefined);
+
+function TitleField({ id, title }: ShelfEntry) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current!.select(), []);
+  const end = (isKept: boolean) => {
+    if (renamed.value !== id) return;
+    renamed.value = undefined;
+    if (isKept && field.current!.value !== title) void renameChat(id, field.current!.value);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing || (event.key !== "Enter" && event.key !== "Escape")) return;
+    // An Escape that ends the renaming leaves the drawer open.
+    event.stopPropagation();
+    const entry = field.current!.closest("li")!;
+    end(event.key === "Enter");
+    requestAnimationFrame(() => entry.querySelector<HTMLButtonElement>(".title")?.focus());
+  };
+  return (
+    <input
+      ref={field}
+      class="title"
+      dir="auto"
+      aria-label={`Name of the chat ${title}`}
+      maxLength={200}
+      defaultValue={title}
+      onKeyDown={onKeyDown}
+      onBlur={() => end(true)}
+    />
+  );
+}
+
+function Entry({ entry }: { readonly entry: ShelfEntry }) {
+  const { id, title, place } = entry;
+  if (renamed.value === id) {
+    return (
+      <li>
+        <TitleField {...entry} />
+      </li>
+    );
+  }
+  return (
+    <li>
+      <button
+        type="button"
+        class="quiet title"
+        dir="auto"
+        aria-current={id === shownId.value}
+        onClick={() => void show(id)}
+      >
+        {title}
+        {place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`Rename ${title}`}
+        onClick={() => {
+          renamed.value = id;
+        }}
+      >
+        ✎
+      </button>
+      <button
+        type="button"
+        class="quiet"
+        aria-label={`Delete ${title}`}
+        onClick={() => {
+          if (confirm(`Delete the chat "${title}"? It cannot be brought back.`)) void remove(id);
+        }}
+      >
+        ×
+      </button>
+    </li>
+  );
+}
 
 /** @param onNew a new chat has begun, and its message box has the focus */
 export function HistoryList({ onNew }: { onNew(): void }) {
@@ -15,7 +96,7 @@ export function HistoryList({ onNew }: { onNew(): void }) {
     if (file === undefined) return;
     const imported = parseChats(await file.text());
     picker.current!.value = "";
-    if (imported.length === 0) problem.value = `${file.name} has no conversations of this app.`;
+    if (imported.length === 0) problem.value = `${oneLine(file.name)} has no conversations of this app.`;
     else await importChats(imported);
   };
   const takeOut = async () => {
@@ -38,29 +119,8 @@ export function HistoryList({ onNew }: { onNew(): void }) {
         New chat
       </button>
       <ul>
-        {entries.value.map(({ id, title, place }) => (
-          <li key={id}>
-            <button
-              type="button"
-              class="quiet title"
-              dir="auto"
-              aria-current={id === chat.value.id}
-              onClick={() => void show(id)}
-            >
-              {title}
-              {place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
-            </button>
-            <button
-              type="button"
-              class="quiet"
-              aria-label={`Delete ${title}`}
-              onClick={() => {
-                if (confirm(`Delete the chat "${title}"? It cannot be brought back.`)) void remove(id);
-              }}
-            >
-              ×
-            </button>
-          </li>
+        {entries.value.map((entry) => (
+          <Entry key={entry.id} entry={entry} />
         ))}
       </ul>
       <p class="place" id="place">

@@ -1,7 +1,9 @@
 /** Conversations in the browser's own store. A text of another form than ours, which anybody may import, is never taken for one. */
+import { oneLine } from "../text/one-line.js";
 import {
   type Conversation,
   DEFAULT_SETTINGS,
+  NO_TITLE,
   type Pane,
   type Settings,
   type Speed,
@@ -36,7 +38,7 @@ function turnOf(value: unknown): Turn | undefined {
   if (!isObject(value) || (value.role !== "user" && value.role !== "assistant")) return undefined;
   const files = (Array.isArray(value.files) ? value.files : [])
     .filter(isObject)
-    .map(({ name, text }) => ({ name: textOf(name), text: textOf(text) }));
+    .map(({ name, text }) => ({ name: oneLine(textOf(name)), text: textOf(text) }));
   const calls = (Array.isArray(value.toolCalls) ? value.toolCalls : [])
     .filter(isObject)
     .map((one) => ({ name: textOf(one.name), arguments: textOf(one.arguments) }));
@@ -71,13 +73,23 @@ function settingsOf(value: unknown): Settings {
   return ["text", "json", "schema"].includes(settings.format) ? settings : { ...settings, format: "text" };
 }
 
+export const titleFrom = (value: unknown): string => oneLine(textOf(value)) || NO_TITLE;
+
 /** @returns undefined if the value is none */
 export function conversationOf(value: unknown): Conversation | undefined {
   if (!isObject(value) || typeof value.id !== "string" || !Array.isArray(value.panes)) return undefined;
   const panes = value.panes.flatMap((pane) => paneOf(pane) ?? []).slice(0, 2);
   if (panes.length === 0) return undefined;
   const updatedMs = typeof value.updatedMs === "number" ? value.updatedMs : 0;
-  return { id: value.id, title: textOf(value.title), updatedMs, settings: settingsOf(value.settings), panes };
+  const named = value.isNamed === true ? { isNamed: true } : {};
+  return {
+    id: value.id,
+    title: titleFrom(value.title),
+    ...named,
+    updatedMs,
+    settings: settingsOf(value.settings),
+    panes,
+  };
 }
 
 /** @returns the conversations of an exported text; empty if it has none */

@@ -1,7 +1,7 @@
 /** Conversations that the server keeps for the client who is signed in: /v1/chats. */
 import { ApiError, call } from "../api/client.js";
 import { type Conversation, NUMBER_SETTINGS, newId } from "./conversation.js";
-import { conversationOf } from "./saved-chats.js";
+import { conversationOf, titleFrom } from "./saved-chats.js";
 
 /** What the server's list has of a conversation. */
 export interface ServerChat {
@@ -19,7 +19,8 @@ const ID = /^[\w-]{1,64}$/;
 const PATH = "v1/chats";
 
 export async function listServerChats(client: string): Promise<readonly ServerChat[]> {
-  return ((await (await call(PATH, { client })).json()) as { readonly data: readonly ServerChat[] }).data;
+  const { data } = (await (await call(PATH, { client })).json()) as { readonly data: readonly ServerChat[] };
+  return data.map((row) => ({ ...row, title: titleFrom(row.title) }));
 }
 
 export async function readServerChat(
@@ -60,17 +61,18 @@ export const withServerId = (chat: Conversation): Conversation => (ID.test(chat.
 
 /** As the server takes it: what the page alone knows of a turn is left out, and names are cut. */
 function uploadOf(chat: Conversation): object {
-  const { id: _id, title, updatedMs, settings, panes } = conversationOf(chat)!;
+  const { id: _id, title, isNamed, updatedMs, settings, panes } = conversationOf(chat)!;
   const cut = (text: string): string => text.slice(0, MOST_NAME_CHARACTERS);
   return {
-    title: cut(title),
+    title,
+    ...(isNamed === true ? { isNamed } : {}),
     updatedMs: Math.max(0, Math.floor(updatedMs)) || 0,
     settings: { ...settings, ...Object.fromEntries(NUMBER_SETTINGS.map((one) => [one, cut(settings[one])])) },
     panes: panes.map(({ model, turns }) => ({
       model: cut(model),
       turns: turns.map(({ files, toolCalls, ...turn }) => ({
         ...turn,
-        ...(files === undefined ? {} : { files: files.map(({ name, text }) => ({ name: cut(name), text })) }),
+        ...(files === undefined ? {} : { files }),
         ...(toolCalls === undefined
           ? {}
           : { toolCalls: toolCalls.map((one) => ({ name: cut(one.name), arguments: one.arguments })) }),

@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import { contextOf } from "../api/models.js";
 import { JsonTree, parseTree } from "../text/json-tree.js";
 import { MarkdownView } from "../text/markdown-view.js";
+import { oneLine } from "../text/one-line.js";
 import { drop, goOn, isAnswering, isBusy, modelOf, regenerate } from "./chat-state.js";
 import { beginAnew, edit } from "./composer.js";
 import {
@@ -113,7 +114,7 @@ function AnswerText({ turn, format }: { readonly turn: Turn; readonly format: st
       <div class="text">{tree === undefined ? <MarkdownView text={turn.content} /> : <JsonTree value={tree} />}</div>
       {turn.toolCalls?.map((call, i) => (
         <details class="tool-call" key={i}>
-          <summary>Calls {call.name}</summary>
+          <summary>Calls {oneLine(call.name)}</summary>
           <pre dir="ltr">{call.arguments}</pre>
         </details>
       ))}
