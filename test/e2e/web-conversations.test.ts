@@ -122,10 +122,14 @@ test(
     await questions(second).filter({ hasText: "And a river?" }).waitFor();
     await ask(second, "And now?");
     await expect.poll(() => inStorage(second)).toBe("[]");
+    const search = first.getByRole("searchbox", { name: "Search chats" });
+    await search.fill("a river");
+    await first.locator(".history mark", { hasText: "a river" }).waitFor();
     await first.getByRole("button", { name: "Sign out as client" }).click();
     await first.locator("#place", { hasText: "Kept in this browser" }).waitFor();
     expect(await titles(first).count()).toBe(0);
     expect(await questions(first).count()).toBe(0);
+    expect(await search.inputValue()).toBe("");
   },
 );
 

@@ -152,3 +152,19 @@ test("a chat is renamed where it is kept, and what the page keeps after that doe
   expect(await shelf.rename("one", "Again")).toBeUndefined();
   expect((await shelf.keep(chatOf("one", "Late"))).id).not.toBe("one");
 });
+
+test("a search reads the texts of the server's once, those that changed again, and nothing of another client's", async () => {
+  for (const id of ["one", "two"]) await shelf.keep(chatOf(id, `Hello ${id}`));
+  const read: string[] = [];
+  hold = async (method, path) => void (method === "GET" && read.push(path));
+  await Promise.all([shelf.readServerTexts(), shelf.readServerTexts()]);
+  await shelf.readServerTexts();
+  expect(read.sort()).toEqual(["v1/chats/one", "v1/chats/two"]);
+  expect([...shelf.knownChats.value.keys()].sort()).toEqual(["one", "two"]);
+  await shelf.keep(chatOf("two", "Bye"));
+  await shelf.readServerTexts();
+  expect(read.length).toBe(3);
+  expect(shelf.knownChats.value.get("two")!.title).toBe("Bye");
+  shelf.forgetServer();
+  expect(shelf.knownChats.value.size).toBe(0);
+});

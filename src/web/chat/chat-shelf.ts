@@ -62,6 +62,20 @@ export const numMovable = computed(() =>
   keptClient.value === undefined || isDeclined.value ? 0 : inBrowser.value.length,
 );
 
+/** Texts of the server's that a search has read. */
+const readForSearch = signal<ReadonlyMap<string, { readonly revision: number; readonly chat: Conversation }>>(
+  new Map(),
+);
+
+/** Those whose texts the page has, by id. */
+export const knownChats = computed<ReadonlyMap<string, Conversation>>(
+  () =>
+    new Map([
+      ...[...readForSearch.value].map(([id, { chat }]) => [id, chat] as const),
+      ...inBrowser.value.map((chat) => [chat.id, chat] as const),
+    ]),
+);
+
 /** The revision of which the page has the text. The list's may be newer. */
 const bases = new Map<string, number>();
 /** The same of conversations in the browser, where the time of the last change is the revision. */
@@ -150,10 +164,33 @@ export async function refresh(id: string): Promise<boolean> {
   });
 }
 
+let reading: Promise<void> | undefined;
+
+/** Reads the texts of the server's conversations, so that they can be searched. Rejects where it does not give one of them. */
+export function readServerTexts(): Promise<void> {
+  reading ??= readChanged().finally(() => {
+    reading = undefined;
+  });
+  return reading;
+}
+
+async function readChanged(): Promise<void> {
+  const client = keptClient.peek();
+  const numBefore = numForgotten;
+  for (;;) {
+    const row = onServer.peek().find(({ id, revision }) => readForSearch.peek().get(id)?.revision !== revision);
+    if (row === undefined || client === undefined) return;
+    const { chat } = await readServerChat(row.id, client);
+    if (numForgotten !== numBefore) return;
+    readForSearch.value = new Map(readForSearch.peek()).set(row.id, { revision: row.revision, chat });
+  }
+}
+
 /** Another client, or none, is signed in. */
 export function forgetServer(): void {
   numForgotten++;
   onServer.value = [];
+  readForSearch.value = new Map();
   bases.clear();
   copies.clear();
 }

@@ -34,6 +34,7 @@ import {
 } from "./conversation.js";
 import { setDraft } from "./draft.js";
 import { CHATS_KEY } from "./saved-chats.js";
+import { wanted } from "./search.js";
 import { streamAnswer } from "./stream-answer.js";
 
 const newChat = (settings: Settings, paneModels: readonly string[]): Conversation => ({
@@ -276,6 +277,7 @@ effect(() => {
       forgetServer();
       if (!isInBrowser(chat.value.id)) clear();
       setDraft("", []);
+      wanted.value = "";
       shownTo = undefined;
     }
     if (client === undefined) return;

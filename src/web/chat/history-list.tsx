@@ -1,4 +1,4 @@
-/** Conversations, in this browser and on the server: shown, renamed, removed, moved, taken out and brought in. */
+/** Conversations, in this browser and on the server: shown, searched, renamed, removed, moved, taken out and brought in. */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorText } from "../parts/load.js";
@@ -7,7 +7,11 @@ import { oneLine } from "../text/one-line.js";
 import { allChats, declineMove, entries, keptClient, numMovable, type ShelfEntry } from "./chat-shelf.js";
 import { chat, importChats, moveChats, problem, remove, renameChat, show } from "./chat-state.js";
 import { beginAnew } from "./composer.js";
+import { target } from "./found-place.js";
 import { parseChats } from "./saved-chats.js";
+import { type FoundChat, foundChats, pattern, searchError, wanted } from "./search.js";
+
+const MOST_FOUND = 100;
 
 const shownId = computed(() => chat.value.id);
 /** Id of the chat whose title is being written. */
@@ -15,7 +19,10 @@ const renamed = signal<string | undefined>(undefined);
 
 function TitleField({ id, title }: ShelfEntry) {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current!.select(), []);
+  useEffect(() => {
+    field.current!.focus();
+    field.current!.select();
+  }, []);
   const end = (isKept: boolean) => {
     if (renamed.value !== id) return;
     renamed.value = undefined;
@@ -43,8 +50,9 @@ function TitleField({ id, title }: ShelfEntry) {
   );
 }
 
-function Entry({ entry }: { readonly entry: ShelfEntry }) {
-  const { id, title, place } = entry;
+/** @param onOpen its conversation is shown */
+function Entry({ entry, place, onOpen }: FoundChat & { onOpen(): void }) {
+  const { id, title } = entry;
   if (renamed.value === id) {
     return (
       <li>
@@ -52,6 +60,13 @@ function Entry({ entry }: { readonly entry: ShelfEntry }) {
       </li>
     );
   }
+  const open = async () => {
+    await show(id);
+    onOpen();
+    if (place !== undefined && pattern.value !== undefined && shownId.value === id) {
+      target.value = { ...place, pattern: pattern.value };
+    }
+  };
   return (
     <li>
       <button
@@ -59,10 +74,17 @@ function Entry({ entry }: { readonly entry: ShelfEntry }) {
         class="quiet title"
         dir="auto"
         aria-current={id === shownId.value}
-        onClick={() => void show(id)}
+        onClick={() => void open()}
       >
         {title}
-        {place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
+        {entry.place === "browser" && keptClient.value !== undefined && <small> (in this browser)</small>}
+        {place !== undefined && (
+          <small class="excerpt">
+            {place.before}
+            <mark>{place.match}</mark>
+            {place.after}
+          </small>
+        )}
       </button>
       <button
         type="button"
@@ -88,8 +110,49 @@ function Entry({ entry }: { readonly entry: ShelfEntry }) {
   );
 }
 
-/** @param onNew a new chat has begun, and its message box has the focus */
-export function HistoryList({ onNew }: { onNew(): void }) {
+function SearchField() {
+  const onKeyDown = (event: KeyboardEvent & { readonly currentTarget: HTMLInputElement }) => {
+    if (event.key === "Escape" && wanted.value !== "") {
+      wanted.value = "";
+      // The drawer stays open.
+      event.stopPropagation();
+    }
+    if (event.key === "ArrowDown") {
+      event.preventDefault();
+      event.currentTarget.closest("nav")!.querySelector<HTMLElement>("li .title")?.focus();
+    }
+  };
+  return (
+    <input
+      id="search-chats"
+      type="search"
+      dir="auto"
+      aria-label="Search chats"
+      placeholder="Search chats"
+      maxLength={200}
+      value={wanted.value}
+      onInput={({ currentTarget }) => {
+        wanted.value = currentTarget.value;
+      }}
+      onKeyDown={onKeyDown}
+    />
+  );
+}
+
+function foundText(found: readonly FoundChat[] | undefined): string {
+  if (found === undefined) return "";
+  if (found.length === 0) return "No chat has these words.";
+  const beyond = found.length > MOST_FOUND ? ` The first ${MOST_FOUND} are shown.` : "";
+  return `${found.length} ${found.length === 1 ? "chat has" : "chats have"} these words.${beyond}`;
+}
+
+/**
+ * @param onNew a new chat has begun, and its message box has the focus
+ * @param onOpen another conversation is shown
+ */
+export function HistoryList({ onNew, onOpen }: { onNew(): void; onOpen(): void }) {
+  const found = foundChats.value;
+  const shown = found?.slice(0, MOST_FOUND) ?? entries.value.map((entry) => ({ entry, place: undefined }));
   const picker = useRef<HTMLInputElement>(null);
   const bringIn = async () => {
     const [file] = picker.current?.files ?? [];
@@ -118,9 +181,15 @@ export function HistoryList({ onNew }: { onNew(): void }) {
       >
         New chat
       </button>
+      <div>
+        <SearchField />
+        <p class="hint" role="status">
+          {searchError.value ?? foundText(found)}
+        </p>
+      </div>
       <ul>
-        {entries.value.map((entry) => (
-          <Entry key={entry.id} entry={entry} />
+        {shown.map((one) => (
+          <Entry key={one.entry.id} {...one} onOpen={onOpen} />
         ))}
       </ul>
       <p class="place" id="place">

@@ -5,6 +5,7 @@ import { modelsError } from "../api/models.js";
 import { announcement, chat, modelOf } from "./chat-state.js";
 import { Composer } from "./composer.js";
 import type { Pane } from "./conversation.js";
+import { goToFound, target } from "./found-place.js";
 import { HistoryList } from "./history-list.js";
 import { SettingsPanel } from "./settings-panel.js";
 import { TurnView } from "./turn-view.js";
@@ -29,6 +30,13 @@ function PaneView({
   useEffect(() => {
     if (isAtEnd.current) log.current!.scrollTop = log.current!.scrollHeight;
   }, [pane]);
+  useEffect(() => {
+    const wanted = target.value;
+    const turn = wanted?.pane === index ? log.current!.querySelectorAll(".turn")[wanted.turn] : undefined;
+    if (wanted === undefined || turn === undefined) return;
+    target.value = undefined;
+    goToFound(turn, wanted.pattern);
+  }, [target.value]);
   const onScroll = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }: { currentTarget: HTMLElement }) => {
     isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_PIXELS;
   };
@@ -44,12 +52,16 @@ function PaneView({
   );
 }
 
-/** Closes the drawer, and gives the focus back to its button. */
-function onEscape({ key }: KeyboardEvent): void {
-  if (key !== "Escape" || drawer.value === undefined) return;
+/** Gives the focus back to the drawer's button. */
+function closeDrawer(): void {
+  if (drawer.value === undefined) return;
   const button = document.getElementById(`opens-${drawer.value}`);
   drawer.value = undefined;
   button?.focus();
+}
+
+function onEscape({ key }: KeyboardEvent): void {
+  if (key === "Escape") closeDrawer();
 }
 
 function DrawerButton({ name, label }: { readonly name: "history" | "settings"; readonly label: string }) {
@@ -80,6 +92,7 @@ export function Playground() {
         onNew={() => {
           drawer.value = undefined;
         }}
+        onOpen={closeDrawer}
       />
       <div class="conversation">
         <div class="drawers">

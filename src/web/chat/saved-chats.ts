@@ -12,7 +12,7 @@ import {
 } from "./conversation.js";
 
 export const CHATS_KEY = "millrace-chats";
-const MOST_CHATS = 200;
+const MOST_CHATS = 1000;
 
 /** What the store needs of localStorage. */
 export interface TextStore {
@@ -107,15 +107,15 @@ export const readChats = (store: TextStore): readonly Conversation[] => parseCha
 
 /** The one that changed last comes first. Where the browser has no room, the oldest go. @returns the ones that are kept */
 export function writeChats(store: TextStore, chats: readonly Conversation[]): readonly Conversation[] {
-  let kept = [...chats].sort((a, b) => b.updatedMs - a.updatedMs).slice(0, MOST_CHATS);
+  const kept = [...chats].sort((a, b) => b.updatedMs - a.updatedMs).slice(0, MOST_CHATS);
+  // Without the probabilities of tokens, which are many times as long as the text.
+  const texts = kept.map((chat) => JSON.stringify(conversationOf(chat)));
   for (;;) {
     try {
-      // Without the probabilities of tokens, which are many times as long as the text.
-      store.setItem(CHATS_KEY, JSON.stringify(kept.map((chat) => conversationOf(chat))));
-      return kept;
+      store.setItem(CHATS_KEY, `[${texts.join(",")}]`);
+      return kept.slice(0, texts.length);
     } catch {
-      if (kept.length === 0) return kept;
-      kept = kept.slice(0, -1);
+      if (texts.pop() === undefined) return [];
     }
   }
 }
