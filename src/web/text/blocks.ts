@@ -1,5 +1,8 @@
 /** A growing text in blocks of markdown: closed ones never change, so that only the open one is parsed again for each token. */
-import { lexer } from "marked";
+import { Marked } from "marked";
+import { mathSyntax } from "./math-syntax.js";
+
+const marked = new Marked(mathSyntax);
 
 interface Blocks {
   readonly closed: readonly string[];
@@ -11,7 +14,7 @@ const NONE: Blocks = { closed: [], open: "" };
 /** Thousands of quotes inside each other are too deep for the lexer: such a text is one block. */
 function piecesOf(text: string): readonly string[] {
   try {
-    return lexer(text).map(({ raw }) => raw);
+    return marked.lexer(text).map(({ raw }) => raw);
   } catch {
     return [text];
   }

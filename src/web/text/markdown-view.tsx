@@ -1,17 +1,17 @@
 /** A text in markdown. */
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { BlockSplitter } from "./blocks.js";
-import { isHighlighterReady } from "./highlight.js";
+import { numLoaded } from "./loaded-later.js";
 import { markdownHtml } from "./markdown.js";
 
 function Block({ raw }: { readonly raw: string }) {
   const element = useRef<HTMLDivElement>(null);
-  const isReady = isHighlighterReady.value;
+  const numParts = numLoaded.value;
   useLayoutEffect(() => {
-    // Code gets its colours when the highlighter has come.
-    void isReady;
+    // Code gets its colours, and formulas are drawn, when what does so has come.
+    void numParts;
     element.current!.innerHTML = markdownHtml(raw);
-  }, [raw, isReady]);
+  }, [raw, numParts]);
   return <div ref={element} dir="auto" />;
 }
 

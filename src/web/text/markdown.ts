@@ -5,6 +5,8 @@
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";
 import { highlight } from "./highlight.js";
+import { mathHtml } from "./math.js";
+import { type MathToken, mathSyntax } from "./math-syntax.js";
 
 const ESCAPES: Readonly<Record<string, string>> = {
   "&": "&amp;",
@@ -17,9 +19,10 @@ const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (each) => 
 
 const LINK = /^(https?:|mailto:)/i;
 
-const marked = new Marked({
+const marked = new Marked(mathSyntax, {
   gfm: true,
   breaks: true,
+  extensions: [{ name: "math", renderer: (token) => renderMath(token as MathToken) }],
   renderer: {
     html: ({ text }: Tokens.HTML | Tokens.Tag) => escapeHtml(text),
     checkbox: ({ checked }: Tokens.Checkbox) => (checked ? "☑ " : "☐ "),
@@ -42,6 +45,17 @@ const marked = new Marked({
   },
 });
 
+/** Of mathematics in a text that is drawn at once; what comes then is shown as its source. */
+const MOST_MATH_CHARACTERS = 20_000;
+let numMathCharacters = 0;
+
+function renderMath({ raw, source, isDisplay }: MathToken): string {
+  numMathCharacters += source.length;
+  const html = numMathCharacters > MOST_MATH_CHARACTERS ? undefined : mathHtml(source, isDisplay);
+  if (html === undefined) return `<code>${escapeHtml(raw.trim())}</code>`;
+  return isDisplay ? `<span class="formula" tabindex="0">${html}</span>` : html;
+}
+
 /** @param html what stands in the link, safe already */
 function linkTo(href: string, html: string): string {
   if (!LINK.test(href)) return html;
@@ -49,13 +63,22 @@ function linkTo(href: string, html: string): string {
 }
 
 const ALLOWED_TAGS =
-  "a blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul".split(
-    " ",
-  );
-const ALLOWED_ATTR = ["class", "data-copy", "dir", "href", "rel", "start", "tabindex", "target", "type"];
+  "a blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul";
+const ALLOWED_ATTR = "class data-copy dir href rel start tabindex target type";
+/** Those of drawn formulas. Answers cannot write them: their own HTML is text. */
+const MATH_TAGS =
+  "math menclose mfrac mi mn mo mover mpadded mphantom mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover";
+const MATH_ATTR =
+  "accent accentunder columnalign columnlines columnspacing display displaystyle fence height linethickness lspace mathcolor mathvariant maxsize minsize notation rowlines rowspacing rspace scriptlevel separator stretchy voffset width";
+const SANITIZER = {
+  ALLOWED_TAGS: `${ALLOWED_TAGS} ${MATH_TAGS}`.split(" "),
+  ALLOWED_ATTR: `${ALLOWED_ATTR} ${MATH_ATTR}`.split(" "),
+  RETURN_TRUSTED_TYPE: true,
+};
 
 /** Not safe yet. A text that is too deep for the parser is shown as it is. */
 export function htmlOf(text: string): string {
+  numMathCharacters = 0;
   try {
     return marked.parse(text, { async: false });
   } catch {
@@ -66,5 +89,5 @@ export function htmlOf(text: string): string {
 /** @returns what `innerHTML` takes: where the browser knows trusted types, an object that only the sanitizer makes */
 export function markdownHtml(text: string): string {
   const html = htmlOf(text);
-  return DOMPurify.sanitize(html, { ALLOWED_TAGS, ALLOWED_ATTR, RETURN_TRUSTED_TYPE: true }) as unknown as string;
+  return DOMPurify.sanitize(html, SANITIZER) as unknown as string;
 }

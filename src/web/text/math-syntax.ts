@@ -1,0 +1,81 @@
+/** Where mathematics stands in markdown: \( \), \[ \] and $$ $$, and $ $ around what cannot be a price or a variable of a shell. */
+import type { MarkedExtension, TokenizerExtension, Tokens } from "marked";
+
+export interface MathToken extends Tokens.Generic {
+  readonly type: "math";
+  readonly raw: string;
+  readonly source: string;
+  readonly isDisplay: boolean;
+}
+
+/** What is longer is no formula. */
+const MOST_CHARACTERS = 3000;
+
+const CLOSERS: Readonly<Record<string, string>> = { "\\(": "\\)", "\\[": "\\]", $$: "$$", $: "$" };
+const BLANK_LINE = /\n[ \t]*\n/;
+
+function mathAt(text: string, opener: string): MathToken | undefined {
+  const closer = CLOSERS[opener]!;
+  const near = text.slice(opener.length, opener.length + MOST_CHARACTERS);
+  const end = near.indexOf(closer);
+  const source = near.slice(0, end);
+  // As in TeX, a blank line ends it.
+  if (end < 0 || source.trim() === "" || BLANK_LINE.test(source)) return undefined;
+  const raw = text.slice(0, opener.length + end + closer.length);
+  return { type: "math", raw, source, isDisplay: opener === "\\[" || opener === "$$" };
+}
+
+/** $a_1$ and $x$ are mathematics; $5 and $10, $HOME/$USER are not. */
+function isUnmistakable({ raw, source }: MathToken, before: string, text: string): boolean {
+  if (/[\w$\\]$/.test(before) || /^[\w$]/.test(text.slice(raw.length))) return false;
+  return /^\S$|^\S[^\n]*\S$/.test(source) && (/[\\^_=]/.test(source) || /^[a-z]$/i.test(source));
+}
+
+const inlineMath: TokenizerExtension = {
+  name: "math",
+  level: "inline",
+  // Text ends at every backslash anyway.
+  start: (text) => text.indexOf("$"),
+  tokenizer(text, tokens) {
+    const opener = /^(?:\\[([]|\$\$?)/.exec(text)?.[0];
+    const token = opener === undefined ? undefined : mathAt(text, opener);
+    if (token === undefined || opener !== "$") return token;
+    return isUnmistakable(token, tokens.at(-1)?.raw ?? "", text) ? token : undefined;
+  },
+};
+
+/** Within the paragraph; undefined: there is none. */
+function blockStart(text: string): number | undefined {
+  const near = text.slice(0, MOST_CHARACTERS);
+  const end = near.indexOf("\n\n");
+  const place = (end < 0 ? near : near.slice(0, end)).search(/\n {0,3}(?:\$\$|\\\[)/);
+  return place < 0 ? undefined : place + 1;
+}
+
+/** Formulas on lines of their own, whose lines are no lists or headings. */
+const blockMath: TokenizerExtension = {
+  name: "math",
+  level: "block",
+  start: blockStart,
+  tokenizer(text) {
+    const [opening, indent = "", opener] = /^( {0,3})(\$\$|\\\[)/.exec(text) ?? [];
+    if (opening === undefined || opener === undefined) return undefined;
+    const token = mathAt(text.slice(indent.length), opener);
+    if (token !== undefined) {
+      const rest = text.slice(indent.length + token.raw.length, indent.length + token.raw.length + MOST_CHARACTERS);
+      const lineEnd = /^[ \t]*(?:\n|$)/.exec(rest)?.[0];
+      return lineEnd === undefined ? undefined : { ...token, raw: indent + token.raw + lineEnd };
+    }
+    // Its end may be still to come: until then it is one block.
+    if (text.length > MOST_CHARACTERS || BLANK_LINE.test(text) || text.includes(CLOSERS[opener]!, opening.length)) {
+      return undefined;
+    }
+    return { type: "paragraph", raw: text, text, tokens: this.lexer.inline(text) };
+  },
+};
+
+export const mathSyntax: MarkedExtension = {
+  extensions: [blockMath, inlineMath],
+  // A "=" on a line of its own in a formula makes no heading of the words before it: an undefined token is none, false asks marked for its own.
+  tokenizer: { lheading: (text) => (blockStart(text) === undefined ? false : undefined) },
+};
