@@ -284,3 +284,38 @@ test("two tabs that go on with one conversation of the browser lose nothing", SL
   }
   expect(faults).toEqual([]);
 });
+
+test("files are dropped on the chat and pasted into the message; what is no text is refused", SLOW, async () => {
+  await using server = await serveAnswers(whole("Read."));
+  await using watched = await openPage(started.browser, server.url);
+  const { page, faults } = watched;
+  /** As the browser tells of files from outside. @returns whether the page has taken them */
+  const bring = (selector: string, event: string, files: readonly (readonly [string, string])[], text = "") =>
+    page.evaluate(
+      `(() => {
+        const data = new DataTransfer();
+        for (const [name, content] of ${JSON.stringify(files)}) data.items.add(new File([content], name));
+        if (${JSON.stringify(text)} !== "") data.setData("text/plain", ${JSON.stringify(text)});
+        const options = { bubbles: true, cancelable: true, dataTransfer: data, clipboardData: data };
+        const event = new (${JSON.stringify(event)} === "paste" ? ClipboardEvent : DragEvent)(${JSON.stringify(event)}, options);
+        return !document.querySelector(${JSON.stringify(selector)}).dispatchEvent(event);
+      })()`,
+    );
+  expect(await bring(".log", "dragover", [["a.txt", "A"]])).toBe(true);
+  expect(
+    await bring(".log", "drop", [
+      ["a.txt", "A"],
+      ["b.bin", "\0"],
+    ]),
+  ).toBe(true);
+  await page.getByRole("button", { name: "Remove a.txt" }).waitFor();
+  await page.locator(".composer").getByRole("alert").getByText("b.bin is no text.").waitFor();
+  expect(await bring("#input", "paste", [["c.txt", "C"]])).toBe(true);
+  await page.getByRole("button", { name: "Remove c.txt" }).waitFor();
+  // A table of an office program is pasted as its text, and words are dropped where they fall.
+  expect(await bring("#input", "paste", [["d.png", "D"]], "d")).toBe(false);
+  expect(await bring("#input", "drop", [], "words")).toBe(false);
+  await ask(page, "Read");
+  expect(server.requests[0]!.messages[0]!.content).toBe("File a.txt:\n```\nA\n```\n\nFile c.txt:\n```\nC\n```\n\nRead");
+  expect(faults).toEqual([]);
+});

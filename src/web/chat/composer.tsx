@@ -1,6 +1,6 @@
 /** Where the visitor writes. */
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { oneLine } from "../text/one-line.js";
+import { attach, onPaste } from "./attach.js";
 import { beforeEdit, canAsk, isBusy, problem, putBack, send, startOver, stop, takeBack } from "./chat-state.js";
 import type { Attachment } from "./conversation.js";
 import { attached, draft, setDraft } from "./draft.js";
@@ -30,20 +30,6 @@ export function beginAnew(): void {
   focusInput();
 }
 
-const MOST_FILE_BYTES = 1024 * 1024;
-
-async function readText(file: File): Promise<Attachment | string> {
-  const name = oneLine(file.name);
-  if (file.size > MOST_FILE_BYTES) return `${name} has more than 1 MiB.`;
-  try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
-    if (!text.includes("\0")) return { name, text };
-  } catch {
-    // It is no text.
-  }
-  return `${name} is no text.`;
-}
-
 /** For browsers whose fields do not grow by themselves. */
 function fitHeight(field: HTMLTextAreaElement): void {
   field.style.height = "auto";
@@ -67,13 +53,6 @@ export function Composer() {
     if ((text === "" && files.length === 0) || isBusy.value || !canAsk()) return;
     setDraft("", []);
     void send(text, files);
-  };
-  const attach = async () => {
-    const read = await Promise.all([...(picker.current?.files ?? [])].map(readText));
-    const refused = read.filter((each) => typeof each === "string");
-    problem.value = refused.length === 0 ? undefined : refused.join(" ");
-    attached.value = [...attached.value, ...read.filter((each) => typeof each !== "string")];
-    picker.current!.value = "";
   };
   const onKeyDown = (event: KeyboardEvent) => {
     // The keys of an input method are its own.
@@ -122,6 +101,7 @@ export function Composer() {
             draft.value = currentTarget.value;
           }}
           onKeyDown={onKeyDown}
+          onPaste={onPaste}
         />
         <input
           ref={picker}
@@ -130,7 +110,10 @@ export function Composer() {
           hidden
           aria-label="Files to attach"
           id="files"
-          onChange={() => void attach()}
+          onChange={({ currentTarget }) => {
+            void attach([...(currentTarget.files ?? [])]);
+            currentTarget.value = "";
+          }}
         />
         <button type="button" class="plain" onClick={() => picker.current?.click()}>
           Attach

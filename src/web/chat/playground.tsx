@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { modelsError } from "../api/models.js";
+import { onDragOver, onDrop } from "./attach.js";
 import { announcement, chat, modelOf } from "./chat-state.js";
 import { Composer } from "./composer.js";
 import type { Pane } from "./conversation.js";
@@ -87,7 +88,8 @@ export function Playground() {
     return () => removeEventListener("keydown", onEscape);
   }, []);
   return (
-    <div class={`playground shows-${drawer.value ?? "neither"}`}>
+    // biome-ignore lint/a11y/noStaticElementInteractions: files are dropped on it; the button Attach does the same by keys
+    <div class={`playground shows-${drawer.value ?? "neither"}`} onDragOver={onDragOver} onDrop={onDrop}>
       <HistoryList
         onNew={() => {
           drawer.value = undefined;

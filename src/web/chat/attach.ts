@@ -1,0 +1,50 @@
+/** The visitor's files become a part of the message: texts, whose size has an end. */
+import { oneLine } from "../text/one-line.js";
+import { problem } from "./chat-state.js";
+import type { Attachment } from "./conversation.js";
+import { attached } from "./draft.js";
+
+const MOST_FILE_BYTES = 1024 * 1024;
+
+async function readText(file: File): Promise<Attachment | string> {
+  const name = oneLine(file.name);
+  if (file.size > MOST_FILE_BYTES) return `${name} has more than 1 MiB.`;
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    if (!text.includes("\0")) return { name, text };
+  } catch {
+    // It is no text, or a folder.
+  }
+  return `${name} is no text.`;
+}
+
+export async function attach(files: Iterable<File>): Promise<void> {
+  const read = await Promise.all([...files].map(readText));
+  const refused = read.filter((each) => typeof each === "string");
+  problem.value = refused.length === 0 ? undefined : refused.join(" ");
+  attached.value = [...attached.value, ...read.filter((each) => typeof each !== "string")];
+}
+
+/** What is pasted from a table or a page is a text and a picture of it: the text is meant. */
+export function onPaste(event: ClipboardEvent): void {
+  const { files, types } = event.clipboardData!;
+  if (files.length === 0 || types.includes("text/plain")) return;
+  event.preventDefault();
+  void attach(files);
+}
+
+const hasFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer?.types.includes("Files") === true;
+
+/** A browser that is not told otherwise leaves the page for the file. */
+export function onDragOver(event: DragEvent): void {
+  if (!hasFiles(event)) return;
+  event.preventDefault();
+  event.dataTransfer!.dropEffect = "copy";
+}
+
+export function onDrop(event: DragEvent): void {
+  if (!hasFiles(event)) return;
+  event.preventDefault();
+  // They are gone after this event.
+  void attach([...event.dataTransfer!.files]);
+}
