@@ -226,13 +226,26 @@ test(
   "over plain HTTP from another machine, where browsers lack some of their parts, the chat works",
   SLOW,
   async () => {
-    await using server = await serveAnswers(whole("Here."));
+    await using server = await serveAnswers(whole("Here.\n\n```\na  =\n1\n```"));
     await using watched = await openPage(started.browser, server.url);
     const { page, faults } = watched;
     await page.addInitScript("delete Crypto.prototype.randomUUID; delete Navigator.prototype.clipboard");
     await page.reload();
     await ask(page, "Where?");
-    expect(await answerText(page)).toBe("Here.");
+    expect(await lastTurn(page).locator("p").first().innerText()).toBe("Here.");
+    for (const [place, text] of ["a  =\n1", "Here.\n\n```\na  =\n1\n```"].entries()) {
+      const button = lastTurn(page).getByRole("button", { name: "Copy" }).nth(place);
+      await button.press("Enter");
+      await lastTurn(page).getByRole("button", { name: "Copied" }).waitFor();
+      expect(await page.evaluate("document.activeElement.textContent")).toBe("Copied");
+      await page.locator("#input").press("Control+v");
+      expect(await page.inputValue("#input")).toBe(text);
+      await page.fill("#input", "");
+      await button.getByText("Copy", { exact: true }).waitFor();
+    }
+    await page.evaluate("document.execCommand = () => false");
+    await page.getByRole("button", { name: "Copy the request as curl" }).click();
+    await page.getByRole("button", { name: "Not copied" }).waitFor();
     expect(faults).toEqual([]);
   },
 );

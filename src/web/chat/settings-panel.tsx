@@ -1,5 +1,6 @@
 /** How answers are drawn, and the models that give them. */
 import { chatModels, models } from "../api/models.js";
+import { CopyButton } from "../parts/copy.js";
 import { chat, modelOf, setModel, setSettings, setSideBySide } from "./chat-state.js";
 import { curlOf, type NumberSetting, requestOf, type Settings } from "./conversation.js";
 
@@ -58,10 +59,10 @@ const numberInput = ({ name, label, step, min }: NumberField) => (
   </div>
 );
 
-async function copyCurl(): Promise<void> {
+function curl(): string {
   const [pane] = chat.value.panes;
   const request = requestOf({ ...pane!, model: modelOf(pane!) }, chat.value.settings);
-  await navigator.clipboard.writeText(curlOf(request, new URL(".", location.href).href));
+  return curlOf(request, new URL(".", location.href).href);
 }
 
 export function SettingsPanel() {
@@ -131,9 +132,7 @@ export function SettingsPanel() {
         />
         Probabilities of tokens
       </label>
-      <button type="button" class="plain" onClick={() => void copyCurl().catch(() => {})}>
-        Copy the request as curl
-      </button>
+      <CopyButton label="Copy the request as curl" textOf={curl} />
     </aside>
   );
 }

@@ -1,6 +1,7 @@
 /** One turn of a conversation, and what can be done about the last one. */
 import { useSignal } from "@preact/signals";
 import { contextOf } from "../api/models.js";
+import { CopyButton } from "../parts/copy.js";
 import { JsonTree, parseTree } from "../text/json-tree.js";
 import { MarkdownView } from "../text/markdown-view.js";
 import { oneLine } from "../text/one-line.js";
@@ -92,11 +93,7 @@ function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
           Regenerate
         </button>
       )}
-      {content !== "" && (
-        <button type="button" class="plain" onClick={() => void navigator.clipboard.writeText(content)}>
-          Copy
-        </button>
-      )}
+      {content !== "" && <CopyButton textOf={() => content} />}
     </div>
   );
 }

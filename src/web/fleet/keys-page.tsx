@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";
+import { CopyButton } from "../parts/copy.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
@@ -70,9 +71,7 @@ export function KeysPage() {
       {shown.value !== undefined && (
         <p class="notice" role="status">
           The key, which is shown this once: <code id="new-key">{shown.value}</code>{" "}
-          <button type="button" class="plain" onClick={() => void navigator.clipboard.writeText(shown.value ?? "")}>
-            Copy
-          </button>
+          <CopyButton textOf={() => shown.value ?? ""} />
         </p>
       )}
       <Allowed least="admin">

@@ -1,5 +1,6 @@
 /** A text in markdown. */
 import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
+import { copyAndSay } from "../parts/copy.js";
 import { BlockSplitter } from "./blocks.js";
 import { numLoaded } from "./loaded-later.js";
 import { markdownHtml } from "./markdown.js";
@@ -15,14 +16,12 @@ function Block({ raw }: { readonly raw: string }) {
   return <div ref={element} dir="auto" />;
 }
 
-async function copyCode({ target }: MouseEvent): Promise<void> {
+function copyCode({ target }: MouseEvent): void {
   const button = target instanceof HTMLElement ? target.closest("[data-copy]") : null;
   if (button === null) return;
-  await navigator.clipboard.writeText(button.closest(".code")?.querySelector("code")?.textContent ?? "");
-  button.textContent = "Copied";
-  setTimeout(() => {
-    button.textContent = "Copy";
-  }, 1500);
+  void copyAndSay(button.closest(".code")?.querySelector("code")?.textContent ?? "", (words) => {
+    button.textContent = words ?? "Copy";
+  });
 }
 
 export function MarkdownView({ text }: { readonly text: string }) {
@@ -32,7 +31,7 @@ export function MarkdownView({ text }: { readonly text: string }) {
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: a press of Enter on a button inside is a click, too
     // biome-ignore lint/a11y/noStaticElementInteractions: clicks on the buttons inside bubble to it
-    <div class="markdown" onClick={(event) => void copyCode(event)}>
+    <div class="markdown" onClick={copyCode}>
       {blocks.map((raw, i) => (
         <Block key={i} raw={raw} />
       ))}
