@@ -32,7 +32,7 @@ import {
   withoutTurns,
   withQuestion,
 } from "./conversation.js";
-import { setDraft } from "./draft.js";
+import { bringBack, setDraft } from "./draft.js";
 import { CHATS_KEY } from "./saved-chats.js";
 import { wanted } from "./search.js";
 import { streamAnswer } from "./stream-answer.js";
@@ -177,11 +177,17 @@ export async function drop(index: number, places: readonly number[]): Promise<vo
   await answer(index);
 }
 
+/** An edit whose conversation goes is given up. */
+function endEdit(): void {
+  if (beforeEdit.value !== undefined) bringBack();
+  beforeEdit.value = undefined;
+}
+
 /** Another conversation takes the place of one that may be in the middle of an answer, which stays as far as it has come. */
 function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
-  beforeEdit.value = undefined;
+  endEdit();
   running.value = new Map();
   for (const index of unfinished) setPane(index, (pane) => ({ ...pane, turns: stopped(pane.turns) }));
   if (unfinished.length > 0) save();
@@ -197,7 +203,7 @@ export function startOver(): void {
 function clear(): void {
   stop();
   numShown++;
-  beforeEdit.value = undefined;
+  endEdit();
   running.value = new Map();
   problem.value = undefined;
   chat.value = newChat(

@@ -2,26 +2,22 @@
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attach, onPaste } from "./attach.js";
 import { beforeEdit, canAsk, isBusy, problem, putBack, send, startOver, stop, takeBack } from "./chat-state.js";
-import type { Attachment } from "./conversation.js";
-import { attached, draft, setDraft } from "./draft.js";
+import { attached, bringBack, draft, putAside, setDraft } from "./draft.js";
 
 const focusInput = () => document.getElementById("input")?.focus();
 
-/** What was being written before an edit. */
-let unsent: readonly [string, readonly Attachment[]] = ["", []];
-
 /** A question that was sent comes back with its files, to be changed. */
 export function edit(paneIndex: number, place: number): void {
-  if (beforeEdit.value === undefined) unsent = [draft.value, attached.value];
   const question = takeBack(paneIndex, place);
   if (question === undefined) return;
+  putAside();
   setDraft(question.content, question.files ?? []);
   focusInput();
 }
 
 function cancelEdit(): void {
   putBack();
-  setDraft(...unsent);
+  bringBack();
   focusInput();
 }
 
@@ -51,7 +47,7 @@ export function Composer() {
     const text = draft.value.trim();
     const files = attached.value;
     if ((text === "" && files.length === 0) || isBusy.value || !canAsk()) return;
-    setDraft("", []);
+    bringBack();
     void send(text, files);
   };
   const onKeyDown = (event: KeyboardEvent) => {

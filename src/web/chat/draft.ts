@@ -20,3 +20,16 @@ export function setDraft(text: string, files: readonly Attachment[]): void {
   draft.value = text;
   attached.value = files;
 }
+
+let aside: readonly [string, readonly Attachment[]] | undefined;
+
+/** What is being written makes way for an edit. */
+export function putAside(): void {
+  aside ??= [draft.value, attached.value];
+}
+
+/** The box has what was put aside, or else nothing. */
+export function bringBack(): void {
+  setDraft(...(aside ?? ["", []]));
+  aside = undefined;
+}
