@@ -1,7 +1,7 @@
 /** How the app shows the text of answers: mathematics, and texts that are hard to read. */
 import { expect, test } from "vitest";
 import { openPage, seriousFindings, useBrowser } from "../helpers/browser.js";
-import { serveAnswers, whole } from "../helpers/canned-answers.js";
+import { delta, events, serveAnswers, whole } from "../helpers/canned-answers.js";
 import { ask, lastTurn } from "../helpers/web-chat.js";
 
 const started = useBrowser();
@@ -66,5 +66,26 @@ test("hostile mathematics runs and loads nothing, and stays within its answer", 
   expect(await answer.locator("code", { hasText: "\\def" }).count()).toBe(1);
   expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
   await page.waitForTimeout(200);
+  expect(faults).toEqual([]);
+});
+
+/** Each kept the page busy for seconds with every token. */
+const HARD_TEXTS = [`a${" ".repeat(20_000)}b`, "*a".repeat(20_000), `${"a.".repeat(20_000)}@`, ">".repeat(20_000)];
+
+test("the page goes on while texts stream that are hard to read", SLOW, async () => {
+  const half = (text: string) => [text.slice(0, text.length / 2), text.slice(text.length / 2)];
+  const parts = HARD_TEXTS.flatMap((text) => [...half(text), "\n\n"]);
+  await using server = await serveAnswers(events(...parts.map((content) => delta({ content })), delta({}, "stop")));
+  await using watched = await openPage(started.browser, server.url);
+  const { page, faults } = watched;
+  await page.evaluate(`
+    globalThis.longestMs = 0;
+    new PerformanceObserver((list) => {
+      for (const { duration } of list.getEntries()) longestMs = Math.max(longestMs, duration);
+    }).observe({ type: "longtask" });
+  `);
+  await ask(page, "Go");
+  expect((await lastTurn(page).locator(".text").innerText()).length).toBeGreaterThan(80_000);
+  expect(await page.evaluate("longestMs")).toBeLessThan(1500);
   expect(faults).toEqual([]);
 });

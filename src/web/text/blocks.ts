@@ -1,8 +1,9 @@
 /** A growing text in blocks of markdown: closed ones never change, so that only the open one is parsed again for each token. */
 import { Marked } from "marked";
+import { readMarkdown } from "./bounded-lexer.js";
 import { mathSyntax } from "./math-syntax.js";
 
-const marked = new Marked(mathSyntax);
+const { defaults } = new Marked(mathSyntax);
 
 interface Blocks {
   readonly closed: readonly string[];
@@ -11,14 +12,13 @@ interface Blocks {
 
 const NONE: Blocks = { closed: [], open: "" };
 
-/** Thousands of quotes inside each other are too deep for the lexer: such a text is one block. */
-function piecesOf(text: string): readonly string[] {
-  try {
-    return marked.lexer(text).map(({ raw }) => raw);
-  } catch {
-    return [text];
-  }
-}
+/** An open block is parsed with every token: a longer one goes on as another. */
+const PARTS = /[\s\S]{1,29999}(?:\n|$)|[\s\S]{1,30000}/g;
+/** Code is parsed fast, and has its copy in one piece. */
+const FENCE = /^ {0,3}(?:```|~~~)/;
+
+const piecesOf = (text: string): readonly string[] =>
+  readMarkdown(text, defaults).flatMap(({ raw }) => (FENCE.test(raw) ? raw : (raw.match(PARTS) ?? raw)));
 
 /** Blocks of a text that goes on from an earlier one, or is another. */
 export class BlockSplitter {

@@ -4,6 +4,7 @@
  */
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";
+import { readMarkdown } from "./bounded-lexer.js";
 import { highlight } from "./highlight.js";
 import { mathHtml } from "./math.js";
 import { type MathToken, mathSyntax } from "./math-syntax.js";
@@ -22,6 +23,7 @@ const LINK = /^(https?:|mailto:)/i;
 const marked = new Marked(mathSyntax, {
   gfm: true,
   breaks: true,
+  hooks: { provideLexer: () => readMarkdown },
   extensions: [{ name: "math", renderer: (token) => renderMath(token as MathToken) }],
   renderer: {
     html: ({ text }: Tokens.HTML | Tokens.Tag) => escapeHtml(text),
@@ -76,14 +78,10 @@ const SANITIZER = {
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** Not safe yet. A text that is too deep for the parser is shown as it is. */
+/** Not safe yet. */
 export function htmlOf(text: string): string {
   numMathCharacters = 0;
-  try {
-    return marked.parse(text, { async: false });
-  } catch {
-    return `<pre tabindex="0">${escapeHtml(text)}</pre>`;
-  }
+  return marked.parse(text, { async: false });
 }
 
 /** @returns what `innerHTML` takes: where the browser knows trusted types, an object that only the sanitizer makes */
