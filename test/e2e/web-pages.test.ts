@@ -409,6 +409,43 @@ const SCREENS = [
   { name: "4k-dark", width: 3840, height: 2160, colorScheme: "dark" },
 ] as const;
 
+/** What stands beyond the edge of the page, and in no frame that scrolls by itself. */
+const overflow = (page: Page) =>
+  page.evaluate(`(() => {
+    const main = document.querySelector("main");
+    const isOut = (part) => part.getBoundingClientRect().right > innerWidth + 1 && part.closest(".table") === null;
+    const widest = [document.documentElement, main].filter((part) => part.scrollWidth > part.clientWidth);
+    return [...widest, ...[...main.querySelectorAll("*")].filter(isOut)].map((part) => part.outerHTML.slice(0, 100));
+  })()`);
+
+test("on a phone, a table scrolls in its frame, and its cells stay short", SLOW, async () => {
+  const key = await makeKey(web, { name: `a-name-of-many-parts-${"x".repeat(30)}` });
+  expect((await chat(key)).status).toBe(200);
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/keys`, { width: 390, height: 844 });
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  for (const path of ["keys", "models", "requests", "spend"]) {
+    await page.goto(`${web.fleet.url}/#/${path}`);
+    await page.locator("main tbody td").first().waitFor();
+    await page.waitForLoadState("networkidle");
+    await page.screenshot({ path: join(screenshots, `${path}-phone-table.png`), fullPage: true });
+    const { heights, widths } = await page.evaluate<{ heights: number[]; widths: number[][] }>(`(() => {
+      const heights = [...document.querySelectorAll(".table tbody tr")].map((row) => row.clientHeight);
+      const widths = [...document.querySelectorAll(".table")].map((frame) => [frame.scrollWidth, frame.clientWidth]);
+      return { heights, widths };
+    })()`);
+    // Two lines at most.
+    expect(Math.max(...heights), path).toBeLessThan(65);
+    expect(Math.max(...widths.map(([inside]) => inside!)), path).toBeGreaterThan(390);
+    expect(await overflow(page), path).toEqual([]);
+    const last = page.locator(".table tbody tr").first().locator("td").last();
+    await last.scrollIntoViewIfNeeded();
+    const { x, width } = (await last.boundingBox())!;
+    expect(x + width, path).toBeLessThanOrEqual(390);
+  }
+  expect(faults).toEqual([]);
+});
+
 test.each(SCREENS.slice(0, cases(2, SCREENS.length)))(
   "pages fit and everybody can use them: $name",
   SLOW,
@@ -425,8 +462,7 @@ test.each(SCREENS.slice(0, cases(2, SCREENS.length)))(
     const look = async (what: string): Promise<void> => {
       await page.screenshot({ path: join(screenshots, `${what}-${name}.png`) });
       expect(await seriousFindings(page), what).toEqual([]);
-      const overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
-      expect(overflow, what).toBeLessThanOrEqual(0);
+      expect(await overflow(page), what).toEqual([]);
     };
     // The first page for operators asks who is there; then all pages know.
     await page.goto(`${web.fleet.url}/#/keys`);
