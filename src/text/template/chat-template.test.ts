@@ -133,6 +133,19 @@ describe("ChatTemplate", () => {
       "{{ gone|length }} {{ gone|trim }}|{{ ' a '|trim() }}|{% for x in gone %}{% endfor %}{% for c in 'ab' %}{{c}},{% endfor %}",
       "0 |a|a,b,",
     ],
+    // As Seed-OSS looks up how often to reflect on its thinking.
+    [
+      "{% set t = {1024: 256, 0: 0, 512: 128} %}{% for k, v in t | dictsort %}{% if 100 <= k %}{{ k }}={{ v }} {% endif %}{% endfor %}{{ t[1024] }}",
+      "512=128 1024=256 256",
+    ],
+    [
+      "{% set t = {2: 'b', 1: 'a', 'x': [1]} %}{% for k in t %}{{ k }} {% endfor %}{% for k, v in t.items() %}{{ k }}={{ v }} {% endfor %}{{ t }}",
+      "2 1 x 2=b 1=a x=[1] {2: 'b', 1: 'a', 'x': [1]}",
+    ],
+    [
+      "{% set t = {1: 'a'} %}{{ 1 in t }} {{ 2 in t }} {{ 'x' not in t }} {{ t.get(1) }} {{ t.get(2) }} {{ t.get(2, 'd') }}",
+      "True False True a None d",
+    ],
     ["{% for k, v in [('a', 1)] %}{{k}}{{v}}{% endfor %}\r\n{% if true %}\r\nb{% endif %}", "a1b"],
   ])("behaves like Python: %s", (source, expected) => {
     expect(new ChatTemplate(source).render(USER_HI)).toBe(expected);
@@ -228,6 +241,8 @@ describe("ChatTemplate", () => {
 
   it.each([
     "{{ messages | unheard_of }}",
+    "{{ {none: 1} }}",
+    "{{ {1: 1, 'a': 2} | dictsort }}",
     "{{ messages[0].content() }}",
     "{{ range(10 ** 9) }}",
     "{% for i in range(1000000) %}x{% endfor %}",

@@ -24,6 +24,7 @@ import {
   type Test,
 } from "./jinja-library.js";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
+import { askNumbered, dictOf, isNumbered, keyOf } from "./numbered-dicts.js";
 import {
   CHARACTER_WORK,
   ELEMENT_WORK,
@@ -83,7 +84,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
         // The library's loops and filters do not accept tuples.
         return super.evaluate({ ...statement, type: "ArrayLiteral" }, scope);
       case "ObjectLiteral":
-        return super.evaluate(this.#withKeys(statement as Target, scope), scope);
+        return this.#evaluateDict(statement as Target, scope);
       case "Set":
         this.budget.charge(numTargets((statement as Statement & { readonly assignee: Target }).assignee) * VALUE_WORK);
         break;
@@ -192,6 +193,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
       }
       if (typeof a === "string" && typeof b === "string") this.budget.chargeSearch(b, a);
       else this.budget.chargeElements(left);
+      if (isNumbered(b)) return truth(b.has(a) === (operator === "in"));
     }
     if (operator === "~") return this.#joined(pythonText(left, this.budget), pythonText(right, this.budget));
     if (operator === "+" && (typeof a === "string" || typeof b === "string")) {
@@ -219,6 +221,10 @@ export class JinjaInterpreter extends LibraryInterpreter {
     const given = isUndefined(operand) && !DEFINING_FILTERS.has(name) ? empty : operand;
     const [args, named] = this.evaluateArguments(plain.args ?? [], scope);
     chargeFilter(this.budget, name, given, args, named);
+    const numbered = isNumbered(given.value)
+      ? askNumbered(given.value, name, named.size > 0 ? [...named.values()] : args)
+      : undefined;
+    if (numbered !== undefined) return this.#charged(numbered);
     // The library demands that these get texts as they stand in the template.
     if (plain.args === undefined || /attr$/.test(name)) return super.applyFilter(given, plain, scope);
     const keyword = ([key, value]: readonly [string, Value]) => ({
@@ -293,6 +299,8 @@ export class JinjaInterpreter extends LibraryInterpreter {
     const method = object.builtins.get(name) as Callable | undefined;
     if (typeof method?.value !== "function") throw new Error(`${object.type} has no method ${name}`);
     chargeMethod(this.budget, object, name, values);
+    const numbered = isNumbered(object.value) ? askNumbered(object.value, name, values) : undefined;
+    if (numbered !== undefined) return this.#charged(numbered);
     const [text, characters] = [object.value, values[0]?.value];
     if (typeof text === "string" && typeof characters === "string" && STRIPS.has(name)) {
       return like(object, strip(text, characters, name));
@@ -300,14 +308,14 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return method.value(values, scope);
   }
 
-  /** A dict in a template, with its names evaluated: each is read whole to find its place, so each is charged before. */
-  #withKeys(literal: Target, scope: unknown): Statement {
+  /** A dict in a template: each of its keys is read whole to find its place, so each is charged before. */
+  #evaluateDict(literal: Target, scope: unknown): Value {
     const entries = [...(literal.value as ReadonlyMap<Statement, Statement>)].map(([key, value]) => {
       const evaluated = this.evaluate(key, scope);
       this.budget.chargeElements(evaluated);
-      return [new Evaluated(evaluated), value] as const;
+      return [evaluated, this.evaluate(value, scope)] as const;
     });
-    return { ...literal, value: new Map(entries) } as Statement;
+    return dictOf(entries);
   }
 
   /** Of a call's result: range() and a dict's methods create lists. */
@@ -325,7 +333,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     }
     const parts = typeof value === "string" ? value : [...value.keys()];
     this.budget.charge(parts.length * VALUE_WORK);
-    return Array.from(parts, (part) => like(A_TEXT, part));
+    return Array.from(parts, keyOf);
   }
 
   /** Two texts behind each other share their memory with the longer one, so only the shorter one is charged. */

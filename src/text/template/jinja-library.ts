@@ -96,6 +96,7 @@ export const [A_TEXT, A_TRUTH, AN_INTEGER, A_LIST, A_DICT] = [
   sampleOf({}),
 ];
 export const NOTHING = sampleOf(undefined);
+export const NONE = sampleOf(null);
 
 export const numTargets = ({ type, value }: Target): number => (type === "TupleLiteral" ? (value as Block).length : 1);
 

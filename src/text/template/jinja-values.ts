@@ -72,7 +72,7 @@ function pythonRepr(value: Value): string {
   if (isUndefined(value)) return "Undefined";
   if (Array.isArray(of)) return `[${of.map(pythonRepr).join(", ")}]`;
   if (of instanceof Map)
-    return `{${[...of].map(([key, held]) => `${quotedText(key)}: ${pythonRepr(held)}`).join(", ")}}`;
+    return `{${[...of].map(([key, held]) => `${typeof key === "string" ? quotedText(key) : key}: ${pythonRepr(held)}`).join(", ")}}`;
   // The library's number classes already print integers and floats correctly.
   return String(value);
 }
