@@ -200,6 +200,25 @@ describe("ChatTemplate", () => {
     expect(new ChatTemplate(PARTS_ONLY).render(input)).toBe("[a][b]");
   });
 
+  /** As templates of Gemma 3, GLM-4.5 and Mistral Small 3.1 do. */
+  it("leaves it to the template to put a user's parts together if it takes text and parts", () => {
+    const either =
+      "{% for m in messages %}{% if m.content is string %}<{{ m.content }}>{% else %}<{% for part in m.content %}{{ part.text | trim }}{% endfor %}>{% endif %}{% endfor %}";
+    const content = [
+      { type: "text", text: "a " },
+      { type: "text", text: "b" },
+    ] as const;
+    const messages = [
+      { role: "system", content },
+      { role: "user", content },
+      { role: "user", content: "c" },
+    ];
+    expect(new ChatTemplate(either).render({ messages, addGenerationPrompt: false })).toBe("<a \nb><ab><c>");
+    // Others print a list as Python does, or nothing of it.
+    const asList = "{% for m in messages %}<{{ m.content | string }}>{% endfor %}";
+    expect(new ChatTemplate(asList).render({ messages, addGenerationPrompt: false })).toBe("<a \nb><a \nb><c>");
+  });
+
   it("passes parts if the template prints only parts", () => {
     expect(new ChatTemplate(PARTS_ONLY).render(USER_HI)).toBe("[Hi]");
   });

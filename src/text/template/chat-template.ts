@@ -158,15 +158,19 @@ export class ChatTemplate {
   /** Renders trial messages to find the properties of the template that change how messages are passed to it. */
   #probe(): Needs {
     const needle = NEEDLE;
-    const prints = (...messages: readonly ChatMessage[]): boolean => {
+    const printed = (...messages: readonly ChatMessage[]): string => {
       try {
-        return this.#renderRaw({ messages, addGenerationPrompt: false }).includes(needle);
+        return this.#renderRaw({ messages, addGenerationPrompt: false });
       } catch (thrown) {
-        return refused(thrown);
+        return refused(thrown) || "";
       }
     };
+    const prints = (...messages: readonly ChatMessage[]): boolean => printed(...messages).includes(needle);
     const asks = (content: unknown) => ({ role: "user", content }) as ChatMessage;
-    const takesParts = !prints(asks(needle)) && prints(asks([{ type: "text", text: needle }]));
+    const part = { type: "text", text: needle };
+    const takesText = prints(asks(needle));
+    const takesParts = !takesText && prints(asks([part]));
+    const ofTwo = takesText ? printed(asks([part, part])) : "";
     const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
     const printsCall = (content: null | "", args: unknown): boolean => {
       const tool_calls = [{ id: "call00001", type: "function", function: { name: needle, arguments: args } }];
@@ -179,6 +183,8 @@ export class ChatTemplate {
     return {
       hasThinking,
       takesParts,
+      // Else they are not there, or there as Python's list.
+      joinsParts: ofTwo.split(needle).length === 3 && !/["']type["']/.test(ofTwo),
       takesArgumentText,
       takesNoContent: !printsCall("", args) && printsCall(null, args),
       refusesNoContent: !printsCall(null, args) && printsCall("", args),
@@ -205,6 +211,8 @@ interface Needs {
   readonly hasThinking: boolean;
   /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
+  /** The template takes a text too, and puts a user's parts together in its own way. */
+  readonly joinsParts: boolean;
   /** The template requires a call's arguments as text. */
   readonly takesArgumentText: boolean;
   /** The template requires `none` as the content of messages with calls. */
@@ -264,11 +272,12 @@ function makeGlobals(options: ChatTemplateOptions): Record<string, unknown> {
 
 function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string, NumberText>): ChatMessage {
   const { takesParts } = needs;
+  const joinsParts = needs.joinsParts && message.role === "user";
   const prepared: Record<string, unknown> = { ...message };
   const { content } = message;
   if (Array.isArray(content)) {
     const texts = (content as readonly TextPart[]).map(textOfPart);
-    if (!takesParts) prepared.content = texts.join("\n");
+    if (!takesParts && !joinsParts) prepared.content = texts.join("\n");
   } else if (takesParts && typeof content === "string") {
     prepared.content = [{ type: "text", text: content }];
   }
