@@ -133,6 +133,11 @@ describe("ChatTemplate", () => {
       "{{ gone|length }} {{ gone|trim }}|{{ ' a '|trim() }}|{% for x in gone %}{% endfor %}{% for c in 'ab' %}{{c}},{% endfor %}",
       "0 |a|a,b,",
     ],
+    ["{{ ['string', 'null'] | upper }} {{ 5 | trim }} {{ true | lower }}", "['STRING', 'NULL'] 5 true"],
+    [
+      "{{ [1, none, 'a'] | map('string') | join(',') }} {{ ['a', 'b'] | map('upper') | list }} {{ [' x '] | map('trim') | first }}|",
+      "1,None,a ['A', 'B'] x|",
+    ],
     // As Seed-OSS looks up how often to reflect on its thinking.
     [
       "{% set t = {1024: 256, 0: 0, 512: 128} %}{% for k, v in t | dictsort %}{% if 100 <= k %}{{ k }}={{ v }} {% endif %}{% endfor %}{{ t[1024] }}",

@@ -54,6 +54,8 @@ const SILENT: ReadonlySet<string> = new Set(["Set", "Macro", "Comment", "Break",
 const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "tojson"]);
 /** Filters that treat undefined as an empty list; the others treat it as an empty text. */
 const LIST_FILTERS = /^(?:length|list|join|sort|unique|reverse|map|(?:select|reject)attr)$/;
+/** Filters that print what is no text first, in Python's form. A type of a tool's parameter may be a list of names. */
+const TEXT_FILTERS: ReadonlySet<string> = new Set(["upper", "lower", "title", "capitalize", "trim"]);
 /** Methods that take the characters to strip; the library ignores the argument and strips white space. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
 /** Tests that rewrite a text to compare it. */
@@ -218,13 +220,23 @@ export class JinjaInterpreter extends LibraryInterpreter {
     }
     if (name === "string") return like(A_TEXT, pythonText(operand, this.budget));
     const empty = LIST_FILTERS.test(name) ? like(A_LIST, []) : like(A_TEXT, "");
-    const given = isUndefined(operand) && !DEFINING_FILTERS.has(name) ? empty : operand;
+    const isPrinted = TEXT_FILTERS.has(name) && operand.type !== "NullValue" && !isUndefined(operand);
+    const printed = isPrinted ? like(A_TEXT, pythonText(operand, this.budget)) : operand;
+    const given = isUndefined(operand) && !DEFINING_FILTERS.has(name) ? empty : printed;
     const [args, named] = this.evaluateArguments(plain.args ?? [], scope);
     chargeFilter(this.budget, name, given, args, named);
     const numbered = isNumbered(given.value)
       ? askNumbered(given.value, name, named.size > 0 ? [...named.values()] : args)
       : undefined;
     if (numbered !== undefined) return this.#charged(numbered);
+    // The library maps to attributes alone.
+    if (name === "map" && args.length === 1 && Array.isArray(given.value)) {
+      const each = { type: "Identifier", value: args[0]!.value };
+      return like(
+        A_LIST,
+        given.value.map((element: Value) => this.applyFilter(element, each, scope)),
+      );
+    }
     // The library demands that these get texts as they stand in the template.
     if (plain.args === undefined || /attr$/.test(name)) return super.applyFilter(given, plain, scope);
     const keyword = ([key, value]: readonly [string, Value]) => ({
