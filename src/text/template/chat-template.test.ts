@@ -180,6 +180,17 @@ describe("ChatTemplate", () => {
     expect(asNumber.render({ messages: called, addGenerationPrompt: false })).toBe('False 2.0 True "1.0"');
   });
 
+  it("keeps a message's calls and content together where thinking is no Harmony's, as in LFM2.5's", () => {
+    const source =
+      "{% for message in messages %}{{ message.thinking }}|{{ message.content }}|{% for c in message.tool_calls %}{{ c.function.name }},{% endfor %};{% endfor %}";
+    const input = {
+      messages: [{ role: "assistant", content: "c", reasoning_content: "r", tool_calls: [CALL, CALL] }],
+      addGenerationPrompt: false,
+    };
+    expect(new ChatTemplate(source).render(input)).toBe("r|c|f,f,;");
+    expect(new ChatTemplate(`{# <|channel|> #}${source}`).render(input)).toBe("r||f,;||f,;");
+  });
+
   it("passes arguments as text, and no content, if the template requires it", () => {
     const source =
       "{% for m in messages %}{% if m.content is none %}{% for c in m.tool_calls %}{{ 'call ' + c.function.arguments }}{{ c.function.name }}{% endfor %}{% else %}{{ m.content }}{% endif %}{% endfor %}";

@@ -92,7 +92,7 @@ export class ChatTemplate {
     }
     const needs = this.#readNeeds();
     const numbers = new Map<string, NumberText>();
-    const given = needs.hasThinking ? oneCallEach(input.messages) : input.messages;
+    const given = needs.isHarmony ? oneCallEach(input.messages) : input.messages;
     const messages = given.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
@@ -182,6 +182,7 @@ export class ChatTemplate {
     const hasThinking = readsThinking(this.plainSource);
     return {
       hasThinking,
+      isHarmony: hasThinking && this.plainSource.includes("<|channel|>"),
       takesParts,
       // Else they are not there, or there as Python's list.
       joinsParts: ofTwo.split(needle).length === 3 && !/["']type["']/.test(ofTwo),
@@ -207,8 +208,10 @@ function refused(thrown: unknown): false {
 
 /** Differences between templates in the form of messages. */
 interface Needs {
-  /** The template prints reasoning by the name `thinking`, and refuses it beside content where there are calls. */
+  /** The template prints reasoning by the name `thinking`. */
   readonly hasThinking: boolean;
+  /** So does Harmony's, which refuses it beside content where there are calls, and prints one call of a message. */
+  readonly isHarmony: boolean;
   /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
   /** The template takes a text too, and puts a user's parts together in its own way. */
@@ -287,7 +290,7 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
   // An empty reasoning is none, and leaves a call its content.
   if (needs.hasThinking && message.reasoning_content && prepared.thinking === undefined) {
     prepared.thinking = message.reasoning_content;
-    if (hasCalls) prepared.content = "";
+    if (hasCalls && needs.isHarmony) prepared.content = "";
   }
   if (hasCalls) {
     if (needs.takesNoContent && (content ?? "") === "") prepared.content = null;
