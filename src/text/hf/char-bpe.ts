@@ -37,7 +37,7 @@ export class CharBpe {
   constructor(vocab: Vocabulary, merges: readonly MergePair[], options: CharBpeOptions) {
     this.#vocab = vocab;
     this.#options = options;
-    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges));
+    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges, "last"));
     if (options.hasByteFallback) {
       for (const [text, id] of vocab.idByText) {
         const byte = parseByteToken(text);

@@ -15,6 +15,8 @@ interface Expected {
     readonly ids: number[];
     readonly plain: number[];
     readonly decoded: string;
+    /** With special tokens. */
+    readonly kept?: string;
   }[];
   readonly chats: readonly {
     readonly messages: readonly ChatMessage[];
@@ -49,8 +51,9 @@ describe.each(readdirSync(root))("%s", (name) => {
     expect(tokenizer.encode(text, { addSpecial: true, parseSpecial: true })).toEqual(ids);
   });
 
-  it.each(samples)("decodes $text", ({ ids, decoded }) => {
+  it.each(samples)("decodes $text", ({ ids, decoded, kept }) => {
     expect(tokenizer.decode(ids)).toBe(decoded);
+    if (kept !== undefined) expect(tokenizer.decode(ids, { keepSpecial: true })).toBe(kept);
   });
 
   it.each(pairs)("joins $texts", ({ texts, ids, types }) => {
@@ -84,6 +87,28 @@ it("a model that writes Harmony ends its turn with a call too, whatever its conf
     const half = [...tokens, own[0]];
     writeFileSync(join(folder, "tokenizer.json"), JSON.stringify({ ...rest, added_tokens: half }));
     expect(stopsOf(first)).toEqual([first]);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+/** Hugging Face's package gives these; it lists no merge twice itself, so that no folder of the script above has one. */
+it("a merge that is listed twice has its last place", () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-merges-"));
+  try {
+    const idsWith = (pre_tokenizer: object | null, ...merges: string[]) => {
+      const vocab = { a: 0, b: 1, c: 2, ab: 3, bc: 4 };
+      writeFileSync(
+        join(folder, "tokenizer.json"),
+        JSON.stringify({ model: { type: "BPE", vocab, merges }, pre_tokenizer }),
+      );
+      return createHfTokenizer(folder, 5).encode("abc", { addSpecial: false, parseSpecial: true });
+    };
+    const bytes = { type: "ByteLevel", add_prefix_space: false, use_regex: false };
+    for (const pre of [null, bytes]) {
+      expect(idsWith(pre, "a b", "b c")).toEqual([3, 2]);
+      expect(idsWith(pre, "a b", "b c", "a b")).toEqual([0, 4]);
+    }
   } finally {
     rmSync(folder, { recursive: true });
   }

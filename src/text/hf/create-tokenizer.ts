@@ -134,7 +134,7 @@ function createEncoder(json: JsonObject, model: JsonObject, kind: ModelKind, voc
   const merges = readMerges(model);
   if (isByteLevel) {
     const ignoresMerges = model.boolean("ignore_merges") === true;
-    const words = new ByteLevelBpe(vocab, merges, { expressions: [], ignoresMerges, addsBos: false });
+    const words = new ByteLevelBpe(vocab, merges, { expressions: [], ignoresMerges, addsBos: false }, "last");
     return new PipelineEncoder(words, normalize, split, stripsLeadingSpace);
   }
   if (model.boolean("ignore_merges") === true) throw refuse(model, "ignore_merges", "false where pieces are no bytes");
@@ -165,10 +165,9 @@ function createWordPiece(
   for (const [text, id] of vocab.idByText) {
     if (prefix !== "" && text.startsWith(prefix)) continuing.set(text.slice(prefix.length), id);
   }
-  const { texts, types, idByText: beginning } = vocab;
+  const { texts, idByText: beginning } = vocab;
   return new WordPiece({
     texts,
-    types,
     beginning,
     continuing: prefix === "" ? beginning : continuing,
     unknownId,

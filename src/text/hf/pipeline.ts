@@ -112,11 +112,7 @@ export function readPreTokenizer(json: JsonObject | undefined): PreTokenizer {
     case "Sequence":
       return readSequence(json);
     case "ByteLevel":
-      if (json.boolean("add_prefix_space") === true) throw refuse(json, "add_prefix_space", "false");
-      return {
-        split: json.boolean("use_regex") === false ? (pieces) => pieces : splitting(GPT2, "Isolated"),
-        isByteLevel: true,
-      };
+      return { split: readByteLevel(json), isByteLevel: true };
     case "Split":
       return { split: readSplit(json), isByteLevel: false };
     case "Digits": {
@@ -141,6 +137,16 @@ export function readPreTokenizer(json: JsonObject | undefined): PreTokenizer {
         "Sequence, ByteLevel, Split, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit or BertPreTokenizer",
       );
   }
+}
+
+function readByteLevel(json: JsonObject): PreTokenize {
+  const split: PreTokenize = json.boolean("use_regex") === false ? (pieces) => pieces : splitting(GPT2, "Isolated");
+  if (json.boolean("add_prefix_space") !== true) return split;
+  return (pieces, isStart) =>
+    split(
+      pieces.map((piece) => (piece.startsWith(" ") ? piece : ` ${piece}`)),
+      isStart,
+    );
 }
 
 function readSequence(json: JsonObject): PreTokenizer {

@@ -18,6 +18,7 @@ describe("translates", () => {
     ["the dot to all but line feeds", ".+", "a\r\u2028b\nc", ["a\r\u2028b", "c"]],
     ["code points and escaped marks", "\\x41|\\x{1F642}|\\u00e9|[\\]\\-\\\\]|\\#|\\'", "A🙂é]-\\#'", [..."A🙂é]-\\#'"]],
     ["a bracket at a class's start, a hyphen at its end", "[]a-]", "]a-b", ["]", "a", "-"]],
+    ["a class within a class", " ?[^(\\s|[.,!?\u2026]) ]+|[a[b-d]e]", "Hi! (a|b) ab,c", ["Hi", "a", "b", " ab", "c"]],
     ["bounds, lazy too", "\\d{2,3}?|\\d{1,}", "1234", ["12", "34"]],
   ] as const)("%s", (_, pattern, text, expected) => {
     expect(matches(pattern, text)).toEqual(expected);
@@ -26,7 +27,9 @@ describe("translates", () => {
 
 describe("refuses", () => {
   it.each([
-    "[a[b]]",
+    "[a[b]",
+    "[a[^b]]",
+    "[[:alpha:]]",
     "[a-z&&b]",
     "\\w",
     "\\bword",

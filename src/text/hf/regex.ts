@@ -191,12 +191,23 @@ class Translator {
   }
 
   #class(): string {
-    let source = this.#take("^") ? "[^" : "[";
+    const open = this.#take("^") ? "[^" : "[";
+    return `${open}${this.#classItems()}]`;
+  }
+
+  #classItems(): string {
     // A closing bracket at the start of a class is a literal.
-    if (this.#take("]")) source += "\\]";
+    let source = this.#take("]") ? "\\]" : "";
     while (!this.#take("]")) {
       const char = this.#next();
-      if (char === "[" || (char === "&" && this.#chars[this.#at] === "&")) throw this.#refuse("a class within a class");
+      const follows = this.#chars[this.#at] ?? "";
+      if (char === "&" && follows === "&") throw this.#refuse("an intersection of classes");
+      if (char === "[") {
+        if (follows === "^" || follows === ":") throw this.#refuse(`[${follows} within a class`);
+        // A class within a class adds its characters (BLOOM's has one).
+        source += this.#classItems();
+        continue;
+      }
       const item = char === "\\" ? this.#escape() : literal(char);
       const isRange = this.#chars[this.#at] === "-" && this.#chars[this.#at + 1] !== "]";
       if (!isRange) {
@@ -209,7 +220,7 @@ class Translator {
       const range = `${item}-${end}`;
       source += this.#ignoresCase && /^[a-z]-[a-z]$/i.test(range) ? this.#caseRange(range) : range;
     }
-    return `${source}]`;
+    return source;
   }
 
   #caseRange(range: string): string {

@@ -3,7 +3,7 @@
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger } from "./bpe-merge.js";
 import { alphabetToBytes, bytesToAlphabet, CHAR_BY_BYTE } from "./byte-alphabet.js";
-import { type MergePair, MergeTable, parseMerges } from "./merge-table.js";
+import { type MergePair, MergeTable, parseMerges, type RankOfRepeated } from "./merge-table.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import type { PreTokenizer } from "./pre-tokenizer-table.js";
 import { findPreTokenizer, splitWords } from "./pre-tokenizers.js";
@@ -30,10 +30,15 @@ export class ByteLevelBpe implements PieceEncoder {
   readonly #idByByte: Int32Array;
   readonly #maxWordChars: number;
 
-  constructor(vocab: Vocabulary, merges: readonly MergePair[], preTokenizer: PreTokenizer) {
+  constructor(
+    vocab: Vocabulary,
+    merges: readonly MergePair[],
+    preTokenizer: PreTokenizer,
+    repeated: RankOfRepeated = "first",
+  ) {
     this.#vocab = vocab;
     this.#preTokenizer = preTokenizer;
-    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges));
+    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges, repeated));
     this.#idByByte = Int32Array.from(CHAR_BY_BYTE, (char) => vocab.idByText.get(char) ?? -1);
     this.#maxWordChars = vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 0);
   }

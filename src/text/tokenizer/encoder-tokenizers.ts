@@ -28,7 +28,6 @@ export function createBertWordPiece(metadata: GgufMetadata, vocab: Vocabulary): 
   const lowercases = flag("lowercase") ?? true;
   return new WordPiece({
     texts,
-    types: vocab.types,
     beginning,
     continuing,
     unknownId,

@@ -18,6 +18,8 @@ export function parseMerges(merges: readonly string[], what: string): readonly M
   });
 }
 
+export type RankOfRepeated = "first" | "last";
+
 /** Hash table from a pair of token ids to the merge that joins them; the merge's index in the list is its rank. */
 export class MergeTable implements MergeRules {
   readonly #left: Int32Array;
@@ -26,8 +28,15 @@ export class MergeTable implements MergeRules {
   readonly #resultByRule: Int32Array;
   readonly #mask: number;
 
-  /** @param idByText the tokens that merges refer to */
-  constructor(idByText: ReadonlyMap<string, number>, merges: readonly MergePair[]) {
+  /**
+   * @param idByText the tokens that merges refer to
+   * @param repeated the rank of a pair that is listed twice: its first in GGUF files (llama.cpp's rule), its last in tokenizer.json (Hugging Face's)
+   */
+  constructor(
+    idByText: ReadonlyMap<string, number>,
+    merges: readonly MergePair[],
+    private readonly repeated: RankOfRepeated,
+  ) {
     if (merges.length >= MAX_VOCAB_SIZE)
       throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} merges, got ${merges.length}`);
     const numSlots = 2 ** Math.ceil(Math.log2(2 * merges.length + 2));
@@ -64,10 +73,9 @@ export class MergeTable implements MergeRules {
     return this.#resultByRule[rule]!;
   }
 
-  /** A pair listed twice keeps its first rank. */
   #insert(leftId: number, rightId: number, rule: number, resultId: number): void {
     const slot = this.#slotOf(leftId, rightId);
-    if (this.#ruleBySlot[slot] !== -1) return;
+    if (this.#ruleBySlot[slot] !== -1 && this.repeated === "first") return;
     this.#left[slot] = leftId;
     this.#right[slot] = rightId;
     this.#ruleBySlot[slot] = rule;

@@ -129,7 +129,11 @@ class SpecialMatcher {
     for (const [id, text] of textById) this.#insert(text, id);
   }
 
-  find(text: string, from: number): SpecialMatch | undefined {
+  /**
+   * @param from where the search begins
+   * @param free the first character that the match before it did not absorb: white space may be absorbed and be a token too
+   */
+  find(text: string, from: number, free = from): SpecialMatch | undefined {
     for (let start = from; start < text.length; start++) {
       let node = this.#root.children.get(text.charCodeAt(start));
       let id = -1;
@@ -141,16 +145,16 @@ class SpecialMatcher {
         }
         node = node.children.get(text.charCodeAt(i));
       }
-      if (id !== -1) return this.#withSpace(text, from, { id, start, end, resumeAt: end });
+      if (id !== -1) return this.#withSpace(text, free, { id, start, end, resumeAt: end });
     }
     return undefined;
   }
 
-  #withSpace(text: string, from: number, match: SpecialMatch): SpecialMatch {
+  #withSpace(text: string, free: number, match: SpecialMatch): SpecialMatch {
     const { spaces, before, after } = this.strips;
     let { start, end: resumeAt } = match;
     if (after.has(match.id)) while (resumeAt < text.length && spaces.includes(text[resumeAt]!)) resumeAt++;
-    if (before?.has(match.id)) while (start > from && spaces.includes(text[start - 1]!)) start--;
+    if (before?.has(match.id)) while (start > free && spaces.includes(text[start - 1]!)) start--;
     return { ...match, start, resumeAt };
   }
 

@@ -71,10 +71,14 @@ export class SubwordTokenizer implements Tokenizer {
     const ids: number[] = [];
     if (options.addSpecial && this.addsBos && this.bosId !== undefined) ids.push(this.bosId);
     let from = 0;
-    for (let match = matcher.find(wellFormed, 0); match !== undefined; match = matcher.find(wellFormed, from)) {
+    for (
+      let match = matcher.find(wellFormed, 0);
+      match !== undefined;
+      match = matcher.find(wellFormed, match.end, from)
+    ) {
       this.#encodePlain(wellFormed.slice(from, match.start), ids, from === 0);
       ids.push(match.id);
-      from = match.resumeAt;
+      from = Math.max(from, match.resumeAt);
     }
     this.#encodePlain(wellFormed.slice(from), ids, from === 0);
     if (options.addSpecial && this.addsEos && this.#endId !== undefined) ids.push(this.#endId);

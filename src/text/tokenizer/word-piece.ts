@@ -3,7 +3,6 @@
  * token is unknown as a whole.
  */
 import type { PieceEncoder } from "./piece-encoder.js";
-import { TOKEN_TYPE } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
@@ -11,7 +10,6 @@ const UTF8 = new TextEncoder();
 interface WordPieceOptions {
   /** Token texts by id, as they read at the start of a word; those of continuing tokens are in `continuing`. */
   readonly texts: readonly string[];
-  readonly types: Uint8Array;
   /** Ids of tokens that begin a word, and of those that continue one, by their text without marks. */
   readonly beginning: ReadonlyMap<string, number>;
   readonly continuing: ReadonlyMap<string, number>;
@@ -48,10 +46,7 @@ export class WordPiece implements PieceEncoder {
   }
 
   bytesOf(id: number): Uint8Array {
-    const { texts, types } = this.options;
-    const continuing = this.#textOfContinuing.get(id);
-    if (continuing !== undefined) return UTF8.encode(continuing);
-    return UTF8.encode(types[id] === TOKEN_TYPE.normal ? ` ${texts[id]!}` : texts[id]!);
+    return UTF8.encode(this.#textOfContinuing.get(id) ?? ` ${this.options.texts[id]!}`);
   }
 
   #cut(word: string): readonly number[] {
