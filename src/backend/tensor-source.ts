@@ -1,4 +1,5 @@
 /** Interface to a model's tensors, independent of the file format. Tensors have llama.cpp's names (`blk.0.attn_q.weight`). */
+import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
 
 /** Rows [start, start + rows) of the matrix `name` [totalRows, cols]. */
@@ -51,4 +52,21 @@ export function unstacked({ numStacked = 1, ...spec }: MatrixSpec): MatrixSpec {
   const totalRows = spec.totalRows / numStacked;
   const name = spec.name.replace("_exps.", `.${Math.floor(spec.start / totalRows)}.`);
   return { ...spec, name, totalRows, start: spec.start % totalRows };
+}
+
+/** Types of stacked matrices that are stored one by one: operations read a stack as one, so all of it must have one type. */
+export class StackTypes {
+  readonly #byName = new Map<string, WeightType>();
+
+  /** @param name of the stack @throws tensor_type_unsupported, where a matrix of it had another type */
+  check(name: string, found: MatrixRows): MatrixRows {
+    const first = this.#byName.get(name) ?? found.type;
+    this.#byName.set(name, first);
+    if (found.type === first) return found;
+    throw new MillraceError(
+      "tensor_type_unsupported",
+      `expected all experts of ${name} to be of one type, got ${first} and ${found.type}`,
+      { hint: "Choose a version of the model whose experts are all stored, or all quantised, in the same way." },
+    );
+  }
 }

@@ -1,5 +1,11 @@
 /** A GGUF file's tensors: where its matrices lie, and the values of small ones. */
-import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
+import {
+  type MatrixRows,
+  type MatrixSpec,
+  StackTypes,
+  type TensorSource,
+  unstacked,
+} from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
@@ -14,6 +20,7 @@ const IGNORED = /^(?:v|a|mm)\.|^cls\.|\.attn_rot_embd\.weight$/;
 
 export class GgufSource implements TensorSource {
   readonly #architecture: Architecture | undefined;
+  readonly #stackTypes = new StackTypes();
 
   /** @param model undefined: the file is not of a model, and its tensors have the loader's names */
   constructor(
@@ -30,7 +37,9 @@ export class GgufSource implements TensorSource {
   matrix(spec: MatrixSpec): MatrixRows {
     const { name, totalRows, cols, start, numStacked } = spec;
     // Older files have a tensor for each expert.
-    if (numStacked !== undefined && !this.has(name)) return this.matrix(unstacked(spec));
+    if (numStacked !== undefined && !this.has(name)) {
+      return this.#stackTypes.check(name, this.matrix(unstacked(spec)));
+    }
     const shape = numStacked === undefined ? [cols, totalRows] : [cols, totalRows / numStacked, numStacked];
     const tensor = this.#tensor(name, shape);
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);

@@ -228,3 +228,13 @@ describe("a folder is refused", () => {
     });
   });
 });
+
+it("experts of a layer that are stored in several types are refused by name", async () => {
+  const expert = '0.block_sparse_moe.experts.1.w1.weight":{"dtype":';
+  const folder = changed("mixtral", {}, [`${expert}"BF16"`, `${expert}"F16" `]);
+  await expect(completionsOf(folder)).rejects.toMatchObject({
+    code: "tensor_type_unsupported",
+    message: "expected all experts of blk.0.ffn_gate_exps.weight to be of one type, got BF16 and F16",
+    hint: expect.stringContaining("in the same way"),
+  });
+});

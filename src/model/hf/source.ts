@@ -1,6 +1,12 @@
 /** A model folder's tensors: where its F32, F16 and BF16 matrices lie, and how quantised ones are converted without loss. */
 
-import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
+import {
+  type MatrixRows,
+  type MatrixSpec,
+  StackTypes,
+  type TensorSource,
+  unstacked,
+} from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
@@ -33,6 +39,7 @@ export class HfSource implements TensorSource {
   readonly #model: ServableModel;
   readonly #quantization: CheckpointQuantization;
   readonly #headFiles = new Map<string, SafetensorsFiles>();
+  readonly #stackTypes = new StackTypes();
   /** Tensors of GGUF files that folders have as settings in config.json. */
   readonly #computed: ReadonlyMap<string, Float32Array>;
 
@@ -62,7 +69,7 @@ export class HfSource implements TensorSource {
     if (numStacked !== undefined) {
       const stack = this.#stack(name);
       if (stack !== undefined) return stack.matrix(spec);
-      if (this.#find(name) === undefined) return this.matrix(unstacked(spec));
+      if (this.#find(name) === undefined) return this.#stackTypes.check(name, this.matrix(unstacked(spec)));
       return this.#rows(spec, [numStacked, totalRows / numStacked, cols]);
     }
     const layer = this.#quantizedLayer(name);
