@@ -137,8 +137,17 @@ describe("rope", () => {
     expect(() => rope({ ...long, short_factor: [1] }, json)).toThrow(/short_factor to have 4 numbers, got 1/);
   });
 
+  /** transformers 5.24 gives random llamas of that kind the log-probabilities that the engine gives them, up to the trained length. */
+  it("that is dynamic is plain up to the trained length", () => {
+    const { model, ropeFactors } = rope({ type: "dynamic", factor: 2 }, { max_position_embeddings: 512 });
+    expect(model).toMatchObject({ contextLength: 512, ropes: [{ base: 500_000, scaling: "none", factor: 1 }] });
+    expect(ropeFactors).toEqual({});
+  });
+
   it.each([
-    [{ rope_type: "dynamic", factor: 2 }, "architecture_unsupported"],
+    [{ rope_type: "dynamic", factor: 2, alpha: 1000 }, "architecture_unsupported"],
+    [{ rope_type: "dynamic", factor: 2, original_max_position_embeddings: 64 }, "architecture_unsupported"],
+    [{ rope_type: "proportional" }, "architecture_unsupported"],
     [{ rope_type: "linear" }, "model_config"],
     [{ rope_type: "linear", factor: -1 }, "model_config"],
     [{ rope_type: "llama3", factor: 8 }, "model_config"],

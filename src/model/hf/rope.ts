@@ -158,6 +158,11 @@ function readRope(
       return { rope: plain, factors: {} };
     case "linear":
       return { rope: { ...plain, scaling: "linear", factor: required(stated, "factor") }, factors: {} };
+    case "dynamic":
+      // Stretched as far as a text exceeds the trained length, which none does here. Other programs know an alpha, or a shorter trained length.
+      if (stated.has("alpha") || original < maxPositions)
+        throw unsupported(stated, "dynamic with alpha or a shorter length");
+      return { rope: plain, factors: {} };
     case "llama3":
       return { rope: plain, factors: { all: llama3Factors(stated, plain, original) } };
     case "yarn":
@@ -239,5 +244,5 @@ function required(json: JsonObject, key: string): number {
 
 function unsupported(stated: JsonObject, got: string | undefined): MillraceError {
   const name = stated.nameOf("rope_type");
-  return unservedVariant(`expected ${name} to be default, linear, llama3, yarn or longrope, got ${got}`);
+  return unservedVariant(`expected ${name} to be default, linear, dynamic, llama3, yarn or longrope, got ${got}`);
 }
