@@ -138,6 +138,8 @@ describe("ChatTemplate", () => {
       "{{ [1, none, 'a'] | map('string') | join(',') }} {{ ['a', 'b'] | map('upper') | list }} {{ [' x '] | map('trim') | first }}|",
       "1,None,a ['A', 'B'] x|",
     ],
+    ["{{ \"it's \\\nb\" }}{{ 'a\\.b\\d\\\\ \\x41\\u00e9\\'' }}", "it's ba\\.b\\d\\ Aé'"],
+    ["don't \\d {# it's \\d {{ ' #}{% if true %}\\.{% endif %} \\\n{{ '\\q' }}", "don't \\d \\. \\\n\\q"],
     // As Seed-OSS looks up how often to reflect on its thinking.
     [
       "{% set t = {1024: 256, 0: 0, 512: 128} %}{% for k, v in t | dictsort %}{% if 100 <= k %}{{ k }}={{ v }} {% endif %}{% endfor %}{{ t[1024] }}",

@@ -1,5 +1,6 @@
 /** Reads templates, within bounds: they come with models, from strangers. */
 import { parse, tokenize } from "@huggingface/jinja";
+import { withPythonEscapes } from "./python-escapes.js";
 
 /** In UTF-16 units: fourteen times the longest of the published templates that we know. */
 const MOST_LENGTH = 262_144;
@@ -19,7 +20,7 @@ export function parseTemplate(source: string, options: Parameters<typeof tokeniz
       );
     }
   }
-  return parse(tokenize(source, options));
+  return parse(tokenize(withPythonEscapes(source), options));
 }
 
 /** What went wrong in parsing or rendering, in a bounded text: templates write some of these messages themselves. */
