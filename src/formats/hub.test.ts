@@ -32,6 +32,7 @@ const REPOS: Record<string, HubRepo> = {
   "org/folder": {
     files: {
       ...filesNamed("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "README.md").files,
+      ...filesNamed("additional_chat_templates/tool_use.jinja", "additional_chat_templates/rag.jinja").files,
       ...filesNamed("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors").files,
       "model.safetensors.index.json": Buffer.from(
         '{"weight_map":{"a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}}',
@@ -145,10 +146,11 @@ describe("choice of file", () => {
     expect(relative(folder, model.path)).toBe(join("cache", "hub", "org", "folder", "main"));
     const weights = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
     expect(model.files).toEqual(weights.map((name) => join(model.path, name)));
-    for (const name of [...weights, "config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]) {
+    const templates = ["chat_template.jinja", "additional_chat_templates/tool_use.jinja"];
+    for (const name of [...weights, "config.json", "tokenizer.json", "tokenizer_config.json", ...templates]) {
       expect(readFileSync(join(model.path, name)).equals(contentOf(name)), name).toBe(true);
     }
-    expect(downloads()).toHaveLength(7);
+    expect(downloads()).toHaveLength(8);
     expect(await resolveModelPath("hf:org/folder", { ...options, endpoint: "http://127.0.0.1:1" })).toEqual(model);
   });
 

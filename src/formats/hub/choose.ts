@@ -20,7 +20,7 @@ const COMPANION_PATTERN = /(^|[-._/])(mmproj|imatrix)([-._][^/]*)?$/i;
 
 const WEIGHTS_PATTERN = /^model(-\d+-of-\d+)?\.safetensors$/;
 const FOLDER_PATTERN =
-  /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^chat_template\.jinja$/;
+  /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^(chat_template|additional_chat_templates\/tool_use)\.jinja$/;
 /** Files that sentence-transformers puts around a model: its modules, those with files in folders of their own, and settings. */
 const MODULES_PATTERN =
   /^(modules|sentence_bert_config|config_sentence_transformers)\.json$|^\d+_[A-Za-z]+\/(config\.json|model\.safetensors)$/;

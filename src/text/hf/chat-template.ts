@@ -26,7 +26,11 @@ export function readHfTemplateSource(
   settings: JsonObject | undefined = readOptional(folder, "tokenizer_config.json"),
 ): { source?: string; toolSource?: string } {
   const path = join(folder, "chat_template.jinja");
-  if (existsSync(path)) return { source: readTextFile(path) };
+  if (existsSync(path)) {
+    // transformers writes templates with names of their own here, whichever file they came from.
+    const forTools = join(folder, "additional_chat_templates", "tool_use.jinja");
+    return { source: readTextFile(path), ...(existsSync(forTools) ? { toolSource: readTextFile(forTools) } : {}) };
+  }
   const template =
     settings?.value("chat_template") ?? readOptional(folder, "chat_template.json")?.value("chat_template");
   if (template === undefined) return {};

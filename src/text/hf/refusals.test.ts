@@ -1,5 +1,5 @@
 /** A faulty or unsupported tokenizer.json is refused with a code. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -186,6 +186,15 @@ describe("the chat template", () => {
     settings({ chat_template: "old" });
     writeFileSync(join(folder, "chat_template.jinja"), "new");
     expect(rendered()).toBe("new");
+  });
+
+  it("for tools is in a folder of its own where transformers 5 wrote it", () => {
+    writeFileSync(join(folder, "chat_template.jinja"), "plain");
+    mkdirSync(join(folder, "additional_chat_templates"));
+    writeFileSync(join(folder, "additional_chat_templates/tool_use.jinja"), "{{ tools | length }} tools");
+    const tools = [{ type: "function", function: { name: "f", description: "" } }];
+    expect(rendered()).toBe("plain");
+    expect(readHfChatTemplate(folder)!.render({ messages: [], tools, addGenerationPrompt: false })).toBe("1 tools");
   });
 
   it("is refused if it is not a string", () => {
