@@ -113,3 +113,12 @@ it("a merge that is listed twice has its last place", () => {
     rmSync(folder, { recursive: true });
   }
 });
+
+it("takes no time for a long run of a token that absorbs such tokens", () => {
+  const tokenizer = createHfTokenizer(join(root, "bloom"), 500);
+  const begin = performance.now();
+  const ids = tokenizer.encode("\n".repeat(200_000), { addSpecial: false, parseSpecial: true });
+  expect(ids).toHaveLength(200_000);
+  // Minutes, where each walks to the end of the run.
+  expect(performance.now() - begin).toBeLessThan(5000);
+});

@@ -105,6 +105,11 @@ interface SpecialMatch {
   readonly resumeAt: number;
 }
 
+interface Run {
+  start: number;
+  end: number;
+}
+
 interface TrieNode {
   readonly children: Map<number, TrieNode>;
   id: number;
@@ -132,8 +137,9 @@ class SpecialMatcher {
   /**
    * @param from where the search begins
    * @param free the first character that the match before it did not absorb: white space may be absorbed and be a token too
+   * @param run the white space that was absorbed last, so that many tokens within it do not each walk to its end; to be kept for one text
    */
-  find(text: string, from: number, free = from): SpecialMatch | undefined {
+  find(text: string, from: number, free = from, run: Run = { start: 0, end: -1 }): SpecialMatch | undefined {
     for (let start = from; start < text.length; start++) {
       let node = this.#root.children.get(text.charCodeAt(start));
       let id = -1;
@@ -145,16 +151,26 @@ class SpecialMatcher {
         }
         node = node.children.get(text.charCodeAt(i));
       }
-      if (id !== -1) return this.#withSpace(text, free, { id, start, end, resumeAt: end });
+      if (id !== -1) return this.#withSpace(text, free, run, { id, start, end, resumeAt: end });
     }
     return undefined;
   }
 
-  #withSpace(text: string, free: number, match: SpecialMatch): SpecialMatch {
+  #withSpace(text: string, free: number, run: Run, match: SpecialMatch): SpecialMatch {
     const { spaces, before, after } = this.strips;
     let { start, end: resumeAt } = match;
-    if (after.has(match.id)) while (resumeAt < text.length && spaces.includes(text[resumeAt]!)) resumeAt++;
-    if (before?.has(match.id)) while (start > free && spaces.includes(text[start - 1]!)) start--;
+    if (after.has(match.id)) {
+      if (resumeAt >= run.start && resumeAt < run.end) resumeAt = run.end;
+      else {
+        run.start = resumeAt;
+        while (resumeAt < text.length && spaces.includes(text[resumeAt]!)) resumeAt++;
+        run.end = resumeAt;
+      }
+    }
+    if (before?.has(match.id)) {
+      while (start > free && spaces.includes(text[start - 1]!)) start--;
+      start = Math.max(start, free);
+    }
     return { ...match, start, resumeAt };
   }
 

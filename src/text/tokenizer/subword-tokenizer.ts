@@ -71,14 +71,16 @@ export class SubwordTokenizer implements Tokenizer {
     const ids: number[] = [];
     if (options.addSpecial && this.addsBos && this.bosId !== undefined) ids.push(this.bosId);
     let from = 0;
+    const run = { start: 0, end: -1 };
     for (
-      let match = matcher.find(wellFormed, 0);
+      let match = matcher.find(wellFormed, 0, 0, run);
       match !== undefined;
-      match = matcher.find(wellFormed, match.end, from)
+      match = matcher.find(wellFormed, match.end, from, run)
     ) {
       this.#encodePlain(wellFormed.slice(from, match.start), ids, from === 0);
-      ids.push(match.id);
-      from = Math.max(from, match.resumeAt);
+      // Absorbed whole by the one before, as white space may be.
+      if (match.start < match.resumeAt) ids.push(match.id);
+      from = match.resumeAt;
     }
     this.#encodePlain(wellFormed.slice(from), ids, from === 0);
     if (options.addSpecial && this.addsEos && this.#endId !== undefined) ids.push(this.#endId);
