@@ -21,6 +21,8 @@ export interface PackCacheOptions {
   readonly folder: string;
   /** Limit on the total size of all packs; the least recently used are removed first. */
   readonly maxBytes: number;
+  /** Bytes of weights from which a model's pack is kept; undefined: 64 MiB, below which packing is faster than finding a pack. */
+  readonly minModelBytes?: number | undefined;
 }
 
 export interface BackendOptions {

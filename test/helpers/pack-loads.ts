@@ -14,17 +14,23 @@ import { writeRandomModel } from "./random-model.js";
 /** Bytes that hold every model of these tests, in a cache or in memory. */
 export const PLENTY_BYTES = 2 ** 30;
 
-/** Writes a model just above the size from which packs are kept. */
-export function writeLargeModel(path: string, type: TensorType = "MXFP4", layers = 9): void {
-  const shape = { architecture: "llama", seed: 3, type, width: 1024, ff: 4096, heads: 8 } as const;
-  writeRandomModel(path, { ...shape, layers, vocab: 384 });
+/** Writes a model just above the size from which packs are kept unless a start says otherwise. */
+export function writeLargeModel(path: string): void {
+  const shape = { architecture: "llama", seed: 3, type: "MXFP4", width: 1024, ff: 4096, heads: 8 } as const;
+  writeRandomModel(path, { ...shape, layers: 9, vocab: 384 });
+}
+
+/** Writes a model of a megabyte or a few, which `loadThrough` keeps as it keeps a large one. */
+export function writeSmallModel(path: string, type: TensorType = "MXFP4"): void {
+  const shape = { architecture: "llama", seed: 3, type, width: 256, ff: 1024, heads: 8 } as const;
+  writeRandomModel(path, { ...shape, layers: 3, vocab: 384 });
 }
 
 /** Makes a temporary folder with such a model. */
-export function largeModelFolder(): { readonly root: string; readonly model: string } {
+export function folderWith(write: (path: string) => void): { readonly root: string; readonly model: string } {
   const root = mkdtempSync(join(tmpdir(), "millrace-packs-"));
-  const model = join(root, "large.gguf");
-  writeLargeModel(model);
+  const model = join(root, "model.gguf");
+  write(model);
   return { root, model };
 }
 
@@ -34,9 +40,9 @@ export interface Load {
   readonly notes: readonly string[];
 }
 
-/** Loads a model and takes a few tokens. */
-export async function loadThrough(packCache: PackCacheOptions, path: string, freeBytes = PLENTY_BYTES): Promise<Load> {
-  const backend = createCpuBackend({ numThreads: 2, packCache, freeBytes });
+/** Loads a model, whose pack is kept whatever its size unless the options say otherwise, and takes a few tokens. */
+export async function loadThrough(options: PackCacheOptions, path: string, freeBytes = PLENTY_BYTES): Promise<Load> {
+  const backend = createCpuBackend({ numThreads: 2, packCache: { minModelBytes: 0, ...options }, freeBytes });
   const stages: string[] = [];
   const notes: string[] = [];
   try {

@@ -70,7 +70,7 @@ export class WeightPacker {
     /** Receives the activation format of each packed weight. */
     private readonly formats: Map<AnyWeight, ActivationFormat>,
   ) {
-    this.#isLarge = weights.numBytes >= MIN_CACHED_BYTES;
+    this.#isLarge = weights.numBytes >= (options.cache?.minModelBytes ?? MIN_CACHED_BYTES);
     this.#fits = weights.numBytes <= options.freeBytes;
     this.#cache = this.#isLarge && weights.files.length > 0 ? options.cache : undefined;
   }

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, watch } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { repositoryRoot } from "../../../test/helpers/fixtures.js";
-import { largeModelFolder, packsIn } from "../../../test/helpers/pack-loads.js";
+import { folderWith, packsIn, writeLargeModel } from "../../../test/helpers/pack-loads.js";
 import { readPackTable } from "../../backend/cpu/packs/pack-file.js";
 
 describe("processes that share a pack cache", () => {
@@ -16,7 +16,7 @@ describe("processes that share a pack cache", () => {
   let folder: string;
 
   beforeAll(() => {
-    ({ root, model } = largeModelFolder());
+    ({ root, model } = folderWith(writeLargeModel));
   });
   afterAll(() => rmSync(root, { recursive: true, force: true }));
   beforeEach(() => {

@@ -19,15 +19,17 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import {
+  folderWith,
   type Load,
-  largeModelFolder,
   loadThrough,
   PLENTY_BYTES,
   packsIn,
   wasPacked,
   writeLargeModel,
+  writeSmallModel,
 } from "../../../test/helpers/pack-loads.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import type { PackCacheOptions } from "../../backend/backend.js";
 import { FileWatch } from "../../backend/cpu/file-watch.js";
 import { loadKernels } from "../../backend/cpu/library/load.js";
 import { PackCache } from "../../backend/cpu/packs/pack-cache.js";
@@ -36,22 +38,27 @@ import { type PackedMatrix, readPackTable } from "../../backend/cpu/packs/pack-f
 
 const LAYOUT_VERSION = loadKernels().packedLayoutVersion();
 const BYTES = PLENTY_BYTES;
-/** Nine layers of 1024 × (1024 + 512 + 512 + 1024 + 3 × 4096) values and the output, 17 bytes for 32. */
+/** Less than the weights of the small model in any type. */
+const LITTLE_BYTES = 2 ** 18;
+/** Of the large model: nine layers of 1024 × (1024 + 512 + 512 + 1024 + 3 × 4096) values and the output, 17 bytes for 32. */
 const PACKED_BYTES = ((9 * 1024 * 15_360 + 384 * 1024) * 17) / 32;
 let root: string;
 let folder: string;
 let model: string;
 
 beforeAll(() => {
-  ({ root, model } = largeModelFolder());
+  ({ root, model } = folderWith(writeSmallModel));
 });
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 beforeEach(() => {
   folder = mkdtempSync(join(root, "cache-"));
 });
 
-const load = (path = model, packCache = { folder, maxBytes: BYTES }, freeBytes = BYTES): Promise<Load> =>
-  loadThrough(packCache, path, freeBytes);
+const load = (
+  path = model,
+  packCache: PackCacheOptions = { folder, maxBytes: BYTES },
+  freeBytes = BYTES,
+): Promise<Load> => loadThrough(packCache, path, freeBytes);
 const packs = () => packsIn(folder);
 
 describe("the pack cache", () => {
@@ -69,15 +76,20 @@ describe("the pack cache", () => {
 
   it("serves a model larger than the memory that is left, and says so", async () => {
     const fitting = await load();
-    const larger = await load(model, { folder, maxBytes: BYTES }, 2 ** 26);
+    const larger = await load(model, { folder, maxBytes: BYTES }, LITTLE_BYTES);
     expect(fitting.notes).toEqual([]);
-    expect(larger.notes).toEqual([expect.stringMatching(/weights \(\d.* MiB\) are larger than .* left \(64.0 MiB\)/)]);
+    expect(larger.notes).toEqual([expect.stringMatching(/weights \(\d.* MiB\) are larger than .* left \(256.0 KiB\)/)]);
     expect(larger.tokens).toEqual(fitting.tokens);
+  });
+
+  it("keeps no pack of a small model unless it is told to", async () => {
+    const unkept = await load(model, { folder, maxBytes: BYTES, minModelBytes: undefined });
+    expect([wasPacked(unkept), unkept.notes, packs()]).toEqual([true, [], []]);
   });
 
   it("leaves a model of float32 as it is stored, without reading it first", async () => {
     const path = join(root, "floats.gguf");
-    writeLargeModel(path, "F32", 3);
+    writeSmallModel(path, "F32");
     expect(await load(path)).toMatchObject({ stages: [], notes: [] });
     expect(packs()).toEqual([]);
   });
@@ -87,7 +99,7 @@ describe("the pack cache", () => {
     "BF16",
   ] as const)("leaves %s rows in their file where memory cannot hold their packs", async (type) => {
     const path = join(root, `${type}.gguf`);
-    writeLargeModel(path, type, 3);
+    writeSmallModel(path, type);
     const kept = await load(path);
     expect([wasPacked(kept), kept.notes, packs()]).toEqual([true, [], [expect.any(String)]]);
     const noCache = { folder: join(root, "none"), maxBytes: 1 };
@@ -95,7 +107,7 @@ describe("the pack cache", () => {
       stages: expect.arrayContaining(["packing the weights"]),
       notes: [expect.stringMatching(/so every start packs them again: .*at most 1 bytes/)],
     });
-    const mapped = await load(path, noCache, 2 ** 26);
+    const mapped = await load(path, noCache, LITTLE_BYTES);
     expect(mapped).toMatchObject({
       notes: [expect.stringContaining("except 16-bit weights"), expect.stringContaining("are larger than")],
     });
@@ -132,10 +144,10 @@ describe("the pack cache", () => {
       architecture: "qwen3moe",
       seed: 4,
       type: "MXFP4",
-      width: 1024,
-      ff: 512,
+      width: 256,
+      ff: 128,
       heads: 8,
-      layers: 5,
+      layers: 2,
     } as const;
     writeRandomModel(experts, { ...shape, experts: { count: 16, active: 4 } });
     const first = await load(experts);
@@ -143,8 +155,8 @@ describe("the pack cache", () => {
     expect([wasPacked(first), wasPacked(second), first.notes]).toEqual([true, false, []]);
     expect(second.tokens).toEqual(first.tokens);
     const { matrices } = readPackTable(join(folder, packs()[0]!))!;
-    expect(matrices.filter(({ name }) => name === "blk.4.ffn_up_exps.weight").map(({ start }) => start)).toEqual(
-      Array.from({ length: 16 }, (_, e) => 512 * e),
+    expect(matrices.filter(({ name }) => name === "blk.1.ffn_up_exps.weight").map(({ start }) => start)).toEqual(
+      Array.from({ length: 16 }, (_, e) => 128 * e),
     );
     const inMemory = await load(experts, { folder: join(root, "none"), maxBytes: 1 });
     expect(inMemory.tokens).toEqual(first.tokens);
@@ -187,7 +199,7 @@ describe("the pack cache", () => {
     const { tokens } = await load();
     const pack = join(folder, packs()[0]!);
     const whole = readFileSync(pack);
-    whole[readPackTable(pack)!.matrices[40]!.byteOffset! + 12_345]! ^= 0x10;
+    whole[readPackTable(pack)!.matrices[10]!.byteOffset! + 12_345]! ^= 0x10;
     writeFileSync(pack, whole);
     const again = await load();
     expect(again.notes).toEqual([expect.stringMatching(/damaged and are packed again: .*\.pack/)]);
@@ -256,14 +268,14 @@ describe("the pack cache", () => {
     await load();
     const cache = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION);
     const [listed] = cache.list();
-    expect(listed).toMatchObject({ model: "large", isCurrent: true });
+    expect(listed).toMatchObject({ model: "model", isCurrent: true });
     using writer = new PackCache({ folder, maxBytes: listed!.numBytes }, LAYOUT_VERSION).begin("other", 1000, 1);
     expect(cache.list()).toEqual([]);
     expect(existsSync(writer.path)).toBe(true);
     expect(readdirSync(folder).filter((name) => name.endsWith(".ref"))).toHaveLength(1);
     await load();
     expect(cache.clear("unknown")).toEqual([]);
-    expect(cache.clear("large")).toMatchObject([{ model: "large" }]);
+    expect(cache.clear("model")).toMatchObject([{ model: "model" }]);
     expect(readdirSync(folder).filter((name) => !name.endsWith(".tmp"))).toEqual([]);
   });
 
@@ -273,18 +285,22 @@ describe("the pack cache", () => {
       const kilobytes = (field: string) =>
         Number(new RegExp(`^${field}:\\s*(\\d+) kB`, "m").exec(readFileSync("/proc/self/status", "utf8"))![1]);
       const kvBytes = 2 ** 24;
+      const large = join(root, "large.gguf");
+      writeLargeModel(large);
+      const usual = { folder, minModelBytes: undefined };
       for (const packCache of [
-        { folder, maxBytes: BYTES },
-        { folder, maxBytes: BYTES },
-        { folder, maxBytes: 1 },
+        { ...usual, maxBytes: BYTES },
+        { ...usual, maxBytes: BYTES },
+        { ...usual, maxBytes: 1 },
       ]) {
         // Sets the peak, VmHWM, back to the present size.
         writeFileSync("/proc/self/clear_refs", "5");
         const before = kilobytes("VmRSS");
-        await load(model, packCache);
+        await load(large, packCache);
         const grownBytes = (kilobytes("VmHWM") - before) * 1024;
         expect(grownBytes).toBeLessThan(1.15 * (PACKED_BYTES + kvBytes));
       }
+      expect(packs()).toHaveLength(1);
     },
   );
 

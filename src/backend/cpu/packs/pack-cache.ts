@@ -50,6 +50,10 @@ export class PackCache {
     readonly layoutVersion: number,
   ) {}
 
+  get minModelBytes(): number | undefined {
+    return this.options.minModelBytes;
+  }
+
   /** Finds the pack of these files by their paths, sizes and dates. Throws an Error if other users can write to the folder. */
   find(files: readonly string[]): FoundPack | undefined {
     this.#sweep();
