@@ -35,10 +35,20 @@ interface LinearInput {
   readonly isAccumulating: boolean;
 }
 
+/** Making a matrix's bytes takes longer than most tests with it. */
+const knownBytes = new Map<string, Uint8Array>();
+
+function matrixBytes(type: WeightType, n: number, k: number): Uint8Array {
+  const name = `${type} ${n} ${k}`;
+  const bytes = knownBytes.get(name) ?? weightBytes(type, n, k, 1);
+  knownBytes.set(name, bytes);
+  return bytes;
+}
+
 /** Returns a function that runs the layer on a batch x [numRows, k] of any size. */
 function runRows(bench: Bench, input: LinearInput): (x: Float32Array) => Float32Array {
   const { type, n, k, hasBias, isAccumulating } = input;
-  const inRows = bench.weight(type, n, k, weightBytes(type, n, k, 1));
+  const inRows = bench.weight(type, n, k, matrixBytes(type, n, k));
   const weight = input.isPacked === true ? packed(bench, inRows, type, n, k) : inRows;
   const bias = hasBias ? bench.f32(normals(n, 2)) : NO_BUFFER;
   return (x) => {
@@ -152,6 +162,16 @@ const CASES: readonly LinearCase[] = FORMS.flatMap(({ type, isPacked, name }) =>
   ];
 });
 
+const BATCH_ROWS = 19;
+const batches = new Map<number, readonly Float32Array[]>();
+
+/** Rows of the tests of batches, by their width. */
+function batchOf(k: number): readonly Float32Array[] {
+  const rows = batches.get(k) ?? Array.from({ length: BATCH_ROWS }, (_, m) => normals(k, 100 + m));
+  batches.set(k, rows);
+  return rows;
+}
+
 for (const { isa, isMissing } of ISAS) {
   describe.skipIf(isMissing)(`linear, ${isa}`, () => {
     for (const { label, x, input, wanted } of CASES) {
@@ -166,14 +186,14 @@ for (const { isa, isMissing } of ISAS) {
         // Sizes that cross every block of columns and rows a kernel may use.
         const block = unitCols(type, isPacked);
         const k = Math.ceil((isPacked && block === 2 ? 4099 : 1027) / block) * block;
-        const [numRows, n] = [19, 37];
-        const rows = Array.from({ length: numRows }, (_, m) => normals(k, 100 + m));
+        const n = 37;
+        const rows = batchOf(k);
         const inOrder = rows.map((_, m) => m);
         const orders = [
           inOrder,
           ...inOrder.map((m) => [m]),
-          ...[2, 3, 4, 5, 8, 19].map((count) => shuffled(numRows, count).slice(0, count)),
-          shuffled(530, 1).map((i) => i % numRows),
+          ...[2, 3, 4, 5, 8, 19].map((count) => shuffled(BATCH_ROWS, count).slice(0, count)),
+          shuffled(530, 1).map((i) => i % BATCH_ROWS),
         ];
         const wanted = new Map<number, Float32Array>();
         for (const numThreads of [1, 2, 3]) {
