@@ -32,6 +32,7 @@ import { writeEagle3 } from "../helpers/eagle3-folder.js";
 import type { Completion } from "../helpers/engine-requests.js";
 import { collect, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
+import { cases } from "../helpers/long.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
 import { RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
@@ -42,7 +43,7 @@ const ISAS_HERE = ISAS.filter(({ isMissing }) => !isMissing).map(({ isa }) => is
 const MAX_MODEL_LEN = 320;
 const KV_BYTES_AMPLE = 64 * 1024 * 1024;
 
-const minutes = Number(process.env.MILLRACE_EXACT_MINUTES ?? "0.2");
+const minutes = Number(process.env.MILLRACE_EXACT_MINUTES ?? "0.1");
 const onlySeed = process.env.MILLRACE_EXACT_SEED;
 
 let folder = "";
@@ -80,14 +81,14 @@ test(
     let seed = onlySeed === undefined ? 1 : Number(onlySeed);
     // A run without these would prove nothing; a slow machine takes more time to meet them.
     const isTelling = () =>
-      totals.preemptions > 10 &&
+      totals.preemptions > cases(4, 10) &&
       totals.hits > 100 &&
       totals.cancelled > 10 &&
       totals.drafted - totals.accepted > 100 &&
       totals.accepted > 100 &&
-      totals.fromDisk > 100 &&
-      totals.outgrown > 5 &&
-      totals.background > 1000 &&
+      totals.fromDisk > cases(40, 100) &&
+      totals.outgrown > cases(2, 5) &&
+      totals.background > cases(400, 1000) &&
       totals.constrained > 10 &&
       totals.ended > 5 &&
       totals.evicted > 100;
