@@ -11,6 +11,7 @@ import { readGguf } from "../../src/formats/gguf/read.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { writeRandomFolder } from "../helpers/hf-folder.js";
 import { canTrain, python } from "../helpers/python.js";
+import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 
 const LAUNCHER = join(repositoryRoot(), "bin/millrace.js");
@@ -117,7 +118,8 @@ test("impossible settings are reported before any work", async () => {
     [["--prompts", prompts, "--task", "fact", "--student-config", "tiny", "--init-from", "m.gguf"], /--student-config/],
   ];
   for (const [args, message] of cases) {
-    expect(await millrace(...teacher, ...args, ...out)).toMatchObject({
+    // In this process, without a start of Node for each.
+    expect(await runMain(...teacher, ...args, ...out)).toMatchObject({
       exitCode: 2,
       stderr: expect.stringMatching(message),
     });
@@ -128,7 +130,7 @@ test("impossible settings are reported before any work", async () => {
     [["--kind", "eagle", "--width", "100"], /--width to be a multiple of 32 up to 256/],
   ];
   for (const [args, message] of widths) {
-    expect(await millrace(...drafter, ...args, ...out)).toMatchObject({
+    expect(await runMain(...drafter, ...args, ...out)).toMatchObject({
       exitCode: 2,
       stderr: expect.stringMatching(message),
     });

@@ -7,10 +7,13 @@ import { expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { cases } from "../helpers/long.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
+import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 const evaluate = (...args: readonly string[]): Promise<Ended> => runCli("eval", ...args);
+/** For refusals before any work: in this process, without a start of Node for each. */
+const refusal = (...args: readonly string[]): Promise<Ended> => runMain("eval", ...args);
 
 test("prints a row for each task, and its progress on stderr", async () => {
   const { stdout, stderr, exitCode } = await evaluate("--tasks", "fact,sort", "--count", "4", "--max-tokens", "40");
@@ -118,7 +121,7 @@ test("a task file of lm-evaluation-harness needs no chat template, and texts alo
 });
 
 test("options of a gate without a baseline, and a baseline that is no run, are refused", async () => {
-  const alone = await evaluate("--stop-early", "--count", "1");
+  const alone = await refusal("--stop-early", "--count", "1");
   expect(alone).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --baseline") });
   const root = tempTree({ "run.json": '{"tasks": []}' });
   const noRun = await evaluate("--tasks", "fact", "--count", "1", "--baseline", join(root, "run.json"));
@@ -126,12 +129,12 @@ test("options of a gate without a baseline, and a baseline that is no run, are r
 });
 
 test("refuses unknown tasks and files without chats before a model is loaded", async () => {
-  const unknown = await evaluate("--tasks", "extract,poems");
+  const unknown = await refusal("--tasks", "extract,poems");
   expect(unknown).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/extract.*got "poems"/) });
   const root = tempTree({ "bad.jsonl": `${chat("a")}\n{"messages": []}` });
-  const bad = await evaluate("--chats", join(root, "bad.jsonl"));
+  const bad = await refusal("--chats", join(root, "bad.jsonl"));
   expect(bad).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("bad.jsonl, line 2") });
-  const missing = await evaluate("--chats", join(root, "none.jsonl"));
+  const missing = await refusal("--chats", join(root, "none.jsonl"));
   expect(missing).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("file_unreadable") });
 });
 
@@ -214,8 +217,8 @@ test("flags of a judge that lack another, and labels that are none, are refused"
     [[...judging, "--max-drop", "2"], "expected --judge-labels to be given"],
     [[...judging, "--judge-labels", join(root, "labels.jsonl")], "labels.jsonl, line 2"],
   ];
-  const ended = await Promise.all(refused.map(([args]) => evaluate(...args)));
-  for (const [index, { exitCode, stderr }] of ended.entries()) {
-    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(refused[index]![1]) });
+  for (const [args, message] of refused) {
+    const { exitCode, stderr } = await refusal(...args);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(message) });
   }
 });

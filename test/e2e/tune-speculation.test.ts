@@ -9,6 +9,7 @@ import type { ClassCount } from "../../src/lab/speculation/task-classes.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
+import { runMain } from "../helpers/run-main.js";
 import { post } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
@@ -142,8 +143,9 @@ test(
   },
 );
 
-const refusal = async (...args: readonly string[]): Promise<Ended> =>
-  runCli("tune", "speculation", "--out", tempTree({}), ...args);
+/** In this process, without a start of Node for each. */
+const refusal = (...args: readonly string[]): Promise<Ended> =>
+  runMain("tune", "speculation", "--out", tempTree({}), ...args);
 
 test("what cannot be tuned is refused before anything is measured", PATIENCE, async () => {
   const folder = tempTree({
@@ -153,16 +155,14 @@ test("what cannot be tuned is refused before anything is measured", PATIENCE, as
     ).join("\n"),
   });
   const at = (name: string): string => join(folder, name);
+  const drafter = await refusal("--drafter", "lookahead");
+  const depths = await refusal("--depths", "0");
+  const temperatures = await refusal("--temperatures", "own,1");
+  const preset = await refusal("--preset", at("vllm.yaml"));
+  const classes = await refusal("--requests", at("classes.jsonl"), ...TINY);
+  const resume = await refusal("--resume", "--count", "2");
   const giveBack = await acquireFileLock(at("tune.lock"));
-  const [drafter, depths, temperatures, preset, classes, resume, locked] = await Promise.all([
-    refusal("--drafter", "lookahead"),
-    refusal("--depths", "0"),
-    refusal("--temperatures", "own,1"),
-    refusal("--preset", at("vllm.yaml")),
-    refusal("--requests", at("classes.jsonl"), ...TINY),
-    refusal("--resume", "--count", "2"),
-    runCli("tune", "speculation", "--out", folder),
-  ]);
+  const locked = await runCli("tune", "speculation", "--out", folder);
   giveBack();
   expect(drafter).toMatchObject({
     exitCode: 2,
