@@ -8,11 +8,12 @@ import { DEFAULT_ROUTING } from "../../src/fleet/routing/router.js";
 import { recordingLogger } from "../helpers/fake-server.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { TestPool, upstreamOf } from "../helpers/fleet-pool.js";
+import { cases } from "../helpers/long.js";
 import { TestRng } from "../helpers/rng.js";
 import { post, startTestServer, type TestServer } from "../helpers/server.js";
 
 const NUM_GROUPS = 24;
-const NUM_REQUESTS = 360;
+const NUM_REQUESTS = cases(200, 360);
 const NUM_CLIENTS = 6;
 const KV_TOKENS = 3072;
 const KV_BYTES_PER_TOKEN = 6144;
@@ -75,7 +76,9 @@ async function run(policy: RoutingPolicyName, seed: number) {
   return { answers, hitRate, imbalance: (3 * Math.max(...prompted)) / prompted.reduce((sum, each) => sum + each, 0) };
 }
 
-test("prefix routing beats round-robin by the engines' own counters and changes no answer", async () => {
+test("prefix routing beats round-robin by the engines' own counters and changes no answer", {
+  timeout: 120_000,
+}, async () => {
   const prefix = await run("prefix", 1);
   const turns = await run("round-robin", 1);
   console.log(`hit rates: prefix ${prefix.hitRate.toFixed(3)}, round-robin ${turns.hitRate.toFixed(3)}`);
