@@ -17,7 +17,7 @@ const FLEET = {
 const promptOf = (kind: number): string => `Story ${kind}: a miller went to the river with his ${kind} dogs.`;
 
 function ask(url: string, kind: number, more: object = {}): Promise<Response> {
-  const body = { model: "mill-base", prompt: promptOf(kind), max_tokens: 150, ignore_eos: true, temperature: 1 };
+  const body = { model: "mill-base", prompt: promptOf(kind), max_tokens: 80, ignore_eos: true, temperature: 1 };
   return fetch(`${url}/v1/completions`, { method: "POST", body: JSON.stringify({ ...body, seed: kind, ...more }) });
 }
 
@@ -44,7 +44,7 @@ test.skipIf(process.platform === "win32")("a stopped instance among three", { ti
   const victimOf = (instances: readonly FleetInstance[]) => instances.find(({ id }) => id === "mill-base-1")!;
   // Streams wherever routing puts them, with their first bytes read.
   const streams = await Promise.all(
-    Array.from({ length: 3 }, (_, i) => ask(fleet.url, i, { stream: true, max_tokens: 800 })),
+    Array.from({ length: 3 }, (_, i) => ask(fleet.url, i, { stream: true, max_tokens: 500 })),
   );
   const { pid } = victimOf(await fleet.instances());
   const timed = async (kind: number) => {

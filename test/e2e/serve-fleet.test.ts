@@ -34,7 +34,7 @@ const schema = {
 
 const LONG = 400;
 /** Of eight requests at once: an instance computes them for longer than it takes to see them there. */
-const KILLED = 200;
+const KILLED = 120;
 
 /** Tokens for a good while: the model may not end before. */
 function longStream(client: OpenAI, model = "mill-base") {
@@ -294,7 +294,9 @@ test("a fleet without a working instance exits and reports the reason", async ()
 });
 
 test("with flags only, the best number of instances is measured once and used", async () => {
-  const args = ["--port", "0", "--instances", "auto", "--max-num-seqs", "4"];
+  // A tenth of the size: what is measured is not the point.
+  const model = "models/mill-student.gguf";
+  const args = ["--port", "0", "--model", model, "--instances", "auto", "--max-num-seqs", "4"];
   const first = await FleetProcess.run(args);
   expect(first.text).toMatch(/1 × \d+ cores: \d+ tokens\/s/);
   expect(await first.stop()).toBe(0);
