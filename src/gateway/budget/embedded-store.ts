@@ -5,7 +5,7 @@
 import { randomUUID } from "node:crypto";
 import type Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
-import type { GroupCommit } from "../store/group-commit.js";
+import { type GroupCommit, SOON_MS } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
 import type { Operation, Result } from "./operations.js";
 import { requestIdOf } from "./reservation-id.js";
@@ -50,7 +50,7 @@ export class EmbeddedStore extends BatchedStore {
   protected override async turn(take: () => readonly Operation[]): Promise<readonly Result[]> {
     try {
       // A settlement alone waits for the next transaction.
-      return await this.options.commits.run(() => this.#write(take()), { canWait: true });
+      return await this.options.commits.run(() => this.#write(take()), { waitMs: SOON_MS });
     } catch (cause) {
       this.#isStale = true;
       if (cause instanceof MillraceError) throw cause;

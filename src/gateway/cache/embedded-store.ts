@@ -15,6 +15,10 @@ interface EmbeddedStoreOptions {
   readonly maxMemoryBytes: number;
 }
 
+/** Kept answers are written together: a transaction costs more than a row, and memory has them until then. */
+const WAIT_MS = 50;
+/** So many are written at once, so that no turn takes long. */
+const MAX_COMING = 32;
 /** Uses of answers that are noted together, since a write costs more than a read. */
 const MAX_NOTED_USES = 256;
 /** Rows that are looked at together where room is made. */
@@ -85,8 +89,10 @@ export class EmbeddedStore implements AnswerStore {
     // Most answers are never used. One that is comes into memory then.
     this.#memory.delete(id);
     this.#coming ??= this.#begin();
-    this.#coming.answers.set(id, answer);
-    return this.#coming.written;
+    const { answers, written } = this.#coming;
+    answers.set(id, answer);
+    if (answers.size >= MAX_COMING) this.#commits.hurry();
+    return written;
   }
 
   #begin(): Group {
@@ -98,8 +104,8 @@ export class EmbeddedStore implements AnswerStore {
       this.#makeRoom();
     };
     // A kept answer may be lost; a client that sends an idempotent request again after a crash counts on its own.
-    const canWait = this.options.table === "cache_exact";
-    const written = this.#commits.run(write, { canWait, isWhole: true }).catch((thrown: unknown) => {
+    const waitMs = this.options.table === "cache_exact" ? WAIT_MS : 0;
+    const written = this.#commits.run(write, { waitMs, isWhole: true }).catch((thrown: unknown) => {
       // A transaction that could not begin has taken nothing.
       if (this.#coming?.answers === answers) this.#coming = undefined;
       // The transaction is undone, but the counts stay.

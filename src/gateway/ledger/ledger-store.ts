@@ -4,7 +4,7 @@
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { Database, Statement } from "../store/database.js";
-import type { GroupCommit } from "../store/group-commit.js";
+import { type GroupCommit, SOON_MS } from "../store/group-commit.js";
 import { HOUR_MS, HourSums } from "./hour-sums.js";
 import type { AttemptRow, OpenRequest, RequestRow } from "./ledger-rows.js";
 import {
@@ -204,7 +204,7 @@ export class LedgerStore {
       const { opened, closed } = take();
       this.#write(opened, closed);
     };
-    this.commits.run(write, { canWait: true, isWhole: true }).then(
+    this.commits.run(write, { waitMs: SOON_MS, isWhole: true }).then(
       () => {
         for (const { row } of taken!) this.#notes.committed(row.seq);
       },

@@ -3,7 +3,7 @@
  * old.
  */
 import type { Database, Statement } from "../store/database.js";
-import type { GroupCommit } from "../store/group-commit.js";
+import { type GroupCommit, SOON_MS } from "../store/group-commit.js";
 import { type Row, sideOf } from "../store/side-connection.js";
 import type { KeptText } from "./check-job.js";
 import type { Verdicts } from "./checks/checks.js";
@@ -152,7 +152,7 @@ export class QualityStore {
 
   /** Resolves when the sample is in the database. Rejects if that fails, as on a full disk. */
   add(sample: KeptSample): Promise<void> {
-    return this.#write(() => this.#add(sample), { canWait: true });
+    return this.#write(() => this.#add(sample), { waitMs: SOON_MS });
   }
 
   /** A later word on the same request replaces the earlier one. @returns whether it is the first */
@@ -177,7 +177,7 @@ export class QualityStore {
 
   /** Adds to the sums of the day. */
   addJudged(judged: Judged): Promise<void> {
-    return this.commits.run(() => this.#addJudged(judged), { canWait: true });
+    return this.commits.run(() => this.#addJudged(judged), { waitMs: SOON_MS });
   }
 
   /** The newest sample of a request. */
@@ -237,7 +237,7 @@ export class QualityStore {
   }
 
   /** Runs a write that may change the sum of the texts' bytes: if it is rolled back, so is the sum. */
-  async #write<T>(write: () => T, { canWait = false } = {}): Promise<T> {
+  async #write<T>(write: () => T, { waitMs = 0 } = {}): Promise<T> {
     let change = 0;
     const counted = (): T => {
       const before = this.#textBytes;
@@ -248,7 +248,7 @@ export class QualityStore {
       }
     };
     try {
-      return await this.commits.run(counted, { canWait, isWhole: true });
+      return await this.commits.run(counted, { waitMs, isWhole: true });
     } catch (thrown) {
       this.#textBytes -= change;
       throw thrown;

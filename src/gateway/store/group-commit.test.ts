@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openDatabase } from "./database.js";
-import { GroupCommit } from "./group-commit.js";
+import { GroupCommit, SOON_MS } from "./group-commit.js";
 
 test("the writes of one turn are one transaction; one that throws rejects alone", async () => {
   const database = openDatabase(undefined);
@@ -93,12 +93,12 @@ test("a write that can wait goes with the next, or by itself; none is committed 
   const insert = database.prepare("INSERT INTO t VALUES (?)");
   const count = () => (database.prepare("SELECT count(*) AS n FROM t").get() as { n: number }).n;
   const turn = () => new Promise((resolve) => setImmediate(resolve));
-  const waiting = commits.run(() => insert.run([1]), { canWait: true });
+  const waiting = commits.run(() => insert.run([1]), { waitMs: SOON_MS });
   await turn();
   expect(count()).toBe(0);
   await waiting;
   expect(count()).toBe(1);
-  commits.run(() => insert.run([2]), { canWait: true });
+  commits.run(() => insert.run([2]), { waitMs: SOON_MS });
   await commits.run(() => insert.run([3]));
   expect(count()).toBe(3);
   commits.hold();
@@ -108,4 +108,14 @@ test("a write that can wait goes with the next, or by itself; none is committed 
   commits.release();
   await held;
   expect(count()).toBe(4);
+});
+
+test("a write that may wait long goes with a later one that may not", async () => {
+  const database = openDatabase(undefined);
+  database.exec("CREATE TABLE t (a INTEGER)");
+  const commits = new GroupCommit(database);
+  const insert = database.prepare("INSERT INTO t VALUES (?)");
+  const long = commits.run(() => insert.run([1]), { waitMs: 3_600_000 });
+  await Promise.all([long, commits.run(() => insert.run([2]), { waitMs: SOON_MS })]);
+  expect(database.prepare("SELECT a FROM t").all()).toMatchObject([{ a: 1 }, { a: 2 }]);
 });

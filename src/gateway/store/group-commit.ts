@@ -9,20 +9,22 @@ interface Pending {
 }
 
 interface WriteOptions {
-  /** The write may wait for the next transaction, at most SOON_MS: nothing happens outside that depends on it. */
-  readonly canWait?: boolean;
+  /** The write may wait so long for the next transaction, since nothing happens outside that depends on it. */
+  readonly waitMs?: number;
   /** If the write throws, all of it is undone. Other writes must check before they change anything. */
   readonly isWhole?: boolean;
 }
 
-/** Under load another request comes sooner, and its transaction takes the writes along. */
-const SOON_MS = 2;
+/** A wait for writes of requests: under load another request comes sooner, and its transaction takes the writes along. */
+export const SOON_MS = 2;
 
 /** Made by `groupCommitOf`, one for each database. */
 export class GroupCommit {
   #pending: Pending[] = [];
   #turn: NodeJS.Immediate | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** Of the timer. */
+  #waitMs = 0;
   #isHeld = false;
   readonly #begin;
   readonly #commit;
@@ -38,12 +40,19 @@ export class GroupCommit {
    * Runs a synchronous write in the turn's transaction. Resolves with its result when the transaction is committed. A write that throws rejects alone, unless
    * SQLite has ended the transaction (a full disk): then all writes of the turn reject, and none is in the database.
    */
-  run<T>(write: () => T, { canWait = false, isWhole = false }: WriteOptions = {}): Promise<T> {
+  run<T>(write: () => T, { waitMs = 0, isWhole = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#pending.push({ write, isWhole, resolve: resolve as (value: unknown) => void, reject });
-      if (!canWait) this.hurry();
-      else if (this.#turn === undefined) this.#timer ??= setTimeout(() => this.#endTurn(), SOON_MS);
+      if (waitMs === 0) this.hurry();
+      else if (this.#turn === undefined) this.#wait(waitMs);
     });
+  }
+
+  #wait(ms: number): void {
+    if (this.#timer !== undefined && ms >= this.#waitMs) return;
+    clearTimeout(this.#timer);
+    this.#waitMs = ms;
+    this.#timer = setTimeout(() => this.#endTurn(), ms);
   }
 
   /** Commits what waits at the end of this turn. */
