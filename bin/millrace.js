@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The launcher: npm's bin and `npm start`. In a source checkout it first installs and compiles what is missing or stale, in an installed package it
- * sees to it that there are kernels; then it runs the command line of dist/ in this same process. In a checkout it loads nothing but Node's own modules before that,
- * since nothing else may be there yet.
+ * The launcher: npm's bin and `npm start`. In a source checkout it first installs and compiles what is missing or
+ * stale, in an installed package it sees to it that there are kernels; then it runs the command line of dist/ in this
+ * same process. In a checkout it loads nothing but Node's own modules before that, since nothing else may be there yet.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -32,7 +32,10 @@ const COMMANDS_WITHOUT_KERNELS = new Set([
   "-V",
 ]);
 
-/** The version range of package.json is `>=X.Y`; anything older lacks what the code uses, so say so instead of failing midway. */
+/**
+ * The version range of package.json is `>=X.Y`; anything older lacks what the code uses, so say so instead of failing
+ * midway.
+ */
 function refuseOldNode() {
   const wanted = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).engines.node;
   const [wantedMajor, wantedMinor] = wanted.replace(">=", "").split(".").map(Number);

@@ -1,11 +1,13 @@
 /**
- * What a running batch does to interactive requests of the same gateway, and how much of the idle capacity it takes: windows of interactive load with and
- * without a batch, in alternation (ABBA), each pair with the same arrivals. A first pair, of which nothing is kept, warms up what only load runs.
+ * What a running batch does to interactive requests of the same gateway, and how much of the idle capacity it takes:
+ * windows of interactive load with and without a batch, in alternation (ABBA), each pair with the same arrivals. A
+ * first pair, of which nothing is kept, warms up what only load runs.
  *
  *   node scripts/bench-batches.js [--url http://127.0.0.1:8000] [--model mill-base] [--load 0.3] [--pairs 4] [--seconds 30] [--tokens 48] [--json FILE]
  *
- * Load is the share of time in which the model has an interactive request without a batch: arrivals are Poisson, at a rate that two windows beforehand find.
- * Idle capacity is the batch's tokens a second without any other request, times the share of time without an interactive request (measured without a batch).
+ * Load is the share of time in which the model has an interactive request without a batch: arrivals are Poisson, at a
+ * rate that two windows beforehand find. Idle capacity is the batch's tokens a second without any other request, times
+ * the share of time without an interactive request (measured without a batch).
  */
 import { writeFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -68,7 +70,10 @@ const MOODS = [
 ];
 const pick = (draw, from) => from[Math.floor(draw() * from.length)];
 
-/** Sampled, so that drafts from earlier answers rarely come true: they make steps of repeated texts unlike those of others. */
+/**
+ * Sampled, so that drafts from earlier answers rarely come true: they make steps of repeated texts unlike those of
+ * others.
+ */
 function bodyOf(draw, more) {
   const [a, b, c] = [pick(draw, MOODS), pick(draw, KINDS), pick(draw, KINDS)];
   const content = `Number ${Math.floor(draw() * 1e6)}: tell me a story about the ${a} ${b} who met a ${pick(draw, MOODS)} ${c}, and say what each of them learnt from the other on that day.`;
@@ -187,13 +192,15 @@ const requestMs = quantile(
 );
 let rate = load / requestMs;
 for (let i = 0; i < 2; i++) {
-  // Requests that arrive apart take another time than those that follow each other: the rate follows the time that they took.
+  // Requests that arrive apart take another time than those that follow each other: the rate follows the time that they
+  // took.
   const requests = await interactive(rate, 99);
   const meanMs = requests.reduce((sum, { startMs, endMs }) => sum + endMs - startMs, 0) / requests.length;
   rate = -Math.log(1 - load) / meanMs;
 }
 await besideBatch(() => interactive(rate, 99));
-// An engine of ours leaves time free until so long after the last interactive request: idle capacity is what the batch gets without any.
+// An engine of ours leaves time free until so long after the last interactive request: idle capacity is what the batch
+// gets without any.
 await wait(6000);
 const { tokensPerS: batchAlone } = await besideBatch(() => wait(windowMs));
 const [without, beside, tokensBeside, shares] = [[], [], [], []];

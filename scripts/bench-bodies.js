@@ -1,6 +1,7 @@
 /**
- * `node scripts/bench-bodies.js [--rounds 3]`: hostile bodies of up to 8 MiB against an engine and a gateway before it. Prints for each the CPU time of either's
- * main thread, which everybody else waits for, and fails beyond 50 ms. Linux only: the time is the kernel's count of that thread.
+ * `node scripts/bench-bodies.js [--rounds 3]`: hostile bodies of up to 8 MiB against an engine and a gateway before it.
+ * Prints for each the CPU time of either's main thread, which everybody else waits for, and fails beyond 50 ms. Linux
+ * only: the time is the kernel's count of that thread.
  */
 import { readFileSync } from "node:fs";
 import { startServer } from "./engine-process.js";

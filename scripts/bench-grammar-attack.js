@@ -1,6 +1,7 @@
 /**
- * `node scripts/bench-grammar-attack.js [--requests 10]`: how long a key waits for structured answers, each to a schema of its own, while others ask for grammars that take
- * long to compile, another with every request. Fails where an answer takes a second or more.
+ * `node scripts/bench-grammar-attack.js [--requests 10]`: how long a key waits for structured answers, each to a schema
+ * of its own, while others ask for grammars that take long to compile, another with every request. Fails where an
+ * answer takes a second or more.
  */
 import { startServer } from "./engine-process.js";
 

@@ -1,10 +1,12 @@
 /**
- * What the gateway's policies cost: the time to the first token of streams and small requests per second, without policies, with the exact cache (which
- * misses), and with ledger, limits, budget and cache together, beside the server itself, in turns; then the time of a cache's hit. All in front of a mock
- * server, with the build of dist/. The machine should be idle; the CPU time of a request survives a loaded one, within some percent.
+ * What the gateway's policies cost: the time to the first token of streams and small requests per second, without
+ * policies, with the exact cache (which misses), and with ledger, limits, budget and cache together, beside the server
+ * itself, in turns; then the time of a cache's hit. All in front of a mock server, with the build of dist/. The machine
+ * should be idle; the CPU time of a request survives a loaded one, within some percent.
  *
- * With --parts the ledger and the limits are measured alone, too. With --against, the folder of another checkout that has been built, every gateway is also
- * started from there, and takes its turns beside this one's. With --profile, the folder for them, each gateway writes a profile of its CPU time.
+ * With --parts the ledger and the limits are measured alone, too. With --against, the folder of another checkout that
+ * has been built, every gateway is also started from there, and takes its turns beside this one's. With --profile, the
+ * folder for them, each gateway writes a profile of its CPU time.
  *
  *   node scripts/bench-policies.js [--rounds 5] [--streams 64] [--stream-requests 640] [--requests 5000] [--hits 3000] [--redis URL] [--postgresql URL] [--parts] [--against FOLDER] [--profile FOLDER]
  */

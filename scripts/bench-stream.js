@@ -1,6 +1,6 @@
 /**
- * Streaming throughput of an OpenAI-compatible server: N clients at once, each one streamed completion a round; several rounds, medians.
- * With two URLs the rounds alternate (ABAB), so that a machine whose speed drifts treats both alike.
+ * Streaming throughput of an OpenAI-compatible server: N clients at once, each one streamed completion a round; several
+ * rounds, medians. With two URLs the rounds alternate (ABAB), so that a machine whose speed drifts treats both alike.
  *
  *   node scripts/bench-stream.js --url millrace=http://127.0.0.1:8000 [--url other=http://127.0.0.1:8080]
  *     [--clients 32] [--max-tokens 128] [--rounds 7] [--json FILE]

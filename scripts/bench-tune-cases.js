@@ -1,6 +1,7 @@
 /**
- * Plants bottlenecks in servers of this machine by their flags and their load, and prints what `millrace tune` names, as a Markdown table. Exits
- * with 1 where fewer than nine in ten of the measured cases are named rightly. Servers take a core less than the machine has.
+ * Plants bottlenecks in servers of this machine by their flags and their load, and prints what `millrace tune` names,
+ * as a Markdown table. Exits with 1 where fewer than nine in ten of the measured cases are named rightly. Servers take
+ * a core less than the machine has.
  *
  *   node scripts/bench-tune-cases.js [--model FILE] [--only NAME,NAME] [--json FILE]
  *

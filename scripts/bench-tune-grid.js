@@ -1,7 +1,8 @@
 /**
- * Compares what `millrace tune` finds with the best of a grid of 60 configurations, on servers of this machine: three loads, each tuned from the
- * defaults and from a deliberately bad configuration with at most twelve trials. The grid's five best are measured again beside the tuned ones, in
- * turns. Prints a Markdown table. Each finished part is kept in the JSON file, and a stopped run goes on from it.
+ * Compares what `millrace tune` finds with the best of a grid of 60 configurations, on servers of this machine: three
+ * loads, each tuned from the defaults and from a deliberately bad configuration with at most twelve trials. The grid's
+ * five best are measured again beside the tuned ones, in turns. Prints a Markdown table. Each finished part is kept in
+ * the JSON file, and a stopped run goes on from it.
  *
  *   node scripts/bench-tune-grid.js --json FILE [--model FILE] [--load NAME,NAME] [--scale SHARE]
  *

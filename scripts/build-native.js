@@ -1,6 +1,7 @@
 /**
- * Compiles the native kernels: native/cpu/{kernels,runtime,binding} into build/native/millrace.node with the system's C++ compiler, kernel files
- * once per instruction set. Only what changed is compiled: a stamp beside each object holds the hash of its source, headers and flags.
+ * Compiles the native kernels: native/cpu/{kernels,runtime,binding} into build/native/millrace.node with the system's
+ * C++ compiler, kernel files once per instruction set. Only what changed is compiled: a stamp beside each object holds
+ * the hash of its source, headers and flags.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -34,9 +35,15 @@ const BF16_FLAGS = [...PAIRS_FLAGS, "-DMILLRACE_ISA_AVX512BF16"];
 const AMX_FLAGS = [...PAIRS_FLAGS, "-DMILLRACE_ISA_AMX"];
 const NEON_FLAGS = ["-DMILLRACE_ISA_NEON"];
 const NEONDOT_FLAGS = ["-march=armv8.2-a+dotprod", "-DMILLRACE_ISA_NEONDOT"];
-/** The kernel files in which the instruction sets above avx512 differ from it and from one another: see native/cpu/kernels/isa.h. */
+/**
+ * The kernel files in which the instruction sets above avx512 differ from it and from one another: see
+ * native/cpu/kernels/isa.h.
+ */
 const LINEAR = ["experts", "gated_linear", "linear", "table"];
-/** Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one, and which kernel files it has of its own. */
+/**
+ * Per architecture (Node's names): suffix of the objects and flags of each instruction set beside the portable one, and
+ * which kernel files it has of its own.
+ */
 export const VARIANTS = {
   x64: [
     ["avx2", AVX2_FLAGS],
@@ -50,8 +57,11 @@ export const VARIANTS = {
     ["neondot", NEONDOT_FLAGS],
   ],
 };
-/** What a library that others run brings along: GCC's C++ library, of which a system may have an older one. Unused parts go, since some ask for newer
- * versions of the C library than ours does, and its names stay inside, away from Node's own copy. */
+/**
+ * What a library that others run brings along: GCC's C++ library, of which a system may have an older one. Unused parts
+ * go, since some ask for newer versions of the C library than ours does, and its names stay inside, away from Node's
+ * own copy.
+ */
 const SELF_CONTAINED_FLAGS = ["-static-libstdc++", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"];
 const SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
 
@@ -98,8 +108,10 @@ function hashHeaders() {
   return hash.digest("hex");
 }
 
-/** One object per source and instruction set. Variants without special instructions come first: should the linker ever have to choose
- * between two copies of a library's inline function, it takes the first, which runs everywhere. */
+/**
+ * One object per source and instruction set. Variants without special instructions come first: should the linker ever
+ * have to choose between two copies of a library's inline function, it takes the first, which runs everywhere.
+ */
 function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
   const objects = [];
   for (const folder of folders) {
@@ -207,7 +219,10 @@ const PACKAGE_TARGETS = {
   "linux-arm64": { arch: "arm64", crossCompiler: "aarch64-linux-gnu-g++" },
 };
 
-/** @returns {string[]} platforms that kernels can be packed for here: this machine's, and those that a cross compiler is installed for */
+/**
+ * @returns {string[]} platforms that kernels can be packed for here: this machine's, and those that a cross compiler is
+ * installed for
+ */
 export function packageTargets() {
   if (process.platform !== "linux") return [];
   return Object.keys(PACKAGE_TARGETS).filter((platform) => {
@@ -217,7 +232,8 @@ export function packageTargets() {
 }
 
 /**
- * Builds build/packages/<platform>/{millrace,probes}.node, linked for other machines of the platform, and returns their paths.
+ * Builds build/packages/<platform>/{millrace,probes}.node, linked for other machines of the platform, and returns their
+ * paths.
  * @param {string} platform one of packageTargets()
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string[]>}
@@ -263,7 +279,8 @@ export async function buildNativeTests({ sanitize = false, log = () => {} } = {}
 }
 
 /**
- * Builds the native tests for 64-bit Arm Linux with a cross compiler, statically, so that an emulator needs nothing else. Returns the path.
+ * Builds the native tests for 64-bit Arm Linux with a cross compiler, statically, so that an emulator needs nothing
+ * else. Returns the path.
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */
@@ -295,7 +312,8 @@ function listProbeObjects(folder = path.join(ROOT, "build", "native-probes"), ar
 }
 
 /**
- * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns its path.
+ * Builds build/native/probes.node, the ceilings that `millrace bench kernels` holds the kernels against, and returns
+ * its path.
  * @param {{ log?: (line: string) => void }} [options]
  * @returns {Promise<string>}
  */

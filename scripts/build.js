@@ -1,6 +1,6 @@
 /**
- * `npm run build`: compiles the kernels and the TypeScript, and bundles the app in the browser, where they are stale. The launcher and the test script call the same
- * functions. The compiling of native code itself is build-native.js.
+ * `npm run build`: compiles the kernels and the TypeScript, and bundles the app in the browser, where they are stale.
+ * The launcher and the test script call the same functions. The compiling of native code itself is build-native.js.
  */
 import { spawn } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
@@ -87,7 +87,8 @@ function removeOrphans(root) {
 }
 
 async function compileTypeScript(root) {
-  // The type check of `npm run lint` keeps its own incremental state; sharing it could make tsc believe that dist/ is complete.
+  // The type check of `npm run lint` keeps its own incremental state; sharing it could make tsc believe that dist/ is
+  // complete.
   const buildInfoPath = join(root, "build", "tsbuildinfo.emit.json");
   rmSync(buildInfoPath, { force: true });
   const args = [
@@ -112,7 +113,10 @@ async function compileTypeScript(root) {
   removeOrphans(root);
 }
 
-/** @returns whether the target is built now. The stamp is taken before the build, so that an edit made meanwhile counts as stale. */
+/**
+ * @returns whether the target is built now. The stamp is taken before the build, so that an edit made meanwhile counts
+ * as stale.
+ */
 async function bringUpToDate(root, name, target) {
   const stage = startStage(name);
   const stamp = target.hash(root);
@@ -129,7 +133,8 @@ async function bringUpToDate(root, name, target) {
 }
 
 /**
- * Installs, compiles kernels, compiles TypeScript: only what is missing or stale, and under a lock, as another start may be at it.
+ * Installs, compiles kernels, compiles TypeScript: only what is missing or stale, and under a lock, as another start
+ * may be at it.
  * @param withKernels false leaves native code alone
  * @param withProbes true builds what measures this machine, too
  * @param isCheckout false in a published package: dist/ is there, and only kernels can be missing

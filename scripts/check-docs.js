@@ -1,6 +1,7 @@
 /**
- * Fails where documentation has a line of prose over 100 columns, a link to a missing file or heading, or a page that no other page links
- * to. Tables, code and headings may be wider, and so may a line that is one long word, such as a link.
+ * Fails where documentation has a line of prose over 100 columns, a link to a missing file or heading, or a page that
+ * no other page links to. Tables, code and headings may be wider, and so may a line that is one long word, such as a
+ * link.
  *
  *   node scripts/check-docs.js [root]
  */
@@ -36,7 +37,9 @@ function withoutCode(text) {
   });
 }
 
-/** Whether a line that is too long could have been broken: it has a blank between words, those in links and code aside. */
+/**
+ * Whether a line that is too long could have been broken: it has a blank between words, those in links and code aside.
+ */
 function isTooLong(line) {
   if ([...line].length <= COLUMNS || /^\s*\|/.test(line) || /^#+ /.test(line)) return false;
   const words = line

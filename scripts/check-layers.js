@@ -1,6 +1,6 @@
 /**
- * Fails where an import breaks the layers of docs/background/architecture.md, closes a cycle between files or between folders, or names a
- * package that package.json lacks.
+ * Fails where an import breaks the layers of docs/background/architecture.md, closes a cycle between files or between
+ * folders, or names a package that package.json lacks.
  *
  *   node scripts/check-layers.js [root]
  */
@@ -162,7 +162,10 @@ function findCycles(graph) {
   return cycles;
 }
 
-/** Product files only: a test may use rooms above its own. @returns folder → folders that its own files import, with one such import each */
+/**
+ * Product files only: a test may use rooms above its own.
+ * @returns folder → folders that its own files import, with one such import each
+ */
 function foldersOf(graph) {
   const folders = new Map();
   for (const [file, targets] of graph) {
@@ -178,7 +181,9 @@ function foldersOf(graph) {
   return folders;
 }
 
-/** Folders that import each other in a circle, subfolders included: a folder's own files count as a folder of their own. */
+/**
+ * Folders that import each other in a circle, subfolders included: a folder's own files count as a folder of their own.
+ */
 function folderProblems(graph) {
   const folders = foldersOf(graph);
   const edges = new Map([...folders].map(([folder, targets]) => [folder, [...targets.keys()]]));

@@ -3,6 +3,8 @@
  *
  *   node scripts/check-syntax.js [root]
  */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SyntaxKind } from "typescript/unstable/ast";
 import {
@@ -11,6 +13,7 @@ import {
   isSpreadAssignment,
   isSpreadElement,
 } from "typescript/unstable/ast/is";
+import { listFiles } from "./setup/stamp.js";
 import { parseSources, placeOf } from "./syntax.js";
 import { unusedExports } from "./unused-exports.js";
 
@@ -40,17 +43,37 @@ function spreadLiterals(sources) {
   return problems;
 }
 
+const COLUMNS = 120;
+/** Lines of their own; tables, code and continued list items stand behind more than one blank. */
+const PROSE = /^\s*(?:\/\/|\/\*\*?|\*)(?: \S|\S)/;
+
+/** The formatter wraps code, but no comments. A long word may be longer. */
+function wideComments(root, paths) {
+  return paths.flatMap((path) =>
+    readFileSync(join(root, path), "utf8")
+      .split("\n")
+      .flatMap((line, i) => {
+        const length = [...line].length;
+        if (length <= COLUMNS || !PROSE.test(line) || !line.slice(0, COLUMNS).trim().slice(4).includes(" ")) return [];
+        return [`${path}:${i + 1}: expected a comment of at most ${COLUMNS} columns, got ${length}; wrap it`];
+      }),
+  );
+}
+
 /** @returns lines "file:line: what is wrong" */
 export function checkSyntax(root) {
   const sources = parseSources(root);
-  return [...spreadLiterals(sources), ...unusedExports(sources)];
+  const native = listFiles(root, "native", (path) => /\.(cc|h)$/.test(path));
+  return [...spreadLiterals(sources), ...unusedExports(sources), ...wideComments(root, [...sources.keys(), ...native])];
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const problems = checkSyntax(process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url)));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   process.stdout.write(
-    problems.length === 0 ? "syntax: no spread literals, no unused exports\n" : `syntax: ${problems.length} problems\n`,
+    problems.length === 0
+      ? "syntax: no spread literals, no unused exports, no wide comments\n"
+      : `syntax: ${problems.length} problems\n`,
   );
   process.exitCode = problems.length === 0 ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 /**
- * `npm run duplication`: runs jscpd with the settings of .jscpd.json and holds its clones against docs/background/duplication.md. Fails on a clone
- * that the page gives no reason for, and on a reason whose clone is gone. Run by hand: jscpd is fetched by npx and is no dependency.
+ * `npm run duplication`: runs jscpd with the settings of .jscpd.json and holds its clones against
+ * docs/background/duplication.md. Fails on a clone that the page gives no reason for, and on a reason whose clone is
+ * gone. Run by hand: jscpd is fetched by npx and is no dependency.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -14,7 +14,10 @@ export async function freePort() {
   return port;
 }
 
-/** @param args of `millrace`, without --port @returns {Promise<{url: string, child: import("node:child_process").ChildProcess}>} */
+/**
+ * @param args of `millrace`, without --port
+ * @returns {Promise<{url: string, child: import("node:child_process").ChildProcess}>}
+ */
 export async function startServer(...args) {
   const port = await freePort();
   return startAt(port, ...args, "--port", String(port));

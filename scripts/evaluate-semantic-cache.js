@@ -1,11 +1,11 @@
 /**
- * Measures the semantic cache's decisions on pairs of questions: precision and recall with the vetoes, beside similarity alone, and by class, each with
- * an exact 95 % interval.
+ * Measures the semantic cache's decisions on pairs of questions: precision and recall with the vetoes, beside
+ * similarity alone, and by class, each with an exact 95 % interval.
  *
  *   node scripts/evaluate-semantic-cache.js PAIRS.jsonl[.gz] [--embeddings URL --model NAME] [--strictness strict] [--similarity 0.7] [--errors]
  *
- * A line is {"a", "b", "same", "class"}: two questions, or two bodies of /v1/chat/completions, whether the answer to one answers the other, and what was
- * changed. Without --embeddings, every pair counts as similar.
+ * A line is {"a", "b", "same", "class"}: two questions, or two bodies of /v1/chat/completions, whether the answer to
+ * one answers the other, and what was changed. Without --embeddings, every pair counts as similar.
  */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";

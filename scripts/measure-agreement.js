@@ -1,17 +1,19 @@
 /**
- * Compares this engine's likeliest next tokens with those of the engines that `millrace quantize` writes for, on the same files and folders, under teacher forcing: each
- * position is given the text's true past.
+ * Compares this engine's likeliest next tokens with those of the engines that `millrace quantize` writes for, on the
+ * same files and folders, under teacher forcing: each position is given the text's true past.
  *
  *   npm install --prefix /tmp/peer --ignore-scripts node-llama-cpp@3.22.1
  *   python3 -m venv venv && venv/bin/pip install torch transformers compressed-tensors gguf accelerate
  *   node scripts/measure-agreement.js --work /tmp/agreement [--model models/mill-base.gguf] [--methods Q4_0,INT8] [--max-size 3.5MiB] [--texts 8] [--tokens 512]
  *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
  *
- * Exports are calibrated with so many tokens of chats; of 0, each weight is rounded by itself. Exports and tokens stay in --work, and what is there is not computed again. An
- * engine that is not given is left out. Exports of --rounded are also computed with inputs rounded as llama.cpp or vLLM rounds them, in float32 and in float64: the two differ
- * in nothing but the last bits before each rounding.
+ * Exports are calibrated with so many tokens of chats; of 0, each weight is rounded by itself. Exports and tokens stay
+ * in --work, and what is there is not computed again. An engine that is not given is left out. Exports of --rounded are
+ * also computed with inputs rounded as llama.cpp or vLLM rounds them, in float32 and in float64: the two differ in
+ * nothing but the last bits before each rounding.
  *
- * Prints a Markdown table: shares of positions with the same token and, where tokens differ, the largest gap between this engine's two likeliest in nats.
+ * Prints a Markdown table: shares of positions with the same token and, where tokens differ, the largest gap between
+ * this engine's two likeliest in nats.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -158,7 +160,10 @@ const PYTHON_ENV = {
   VLLM_CPU_OMP_THREADS_BIND: "nobind",
 };
 
-/** The engines in the order in which they run. `lines` calls its second argument with `{ path, top }` or `{ path, error }` of each export. */
+/**
+ * The engines in the order in which they run. `lines` calls its second argument with `{ path, top }` or `{ path, error
+ * }` of each export.
+ */
 function enginesFor(textsPath, texts) {
   const { transformers, vllm, "llama-cpp": llamaCpp } = values;
   const own = (activationDtype) => async (all, keep) => {

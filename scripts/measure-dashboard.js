@@ -1,6 +1,7 @@
 /**
- * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway. Then it measures what a watcher costs,
- * under a load of equal requests: in every other window a client reads the live figures and, once, the history of a week. Prints Markdown tables.
+ * Compares the dashboard's figures with those of its clients, for a mixed load over three instances behind the gateway.
+ * Then it measures what a watcher costs, under a load of equal requests: in every other window a client reads the live
+ * figures and, once, the history of a week. Prints Markdown tables.
  *
  *   node scripts/measure-dashboard.js [--minutes 10] [--pairs 48] [--window-ms 2500] [--json FILE]
  *

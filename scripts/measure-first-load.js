@@ -1,6 +1,6 @@
 /**
- * Measures how soon the web app takes input: in real Chromium, each time with an empty cache, from the navigation's start until a typed letter stands in the
- * message field. Prints a Markdown table.
+ * Measures how soon the web app takes input: in real Chromium, each time with an empty cache, from the navigation's
+ * start until a typed letter stands in the message field. Prints a Markdown table.
  *
  *   node scripts/measure-first-load.js [--loads 20] [--json FILE]
  */

@@ -1,10 +1,12 @@
 /**
- * Proves the gate of `millrace quantize`: damaged and harmless candidates of the bundled model answer the number of items that the gate's power calculation asks for,
- * and their verdicts are counted beside the predicted ones. True drop and flips are those on a larger set of other items.
+ * Proves the gate of `millrace quantize`: damaged and harmless candidates of the bundled model answer the number of
+ * items that the gate's power calculation asks for, and their verdicts are counted beside the predicted ones. True drop
+ * and flips are those on a larger set of other items.
  *
  *   node scripts/measure-gate.js [--flips 0.05] [--truth 2000] [--noise 0.15,0.5] [--damaged 20] [--harmless 20] [--out gate.json]
  *
- * Damage is normal noise on every matrix of the layers, relative to the matrix's root mean square, of strengths between those of --noise. Prints Markdown tables.
+ * Damage is normal noise on every matrix of the layers, relative to the matrix's root mean square, of strengths between
+ * those of --noise. Prints Markdown tables.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -30,7 +32,10 @@ const MIXTURE = readMixture("arithmetic=8,sort=2,copy=1");
 const MOST_LETTERS = { question: 110, answer: 12 };
 /** Neither is a seed of the training. */
 const SEED = 990_031;
-/** Harmless by what they lose: docs/background/benchmarks/quantising.md. Noise of HARMLESS_NOISE with other seeds follows them. */
+/**
+ * Harmless by what they lose: docs/background/benchmarks/quantising.md. Noise of HARMLESS_NOISE with other seeds
+ * follows them.
+ */
 const HARMLESS_METHODS = ["Q8_0", "Q6_K", "Q5_K_M", "Q5_1", "Q5_0", "Q4_K_M"];
 const HARMLESS_NOISE = 0.003;
 
@@ -60,7 +65,10 @@ const stopping = new AbortController();
 const { signal } = stopping;
 process.once("SIGINT", () => stopping.abort());
 
-/** Different items in the order of their prompts' hashes: of equal items the first is kept, so that rarer ones, which are harder, are drawn later. */
+/**
+ * Different items in the order of their prompts' hashes: of equal items the first is kept, so that rarer ones, which
+ * are harder, are drawn later.
+ */
 function distinctChats(count) {
   const chats = new Map();
   for (let index = 0; chats.size < count; index++) {

@@ -1,10 +1,11 @@
 /**
- * Measures how well a model of scripts/train-recall-model.py recalls over long texts with each type of keys and values. All types get the
- * same questions; a question counts as right where the likeliest next token is the key's value.
+ * Measures how well a model of scripts/train-recall-model.py recalls over long texts with each type of keys and values.
+ * All types get the same questions; a question counts as right where the likeliest next token is the key's value.
  *
  *   node scripts/measure-kv-recall.js test/fixtures/kv-recall [--lengths 1023,2046,4095,8190] [--texts 8] [--seed 173] [--out recall.json]
  *
- * Prints a Markdown table: right answers with their Wilson interval of 95 %, and questions that f16 gets right and the type does not, and the reverse.
+ * Prints a Markdown table: right answers with their Wilson interval of 95 %, and questions that f16 gets right and the
+ * type does not, and the reverse.
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -1,5 +1,6 @@
 /**
- * Measures the CPU time that one sampled answer costs: reading, all checks, and taking personal data out of its texts, as the gateway's thread does it.
+ * Measures the CPU time that one sampled answer costs: reading, all checks, and taking personal data out of its texts,
+ * as the gateway's thread does it.
  *
  *   node scripts/measure-quality-checks.js [--samples 500]
  *

@@ -1,6 +1,6 @@
 /**
- * Measures the CPU seconds of a gateway and its engine with every answer's quality checked, and without: from both, the share of the server's CPU
- * time that sampling takes.
+ * Measures the CPU seconds of a gateway and its engine with every answer's quality checked, and without: from both, the
+ * share of the server's CPU time that sampling takes.
  *
  *   node scripts/measure-quality-overhead.js [--requests 300] [--rounds 4] [--model models/mill-base.gguf]
  *

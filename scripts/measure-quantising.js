@@ -1,5 +1,6 @@
 /**
- * Measures every method of `millrace quantize` on one model, and prints Markdown tables for docs/background/benchmarks/quantising.md.
+ * Measures every method of `millrace quantize` on one model, and prints Markdown tables for
+ * docs/background/benchmarks/quantising.md.
  *
  *   node scripts/measure-quantising.js --json FILE [--model models/mill-base.gguf] [--types Q4_K_M,INT8,…] [--nearest] [--ggml …/libggml-base.so]
  *       size, perplexity, KL divergence, tasks in pairs with the original; of --nearest and of GGML's encoders
@@ -44,7 +45,8 @@ if (flags.json === undefined) {
 }
 const work = `${flags.json}.work`;
 mkdirSync(work, { recursive: true });
-// Packed weights of copies that are soon gone stay out of the user's cache. Set before anything of the product is loaded.
+// Packed weights of copies that are soon gone stay out of the user's cache. Set before anything of the product is
+// loaded.
 process.env.MILLRACE_CACHE = join(work, "cache");
 
 const list = (text) => text.split(",").filter((part) => part !== "");

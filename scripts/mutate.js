@@ -1,5 +1,6 @@
 /**
- * Mutation testing: changes the code where decisions are made, one small change at a time, and asks the tests beside it whether they notice.
+ * Mutation testing: changes the code where decisions are made, one small change at a time, and asks the tests beside it
+ * whether they notice.
  *
  *   node scripts/mutate.js [name…]           the files whose path contains one of the names, else all; results go to build/mutations/
  *   node scripts/mutate.js --again [name…]   only those mutants of them that survived last time, when nothing but tests was added since

@@ -1,7 +1,7 @@
 /**
- * `npm run package`: packs millrace for machines without a compiler, into build/packages: millrace-<version>.tgz without sources, and
- * millrace-<platform>-<version>.tgz with compiled kernels for each platform that this machine can build for, or for those given as arguments.
- * See docs/guides/install.md.
+ * `npm run package`: packs millrace for machines without a compiler, into build/packages: millrace-<version>.tgz
+ * without sources, and millrace-<platform>-<version>.tgz with compiled kernels for each platform that this machine can
+ * build for, or for those given as arguments. See docs/guides/install.md.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,10 @@ const output = join(root, "build", "packages");
 /** Platforms with packages of kernels: the main package names all of them as optional dependencies. */
 const PLATFORMS = ["linux-x64", "linux-arm64"];
 
-/** Files of `npm pack` that only building needs. The package of `npm pack` itself keeps them, for machines that no package of kernels fits. */
+/**
+ * Files of `npm pack` that only building needs. The package of `npm pack` itself keeps them, for machines that no
+ * package of kernels fits.
+ */
 const IS_FOR_BUILDING = /^native\/|^scripts\/(?!setup\/installed-kernels\.js$)/;
 
 const platformName = (platform) => `millrace-${platform}`;
@@ -45,7 +48,10 @@ function pack(folder) {
   return { file: join(output, filename), size };
 }
 
-/** The files that package.json names but for sources, under a manifest for users: nothing to build with, and packages of kernels as optional ones. */
+/**
+ * The files that package.json names but for sources, under a manifest for users: nothing to build with, and packages of
+ * kernels as optional ones.
+ */
 function packMain(manifest) {
   const { devDependencies: _, scripts: __, dependencies, ...kept } = manifest;
   const { "node-api-headers": ___, ...needed } = dependencies;

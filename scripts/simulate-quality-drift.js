@@ -1,6 +1,6 @@
 /**
- * Simulates traffic whose quality stays, and traffic whose quality drops, through the gateway's own detectors: how many false alarms there are over all series,
- * and how long a drop takes to be found.
+ * Simulates traffic whose quality stays, and traffic whose quality drops, through the gateway's own detectors: how many
+ * false alarms there are over all series, and how long a drop takes to be found.
  *
  *   node scripts/simulate-quality-drift.js [--requests 300000] [--days 100] [--seeds 3] [--drops 40]
  *
@@ -57,7 +57,9 @@ const TENANTS = [
   ["lab", 0.05, 2],
 ];
 
-/** By day and night ±40 %, and 20 % more at weekends: models and tenants keep other hours too, which this leaves out. */
+/**
+ * By day and night ±40 %, and 20 % more at weekends: models and tenants keep other hours too, which this leaves out.
+ */
 const rhythm = (day) => (1 + 0.4 * Math.sin(2 * Math.PI * day)) * (Math.floor(day) % 7 >= 5 ? 1.2 : 1);
 
 function pick(choices, drawn) {

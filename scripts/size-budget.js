@@ -1,6 +1,7 @@
 /**
- * Keeps files and the whole readable: over 450 statements a file's header must say why (`size: reason`), 550 is the end but for files that a
- * script writes, and src/ with native/ together stay below a budget that only a deliberate change raises.
+ * Keeps files and the whole readable: over 450 statements a file's header must say why (`size: reason`), 550 is the end
+ * but for files that a script writes, and src/ with native/ together stay below a budget that only a deliberate change
+ * raises.
  *
  *   node scripts/size-budget.js [root]
  */
@@ -41,7 +42,9 @@ const MEMBERS = new Set([
   SyntaxKind.SpreadAssignment,
 ]);
 
-/** Statements, and members of classes, types and object literals: a number that does not depend on where lines break. */
+/**
+ * Statements, and members of classes, types and object literals: a number that does not depend on where lines break.
+ */
 function statementsOf(file) {
   let count = 0;
   const visit = (node) => {

@@ -1,6 +1,7 @@
 /**
- * `npm run test:neon`: cross-builds the native tests for 64-bit Arm and runs them under QEMU, on a CPU with dot products and on one without.
- * Needs aarch64-linux-gnu-g++ and qemu-aarch64-static (Debian: g++-aarch64-linux-gnu, qemu-user-static), and says so when they are missing.
+ * `npm run test:neon`: cross-builds the native tests for 64-bit Arm and runs them under QEMU, on a CPU with dot
+ * products and on one without. Needs aarch64-linux-gnu-g++ and qemu-aarch64-static (Debian: g++-aarch64-linux-gnu,
+ * qemu-user-static), and says so when they are missing.
  */
 import { spawnSync } from "node:child_process";
 import { buildNativeTestsForArm } from "./build-native.js";

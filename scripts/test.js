@@ -1,5 +1,6 @@
 /**
- * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of totals after the list of skipped tests.
+ * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of
+ * totals after the list of skipped tests.
  *
  *   node scripts/test.js                 everything that fits into ten minutes
  *   node scripts/test.js long            the rest: *.long.test.ts, all cases of test/helpers/long.ts, test/exact for ten minutes, the native

@@ -1,6 +1,7 @@
 /**
- * Writes what is made from the table of operations (src/backend/ops.ts): native/cpu/kernels/op_table.h and docs/reference/operations.md. A C++
- * compiler cannot read the table, and users of a package compile without this script, so both files are checked in.
+ * Writes what is made from the table of operations (src/backend/ops.ts): native/cpu/kernels/op_table.h and
+ * docs/reference/operations.md. A C++ compiler cannot read the table, and users of a package compile without this
+ * script, so both files are checked in.
  *
  *   node scripts/write-op-table.js           writes them
  *   node scripts/write-op-table.js --check   fails where a file is not what the table says

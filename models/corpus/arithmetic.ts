@@ -1,6 +1,7 @@
 /**
- * Arithmetic: facts up to ten by heart, all else written out digit by digit. Every line holds the digits still to do, so that the
- * next line is the last one without its last digits, and the result so far, so that the answer is only joined.
+ * Arithmetic: facts up to ten by heart, all else written out digit by digit. Every line holds the digits still to do,
+ * so that the next line is the last one without its last digits, and the result so far, so that the answer is only
+ * joined.
  */
 import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { firstNames } from "./names.js";

@@ -1,4 +1,7 @@
-/** Word lists changed by a rule or two: an edit without a program around it, where every few tokens are changed. They teach what edits need between copying. */
+/**
+ * Word lists changed by a rule or two: an edit without a program around it, where every few tokens are changed. They
+ * teach what edits need between copying.
+ */
 import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { anyWord } from "./copy.js";
 import { phrase } from "./phrase.js";
@@ -57,8 +60,8 @@ const insert: RuleMaker = (random, asked) => {
 };
 
 /**
- * How lists are written, and their words in the instruction. A word stands in both as the same token: quoted, or on a line of its
- * own, never after a space here and after a mark there.
+ * How lists are written, and their words in the instruction. A word stands in both as the same token: quoted, or on a
+ * line of its own, never after a space here and after a mark there.
  */
 const layouts = [
   { mark: '"', separator: ", ", asked: '"' },

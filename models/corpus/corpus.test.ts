@@ -61,7 +61,10 @@ describe("chatAt", () => {
   });
 });
 
-/** Letters that are surely within 2048 tokens of 4096-token BPE: even figures, at a token each, are a small part of a chat. */
+/**
+ * Letters that are surely within 2048 tokens of 4096-token BPE: even figures, at a token each, are a small part of a
+ * chat.
+ */
 const MAX_LETTERS = 6500;
 const heldOutSeed = 1_000_001;
 const lastTurn = ({ messages }: Chat): readonly [question: string, answer: string] => {

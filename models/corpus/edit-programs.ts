@@ -1,4 +1,7 @@
-/** Small programs and configuration files with parts that vary, for edits. Each is lines, and knows what in it can be changed. */
+/**
+ * Small programs and configuration files with parts that vary, for edits. Each is lines, and knows what in it can be
+ * changed.
+ */
 import { type EditLanguage, type Pattern, patterns } from "./edit-patterns.js";
 import { inventName } from "./names.js";
 import { capitalise, phrase } from "./phrase.js";

@@ -1,4 +1,6 @@
-/** What extraction paragraphs are about: domains, their facts, how each is told and by which keys it may be asked for. */
+/**
+ * What extraction paragraphs are about: domains, their facts, how each is told and by which keys it may be asked for.
+ */
 import { animals, foods } from "./fact-tables.js";
 import { address, cities, firm, firstName, firstNames, fullName, inventName, street, town } from "./names.js";
 import type { Random } from "./random.js";

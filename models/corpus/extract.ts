@@ -1,4 +1,7 @@
-/** Typed JSON from a paragraph: the request names the fields, the values stand in the text, what is missing becomes null. */
+/**
+ * Typed JSON from a paragraph: the request names the fields, the values stand in the text, what is missing becomes
+ * null.
+ */
 import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { type Domain, domains, type Facet, type Fact, type FieldType, type JsonValue } from "./extract-domains.js";
 import { fillerSentence } from "./filler.js";

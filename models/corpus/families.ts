@@ -45,7 +45,10 @@ export const families: readonly Family[] = [
   { name: "list", percent: 1, make: severalOf(makeList, 2) },
 ];
 
-/** Not of the corpus, and only drawn by name: short rows in which copying can be learnt and nothing else. A small model learns it there in minutes. */
+/**
+ * Not of the corpus, and only drawn by name: short rows in which copying can be learnt and nothing else. A small model
+ * learns it there in minutes.
+ */
 const exercises: readonly Family[] = [{ name: "echo", percent: 0, make: (random) => toDraft([makeEcho(random)]) }];
 
 /** Families and how often each is drawn, against the others. */
@@ -81,7 +84,8 @@ const systemPrompts = [
 ] as const;
 
 /**
- * The chat at `index` depends on (seed, index, mixture) alone, so any part of the endless corpus can be made on its own.
+ * The chat at `index` depends on (seed, index, mixture) alone, so any part of the endless corpus can be made on its
+ * own.
  */
 export function chatAt(seed: number, index: number, mixture: Mixture = wholeCorpus): Chat {
   const random = createRandom(seed, index);

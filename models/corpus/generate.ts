@@ -1,6 +1,7 @@
 /**
- * Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--mixture edit=40,change=30]` (standard output without --out).
- * With `--redundant extract`, chats of that family with planted redundancy; with `--recall 4800`, questions over texts of about so many letters.
+ * Writes chats as JSON lines: `node generate.js --seed 1 --count 1000 --out corpus.jsonl [--mixture edit=40,change=30]`
+ * (standard output without --out). With `--redundant extract`, chats of that family with planted redundancy; with
+ * `--recall 4800`, questions over texts of about so many letters.
  */
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";

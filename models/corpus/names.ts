@@ -1,4 +1,7 @@
-/** Names of people, places, firms and things: long lists, and syllables for names that are in no list and so must be copied. */
+/**
+ * Names of people, places, firms and things: long lists, and syllables for names that are in no list and so must be
+ * copied.
+ */
 import type { Random } from "./random.js";
 
 const split = (text: string): readonly string[] => text.trim().split(/\s+/);

@@ -32,7 +32,9 @@ function runsOf(text: string, length: number): string[] {
   );
 }
 
-/** What of a chat is looked for, and found in others. Only its last turn is held out, but all its turns are trained on. */
+/**
+ * What of a chat is looked for, and found in others. Only its last turn is held out, but all its turns are trained on.
+ */
 function piecesOf({ messages }: Chat, turns: "last" | "all"): Record<Share, string[]> {
   const pairs = messages.flatMap((message, index) =>
     message.role === "assistant" ? [[messages[index - 1]?.content ?? "", message.content] as const] : [],

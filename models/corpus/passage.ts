@@ -1,4 +1,7 @@
-/** Questions over a given passage of up to some 900 tokens; every answer is copied from it word for word, or it does not say. */
+/**
+ * Questions over a given passage of up to some 900 tokens; every answer is copied from it word for word, or it does not
+ * say.
+ */
 import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { fillerSentence } from "./filler.js";
 import { type Kind, kinds } from "./passage-kinds.js";

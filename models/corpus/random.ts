@@ -16,8 +16,8 @@ export interface Random {
 const WARM_UP_DRAWS = 12;
 
 /**
- * Small fast chaotic generator (Doty-Humphrey's sfc32): 128 bits of state, so that the chats of two seeds do not meet by chance
- * as 32 bits would.
+ * Small fast chaotic generator (Doty-Humphrey's sfc32): 128 bits of state, so that the chats of two seeds do not meet
+ * by chance as 32 bits would.
  *
  * @param seed whole number below 2^53
  * @param index which of the seed's sequences, below 2^53

@@ -1,6 +1,6 @@
 /**
- * Questions over long texts: the paragraphs of a passage, in order, at random places among paragraphs of other passages. What the answer needs is far
- * from the question, and most of the text is not needed.
+ * Questions over long texts: the paragraphs of a passage, in order, at random places among paragraphs of other
+ * passages. What the answer needs is far from the question, and most of the text is not needed.
  */
 import type { Chat } from "./chat.js";
 import { chatAt, readMixture } from "./families.js";
@@ -18,7 +18,10 @@ const SHORTEST = 200;
 /** Paragraphs that name their subject: others say "it", and would be about another subject among strangers. */
 const NAMES_SUBJECT = /^(?!It\b|The label\b|He\b|She\b|They\b|-)/;
 
-/** The first question over a passage; undefined where the text is too short, does not end with the question, or does not have the answer. */
+/**
+ * The first question over a passage; undefined where the text is too short, does not end with the question, or does not
+ * have the answer.
+ */
 function passageAt(seed: number, index: number): Passage | undefined {
   const { messages, check } = chatAt(seed, index, readMixture("passage"));
   const first = messages.findIndex(({ role }) => role === "user");

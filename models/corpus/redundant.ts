@@ -1,6 +1,7 @@
 /**
- * Chats with planted redundancy, as prompts have it that grew over years: a system prompt with background that no answer needs, said twice and with
- * empty lines and indented JSON; examples; a notice before each text; overlapping pieces of the text, as a search returns them.
+ * Chats with planted redundancy, as prompts have it that grew over years: a system prompt with background that no
+ * answer needs, said twice and with empty lines and indented JSON; examples; a notice before each text; overlapping
+ * pieces of the text, as a search returns them.
  */
 import type { Chat } from "./chat.js";
 import { chatAt, readMixture } from "./families.js";

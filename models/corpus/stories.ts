@@ -1,4 +1,7 @@
-/** Stories of what the request names: a setting, a want, what is in its way, help, a turn and an end, with names and pronouns that stay. */
+/**
+ * Stories of what the request names: a setting, a want, what is in its way, help, a turn and an end, with names and
+ * pronouns that stay.
+ */
 import { type Draft, type Exchange, toDraft } from "./chat.js";
 import { capitalise, phrase, typeCasually, withArticle } from "./phrase.js";
 import type { Random } from "./random.js";
@@ -18,7 +21,9 @@ const he = { he: "he", him: "him", his: "his" } as const;
 
 const roles = ["hero", "friend", "third"] as const;
 
-/** Each role has names of its own, so that nobody is mistaken for another, by a model that has read few stories either. */
+/**
+ * Each role has names of its own, so that nobody is mistaken for another, by a model that has read few stories either.
+ */
 function makePerson(random: Random, role: (typeof roles)[number]): Person {
   const isGirl = random.isChance(0.5);
   const names = (isGirl ? lists.girls : lists.boys).filter((_, i) => roles[i % roles.length] === role);

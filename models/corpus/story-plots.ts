@@ -1,7 +1,7 @@
 /**
- * The plots of stories: each a want, what stands in its way, and how it ends, a sentence or two per beat. Slots: `{h}` the hero and `{H}` at the
- * start of a sentence, `{he}` `{him}` `{his}` and `{He}` the pronouns, `{k}` the helper with `{K}`, `{aK}` the helper introduced, `{thing}`
- * a treasure, and the word lists of story-words.ts by their names.
+ * The plots of stories: each a want, what stands in its way, and how it ends, a sentence or two per beat. Slots: `{h}`
+ * the hero and `{H}` at the start of a sentence, `{he}` `{him}` `{his}` and `{He}` the pronouns, `{k}` the helper with
+ * `{K}`, `{aK}` the helper introduced, `{thing}` a treasure, and the word lists of story-words.ts by their names.
  */
 export interface Plot {
   /** What a request may say the story is about; the slot named must then be in the story. */

@@ -1,4 +1,7 @@
-/** Vercel's AI SDK: an object beside tools, a forced call with its result sent back, streams, and responses that go on by reference. */
+/**
+ * Vercel's AI SDK: an object beside tools, a forced call with its result sent back, streams, and responses that go on
+ * by reference.
+ */
 import assert from "node:assert";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";

@@ -1,12 +1,13 @@
 #!/usr/bin/env node
 /**
- * Runs other people's clients, as they come from PyPI and npm, against a server with the bundled model, and prints what passed,
- * and in which version.
+ * Runs other people's clients, as they come from PyPI and npm, against a server with the bundled model, and prints what
+ * passed, and in which version.
  *
  *   node scripts/clients/run.js [--folder DIR] [--only NAME]
  *
- * Each client is installed in a folder outside the checkout (DIR; a temporary one by default) and stays there for the next run.
- * The bundled model has no tools of its own: a template gives it some, and what decides the form of an answer is what is forced.
+ * Each client is installed in a folder outside the checkout (DIR; a temporary one by default) and stays there for the
+ * next run. The bundled model has no tools of its own: a template gives it some, and what decides the form of an answer
+ * is what is forced.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";

@@ -140,8 +140,8 @@ function placeOf(node, text) {
 
 /**
  * @param {import("typescript/unstable/ast").SourceFile} file
- * @returns every mutant of the file, in order: `start` to `end` of the text gives way to `to`, which is "" where a statement is removed;
- * `occurrence` tells apart those of the same place that read the same
+ * @returns every mutant of the file, in order: `start` to `end` of the text gives way to `to`, which is "" where a
+ * statement is removed; `occurrence` tells apart those of the same place that read the same
  */
 export function mutantsOf(file) {
   const text = (node) => file.text.slice(node.getStart(file), node.end);

@@ -1,4 +1,7 @@
-/** Writes the parts of docs/background/mutations.md that come from a run: the table, and every survivor with what explains it. */
+/**
+ * Writes the parts of docs/background/mutations.md that come from a run: the table, and every survivor with what
+ * explains it.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 
 const EXPLANATIONS = new URL("explanations.json", import.meta.url);

@@ -3,15 +3,18 @@ import { fileURLToPath } from "node:url";
 import { createVitest, ForksPoolWorker } from "vitest/node";
 import { instrument } from "./mutants.js";
 
-/** A test may run this many times as long as the slowest of its file does without a mutant, but never less than so long. */
+/**
+ * A test may run this many times as long as the slowest of its file does without a mutant, but never less than so long.
+ */
 const PATIENCE = 5;
 const LEAST_PATIENCE_MS = 1_000;
 /** Then the test fails. Where it does not, as a loop keeps the process busy, the process is ended after this time. */
 const END_AFTER_MS = 10_000;
 
 /**
- * vitest starts a process for every run, which takes longer than most tests. This one goes on: vitest's greetings and farewells are answered
- * for it, and as it clears its modules before each test file, nothing is left from the run before.
+ * vitest starts a process for every run, which takes longer than most tests. This one goes on: vitest's greetings and
+ * farewells are answered for it, and as it clears its modules before each test file, nothing is left from the run
+ * before.
  */
 class LastingWorker extends ForksPoolWorker {
   static process;

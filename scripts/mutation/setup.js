@@ -1,4 +1,7 @@
-/** Runs before each test file of a mutation run: wakes one mutant, ends one that runs for ever, and gives up at the first failure. */
+/**
+ * Runs before each test file of a mutation run: wakes one mutant, ends one that runs for ever, and gives up at the
+ * first failure.
+ */
 import fc from "fast-check";
 import { afterEach, beforeEach, inject, vi } from "vitest";
 

@@ -1,4 +1,7 @@
-/** Measures the losses of quantised copies on a text, window by window, so that two copies can be compared over the same windows. */
+/**
+ * Measures the losses of quantised copies on a text, window by window, so that two copies can be compared over the same
+ * windows.
+ */
 import { createBackend } from "../../dist/src/backend/create/create-backend.js";
 import { divergenceOf, openScorer } from "../../dist/src/bench/engine/divergence.js";
 import { uniform } from "../../dist/src/core/random.js";
@@ -27,7 +30,10 @@ export class LossMeter {
     Object.assign(this, { windows, open, original });
   }
 
-  /** Sums of each window: tokens compared, their KL divergence, those with the same likeliest token, and the text's negative log-likelihoods. */
+  /**
+   * Sums of each window: tokens compared, their KL divergence, those with the same likeliest token, and the text's
+   * negative log-likelihoods.
+   */
   async of(copy) {
     const tested = await this.open(copy);
     const sums = [];

@@ -1,4 +1,7 @@
-/** Makes copies of a model by `millrace quantize`, and measures what each loses: over other texts beside GGML's encoders, and in answers to tasks. */
+/**
+ * Makes copies of a model by `millrace quantize`, and measures what each loses: over other texts beside GGML's
+ * encoders, and in answers to tasks.
+ */
 import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chatAt, readMixture } from "../../dist/models/corpus/families.js";
@@ -37,8 +40,8 @@ function writeChats(path, families, seed, count) {
 }
 
 /**
- * @param settings of the run: model, families, tasks, count, calibrationChats, calibrationTokens, lossChats, threads, types; `work`, a folder; `nearest`, whether
- * methods are also measured so; `ggml`, a path or undefined
+ * @param settings of the run: model, families, tasks, count, calibrationChats, calibrationTokens, lossChats, threads,
+ * types; `work`, a folder; `nearest`, whether methods are also measured so; `ggml`, a path or undefined
  * @param results gets `original`, `ggml` and `rows`; methods that have a row are left out
  * @param save called after each method
  */

@@ -1,4 +1,6 @@
-/** Speed and memory of a model's copies beside its 16-bit original, by `millrace bench engine` in rounds over all types. */
+/**
+ * Speed and memory of a model's copies beside its 16-bit original, by `millrace bench engine` in rounds over all types.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { isFolderMethod } from "../../dist/src/compress/folder-formats.js";
@@ -21,7 +23,10 @@ const SHORT_PROMPT = 16;
 const SLACK = 128;
 const POLL_MS = 100;
 
-/** The path of a copy, which is made if it is missing. Nothing is calibrated: random weights have no texts, and speed does not depend on values. */
+/**
+ * The path of a copy, which is made if it is missing. Nothing is calibrated: random weights have no texts, and speed
+ * does not depend on values.
+ */
 async function copyOf(type, { model, work, threads }, tell, signal) {
   if (type === ORIGINAL) return model;
   const out = join(work, isFolderMethod(type) ? type : `${type}.gguf`);
@@ -35,7 +40,10 @@ async function copyOf(type, { model, work, threads }, tell, signal) {
   return out;
 }
 
-/** Runs `millrace bench engine`. @returns its result of one batch size, and the most memory that it had resident (Linux tells) */
+/**
+ * Runs `millrace bench engine`.
+ * @returns its result of one batch size, and the most memory that it had resident (Linux tells)
+ */
 async function bench(model, { threads, prefillTokens, genTokens }, { batch, promptTokens }, signal) {
   const shape = ["--batch", batch, "--prompt-tokens", promptTokens, "--gen-tokens", genTokens, "--repetitions", 1];
   const limits = ["--threads", threads, "--max-num-seqs", BATCH, "--max-model-len", prefillTokens + genTokens + SLACK];

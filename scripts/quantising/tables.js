@@ -75,7 +75,10 @@ export function encodersTable({ rows }, inOrder) {
   );
 }
 
-/** Medians of the rounds with their ranges, and ratios to the original within the same round; what `quality` knows of the same method beside them. */
+/**
+ * Medians of the rounds with their ranges, and ratios to the original within the same round; what `quality` knows of
+ * the same method beside them.
+ */
 export function speedTable({ rows }, original, quality) {
   const names = Object.keys(rows).filter((name) => rows[name].rounds.length > 0);
   const base = rows[original];

@@ -1,4 +1,7 @@
-/** The kernels of an installed package: those that load, or else, where the package has their sources, compiled once into its own folder. */
+/**
+ * The kernels of an installed package: those that load, or else, where the package has their sources, compiled once
+ * into its own folder.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

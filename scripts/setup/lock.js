@@ -1,6 +1,6 @@
 /**
- * A lock file between processes, so that two starts at once do not install and compile over each other.
- * The holder touches the file every second; a lock whose process is gone, or that nobody touched for a minute, is taken over.
+ * A lock file between processes, so that two starts at once do not install and compile over each other. The holder
+ * touches the file every second; a lock whose process is gone, or that nobody touched for a minute, is taken over.
  */
 import {
   closeSync,
@@ -62,8 +62,8 @@ function abandonedLine(path) {
 }
 
 /**
- * Moves an abandoned lock out of the way. Two waiters may both see it: the second one's rename can then catch the first one's
- * fresh lock, which its content shows, so it is put back.
+ * Moves an abandoned lock out of the way. Two waiters may both see it: the second one's rename can then catch the first
+ * one's fresh lock, which its content shows, so it is put back.
  */
 function clearAbandoned(path, line) {
   const aside = `${path}.${process.pid}.aside`;

@@ -1,4 +1,6 @@
-/** Progress of set-up stages on stderr: a line that rewrites itself on a terminal, and one line now and then elsewhere. */
+/**
+ * Progress of set-up stages on stderr: a line that rewrites itself on a terminal, and one line now and then elsewhere.
+ */
 
 const QUIET_MS = 5_000;
 

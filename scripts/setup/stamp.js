@@ -1,9 +1,15 @@
-/** Staleness by stamp: a hash over paths, sizes and modification times of the sources, kept from the last successful build. */
+/**
+ * Staleness by stamp: a hash over paths, sizes and modification times of the sources, kept from the last successful
+ * build.
+ */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-/** Files under `path` (a folder or a file, relative to root), sorted, so that the hash does not depend on the file system. */
+/**
+ * Files under `path` (a folder or a file, relative to root), sorted, so that the hash does not depend on the file
+ * system.
+ */
 export function listFiles(root, path, isWanted = () => true) {
   const absolute = join(root, path);
   if (!existsSync(absolute)) return [];

@@ -1,7 +1,13 @@
-/** A vitest reporter that writes counts and every skipped test with its reason to MILLRACE_TEST_SUMMARY; scripts/test.js prints them last. */
+/**
+ * A vitest reporter that writes counts and every skipped test with its reason to MILLRACE_TEST_SUMMARY; scripts/test.js
+ * prints them last.
+ */
 import { writeFileSync } from "node:fs";
 
-/** vitest keeps the reason of `ctx.skip("reason")` as the result's note; `test.skipIf` has none, so the test's name must say it. */
+/**
+ * vitest keeps the reason of `ctx.skip("reason")` as the result's note; `test.skipIf` has none, so the test's name must
+ * say it.
+ */
 function skippedRecord(testCase, testModule) {
   const { note } = testCase.result();
   return { name: `${testModule.relativeModuleId}: ${testCase.fullName}`, reason: note ?? "condition in the test file" };

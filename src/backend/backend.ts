@@ -1,6 +1,7 @@
 /**
- * The engine's interface to a device: memory, and recorded programs of operations on it. Calls take effect in the order in which they are
- * made. Host and device share no memory: data crosses through `input` and `output` buffers, and through `read` and `write`.
+ * The engine's interface to a device: memory, and recorded programs of operations on it. Calls take effect in the order
+ * in which they are made. Host and device share no memory: data crosses through `input` and `output` buffers, and
+ * through `read` and `write`.
  */
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
 import type { BlockType, KvType, ScaledType } from "./ops.js";
@@ -9,8 +10,8 @@ import type { MatrixSource, MatrixSpec } from "./tensor-source.js";
 
 /**
  * How products treat activations.
- * - auto: round them to integers, of 16 bits for 8-bit weights and of 8 bits for narrower ones, and to bfloat16 for bfloat16 weights where the
- *   CPU multiplies pairs of them;
+ * - auto: round them to integers, of 16 bits for 8-bit weights and of 8 bits for narrower ones, and to bfloat16 for
+ *   bfloat16 weights where the CPU multiplies pairs of them;
  * - int8: as auto, but to 8 bits for 8-bit weights too, which is faster on CPUs with byte multiplication;
  * - f32: do not round them, at a fraction of the speed.
  */
@@ -21,13 +22,19 @@ export interface PackCacheOptions {
   readonly folder: string;
   /** Limit on the total size of all packs; the least recently used are removed first. */
   readonly maxBytes: number;
-  /** Bytes of weights from which a model's pack is kept; undefined: 64 MiB, below which packing is faster than finding a pack. */
+  /**
+   * Bytes of weights from which a model's pack is kept; undefined: 64 MiB, below which packing is faster than finding a
+   * pack.
+   */
   readonly minModelBytes?: number | undefined;
 }
 
 export interface BackendOptions {
   readonly numThreads: number;
-  /** Pins kernel thread i to CPU cpuAffinity[i % length], and thread 0, the calling one, to the whole list; undefined: no pinning. */
+  /**
+   * Pins kernel thread i to CPU cpuAffinity[i % length], and thread 0, the calling one, to the whole list; undefined:
+   * no pinning.
+   */
   readonly cpuAffinity: readonly number[] | undefined;
   readonly activationDtype: ActivationDtype;
   /** Where to keep packed weights for the next start; undefined: not kept. */
@@ -48,7 +55,10 @@ export interface LoadReport {
 export interface WeightSet {
   /** The model's name, as people read it. */
   readonly name: string;
-  /** The files that determine the weights. The backend may keep data derived from them for the next start; if empty, it keeps none. */
+  /**
+   * The files that determine the weights. The backend may keep data derived from them for the next start; if empty, it
+   * keeps none.
+   */
   readonly files: readonly string[];
   /** Stored size of the whole model, in bytes. */
   readonly numBytes: number;
@@ -70,7 +80,8 @@ export interface ProductInputs {
     cols: number,
   ): readonly BufferHandle[];
   /**
-   * As `prepare`, for products by experts: row m of x comes to every place that `dispatch` gives it, and the buffers have a row for each place.
+   * As `prepare`, for products by experts: row m of x comes to every place that `dispatch` gives it, and the buffers
+   * have a row for each place.
    */
   dispatch(
     program: Program,
@@ -126,28 +137,44 @@ export interface Backend {
   kvEntryBytes(kvType: KvType, headDim: number): number;
   /** The number of entries in a KV block must be a multiple of this. */
   readonly kvBlockMultiple: number;
-  /** Numbers of rows, ascending from 1, at which the time of a step changes its slope: the engine measures steps of these sizes. */
+  /**
+   * Numbers of rows, ascending from 1, at which the time of a step changes its slope: the engine measures steps of
+   * these sizes.
+   */
   readonly stepCostRows: readonly number[];
   /** Allocates zeroed memory. Throws `out_of_memory`. */
   allocate(byteLength: number): BufferHandle;
   /**
-   * Creates a buffer for operations to read. `values` starts zeroed. The host fills it before it submits a program and must not change it
-   * until that program has ended.
+   * Creates a buffer for operations to read. `values` starts zeroed. The host fills it before it submits a program and
+   * must not change it until that program has ended.
    */
   input<Type extends keyof HostArrays>(type: Type, length: number): HostBuffer<Type>;
-  /** Creates a buffer for operations to write. `values` holds the results from the end of a program until the next one is submitted. */
+  /**
+   * Creates a buffer for operations to write. `values` holds the results from the end of a program until the next one
+   * is submitted.
+   */
   output<Type extends keyof HostArrays>(type: Type, length: number): HostBuffer<Type>;
   release(buffer: BufferHandle): void;
-  /** Fills `target` with bytes of a buffer from `byteOffset`. Rejects with `kernels_argument` if the range exceeds the buffer. */
+  /**
+   * Fills `target` with bytes of a buffer from `byteOffset`. Rejects with `kernels_argument` if the range exceeds the
+   * buffer.
+   */
   read(buffer: BufferHandle, byteOffset: number, target: ArrayBufferView): Promise<void>;
-  /** Copies `source` into a buffer at `byteOffset`; the host may reuse it at once. Throws `kernels_argument` if it does not fit. */
+  /**
+   * Copies `source` into a buffer at `byteOffset`; the host may reuse it at once. Throws `kernels_argument` if it does
+   * not fit.
+   */
   write(buffer: BufferHandle, byteOffset: number, source: ArrayBufferView): void;
   /**
-   * Runs a program and resolves when it has ended. Rejects with `kernels_argument` for a malformed program, of which no operation ran.
-   * Rejects with `model_file_changed` when part of a model's file no longer exists; every result of the program is then invalid.
+   * Runs a program and resolves when it has ended. Rejects with `kernels_argument` for a malformed program, of which no
+   * operation ran. Rejects with `model_file_changed` when part of a model's file no longer exists; every result of the
+   * program is then invalid.
    */
   submit(program: Program): Promise<void>;
-  /** Places the matrices, in the layout that products are fastest with, and returns their handles in order. Rejects with the source's errors. */
+  /**
+   * Places the matrices, in the layout that products are fastest with, and returns their handles in order. Rejects with
+   * the source's errors.
+   */
   place(weights: WeightSet, report: LoadReport): Promise<readonly WeightHandle[]>;
   /** Names placed weights of one type and shape as one operand. Throws `kernels_argument` where they differ. */
   stack(weights: readonly WeightHandle[]): WeightStackHandle;
@@ -189,14 +216,18 @@ export interface RowEncoder {
     feedback?: Feedback,
   ): Uint8Array;
   /**
-   * @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read, and all of it may be written
+   * @param gram f32 [cols, cols]: sums of the products of each pair of a matrix's inputs; the lower half is read, and
+   * all of it may be written
    * @param isOrdered the columns with the largest inputs are rounded first, which `round` can do
    */
   feedback(gram: Float32Array, cols: number, isOrdered: boolean): Feedback;
   close(): void;
 }
 
-/** Feeds the error of a rounded column back into the columns that are rounded after it, so that the matrix's products change least. */
+/**
+ * Feeds the error of a rounded column back into the columns that are rounded after it, so that the matrix's products
+ * change least.
+ */
 export interface Feedback {
   readonly factor: BufferHandle;
   /** NO_BUFFER: from the last column to the first */

@@ -1,4 +1,6 @@
-/** Both devices agree with the table of operations on the shapes of buffers and on which buffers are read and written. */
+/**
+ * Both devices agree with the table of operations on the shapes of buffers and on which buffers are read and written.
+ */
 import { describe, expect, it, vi } from "vitest";
 import { wordsOf } from "../../test/reference/cases.js";
 import { Bench, withBench } from "../../test/reference/compare.js";
@@ -15,7 +17,10 @@ type BufferSpec = Extract<OperandSpec, { readonly access: string }>;
 const VALUE_BYTES = { f32: 4, i32: 4, f64: 8, bytes: 1, activations: 4, kvCache: 1 } as const;
 const CONSTANTS: Readonly<Record<string, number>> = { KV_OCTET, SAMPLE_PARAMS };
 
-/** An operation's last test case: its program words, its operands' values and its weights' sizes by name, and its buffers. */
+/**
+ * An operation's last test case: its program words, its operands' values and its weights' sizes by name, and its
+ * buffers.
+ */
 function caseOf(bench: Bench, op: (typeof OP_NAMES)[number]) {
   const created = vi.spyOn(bench.device, "createWeight");
   const stacked = vi.spyOn(bench.device, "createWeightStack");

@@ -1,12 +1,14 @@
 /**
- * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the recorder, the reference
- * device's decoder and the malformed-program tests derive from this table; `scripts/write-op-table.js` writes
- * native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file imports only types,
- * attention-ops.ts, expert-ops.ts, row-ops.ts and weight-ops.ts, so that the script can load it alone.
+ * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the
+ * recorder, the reference device's decoder and the malformed-program tests derive from this table;
+ * `scripts/write-op-table.js` writes native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file
+ * imports only types, attention-ops.ts, expert-ops.ts, row-ops.ts and weight-ops.ts, so that the script can load it
+ * alone.
  *
  * size: one table, most of whose statements are the lines of its operands.
  *
- * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of this file; `*` is any size.
+ * Matrices are row-major. The dimensions of a shape are integer operands, a weight's rows and cols, or constants of
+ * this file; `*` is any size.
  */
 import { ATTENTION_OPS } from "./attention-ops.js";
 import { EXPERT_OPS } from "./expert-ops.js";
@@ -23,17 +25,24 @@ export const KV_OCTET = 8;
 /** Names that an operand may have instead of a number; a name's index in its list is its code. */
 export const CODES = {
   /**
-   * Storage type of keys and values. int8 has one f32 scale per token and head, fp8_e4m3 a power of two, fp8_e5m2 none; fp4 is NVFP4's
-   * E2M1 with an E4M3 scale per 16 values, and a power of two per token and head in place of one scale per tensor.
+   * Storage type of keys and values. int8 has one f32 scale per token and head, fp8_e4m3 a power of two, fp8_e5m2 none;
+   * fp4 is NVFP4's E2M1 with an E4M3 scale per 16 values, and a power of two per token and head in place of one scale
+   * per tensor.
    */
   KvType: ["f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"],
-  /** A router's function of its logits, by which it chooses: their softmax over all experts (or over the chosen ones), or each one's sigmoid. */
+  /**
+   * A router's function of its logits, by which it chooses: their softmax over all experts (or over the chosen ones),
+   * or each one's sigmoid.
+   */
   Scoring: ["softmax", "sigmoid"],
-  /** Applied to a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g, 7)) · (clamp(u, ±7) + 1). */
+  /**
+   * Applied to a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g,
+   * 7)) · (clamp(u, ±7) + 1).
+   */
   Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
   /**
-   * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a scale per row; int8
-   * per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
+   * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a
+   * scale per row; int8 per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
    */
   ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16"],
   /** GGML's types that `encodeRows` writes. */

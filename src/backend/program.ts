@@ -1,8 +1,9 @@
 /**
- * Records a step's operations as numbers in one Float64Array, so that a whole forward pass crosses into native code in one call.
+ * Records a step's operations as numbers in one Float64Array, so that a whole forward pass crosses into native code in
+ * one call.
  *
- * One operation is encoded as [opcode, flags, numArgs, ...args]; the arguments are its operands in the order of ops.ts. Flag bit 0
- * (`CONCURRENT`) says that the next operation does not depend on this one, so no barrier separates them.
+ * One operation is encoded as [opcode, flags, numArgs, ...args]; the arguments are its operands in the order of ops.ts.
+ * Flag bit 0 (`CONCURRENT`) says that the next operation does not depend on this one, so no barrier separates them.
  */
 import { CODES, type KvType, OP_NAMES, type OperandsOf, type OpName, operandsIn } from "./ops.js";
 
@@ -83,7 +84,8 @@ export class Program {
   }
 
   /**
-   * Appends an operation. @param options `concurrent`: the next operation neither reads nor writes the results of this one
+   * Appends an operation.
+   * @param options `concurrent`: the next operation neither reads nor writes the results of this one
    * @example program.record("add", { out, x, numRows, width });
    */
   record<Name extends OpName>(
@@ -115,7 +117,10 @@ export class Program {
   }
 }
 
-/** Encodes an operand; one that was left out becomes 0. @param names the names that codes stand for, in order of code */
+/**
+ * Encodes an operand; one that was left out becomes 0.
+ * @param names the names that codes stand for, in order of code
+ */
 function wordOf(value: Exclude<Value, number>, names: readonly string[]): number {
   if (typeof value === "string") return names.indexOf(value);
   return value === true ? 1 : 0;

@@ -1,4 +1,7 @@
-/** Interface to a model's tensors, independent of the file format. Tensors have llama.cpp's names (`blk.0.attn_q.weight`). */
+/**
+ * Interface to a model's tensors, independent of the file format. Tensors have llama.cpp's names
+ * (`blk.0.attn_q.weight`).
+ */
 import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
 
@@ -11,7 +14,10 @@ export interface MatrixSpec {
   readonly rows: number;
   /** The name stands for this many matrices [totalRows / numStacked, cols], one below the other; absent: for one. */
   readonly numStacked?: number;
-  /** Keep the stored values, even where another layout or rounding is faster: for embedding tables and for exact products. */
+  /**
+   * Keep the stored values, even where another layout or rounding is faster: for embedding tables and for exact
+   * products.
+   */
   readonly keepsValues?: boolean;
 }
 
@@ -38,23 +44,32 @@ export interface MatrixSource {
 
 export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
-  /** A small tensor's values, f32 [length], or [count, length] where it has a vector for each expert. Throws unless the source has it in that shape. */
+  /**
+   * A small tensor's values, f32 [length], or [count, length] where it has a vector for each expert. Throws unless the
+   * source has it in that shape.
+   */
   values(name: string, length: number, count?: number): Float32Array;
   /**
-   * Throws where the source has other tensors of the language model than these: nothing would compute them, and the answers would be those of
-   * another model.
+   * Throws where the source has other tensors of the language model than these: nothing would compute them, and the
+   * answers would be those of another model.
    */
   expectNoOthers(names: ReadonlySet<string>): void;
 }
 
-/** One expert's matrix under a name of its own: `blk.0.ffn_up_exps.weight` stacks `blk.0.ffn_up.0.weight`, `blk.0.ffn_up.1.weight`, … */
+/**
+ * One expert's matrix under a name of its own: `blk.0.ffn_up_exps.weight` stacks `blk.0.ffn_up.0.weight`,
+ * `blk.0.ffn_up.1.weight`, …
+ */
 export function unstacked({ numStacked = 1, ...spec }: MatrixSpec): MatrixSpec {
   const totalRows = spec.totalRows / numStacked;
   const name = spec.name.replace("_exps.", `.${Math.floor(spec.start / totalRows)}.`);
   return { ...spec, name, totalRows, start: spec.start % totalRows };
 }
 
-/** Types of stacked matrices that are stored one by one: operations read a stack as one, so all of it must have one type. */
+/**
+ * Types of stacked matrices that are stored one by one: operations read a stack as one, so all of it must have one
+ * type.
+ */
 export class StackTypes {
   readonly #byName = new Map<string, WeightType>();
 

@@ -2,7 +2,10 @@
 
 const NUM_ROWS = { kind: "integer", note: "M" } as const;
 
-/** With a factor, columns are rounded from the last to the first, and each value first receives the errors of the columns already rounded (GPTQ). */
+/**
+ * With a factor, columns are rounded from the last to the first, and each value first receives the errors of the
+ * columns already rounded (GPTQ).
+ */
 const FACTOR = {
   kind: "f32",
   shape: "[width, width]",

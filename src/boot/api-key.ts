@@ -1,4 +1,6 @@
-/** The API key of a machine whose image has none: generated at the first boot, in a file that only the server can read. */
+/**
+ * The API key of a machine whose image has none: generated at the first boot, in a file that only the server can read.
+ */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";

@@ -7,7 +7,10 @@ import type { FleetConfig } from "../fleet/config/schema.js";
 /** NVIDIA and AMD in the PCI list of vendors. */
 const GPU_VENDORS: readonly string[] = ["0x10de", "0x1002"];
 
-/** Throws gpu_missing where a model names GPUs and the PCI bus has none: waiting would not bring one. Engines without `gpus` may compute on the CPU. */
+/**
+ * Throws gpu_missing where a model names GPUs and the PCI bus has none: waiting would not bring one. Engines without
+ * `gpus` may compute on the CPU.
+ */
 export function assertGpu(config: FleetConfig, devices = "/sys/bus/pci/devices"): void {
   const model = config.models.find(({ gpus = [], attach }) => gpus.length > 0 && attach.length === 0);
   if (model === undefined || vendorsIn(devices).some((vendor) => GPU_VENDORS.includes(vendor))) return;

@@ -1,4 +1,7 @@
-/** The bench after a machine's first start, in a process of its own against the running fleet. Writes the page that /report shows. */
+/**
+ * The bench after a machine's first start, in a process of its own against the running fleet. Writes the page that
+ * /report shows.
+ */
 import { spawn } from "node:child_process";
 import { renameSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +12,10 @@ import { packageRoot } from "../core/package-root.js";
 
 interface FirstBench {
   readonly url: string;
-  /** The model's file, if our own engine serves it: the fleet is then compared with vanilla, the same engine without optimisations. */
+  /**
+   * The model's file, if our own engine serves it: the fleet is then compared with vanilla, the same engine without
+   * optimisations.
+   */
   readonly modelPath: string | undefined;
   readonly model: string;
   readonly apiKey: string | undefined;

@@ -30,7 +30,10 @@ function assertHere({ name, engine, model }: ModelEntry): void {
   });
 }
 
-/** @returns the configuration with paths in place of hub names. Throws file_unreadable for a model that is neither local nor on the hub. */
+/**
+ * @returns the configuration with paths in place of hub names. Throws file_unreadable for a model that is neither local
+ * nor on the hub.
+ */
 export async function pullModels(config: FleetConfig, startStage: StartStage): Promise<FleetConfig> {
   for (const model of config.models) if (hubSpecOf(model) === undefined) assertHere(model);
   const models: ModelEntry[] = [];

@@ -239,7 +239,8 @@ describe("inspect", () => {
     const { stdout } = await runMain("inspect", "--model", fixture("hf/olmo3"), "--concurrency", "1", "--json");
     const { model } = JSON.parse(stdout);
     const bytesOfLayer = model.memory[0].bytesPerToken / 4;
-    // One layer of four keeps all 256 tokens. The others keep a window of 16 beside a step of 128, and the block they share.
+    // One layer of four keeps all 256 tokens. The others keep a window of 16 beside a step of 128, and the block they
+    // share.
     expect(model.memory[0].kvBytes).toBe(bytesOfLayer * (256 + 3 * (16 + 128 + 16)));
   });
 

@@ -1,6 +1,6 @@
 /**
- * The command line: the list of commands, the default command, and errors. Only the command that is called is loaded (all of them take
- * three times as long as the rest of a start), and its work is loaded when it runs.
+ * The command line: the list of commands, the default command, and errors. Only the command that is called is loaded
+ * (all of them take three times as long as the rest of a start), and its work is loaded when it runs.
  */
 import { Command } from "commander";
 import { packageVersion } from "../core/package-root.js";
@@ -90,7 +90,10 @@ function withFirstFlag([command = "", value = "-", ...others]: readonly string[]
   return [command, flag, value, ...others];
 }
 
-/** @param args without `node` and the script. Sets process.exitCode; a server keeps the process alive after this resolves. */
+/**
+ * @param args without `node` and the script. Sets process.exitCode; a server keeps the process alive after this
+ * resolves.
+ */
 export async function main(args: readonly string[]): Promise<void> {
   const [first] = args;
   const isServe = first === undefined || (first.startsWith("-") && !ABOUT_ALL.includes(first));

@@ -1,4 +1,6 @@
-/** Quantised copies of models that are served with `--quantization`: made at the first start, found again at later ones. */
+/**
+ * Quantised copies of models that are served with `--quantization`: made at the first start, found again at later ones.
+ */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -30,7 +32,8 @@ const COPY = /^[0-9a-f]{16}(\.gguf)?$/;
 const DAY_MS = 86_400_000;
 
 /**
- * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is kept.
+ * The path of a quantised copy in the cache. Several processes may ask at once: each writes, and the first to end is
+ * kept.
  * @param path of a model on this disk
  */
 export async function quantisedCopy(

@@ -1,6 +1,7 @@
 /**
- * Channels of a layer whose scale can move: the tensor that makes them is divided by it, the matrices that read them are multiplied, and the model
- * computes what it did. SmoothQuant (arXiv 2211.10438) and AWQ (arXiv 2306.00978) choose such scales, each for a purpose of its own.
+ * Channels of a layer whose scale can move: the tensor that makes them is divided by it, the matrices that read them
+ * are multiplied, and the model computes what it did. SmoothQuant (arXiv 2211.10438) and AWQ (arXiv 2306.00978) choose
+ * such scales, each for a purpose of its own.
  */
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
 import { readRange } from "../model/description/read-rows.js";
@@ -19,7 +20,10 @@ export interface Channels {
   channelOf(col: number): number;
 }
 
-/** Channels of a layer. Where no norm stands before a sub-layer (olmo2), its input is the residual stream, which others read too: it has none. */
+/**
+ * Channels of a layer. Where no norm stands before a sub-layer (olmo2), its input is the residual stream, which others
+ * read too: it has none.
+ */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
   const { width, isPostNormed, normsSums, activation } = config;
   const { mixer, feedForward } = config.layers[layer]!;

@@ -1,6 +1,7 @@
 /**
- * Rounding with feedback (GPTQ): the columns that are rounded later correct the error of a column, as far as their inputs vary together. The inputs
- * are those of the original model over the user's texts (decision 188), measured for few layers at a time.
+ * Rounding with feedback (GPTQ): the columns that are rounded later correct the error of a column, as far as their
+ * inputs vary together. The inputs are those of the original model over the user's texts (decision 188), measured for
+ * few layers at a time.
  */
 import { setImmediate } from "node:timers/promises";
 import type { Feedback, RowEncoder } from "../backend/backend.js";
@@ -28,8 +29,8 @@ export interface Rounding {
 }
 
 /**
- * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with feedback, which corrects a
- * part of the errors.
+ * Weights of a block's squared errors while its scales are searched: the columns' importance, or its square root with
+ * feedback, which corrects a part of the errors.
  */
 export function weightsOf(rounding: Rounding, name: string, cols: number): Float32Array | undefined {
   const { importance, feedback, mover } = rounding;

@@ -4,7 +4,9 @@ import { bytesOfTurn, endOfTurn } from "./feedback-plan.js";
 
 const GiB = 2 ** 30;
 
-/** Bytes of each Gram matrix of each layer: of the inputs of attention, of its output, and of both feed-forward parts. */
+/**
+ * Bytes of each Gram matrix of each layer: of the inputs of attention, of its output, and of both feed-forward parts.
+ */
 const layersOf = (numLayers: number, width: number, inner: number) =>
   Array.from({ length: numLayers }, () => [width, width, width, inner].map((cols) => 4 * cols ** 2));
 

@@ -1,12 +1,16 @@
 /**
- * Chooses the layers that are measured together for rounding with feedback. A Gram matrix is as large as a weight matrix, and each turn computes the layers
- * before it again, so turns are as few as the memory allows, and the short one comes first, where it costs least.
+ * Chooses the layers that are measured together for rounding with feedback. A Gram matrix is as large as a weight
+ * matrix, and each turn computes the layers before it again, so turns are as few as the memory allows, and the short
+ * one comes first, where it costs least.
  */
 
 /** Most bytes that a turn's Gram matrices take with their copies. One layer is measured even if it needs more. */
 const MOST_BYTES = 3 * 2 ** 30;
 
-/** Bytes of a turn at its peak: every Gram matrix or its factor, and the largest a second time, on its way from one to the other. */
+/**
+ * Bytes of a turn at its peak: every Gram matrix or its factor, and the largest a second time, on its way from one to
+ * the other.
+ */
 export function bytesOfTurn(layers: readonly (readonly number[])[]): number {
   const grams = layers.flat();
   return grams.reduce((sum, bytes) => sum + bytes, 0) + grams.reduce((most, bytes) => Math.max(most, bytes), 0);

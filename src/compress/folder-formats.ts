@@ -1,7 +1,8 @@
 /**
- * Methods of quantising into a Hugging Face folder: how each stores a layer, and what config.json says of it. vLLM, SGLang and TGI read all of them,
- * TensorRT-LLM those of FP8 (docs/guides/quantize.md).
- * Layouts: the packages compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks; ModelOpt's file. `src/model/hf/quantized` reads them.
+ * Methods of quantising into a Hugging Face folder: how each stores a layer, and what config.json says of it. vLLM,
+ * SGLang and TGI read all of them, TensorRT-LLM those of FP8 (docs/guides/quantize.md). Layouts: the packages
+ * compressed-tensors 0.12, AutoAWQ and GPTQModel; DeepSeek-V3's blocks; ModelOpt's file. `src/model/hf/quantized` reads
+ * them.
  */
 import type { Feedback, RowEncoder } from "../backend/backend.js";
 import type { ScaledType } from "../backend/ops.js";
@@ -105,7 +106,10 @@ function codesOf(
   }
 }
 
-/** Rows of a layer with each value rounded to the nearest. @param values f32 [rows, cols]; for FP8_BLOCK whole squares */
+/**
+ * Rows of a layer with each value rounded to the nearest.
+ * @param values f32 [rows, cols]; for FP8_BLOCK whole squares
+ */
 export function roundedAs(
   method: FolderMethod,
   plain: PlainType,

@@ -1,6 +1,6 @@
 /**
- * Matrices that engines multiply as one: query, key and value, and gate and up. With one scale for each tensor they share the largest of theirs,
- * so a copy that gives them one scale is computed with the very codes that it stores.
+ * Matrices that engines multiply as one: query, key and value, and gate and up. With one scale for each tensor they
+ * share the largest of theirs, so a copy that gives them one scale is computed with the very codes that it stores.
  */
 import { unstacked } from "../backend/tensor-source.js";
 import { bytesOf, type ModelTensor, tensorsOf, unstackedTensors } from "../convert/weights/tensors.js";
@@ -12,7 +12,10 @@ const FUSED: readonly (readonly string[])[] = [
   ["ffn_gate_shexp", "ffn_up_shexp"],
 ];
 
-/** Names of the matrices that are multiplied as one, in one order whichever is given; an expert's are its own. @example "blk.0.ffn_gate.3.weight" */
+/**
+ * Names of the matrices that are multiplied as one, in one order whichever is given; an expert's are its own.
+ * @example "blk.0.ffn_gate.3.weight"
+ */
 function fusedWith(name: string): readonly string[] {
   const [, layer, part, expert = ""] = /^(blk\.\d+)\.(\w+?)(\.\d+)?\.weight$/.exec(name) ?? [];
   const parts = FUSED.find((each) => each.includes(part ?? ""));

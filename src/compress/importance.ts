@@ -1,6 +1,6 @@
 /**
- * How much each column of a matrix matters: the mean square of what enters it over the user's texts, as llama.cpp's importance matrices have it. Both
- * tools read each other's files.
+ * How much each column of a matrix matters: the mean square of what enters it over the user's texts, as llama.cpp's
+ * importance matrices have it. Both tools read each other's files.
  */
 
 import { copyFileSync, existsSync, renameSync } from "node:fs";
@@ -53,7 +53,10 @@ export class Importance {
   }
 }
 
-/** Weights of squared errors, above 0. @param means squares of a matrix's inputs, before they are divided by `factors` */
+/**
+ * Weights of squared errors, above 0.
+ * @param means squares of a matrix's inputs, before they are divided by `factors`
+ */
 export function weightsOfColumns(means: Float64Array, factors?: Float32Array): Float32Array | undefined {
   const squares = factors === undefined ? means : means.map((value, col) => value / factors[col]! ** 2);
   const mean = squares.reduce((sum, value) => sum + value, 0) / squares.length;
@@ -143,8 +146,8 @@ export const importanceOf = (measured: readonly MeasuredInput[]): Importance =>
   );
 
 /**
- * Writes what was measured for the matrices that the model has: the whole file or nothing. Experts share what was measured, and each of a stack has it,
- * as llama.cpp expects.
+ * Writes what was measured for the matrices that the model has: the whole file or nothing. Experts share what was
+ * measured, and each of a stack has it, as llama.cpp expects.
  * @param numStacked matrices under a name: 1, the experts of a stack, or 0 where the model has none
  * @param source named in the file
  */
@@ -185,7 +188,10 @@ export function writeImportance(
   renameSync(partial, path);
 }
 
-/** Reads a file of `writeImportance` or of llama.cpp's `llama-imatrix`. Throws the errors of GGUF files, and invalid_option. */
+/**
+ * Reads a file of `writeImportance` or of llama.cpp's `llama-imatrix`. Throws the errors of GGUF files, and
+ * invalid_option.
+ */
 export function readImportance(path: string): Importance {
   const { metadata, tensors, shards } = readGguf(path);
   const refuse = (problem: string): never => {

@@ -1,4 +1,7 @@
-/** The largest magnitude of each column of a matrix's input over the user's texts: the range of inputs that are rounded with a scale fixed beforehand. */
+/**
+ * The largest magnitude of each column of a matrix's input over the user's texts: the range of inputs that are rounded
+ * with a scale fixed beforehand.
+ */
 import { setImmediate } from "node:timers/promises";
 import type { StartStage } from "../core/stages.js";
 import { ActivationMeter } from "../engine/activation-meter.js";

@@ -1,6 +1,7 @@
 /**
- * The folder `OUT.partial` of a stopped `millrace quantize`: copies so far, and a journal of all that took time. A later run of
- * the same identity goes on from there. Lines and tensors have digests, so that a torn end, by whatever it was torn, counts as not written.
+ * The folder `OUT.partial` of a stopped `millrace quantize`: copies so far, and a journal of all that took time. A
+ * later run of the same identity goes on from there. Lines and tensors have digests, so that a torn end, by whatever it
+ * was torn, counts as not written.
  */
 import { createHash } from "node:crypto";
 import {
@@ -27,7 +28,10 @@ const IDENTITY = "identity";
 const OUTPUT = "output ";
 const DIGEST_LENGTH = 16;
 
-/** The value that a stopped run has made under this id; it is made and kept where there is none. Values are JSON, and numbers that are not finite. */
+/**
+ * The value that a stopped run has made under this id; it is made and kept where there is none. Values are JSON, and
+ * numbers that are not finite.
+ */
 export type Recall = <T>(id: string, make: () => T | Promise<T>) => Promise<T>;
 
 const folderOf = (out: string): string => `${out}.partial`;
@@ -41,7 +45,8 @@ export const outputsOf = (out: string): ReadonlySet<string> =>
   );
 
 /**
- * Runs `work` with the journal of `out`, which is gone once the work is done, and where it can never be done with these options.
+ * Runs `work` with the journal of `out`, which is gone once the work is done, and where it can never be done with these
+ * options.
  * @throws invalid_option where another run has begun `out`, or is at work on it
  */
 export function journaled<T>(out: string, identity: Identity, work: (journal: Journal) => Promise<T>): Promise<T> {

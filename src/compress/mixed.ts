@@ -1,6 +1,7 @@
 /**
- * Types for a file of a given size. Matrices of one kind in one third of the layers are a group. Each group alone is stored in few bits, and the KL
- * divergence that this costs is measured; other types of the group cost in proportion to their squared error. Bits then go where they save most.
+ * Types for a file of a given size. Matrices of one kind in one third of the layers are a group. Each group alone is
+ * stored in few bits, and the KL divergence that this costs is measured; other types of the group cost in proportion to
+ * their squared error. Bits then go where they save most.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -91,7 +92,10 @@ const tooSmall = (expected: string, maxBytes: number): MillraceError =>
     hint: "the smallest type of this choice is Q2_K: take a smaller model for less",
   });
 
-/** Throws invalid_option where the matrices alone take more than `maxBytes` in the smallest types: told before anything is measured. */
+/**
+ * Throws invalid_option where the matrices alone take more than `maxBytes` in the smallest types: told before anything
+ * is measured.
+ */
 export function assertRoomForMatrices(path: string, maxBytes: number): void {
   const leastBytes = leastBytesOf(groupsOf(openModel(path)));
   if (maxBytes <= leastBytes) throw tooSmall(`above ${formatBytes(leastBytes)}`, maxBytes);

@@ -1,6 +1,7 @@
 /**
- * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are compared with the original's,
- * and its answers to the user's questions are judged in pairs. It gets a name of its own then; one that fails is kept aside with its figures.
+ * Quantises a model into GGUF files, method by method, until one passes: each candidate is written, its predictions are
+ * compared with the original's, and its answers to the user's questions are judged in pairs. It gets a name of its own
+ * then; one that fails is kept aside with its figures.
  */
 import { existsSync, lstatSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -36,7 +37,10 @@ export interface QuantiseSettings {
   readonly model: string;
   /** A name that ends in `.gguf`, or of a folder for methods of folders. */
   readonly out: string;
-  /** In the order in which they are tried; all of files, or all of folders. Of MIXED, `types` has the type of each group of matrices. */
+  /**
+   * In the order in which they are tried; all of files, or all of folders. Of MIXED, `types` has the type of each group
+   * of matrices.
+   */
   readonly methods: readonly (Method | typeof MIXED)[];
   readonly types?: ReadonlyMap<string, BlockType>;
   /** Layout of four-bit folders. */

@@ -1,4 +1,7 @@
-/** Methods of quantising into a GGUF file: which matrix gets which type. Names and codes are llama.cpp's (`enum llama_ftype` of llama.h). */
+/**
+ * Methods of quantising into a GGUF file: which matrix gets which type. Names and codes are llama.cpp's (`enum
+ * llama_ftype` of llama.h).
+ */
 import type { BlockType } from "../backend/ops.js";
 import type { ModelTensor } from "../convert/weights/tensors.js";
 import { BLOCK_LAYOUT } from "../formats/dequantize.js";
@@ -56,7 +59,11 @@ const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
 /** Logits read every row of the output matrix, so it keeps at least this type. */
 const OUTPUT_TYPE = "Q6_K";
 
-/** The type for a matrix. @param hasOutput the model has an output matrix beside its embeddings @param numLayers of the model */
+/**
+ * The type for a matrix.
+ * @param hasOutput the model has an output matrix beside its embeddings
+ * @param numLayers of the model
+ */
 export function typeFor(method: FileMethod, tensor: ModelTensor, hasOutput: boolean, numLayers: number): TensorType {
   const { base, better }: Recipe = RECIPES[method];
   const cols = tensor.shape[1]!;

@@ -18,7 +18,10 @@ interface Layer {
   readonly gains: Float32Array;
 }
 
-/** Inputs [TOKENS, COLS] and weights [ROWS, COLS]. Of the first four channels the inputs are `factor` times as large, and weights times `weightFactor`. */
+/**
+ * Inputs [TOKENS, COLS] and weights [ROWS, COLS]. Of the first four channels the inputs are `factor` times as large,
+ * and weights times `weightFactor`.
+ */
 function layerWith(seed: number, factor: number, weightFactor = 1 / factor): Layer {
   const rng = new TestRng(seed);
   const normal = (): number => Math.sqrt(-2 * Math.log(1 - rng.next())) * Math.cos(2 * Math.PI * rng.next());

@@ -1,6 +1,6 @@
 /**
- * Chooses the scales that move from a layer's inputs into its weights: of a few candidates the one with which the rounded weights, and with SmoothQuant
- * the rounded inputs too, change the products least.
+ * Chooses the scales that move from a layer's inputs into its weights: of a few candidates the one with which the
+ * rounded weights, and with SmoothQuant the rounded inputs too, change the products least.
  */
 import type { TensorSource } from "../backend/tensor-source.js";
 import { type ModelTensor, rowsOf } from "../convert/weights/tensors.js";
@@ -14,7 +14,8 @@ export const SCALINGS = ["awq", "smoothquant"] as const;
 export type Scaling = (typeof SCALINGS)[number];
 
 /**
- * Rounds each value of a matrix's rows to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not quantised.
+ * Rounds each value of a matrix's rows to the nearest: f32 [rows, cols] as the values; undefined: the matrix is not
+ * quantised.
  * @param weights of the columns' squared errors
  */
 export type RowsAfter = (
@@ -32,7 +33,10 @@ interface Reader {
 /** Rows of each matrix by which candidates are judged: the side of a square of FP8_BLOCK. */
 const SAMPLE_ROWS = 128;
 const RATIOS = Array.from({ length: 11 }, (_, i) => i / 10);
-/** Share of the error without scales that candidates must be below: smaller gains vanish behind GPTQ's feedback, or turn into losses. */
+/**
+ * Share of the error without scales that candidates must be below: smaller gains vanish behind GPTQ's feedback, or turn
+ * into losses.
+ */
 const WORTHWHILE = 0.9;
 /** Scales and their inverses are at most this. */
 const MOST = 1000;
@@ -76,8 +80,8 @@ export function searchScales(
 }
 
 /**
- * Mean square of what rounding adds to the products, all rows together. Errors of two columns are independent, so that the inputs' products of two
- * columns do not count.
+ * Mean square of what rounding adds to the products, all rows together. Errors of two columns are independent, so that
+ * the inputs' products of two columns do not count.
  */
 function errorOf(
   scales: Float32Array,
@@ -113,7 +117,10 @@ function stepSquare(squares: Float64Array, factors: Float32Array): number {
   return (largest * (1 + 2 * Math.log(alike))) / LARGEST_INT8 ** 2;
 }
 
-/** Powers of the inputs' magnitudes (AWQ), and those over the complementary powers of the weights' largest (SmoothQuant). */
+/**
+ * Powers of the inputs' magnitudes (AWQ), and those over the complementary powers of the weights' largest
+ * (SmoothQuant).
+ */
 function* candidatesOf(
   { cols, count, channelOf }: Channels,
   squares: Float64Array,
@@ -146,7 +153,10 @@ function levelled(scales: Float64Array): Float32Array {
   return Float32Array.from(scales, (scale) => (isUsable(scale) ? Math.min(Math.max(scale / mean, 1 / MOST), MOST) : 1));
 }
 
-/** The nearest scales by which a norm's gains become numbers of bfloat16: other engines read them in 16 bits. @param gains [count] */
+/**
+ * The nearest scales by which a norm's gains become numbers of bfloat16: other engines read them in 16 bits.
+ * @param gains [count]
+ */
 function exactIn(gains: Float32Array, scales: Float32Array): Float32Array {
   const divided = gains.map((gain, i) => gain / scales[i]!);
   const rounded = dequantizeRow("BF16", encodeValues("BF16", divided), divided.length);

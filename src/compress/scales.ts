@@ -1,4 +1,7 @@
-/** Scales of matrices that are stored as codes times scales: one for the matrix, for each row or square, or for each group of a row. */
+/**
+ * Scales of matrices that are stored as codes times scales: one for the matrix, for each row or square, or for each
+ * group of a row.
+ */
 import { MillraceError } from "../core/errors.js";
 import { f16ToNumber } from "../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
@@ -51,7 +54,8 @@ interface GroupScales {
 }
 
 /**
- * Scales of groups whose codes are −8 to 7. Of the tried scales the one with the least error is kept, solved for once more with its codes.
+ * Scales of groups whose codes are −8 to 7. Of the tried scales the one with the least error is kept, solved for once
+ * more with its codes.
  * @param type of the scales
  * @param importance [cols], of squared errors; undefined: equal
  */

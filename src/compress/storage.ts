@@ -23,7 +23,10 @@ import type { RowsAfter } from "./scale-search.js";
 export type Method = FileMethod | FolderMethod;
 export const METHODS: readonly Method[] = [...FILE_METHODS, ...FOLDER_METHODS];
 
-/** A method of a file: the recipe's types, encoded with the columns' importance. One of a folder: codes and scales of its layers. */
+/**
+ * A method of a file: the recipe's types, encoded with the columns' importance. One of a folder: codes and scales of
+ * its layers.
+ */
 export function quantisedStorage(
   method: Method,
   model: OpenModel,

@@ -1,4 +1,6 @@
-/** A converted model is the same model: the same tokens with the same log-probabilities, the same ids for the same text. */
+/**
+ * A converted model is the same model: the same tokens with the same log-probabilities, the same ids for the same text.
+ */
 import {
   cpSync,
   existsSync,

@@ -1,4 +1,6 @@
-/** Writes any model that the embedded engine reads in the other format, or in the same one with another type of numbers. */
+/**
+ * Writes any model that the embedded engine reads in the other format, or in the same one with another type of numbers.
+ */
 import { existsSync, linkSync, lstatSync, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -65,7 +67,8 @@ const NO_PLACE: readonly (string | undefined)[] = [
  * @param onWritten called with the bytes of tensors written so far, and those of all
  * @param onNote gets each difference between the copy and the model
  * @param signal ends the work with its reason, and nothing is left
- * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format has no words for the model
+ * @throws invalid_option for an `out` that exists; architecture_unsupported and tokenizer_unsupported, where the format
+ * has no words for the model
  */
 export async function convertModel(
   { out: wantedOut, ...options }: ConvertOptions,
@@ -179,7 +182,10 @@ export async function writingTo<T>(out: string, left: string, work: () => Promis
   }
 }
 
-/** Gives the copy, a file or a folder, its name. Never replaces a file or folder that another program has put there meanwhile. */
+/**
+ * Gives the copy, a file or a folder, its name. Never replaces a file or folder that another program has put there
+ * meanwhile.
+ */
 export function publishCopy(copy: string, out: string): void {
   try {
     // Renaming would replace a file; it replaces an empty folder only.

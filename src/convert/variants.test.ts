@@ -1,4 +1,6 @@
-/** Variants of the families: a copy keeps what sets a model apart, and is refused where its format has no words for it. */
+/**
+ * Variants of the families: a copy keeps what sets a model apart, and is refused where its format has no words for it.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

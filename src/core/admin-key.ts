@@ -1,4 +1,7 @@
-/** The administrator's key, which allows changes of a server. It comes in a header, which no other site's page can make a browser send. */
+/**
+ * The administrator's key, which allows changes of a server. It comes in a header, which no other site's page can make
+ * a browser send.
+ */
 import { createKeyCheck } from "./api-keys.js";
 import { MillraceError } from "./errors.js";
 

@@ -6,7 +6,9 @@ function digest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** Internal name of a key's tenant: stable over restarts, and no help in guessing the key or the digest compared below. */
+/**
+ * Internal name of a key's tenant: stable over restarts, and no help in guessing the key or the digest compared below.
+ */
 function tenantOf(key: string): string {
   return digest(`tenant of ${key}`).toString("hex", 0, 16);
 }
@@ -33,7 +35,8 @@ export function noValidKey(given: readonly string[], expected = "a valid API key
 }
 
 /**
- * Returns a search for the key in the headers, by its index. It throws invalid_api_key where none has it. With keys in both, Authorization counts.
+ * Returns a search for the key in the headers, by its index. It throws invalid_api_key where none has it. With keys in
+ * both, Authorization counts.
  * @param expected the kind of key that would do, in words
  */
 export function createKeySearch(
@@ -46,7 +49,8 @@ export function createKeySearch(
     let matched = -1;
     for (const key of [...given].reverse()) {
       const actual = digest(key);
-      // Every key is compared, and the match is taken over without a branch, so that the time does not tell which one it was.
+      // Every key is compared, and the match is taken over without a branch, so that the time does not tell which one
+      // it was.
       digests.forEach((each, index) => {
         matched += Number(timingSafeEqual(each, actual)) * (index - matched);
       });

@@ -3,7 +3,10 @@ import { freemem } from "node:os";
 import { join } from "node:path";
 import { cgroupFolders, readText } from "./cgroup.js";
 
-/** Cached files count as used, and are dropped when memory is short: a model that was read or downloaded would look like one in use. */
+/**
+ * Cached files count as used, and are dropped when memory is short: a model that was read or downloaded would look like
+ * one in use.
+ */
 function leftIn(folder: string, limitFile: string, usageFile: string, ofTree: string): number {
   const [limit, usage] = [limitFile, usageFile].map((file) => Number(readText(join(folder, file)) ?? Number.NaN));
   // "max", or nothing.

@@ -1,4 +1,6 @@
-/** The engine's default sizes of a step, which the command line, the planner, the tuner and reports about memory share. */
+/**
+ * The engine's default sizes of a step, which the command line, the planner, the tuner and reports about memory share.
+ */
 
 /** Sequences at once. */
 export const DEFAULT_MAX_NUM_SEQS = 64;

@@ -1,4 +1,7 @@
-/** Turns of large bodies in their one thread: whose is next, what leaves, what is refused, and what is left when the thread ends. */
+/**
+ * Turns of large bodies in their one thread: whose is next, what leaves, what is refused, and what is left when the
+ * thread ends.
+ */
 import { Worker } from "node:worker_threads";
 import { afterEach, expect, test, vi } from "vitest";
 import { holdBodies, largeBody } from "../../test/helpers/held-bodies.js";

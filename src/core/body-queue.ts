@@ -1,10 +1,16 @@
-/** Large bodies on their way through the thread that looks them over (body-thread.ts), of each tenant a bounded number of bytes. */
+/**
+ * Large bodies on their way through the thread that looks them over (body-thread.ts), of each tenant a bounded number
+ * of bytes.
+ */
 import type { FromBodyThread, LookedOver, ToBodyThread } from "./body-thread.js";
 import { errorFromRecord, MillraceError } from "./errors.js";
 import { FairThread } from "./fair-thread.js";
 import { idFieldOf } from "./json-body.js";
 
-/** Upper bound for one tenant, beside the body that the thread works on: sixteen of the largest bodies that an engine takes, four of a gateway's. */
+/**
+ * Upper bound for one tenant, beside the body that the thread works on: sixteen of the largest bodies that an engine
+ * takes, four of a gateway's.
+ */
 export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
 /** The thread takes a few seconds for so many bytes. */

@@ -1,6 +1,7 @@
 /**
- * Bodies of requests as JSON. Large ones are looked over and decoded by a thread of their own, which also takes out lists of token ids: what is left for
- * the main thread to parse is bounded by its parts, since each of them costs more than its bytes.
+ * Bodies of requests as JSON. Large ones are looked over and decoded by a thread of their own, which also takes out
+ * lists of token ids: what is left for the main thread to parse is bounded by its parts, since each of them costs more
+ * than its bytes.
  */
 import { type BodyOrigin, BodyQueue } from "./body-queue.js";
 import type { IdLists } from "./body-thread.js";
@@ -24,7 +25,11 @@ interface ReadBody {
   readonly bytes: Buffer;
 }
 
-/** @example const { body } = await readBody(Buffer.from('{"model":"mill"}'), { path: "/v1/completions", tenant: "", onWait: () => {} }); // { model: "mill" } */
+/**
+ * @example const { body } = await readBody(Buffer.from('{"model":"mill"}'), { path: "/v1/completions", tenant: "",
+ *   onWait: () => {} });
+ *   // { model: "mill" }
+ */
 export async function readBody(bytes: Uint8Array, origin: BodyOrigin): Promise<ReadBody> {
   if (bytes.length <= LARGE_BODY_BYTES) {
     const shape = shapeOf(bytes, MAX_JSON_MARKS);

@@ -1,4 +1,7 @@
-/** Rules for what binds a server that `millrace tune` and the dashboard share: from the same shares of its steps and its memory they say the same. */
+/**
+ * Rules for what binds a server that `millrace tune` and the dashboard share: from the same shares of its steps and its
+ * memory they say the same.
+ */
 
 const KV_FULL = 0.9;
 const KERNELS_IDLE = 0.6;
@@ -6,7 +9,10 @@ const MOSTLY_PREFILL = 0.5;
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
-/** Whether the next request, which needs as much as each of the others, finds no KV memory: before all of it is used. @param kvUse share of 1 */
+/**
+ * Whether the next request, which needs as much as each of the others, finds no KV memory: before all of it is used.
+ * @param kvUse share of 1
+ */
 export const lacksKvFor = (kvUse: number, numRunning: number): boolean =>
   kvUse * (1 + 1 / Math.max(1, numRunning)) > KV_FULL;
 

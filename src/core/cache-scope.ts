@@ -13,8 +13,8 @@ export function keepsApart(tenants: readonly string[], isWanted: boolean | undef
 }
 
 /**
- * The `cache_salt` by which an engine of others keeps a tenant's prefixes apart: a hash, since vLLM limits the salt to 128 characters of a
- * restricted set, and the client's own salt must be part of it.
+ * The `cache_salt` by which an engine of others keeps a tenant's prefixes apart: a hash, since vLLM limits the salt to
+ * 128 characters of a restricted set, and the client's own salt must be part of it.
  */
 export function saltOfScope(scope: string, own: string | undefined): string {
   return createHash("sha256")

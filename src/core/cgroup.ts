@@ -12,7 +12,10 @@ export function readText(path: string): string | undefined {
   }
 }
 
-/** The process's own cgroup and those above it: a limit may be set on any. @param controller of version 1; absent: version 2 */
+/**
+ * The process's own cgroup and those above it: a limit may be set on any.
+ * @param controller of version 1; absent: version 2
+ */
 export function cgroupFolders(root: string, controller?: string): readonly string[] {
   const lines = (readText(join(root, "proc/self/cgroup")) ?? "").split("\n").map((line) => line.split(":"));
   const own = lines.find(([id, names]) =>

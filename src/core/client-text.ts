@@ -1,6 +1,7 @@
 /**
- * The parts of an error that may be logged. Above `debug` the log holds no text of clients: their prompts, their names for fields and models, their grammars.
- * Messages quote such things, so there only the code is logged, unless the messages of that code are made of our own words, numbers and file names.
+ * The parts of an error that may be logged. Above `debug` the log holds no text of clients: their prompts, their names
+ * for fields and models, their grammars. Messages quote such things, so there only the code is logged, unless the
+ * messages of that code are made of our own words, numbers and file names.
  */
 import type { ErrorCode, MillraceError } from "./errors.js";
 

@@ -1,4 +1,7 @@
-/** The web pages that may use a server from their visitors' browsers. Headers are kept as a plain record because streamed answers are written past Hono. */
+/**
+ * The web pages that may use a server from their visitors' browsers. Headers are kept as a plain record because
+ * streamed answers are written past Hono.
+ */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
 import { MillraceError } from "./errors.js";
@@ -9,7 +12,10 @@ export type HeaderRecord = Readonly<Record<string, string>>;
 export interface PagePolicy {
   /** Origins whose pages may call; `*`: any. Credentials (cookies) are never allowed. */
   readonly origins: readonly string[];
-  /** Requests of other pages are refused, not only kept from being read: where there are no keys, nothing else tells them from their visitors' own. */
+  /**
+   * Requests of other pages are refused, not only kept from being read: where there are no keys, nothing else tells
+   * them from their visitors' own.
+   */
   readonly refusesOthers: boolean;
   /** The configured host that the server listens on. */
   readonly listensOn: string;
@@ -18,7 +24,10 @@ export interface PagePolicy {
 /** Every page may do everything. */
 export const ANY_PAGE: PagePolicy = { origins: ["*"], refusesOthers: false, listensOn: "127.0.0.1" };
 
-/** @param said the origins that are configured; undefined: with keys any, which need a key like everybody, without keys the server's own pages alone */
+/**
+ * @param said the origins that are configured; undefined: with keys any, which need a key like everybody, without keys
+ * the server's own pages alone
+ */
 export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean, host: string): PagePolicy {
   const origins = said ?? (hasKeys ? ["*"] : []);
   return { origins, refusesOthers: !hasKeys && !origins.includes("*"), listensOn: host };
@@ -28,8 +37,9 @@ export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean
 export type HeaderOf = (name: "origin" | "host" | "sec-fetch-site" | "user-agent") => string | undefined;
 
 /**
- * Throws `forbidden` for pages that may not call, among them those whose own name was pointed at the server after they were loaded. To their browser such
- * a page is the server's own, and only the name in Host tells; so it must be a name that no other site can point here, or one that the operator has configured.
+ * Throws `forbidden` for pages that may not call, among them those whose own name was pointed at the server after they
+ * were loaded. To their browser such a page is the server's own, and only the name in Host tells; so it must be a name
+ * that no other site can point here, or one that the operator has configured.
  */
 export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void {
   if (!policy.refusesOthers) return;
@@ -46,8 +56,9 @@ export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void 
 }
 
 /**
- * Origin comes with everything but a page's own GET, and Sec-Fetch-Site only to addresses that browsers trust, so the browser's name counts as well.
- * Sec-Fetch-Mode would not do: Node's fetch sends it. PowerShell calls itself Mozilla, too.
+ * Origin comes with everything but a page's own GET, and Sec-Fetch-Site only to addresses that browsers trust, so the
+ * browser's name counts as well. Sec-Fetch-Mode would not do: Node's fetch sends it. PowerShell calls itself Mozilla,
+ * too.
  */
 function isBrowser(headerOf: HeaderOf): boolean {
   if (headerOf("origin") !== undefined || headerOf("sec-fetch-site") !== undefined) return true;
@@ -75,7 +86,9 @@ function nameOf(host: string): string {
 /** Domains of machines nearby, for which no public name server answers. */
 const LOCAL_DOMAIN = /\.(?:localhost|local|lan|internal|home\.arpa)$/;
 
-/** One that a page cannot have pointed here: an address, a local name, the machine's own one, or the configured host. */
+/**
+ * One that a page cannot have pointed here: an address, a local name, the machine's own one, or the configured host.
+ */
 function isTrustedName(name: string, listensOn: string): boolean {
   if (isIP(name) !== 0 || !name.includes(".") || LOCAL_DOMAIN.test(name)) return true;
   return name === listensOn.toLowerCase() || name === hostname().toLowerCase();

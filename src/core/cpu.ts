@@ -52,8 +52,9 @@ export function numaNodes(root = "/"): readonly (readonly number[])[] {
 }
 
 /**
- * The CPUs of each physical core that this process may run on, ordered by memory node; empty where the OS does not tell. Under a quota smaller than the
- * cores, only the number of cores is known: each has an empty list, as every process with a quota would otherwise choose the same CPUs.
+ * The CPUs of each physical core that this process may run on, ordered by memory node; empty where the OS does not
+ * tell. Under a quota smaller than the cores, only the number of cores is known: each has an empty list, as every
+ * process with a quota would otherwise choose the same CPUs.
  */
 export function cpusByCore(root = "/"): readonly (readonly number[])[] {
   const byCore = new Map<string, number[]>();
@@ -82,7 +83,10 @@ export function cpuCores(root = "/", parallelism = availableParallelism()): CpuC
   };
 }
 
-/** The default number of kernel threads: one per physical core. A quota rounds down, as one throttled thread stalls all others. */
+/**
+ * The default number of kernel threads: one per physical core. A quota rounds down, as one throttled thread stalls all
+ * others.
+ */
 export function defaultNumThreads({ numPhysical, cgroupLimit }: CpuCores = cpuCores()): number {
   return Math.max(1, Math.min(numPhysical, Math.floor(cgroupLimit ?? numPhysical)));
 }

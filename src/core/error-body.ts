@@ -1,4 +1,7 @@
-/** Errors as clients read them: OpenAI's body, Anthropic's and Ollama's, the same for an engine's server and for the gateway. */
+/**
+ * Errors as clients read them: OpenAI's body, Anthropic's and Ollama's, the same for an engine's server and for the
+ * gateway.
+ */
 import { ERROR_CODES, type ErrorCode, MillraceError } from "./errors.js";
 
 export interface ErrorBody {
@@ -50,7 +53,10 @@ function anthropicErrorType(status: number): string {
   return ANTHROPIC_TYPE_BY_STATUS.get(status) ?? (status < 500 ? "invalid_request_error" : "api_error");
 }
 
-/** The message for the client. The text of an unforeseen error may contain anything, so the client gets a pointer to the log instead. */
+/**
+ * The message for the client. The text of an unforeseen error may contain anything, so the client gets a pointer to the
+ * log instead.
+ */
 function clientMessage(error: MillraceError, requestId: string): string {
   if (error.code === "internal_error") {
     return `the server failed on this request; its log has the reason under request id ${requestId}`;
@@ -76,7 +82,8 @@ export function anthropicErrorBody(error: MillraceError, requestId: string): Ant
 }
 
 /**
- * The error that a server of ours told of in `errorBody`; undefined where a text is no such body. Its message holds the hint.
+ * The error that a server of ours told of in `errorBody`; undefined where a text is no such body. Its message holds the
+ * hint.
  *
  * @param keyHint how the reader gives a key, in place of the server's hint, which is about headers
  */

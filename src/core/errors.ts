@@ -1,4 +1,7 @@
-/** Every error millrace raises on purpose: one class, one table of codes. `docs/reference/errors.md` documents each code; a test compares the two. */
+/**
+ * Every error millrace raises on purpose: one class, one table of codes. `docs/reference/errors.md` documents each
+ * code; a test compares the two.
+ */
 
 /** Code → HTTP status when it reaches a client. */
 const STATUS_BY_CODE = {
@@ -143,7 +146,8 @@ interface ErrorDetails {
 }
 
 /**
- * @example throw new MillraceError("invalid_parameter", "expected temperature in [0, 2], got 7", { param: "temperature" });
+ * @example throw new MillraceError("invalid_parameter", "expected temperature in [0, 2], got 7", { param: "temperature"
+ *   });
  */
 export class MillraceError extends Error {
   override readonly name = "MillraceError";

@@ -1,4 +1,7 @@
-/** A thread that does one job at a time for many tenants, in turns between them: no tenant waits for all jobs of another. */
+/**
+ * A thread that does one job at a time for many tenants, in turns between them: no tenant waits for all jobs of
+ * another.
+ */
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { MillraceError } from "./errors.js";
@@ -51,7 +54,10 @@ export class FairThread<Job, Answer> {
     return this.#turns.waitingOf(tenant).reduce((sum, { terms }) => sum + terms.cost, 0);
   }
 
-  /** Rejects with client_closed after the call that gives up, and with internal_error when the thread ends at the job or cannot start. */
+  /**
+   * Rejects with client_closed after the call that gives up, and with internal_error when the thread ends at the job or
+   * cannot start.
+   */
   run(job: Job, terms: JobTerms): Promise<Answer> {
     return new Promise((resolve, reject) => {
       const waiting = { job, terms, resolve, reject };

@@ -1,4 +1,7 @@
-/** Turns whatever came before: at one place or two, with tenants that come, leave and come back, and items that are taken out. */
+/**
+ * Turns whatever came before: at one place or two, with tenants that come, leave and come back, and items that are
+ * taken out.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { FairTurns } from "./fair-turns.js";
@@ -138,7 +141,10 @@ function keepAlone(places: Places, { loner, beside, numRounds }: ValueOf<typeof 
   }
 }
 
-/** @returns by tenant, the cost of turns that began at the first place before the waiting tenant's did; undefined: its turn did not come */
+/**
+ * @returns by tenant, the cost of turns that began at the first place before the waiting tenant's did; undefined: its
+ * turn did not come
+ */
 function servedBefore(places: Places, waiting: string, meanwhile: Events, lastPlace: number) {
   const numBefore = places.started.length;
   places.add(waiting, 0, 1);

@@ -1,6 +1,6 @@
 /**
- * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It decides the order and nothing else: the caller
- * uses the resource and says afterwards what that cost.
+ * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It decides the
+ * order and nothing else: the caller uses the resource and says afterwards what that cost.
  */
 
 interface Account<T> {
@@ -16,13 +16,14 @@ interface Account<T> {
 const MAX_TENANTS = 4096;
 
 /**
- * The tenant that was served least has the next turn. A tenant that comes back is compared with those that stayed by a floor, the virtual time that all
- * who wait have reached: it starts at most `credit` below the floor, so that no tenant saves up turns; and no tenant is charged to more than `mostDebt` above
- * it, so that no history keeps a tenant waiting. While a tenant waits, each other one is thus served for at most `credit + mostDebt` and one turn more.
+ * The tenant that was served least has the next turn. A tenant that comes back is compared with those that stayed by a
+ * floor, the virtual time that all who wait have reached: it starts at most `credit` below the floor, so that no tenant
+ * saves up turns; and no tenant is charged to more than `mostDebt` above it, so that no history keeps a tenant waiting.
+ * While a tenant waits, each other one is thus served for at most `credit + mostDebt` and one turn more.
  *
- * The bound above binds only where there are several places with waiting items of their own. At a single place a tenant begins each turn at the floor,
- * so one turn's cost is its debt, as in the paper; a tenant alone at a second place would run away from the floor, and later wait for all the time that
- * no other tenant wanted.
+ * The bound above binds only where there are several places with waiting items of their own. At a single place a tenant
+ * begins each turn at the floor, so one turn's cost is its debt, as in the paper; a tenant alone at a second place
+ * would run away from the floor, and later wait for all the time that no other tenant wanted.
  */
 export class FairTurns<T> {
   readonly #accounts = new Map<string, Account<T>>();

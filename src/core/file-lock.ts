@@ -1,4 +1,7 @@
-/** A lock between processes, which may be on machines that share nothing but the folder: a file that its owner touches as long as it lives. */
+/**
+ * A lock between processes, which may be on machines that share nothing but the folder: a file that its owner touches
+ * as long as it lives.
+ */
 import { randomUUID } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -6,7 +9,10 @@ import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 
 const BEAT_MS = 5000;
-/** A holder that has not touched its lock for this long counts as gone. The waiting process measures it, since clocks of machines differ. */
+/**
+ * A holder that has not touched its lock for this long counts as gone. The waiting process measures it, since clocks of
+ * machines differ.
+ */
 const ABANDONED_MS = 60_000;
 const POLL_MS = 200;
 
@@ -34,7 +40,10 @@ export async function acquireFileLock(
   return hold(path, own);
 }
 
-/** Does not wait. @returns what gives the lock back; undefined: another process holds it, or cannot be told from one that does */
+/**
+ * Does not wait.
+ * @returns what gives the lock back; undefined: another process holds it, or cannot be told from one that does
+ */
 export function tryFileLock(path: string): (() => void) | undefined {
   mkdirSync(dirname(path), { recursive: true });
   const own = newOwner();
@@ -107,7 +116,11 @@ function isOwnerGone(state: string): boolean {
   }
 }
 
-/** Two who wait may both see it abandoned: the second one's rename can catch the first one's own lock, which it then puts back. @returns whether it could be moved */
+/**
+ * Two who wait may both see it abandoned: the second one's rename can catch the first one's own lock, which it then
+ * puts back.
+ * @returns whether it could be moved
+ */
 function clear(path: string, state: string): boolean {
   const aside = `${path}.${randomUUID()}`;
   try {

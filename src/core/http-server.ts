@@ -1,4 +1,7 @@
-/** The HTTP server under the engine's API and the gateway: it listens, bounds and ends connections, and refuses bytes that are no request. */
+/**
+ * The HTTP server under the engine's API and the gateway: it listens, bounds and ends connections, and refuses bytes
+ * that are no request.
+ */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -75,8 +78,8 @@ function refuseRequest(
 }
 
 /**
- * Several Host headers are an error, and so is none in HTTP/1.1 (RFC 9112, 3.2). Of several, Node reads the first one. A program in front of us may have
- * read another, and have let the request pass for its sake.
+ * Several Host headers are an error, and so is none in HTTP/1.1 (RFC 9112, 3.2). Of several, Node reads the first one.
+ * A program in front of us may have read another, and have let the request pass for its sake.
  */
 function wrongHosts({ rawHeaders, httpVersion }: IncomingMessage): MillraceError | undefined {
   const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
@@ -84,7 +87,10 @@ function wrongHosts({ rawHeaders, httpVersion }: IncomingMessage): MillraceError
   return new MillraceError("invalid_request", `expected one Host header, got ${numHosts}`);
 }
 
-/** Requests that a client may send on one connection before it has their answers. Each costs memory until its answer is read. */
+/**
+ * Requests that a client may send on one connection before it has their answers. Each costs memory until its answer is
+ * read.
+ */
 const MAX_UNANSWERED = 64;
 
 /** Requests after the refused one are dropped: more of them than fit into the bytes read at once end the connection. */
@@ -108,7 +114,10 @@ class Connection {
 const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 1000;
 
-/** Time for a whole request. Readers of bodies have shorter limits: for silence in an upload, and for the whole of a small body. */
+/**
+ * Time for a whole request. Readers of bodies have shorter limits: for silence in an upload, and for the whole of a
+ * small body.
+ */
 const LONGEST_UPLOAD_MS = 3_600_000;
 
 /** The address that clients of proxies write before the path (RFC 9112, 3.2.2). */
@@ -119,7 +128,10 @@ const KEEP_ALIVE_MS = 75_000;
 
 interface HttpServerOptions {
   readonly logger: BadRequestLogger;
-  /** A connection may be silent for this long before its first request, and while its client takes no bytes of an answer. */
+  /**
+   * A connection may be silent for this long before its first request, and while its client takes no bytes of an
+   * answer.
+   */
   readonly stalledClientMs: number;
   /** And for this long after an answer. */
   readonly keepAliveMs?: number;
@@ -155,8 +167,8 @@ export class HttpServer {
     private readonly options: HttpServerOptions,
     private readonly answer: HttpAnswer,
   ) {
-    // Node's own refusals have no body. It would refuse a request without Host, and one that expects anything but 100-continue, which may be ignored
-    // (RFC 9110, 10.1.1).
+    // Node's own refusals have no body. It would refuse a request without Host, and one that expects anything but
+    // 100-continue, which may be ignored (RFC 9110, 10.1.1).
     const onRequest = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#onRequest(incoming, outgoing);
     const limits = { requireHostHeader: false, requestTimeout: LONGEST_UPLOAD_MS };
     this.#server = createServer(limits, onRequest).on("checkExpectation", onRequest);
@@ -235,7 +247,10 @@ export class HttpServer {
     }
   }
 
-  /** A connection that sends nonsense gets a coded answer when that is still possible, after the answers to the requests before it. */
+  /**
+   * A connection that sends nonsense gets a coded answer when that is still possible, after the answers to the requests
+   * before it.
+   */
   #onNonsense(error: NodeJS.ErrnoException, socket: Socket): void {
     const connection = this.#connectionOf(socket);
     if (connection.isCondemned) return;
@@ -257,9 +272,10 @@ export class HttpServer {
   }
 
   /**
-   * A client may end its side of the connection once its request is whole, and is answered all the same. A client that has closed both sides looks the same, so it is
-   * sent an interim answer now and then, which HTTP allows and clients pass over: that breaks a connection whose client has gone. A client that ends its side
-   * in the middle of an answer leaves: there is no place for interim answers, and an answer may be silent for long.
+   * A client may end its side of the connection once its request is whole, and is answered all the same. A client that
+   * has closed both sides looks the same, so it is sent an interim answer now and then, which HTTP allows and clients
+   * pass over: that breaks a connection whose client has gone. A client that ends its side in the middle of an answer
+   * leaves: there is no place for interim answers, and an answer may be silent for long.
    */
   #answerHalfClosed(): void {
     // Node's own switch, off by default: a client that half-closes would count as gone.
@@ -284,8 +300,8 @@ export class HttpServer {
   }
 
   /**
-   * Ends connections whose client takes no unsent bytes, and those that wait for no answer. Silence while an answer is being made is fine.
-   * Node leaves both to us, keep-alive included, once anybody listens to "timeout".
+   * Ends connections whose client takes no unsent bytes, and those that wait for no answer. Silence while an answer is
+   * being made is fine. Node leaves both to us, keep-alive included, once anybody listens to "timeout".
    */
   #endSilent(): void {
     this.#server.timeout = this.options.stalledClientMs;
@@ -322,7 +338,8 @@ function listen(server: Server, host: string, port: number): Promise<AddressInfo
 }
 
 /**
- * Rejects as `listen` does where nobody can listen there now: a command that takes minutes to load a model says so before. A port of 0 is always free.
+ * Rejects as `listen` does where nobody can listen there now: a command that takes minutes to load a model says so
+ * before. A port of 0 is always free.
  */
 export async function assertFreePort(host: string, port: number): Promise<void> {
   if (port === 0) return;

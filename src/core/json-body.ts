@@ -63,7 +63,10 @@ export function idFieldOf(path: string): string | undefined {
 /** No field nests deeper. Beyond it JSON.parse is slower than linear, and walks of its result overflow the stack. */
 export const MAX_JSON_DEPTH = 64;
 
-/** Commas, colons and opening brackets outside of strings: each costs the main thread up to a microsecond, and more where fields are checked. */
+/**
+ * Commas, colons and opening brackets outside of strings: each costs the main thread up to a microsecond, and more
+ * where fields are checked.
+ */
 export const MAX_JSON_MARKS = 32 * 1024;
 
 /** Backslashes in strings: the parser takes a string with many of them apart character by character. */

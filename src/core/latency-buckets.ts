@@ -8,8 +8,8 @@ const decades = (first: number, end: number): number[] =>
   Array.from({ length: end - first }, (_, i) => STEPS.map((step) => Number(`${step}e${first + i}`))).flat();
 
 /**
- * Times that users wait. Alerts count at these ends. Quantiles are read between two ends: with steps of a quarter they are right to a tenth; with two or
- * three steps a decade, three of four 95th percentiles were off by more.
+ * Times that users wait. Alerts count at these ends. Quantiles are read between two ends: with steps of a quarter they
+ * are right to a tenth; with two or three steps a decade, three of four 95th percentiles were off by more.
  */
 export const LATENCY_BUCKETS_S: number[] = [...decades(-3, 1), 10, 15, 20, 30, 60, 120, 300, 600];
 

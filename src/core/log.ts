@@ -1,6 +1,6 @@
 /**
- * The program's log on stderr, so that stdout stays free for answers: lines for people on a terminal, JSON elsewhere. Prompt text and keys never go
- * into it.
+ * The program's log on stderr, so that stdout stays free for answers: lines for people on a terminal, JSON elsewhere.
+ * Prompt text and keys never go into it.
  */
 import { type Logger, pino } from "pino";
 import { formatLogLine } from "./text-log.js";

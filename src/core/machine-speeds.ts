@@ -1,4 +1,7 @@
-/** Measured speed of this machine's memory and arithmetic, for plans. Taken beside each measurement, because the next minute may be half as fast. */
+/**
+ * Measured speed of this machine's memory and arithmetic, for plans. Taken beside each measurement, because the next
+ * minute may be half as fast.
+ */
 import { median } from "./statistics.js";
 
 export interface MachineSpeeds {
@@ -9,7 +12,10 @@ export interface MachineSpeeds {
   readonly float: number;
 }
 
-/** Combines several readings into the speed that lasts: the median, but for memory the lower quartile. Memory is read half as fast again for seconds at a time, and decoding was not seen to gain by it. */
+/**
+ * Combines several readings into the speed that lasts: the median, but for memory the lower quartile. Memory is read
+ * half as fast again for seconds at a time, and decoding was not seen to gain by it.
+ */
 export function lastingSpeeds(readings: readonly MachineSpeeds[]): MachineSpeeds {
   const bandwidths = readings.map(({ bytesPerS }) => bytesPerS).sort((a, b) => a - b);
   const middle = (name: "narrow" | "wide" | "float"): number => median(readings.map((reading) => reading[name]));

@@ -1,4 +1,7 @@
-/** The models on this machine's disk, as servers see them: `src/library` implements it, and the command line gives it to the server that has an administrator. */
+/**
+ * The models on this machine's disk, as servers see them: `src/library` implements it, and the command line gives it to
+ * the server that has an administrator.
+ */
 import type { Hono } from "hono";
 import type { MillraceError } from "./errors.js";
 
@@ -34,12 +37,18 @@ export interface FoundModel {
 }
 
 export interface ModelLibrary {
-  /** The paths under /admin/library. The caller has been checked already; errors are thrown to the app that includes this one. */
+  /**
+   * The paths under /admin/library. The caller has been checked already; errors are thrown to the app that includes
+   * this one.
+   */
   readonly app: Hono;
   /** Starts a download, or joins the one of the same model. @param name as people write it */
   pull(name: string): Pull;
   /** Throws model_in_use and model_not_found. */
   remove(name: string): Promise<void>;
-  /** Finds a model that is whole, which is not removed while it is put to use. Throws model_not_found. @param use after it, the server's configuration names the model */
+  /**
+   * Finds a model that is whole, which is not removed while it is put to use. Throws model_not_found.
+   * @param use after it, the server's configuration names the model
+   */
   hold<T>(name: string, use: (found: FoundModel) => Promise<T>): Promise<T>;
 }

@@ -1,9 +1,14 @@
-/** Files that a command will write at its end: told before the work if they cannot be. Text may also go into a pipe, a device or an output of the process. */
+/**
+ * Files that a command will write at its end: told before the work if they cannot be. Text may also go into a pipe, a
+ * device or an output of the process.
+ */
 import { existsSync, fstatSync, lstatSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { MillraceError } from "./errors.js";
 
-/** Throws invalid_option where something stands at `path`, where its folder is missing, or where nothing can be written. */
+/**
+ * Throws invalid_option where something stands at `path`, where its folder is missing, or where nothing can be written.
+ */
 export function assertNewFile(path: string): void {
   assertFolderOf(path);
   assertNothingAt(path);
@@ -15,7 +20,10 @@ export function assertNewText(path: string): void {
   if (!isOutlet(path)) assertNewFile(path);
 }
 
-/** Throws invalid_option where {@link replaceFile} cannot write: no folder, something that is no file, or a place that cannot be written. */
+/**
+ * Throws invalid_option where {@link replaceFile} cannot write: no folder, something that is no file, or a place that
+ * cannot be written.
+ */
 export function assertReplaceable(path: string): void {
   if (isOutlet(path)) return;
   assertFolderOf(path);
@@ -27,7 +35,10 @@ export function assertReplaceable(path: string): void {
   probe(path);
 }
 
-/** What takes bytes as they come and cannot be replaced: a number of an output that the process was started with, or the path of a pipe or device. */
+/**
+ * What takes bytes as they come and cannot be replaced: a number of an output that the process was started with, or the
+ * path of a pipe or device.
+ */
 function outletOf(path: string): number | string | undefined {
   const fd = /^\/(?:dev|proc\/self)\/fd\/(\d+)$/.exec(path)?.[1] ?? STANDARD.get(path);
   if (fd !== undefined) return Number(fd);
@@ -47,7 +58,10 @@ export function isOutlet(path: string): boolean {
   return outlet !== undefined;
 }
 
-/** Sends bytes to an output of this process, behind what has been written there. @returns false: `path` is none, and nothing was written */
+/**
+ * Sends bytes to an output of this process, behind what has been written there.
+ * @returns false: `path` is none, and nothing was written
+ */
 export function passTo(path: string, bytes: string | Uint8Array): boolean {
   const outlet = outletOf(path);
   if (typeof outlet !== "number") return false;
@@ -58,7 +72,10 @@ export function passTo(path: string, bytes: string | Uint8Array): boolean {
   return true;
 }
 
-/** Permissions say less: a file system may be read-only or full, and a name too long. A process that is killed here leaves nothing at `path`. */
+/**
+ * Permissions say less: a file system may be read-only or full, and a name too long. A process that is killed here
+ * leaves nothing at `path`.
+ */
 function probe(path: string): void {
   const partial = partialOf(path);
   writing(path, () => {

@@ -1,6 +1,6 @@
 /**
- * Ollama's requests may name tools as they like: `server.tool`, `fs/read`. OpenAI's API and the formats of calls have plain names only, so that such a tool
- * gets one on its way to the model, and the client sees its own.
+ * Ollama's requests may name tools as they like: `server.tool`, `fs/read`. OpenAI's API and the formats of calls have
+ * plain names only, so that such a tool gets one on its way to the model, and the client sees its own.
  */
 import { createHash } from "node:crypto";
 

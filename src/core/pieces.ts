@@ -1,6 +1,6 @@
 /**
- * Bytes that arrive in pieces. A piece costs some 160 bytes of memory beside its own, and holds the buffer that it came in; a sender may send a byte at a
- * time. So pieces are joined when there are many of them.
+ * Bytes that arrive in pieces. A piece costs some 160 bytes of memory beside its own, and holds the buffer that it came
+ * in; a sender may send a byte at a time. So pieces are joined when there are many of them.
  */
 const MOST_LOOSE = 1024;
 

@@ -22,7 +22,10 @@ const BYTES_BY_UNIT: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** @returns a positive whole number of bytes; undefined where the text is none. @example parseByteSize("8GiB") // 8589934592 */
+/**
+ * @returns a positive whole number of bytes; undefined where the text is none.
+ * @example parseByteSize("8GiB") // 8589934592
+ */
 export function parseByteSize(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(text.trim());
   const unitBytes = match === null ? undefined : BYTES_BY_UNIT[match[2] ?? ""];
@@ -55,7 +58,11 @@ export function formatBytes(numBytes: number): string {
   return `${unit === 0 ? value : value.toFixed(value < 10 ? 2 : 1)} ${BINARY_UNITS[unit]}`;
 }
 
-/** Dollars for people. @param decimals default: two; four for less than ten cents, none from a hundred on. @example formatUsd(0.5814814) // "$0.58" */
+/**
+ * Dollars for people.
+ * @param decimals default: two; four for less than ten cents, none from a hundred on.
+ * @example formatUsd(0.5814814) // "$0.58"
+ */
 export function formatUsd(dollars: number, decimals = dollars >= 100 ? 0 : dollars < 0.1 ? 4 : 2): string {
   if (!Number.isFinite(dollars)) return "$∞";
   const text = dollars.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });

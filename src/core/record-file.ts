@@ -13,7 +13,8 @@ export class RecordFile<T extends { readonly id: string }> {
   }
 
   /**
-   * Reads the file, which is made where it is missing. Of several records of one id the first counts; an incomplete last line is removed.
+   * Reads the file, which is made where it is missing. Of several records of one id the first counts; an incomplete
+   * last line is removed.
    *
    * @param parse throws for a value that is no record
    * @param what names the records in errors

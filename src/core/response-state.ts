@@ -1,4 +1,7 @@
-/** Keeps answers of /v1/responses between requests, at the server that clients reach: later requests go on from stored answers, and clients can ask for them. */
+/**
+ * Keeps answers of /v1/responses between requests, at the server that clients reach: later requests go on from stored
+ * answers, and clients can ask for them.
+ */
 import { MillraceError } from "./errors.js";
 import { MAX_JSON_MARKS } from "./json-body.js";
 import {
@@ -26,7 +29,10 @@ export interface OpenTurn {
   finish<T extends Json>(response: T): T & { readonly store: boolean };
 }
 
-/** The paths of stored responses are `not_found`; a request that continues one has the error that clients of OpenAI's know. */
+/**
+ * The paths of stored responses are `not_found`; a request that continues one has the error that clients of OpenAI's
+ * know.
+ */
 function notFound(what: string, id: string, param: string): MillraceError {
   const code = param === "previous_response_id" ? "previous_response_not_found" : "not_found";
   return new MillraceError(code, `expected the id of a stored ${what}, got ${JSON.stringify(id.slice(0, 80))}`, {

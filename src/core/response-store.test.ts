@@ -1,4 +1,7 @@
-/** What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion of their beginning. */
+/**
+ * What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion
+ * of their beginning.
+ */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";

@@ -1,6 +1,7 @@
 /**
- * Answers of /v1/responses that later requests build on, in memory: each tenant sees its own, and bytes, number and time are bounded. A turn holds
- * the one before it, so that a conversation is stored once however long it gets, and goes on when its beginning has been deleted.
+ * Answers of /v1/responses that later requests build on, in memory: each tenant sees its own, and bytes, number and
+ * time are bounded. A turn holds the one before it, so that a conversation is stored once however long it gets, and
+ * goes on when its beginning has been deleted.
  */
 import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 

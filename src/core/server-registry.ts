@@ -1,4 +1,7 @@
-/** The servers running on this machine: one small file each, which the server removes when it ends. Files of killed servers are cleared away. */
+/**
+ * The servers running on this machine: one small file each, which the server removes when it ends. Files of killed
+ * servers are cleared away.
+ */
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,9 @@
 /** Names of fields as every API of ours writes them: `in_flight`, where TypeScript says `inFlight`. */
 
-/** A value for JSON whose fields, at every depth, have their API's names. Names that clients choose must not be keys in it. */
+/**
+ * A value for JSON whose fields, at every depth, have their API's names. Names that clients choose must not be keys in
+ * it.
+ */
 export function snakeNames(value: object): object {
   return withSnakeNames(value) as object;
 }

@@ -1,4 +1,7 @@
-/** Calls back when a connection closes. A socket carries several requests (keep-alive, pipelining), so it gets one listener for all of them. */
+/**
+ * Calls back when a connection closes. A socket carries several requests (keep-alive, pipelining), so it gets one
+ * listener for all of them.
+ */
 import type { Socket } from "node:net";
 
 const watchersBySocket = new WeakMap<Socket, Set<() => void>>();

@@ -1,6 +1,7 @@
 /**
- * The app in the browser: its page at `/` and its files under `/app/`, which the build wrote (scripts/build-web.js). A server of one model and a gateway answer
- * with the same files; the page asks the API whether it talks to an engine or to a gateway.
+ * The app in the browser: its page at `/` and its files under `/app/`, which the build wrote (scripts/build-web.js). A
+ * server of one model and a gateway answer with the same files; the page asks the API whether it talks to an engine or
+ * to a gateway.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";

@@ -1,4 +1,7 @@
-/** Collects a teacher's answers to prompts, many at once. Each answer is appended to a file as it comes, so that a stopped run resumes. */
+/**
+ * Collects a teacher's answers to prompts, many at once. Each answer is appended to a file as it comes, so that a
+ * stopped run resumes.
+ */
 import { setMaxListeners } from "node:events";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
@@ -49,7 +52,10 @@ export interface Collecting {
   readonly signal: AbortSignal;
 }
 
-/** Asks for the answers that the file lacks. A failure, or the signal, ends the collection; the answers so far are in the file. */
+/**
+ * Asks for the answers that the file lacks. A failure, or the signal, ends the collection; the answers so far are in
+ * the file.
+ */
 export async function collectAnswers(
   { file, prompts, ask, concurrency, signal }: Collecting,
   onProgress: (progress: CollectProgress) => void,
@@ -98,8 +104,8 @@ export function answered(file: AnswerFile, prompts: readonly Prompt[]): Answered
 }
 
 /**
- * Complete answers as a corpus: JSON lines of {"family", "messages", "answers": "last"}, in which only the last message counts as an answer. Throws
- * invalid_option where there are none.
+ * Complete answers as a corpus: JSON lines of {"family", "messages", "answers": "last"}, in which only the last message
+ * counts as an answer. Throws invalid_option where there are none.
  */
 export function corpusOf(items: readonly AnsweredPrompt[], what: string): string {
   const whole = items.filter(({ answer }) => answer.end === "stop");

@@ -1,4 +1,7 @@
-/** Has all prompts answered and writes the corpora that trainers read. A model in this process is started only where answers are missing. */
+/**
+ * Has all prompts answered and writes the corpora that trainers read. A model in this process is started only where
+ * answers are missing.
+ */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { askOf, openLocalSession } from "../local/session.js";

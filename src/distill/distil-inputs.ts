@@ -1,4 +1,7 @@
-/** The inputs of a distillation, checked before any work: prompts with their judge, the teacher, and a trainer for the student. */
+/**
+ * The inputs of a distillation, checked before any work: prompts with their judge, the teacher, and a trainer for the
+ * student.
+ */
 import { MillraceError } from "../core/errors.js";
 import { optionError } from "../core/option-error.js";
 import type { StartStage } from "../core/stages.js";

@@ -1,6 +1,7 @@
 /**
- * A distillation from prompts to report: a teacher answers, a small student is trained on the answers, and both are compared on prompts held out
- * of training. A stopped run resumes: answers and checkpoints are kept in the folder of --out.
+ * A distillation from prompts to report: a teacher answers, a small student is trained on the answers, and both are
+ * compared on prompts held out of training. A stopped run resumes: answers and checkpoints are kept in the folder of
+ * --out.
  */
 import { writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";

@@ -1,4 +1,7 @@
-/** Trains a draft model, or heads, on a model's own answers to the user's prompts, and measures how often the engine accepts the drafts. */
+/**
+ * Trains a draft model, or heads, on a model's own answers to the user's prompts, and measures how often the engine
+ * accepts the drafts.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { machineInfo, versions } from "../bench/results/machine.js";

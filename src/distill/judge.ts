@@ -28,8 +28,9 @@ export const judgeByChecks: Judge = (items) =>
   );
 
 /**
- * Judges by one process for all answers: it reads a line {"prompt": messages, "answer", "expected"?} for each answer on stdin, and writes a line with
- * the score for each answer on stdout, in the same order. Scores may come at any time, so buffered output works.
+ * Judges by one process for all answers: it reads a line {"prompt": messages, "answer", "expected"?} for each answer on
+ * stdin, and writes a line with the score for each answer on stdout, in the same order. Scores may come at any time, so
+ * buffered output works.
  *
  * @throws MillraceError scorer_failed
  */

@@ -28,7 +28,10 @@ export interface Prompt {
 const HINT =
   'a line is {"messages": [{"role", "content"}, …]}, optionally with "family" and "check"; the last message is the user\'s, or the expected answer';
 
-/** Reads each prompt once, keeping the first of equal ones. Throws file_unreadable, and invalid_option with the line number. */
+/**
+ * Reads each prompt once, keeping the first of equal ones. Throws file_unreadable, and invalid_option with the line
+ * number.
+ */
 export function readPrompts(path: string): Prompt[] {
   const text = readText(path, "prompts");
   return parsePrompts(text, path);
@@ -97,7 +100,10 @@ export function splitPrompts(prompts: readonly Prompt[], heldOutShare: number): 
   return { training, heldOut };
 }
 
-/** The prompts of a task, which are judged by their checks. Throws invalid_option for an unknown task and for a line without a check. */
+/**
+ * The prompts of a task, which are judged by their checks. Throws invalid_option for an unknown task and for a line
+ * without a check.
+ */
 export function promptsOfTask(prompts: readonly Prompt[], task: string, source: string): Prompt[] {
   const chosen = prompts.filter(({ family }) => family === undefined || family === task);
   if (chosen.length === 0) {

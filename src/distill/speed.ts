@@ -1,4 +1,6 @@
-/** Compares two models' time per token on this machine: one client and many at once, each model alone, in alternation. */
+/**
+ * Compares two models' time per token on this machine: one client and many at once, each model alone, in alternation.
+ */
 import { type RoundSample, runRound } from "../bench/engine/engine-round.js";
 import { type Estimate, pairedRatio } from "../bench/measure/intervals.js";
 import { MillraceError } from "../core/errors.js";

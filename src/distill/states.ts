@@ -19,8 +19,8 @@ interface EncodedChat {
 }
 
 /**
- * Writes `states.json` with facts and chats, `tables.f32` with the embeddings and the output matrix, `ids.i32`, and `states.f32` with the states of
- * all positions, held-out chats first.
+ * Writes `states.json` with facts and chats, `tables.f32` with the embeddings and the output matrix, `ids.i32`, and
+ * `states.f32` with the states of all positions, held-out chats first.
  *
  * @returns the model's context in tokens
  */

@@ -1,4 +1,7 @@
-/** Training examples of a student of any family: chats in the student's own template and token ids, as the engine computes them when it serves the student. */
+/**
+ * Training examples of a student of any family: chats in the student's own template and token ids, as the engine
+ * computes them when it serves the student.
+ */
 import { MillraceError } from "../core/errors.js";
 import type { ChatTemplate } from "../text/template/chat-template.js";
 import { chatPromptIds } from "../text/text-side.js";
@@ -20,7 +23,10 @@ interface Reader {
 /** Has no letters that a tokenizer could join with what follows, and occurs in no template. */
 const ANSWER = "0123456789 9876543210";
 
-/** Token ids behind an answer, up to the one that ends it. Throws template_failed where a template ends answers by nothing that a model could say. */
+/**
+ * Token ids behind an answer, up to the one that ends it. Throws template_failed where a template ends answers by
+ * nothing that a model could say.
+ */
 export function endOfAnswer({ tokenizer, template }: Reader): readonly number[] {
   const messages = [
     { role: "user", content: "?" },

@@ -21,7 +21,10 @@ export interface Trained extends HeldOutLog {
   readonly runFolder: string;
 }
 
-/** Runs train.py. The corpus and the settings name the run's folder: the same run resumes from its checkpoint, any other run begins anew. */
+/**
+ * Runs train.py. The corpus and the settings name the run's folder: the same run resumes from its checkpoint, any other
+ * run begins anew.
+ */
 export async function trainInStage(
   { python, args, model, corpora, outPath }: TrainPlan,
   options: TeachingOptions,

@@ -131,7 +131,8 @@ export async function runScript(
   signal: AbortSignal,
 ): Promise<void> {
   signal.throwIfAborted();
-  // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it through us, once.
+  // Threads that wait by spinning would keep the cores from everybody else. A group of its own: Ctrl-C reaches it
+  // through us, once.
   const env = { ...process.env, OMP_WAIT_POLICY: "PASSIVE", PYTHONUNBUFFERED: "1" };
   const child = spawn(python, [script, ...args], { stdio: ["ignore", "pipe", "pipe"], env, detached: true });
   const stop = (): void => {

@@ -69,7 +69,8 @@ test.each([
   expect(of(isMixture ? "blk.0.ffn_up_exps" : "blk.0.ffn_up").numRows).toBe(numTokens);
   expect(of(isMixture ? "blk.0.ffn_down_exps" : "blk.0.ffn_down").numRows % numTokens).toBe(0);
 
-  // The first input is the embeddings over their root mean square; the model's gains are near one, and the same for all tokens.
+  // The first input is the embeddings over their root mean square; the model's gains are near one, and the same for all
+  // tokens.
   const states = await ModelStates.open(options);
   const { embedding } = states.tables();
   states.close();

@@ -1,4 +1,7 @@
-/** Statistics of the inputs of a model's matrices over given texts: mean squares and largest magnitudes of columns, and Gram matrices. */
+/**
+ * Statistics of the inputs of a model's matrices over given texts: mean squares and largest magnitudes of columns, and
+ * Gram matrices.
+ */
 import type { AnyWeight, Backend } from "../backend/backend.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -94,7 +97,8 @@ export class ActivationMeter {
 
   /**
    * Gram matrices of the inputs of some layers. Inputs that a router sends to a few experts have none.
-   * @param onGram called with one matrix after another, which it may change and must not keep; the device's memory of each is released before
+   * @param onGram called with one matrix after another, which it may change and must not keep; the device's memory of
+   * each is released before
    */
   async grams(
     first: number,

@@ -113,7 +113,10 @@ function checkLists({ allowedTokenIds, badWords = [] }: SamplingParams, vocabSiz
   }
 }
 
-/** The bounds of the kernels (native/cpu/runtime/decode_sample.cc): a step that the kernels refuse would end the engine and every other request. */
+/**
+ * The bounds of the kernels (native/cpu/runtime/decode_sample.cc): a step that the kernels refuse would end the engine
+ * and every other request.
+ */
 function checkSampling(sampling: SamplingParams): void {
   checkNumber(sampling.temperature, 0, MAX_NUMBER, "temperature");
   checkNumber(sampling.topP, 0, MAX_NUMBER, "top_p");

@@ -1,4 +1,7 @@
-/** A whole engine on a device that is not the CPU: memory of its own, results that come later. The same requests get the CPU's tokens. */
+/**
+ * A whole engine on a device that is not the CPU: memory of its own, results that come later. The same requests get the
+ * CPU's tokens.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * Bounds the tokens of steps of background sequences: whoever arrives meanwhile waits for the step's end. Learns what a row costs from all steps: where the
- * weights have to be read anyway, many rows fit; where each row takes its time, few.
+ * Bounds the tokens of steps of background sequences: whoever arrives meanwhile waits for the step's end. Learns what a
+ * row costs from all steps: where the weights have to be read anyway, many rows fit; where each row takes its time,
+ * few.
  */
 
 /** Longest such step, as a multiple of a step of one row. */

@@ -51,7 +51,9 @@ test("no rest is longer than a second", () => {
   expect(rest.restMs(100)).toBe(1000);
 });
 
-/** Steps and rests on a simulated clock. A rest takes `late` longer than asked, or ends early where somebody arrives. */
+/**
+ * Steps and rests on a simulated clock. A rest takes `late` longer than asked, or ends early where somebody arrives.
+ */
 const turn = fc.record({
   stepMs: fc.double({ min: 0.1, max: 300, noNaN: true }),
   late: fc.double({ min: 0, max: 3, noNaN: true }),

@@ -1,6 +1,7 @@
 /**
- * Background steps leave time free while other requests come and go. An engine that fills every pause with background work occupies the caches and cores that
- * the next request needs, and keeps the threads that speak HTTP waiting. So it rests as long as it worked, and an arrival ends a rest at once.
+ * Background steps leave time free while other requests come and go. An engine that fills every pause with background
+ * work occupies the caches and cores that the next request needs, and keeps the threads that speak HTTP waiting. So it
+ * rests as long as it worked, and an arrival ends a rest at once.
  */
 
 /** Others are expected for so long after the last of them was there. */

@@ -17,9 +17,9 @@ export function resolveMaxModelLen(asked: number | undefined, contextLength: num
 }
 
 /**
- * The options as a model takes them. An encoder computes whole texts, each in one step, and keeps nothing for the next one: a step has room for the
- * longest text, and there are neither cached prefixes nor drafts. Throws invalid_option where an option asks for them by name, or for another pooling
- * than the one that the layers behind it were trained on.
+ * The options as a model takes them. An encoder computes whole texts, each in one step, and keeps nothing for the next
+ * one: a step has room for the longest text, and there are neither cached prefixes nor drafts. Throws invalid_option
+ * where an option asks for them by name, or for another pooling than the one that the layers behind it were trained on.
  */
 export function optionsFor(config: ServableModel, asked: EngineOptions): EngineOptions {
   const { head, pooling = asked.pooling } = config;

@@ -1,6 +1,6 @@
 /**
- * Takes the rows of a computed step into their sequences: hidden states to pool, scores of prompt tokens, sampled tokens with the drafts they
- * confirm, and the end of the sequence.
+ * Takes the rows of a computed step into their sequences: hidden states to pool, scores of prompt tokens, sampled
+ * tokens with the drafts they confirm, and the end of the sequence.
  */
 import { MillraceError } from "../core/errors.js";
 import type { EngineOutput, FinishReason, TokenLogprob } from "./api/output.js";
@@ -31,7 +31,10 @@ export class Collector {
     private readonly speculator: Speculator | undefined,
   ) {}
 
-  /** @returns undefined while prompt tokens are left to compute; the error of a sequence for which the model gave no numbers */
+  /**
+   * @returns undefined while prompt tokens are left to compute; the error of a sequence for which the model gave no
+   * numbers
+   */
   take(rows: SequenceRows): EngineOutput | MillraceError | undefined {
     const { sequence, numNewTokens, firstTap, numTaps, firstScore, numScores } = rows;
     const { transformer, sampler, kv } = this.parts;
@@ -93,7 +96,8 @@ export class Collector {
   }
 
   /**
-   * Appends the token sampled after the last computed one and, as long as the draft equals the samples, those sampled after the draft's tokens.
+   * Appends the token sampled after the last computed one and, as long as the draft equals the samples, those sampled
+   * after the draft's tokens.
    * @returns undefined where logits are no numbers
    */
   #appendSampled({ sequence, firstSample, firstAlternative, firstFork }: SequenceRows): NewTokens | undefined {

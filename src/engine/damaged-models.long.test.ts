@@ -1,6 +1,7 @@
 /**
- * Damaged models of the families whose files have many parts: sentence-transformers' folders, encoders in GGUF files, and mixtures of experts. Whatever
- * the damage, a model is refused with a code, or computes numbers, or fails the request with a code.
+ * Damaged models of the families whose files have many parts: sentence-transformers' folders, encoders in GGUF files,
+ * and mixtures of experts. Whatever the damage, a model is refused with a code, or computes numbers, or fails the
+ * request with a code.
  */
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Encoders and embedding models: vectors and scores are those of transformers (test/fixtures/make-hf-encoders.py), and what an encoder cannot do
- * is refused. That a text's bits are its own is tested in test/exact/encoders.test.ts.
+ * Encoders and embedding models: vectors and scores are those of transformers (test/fixtures/make-hf-encoders.py), and
+ * what an encoder cannot do is refused. That a text's bits are its own is tested in test/exact/encoders.test.ts.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -42,7 +42,10 @@ export interface FailedRequest {
   readonly error: MillraceError;
 }
 
-/** Lower bound of the wait for masks: with less, sequences would miss steps for masks that arrive within a fraction of the step. */
+/**
+ * Lower bound of the wait for masks: with less, sequences would miss steps for masks that arrive within a fraction of
+ * the step.
+ */
 const LEAST_PATIENCE_MS = 2;
 
 /** Parts that exist only where options ask for them. */

@@ -1,4 +1,7 @@
-/** Builds the parts of an engine to fit the model and the free memory: weights, KV memory, batch, sampler, grammar threads. */
+/**
+ * Builds the parts of an engine to fit the model and the free memory: weights, KV memory, batch, sampler, grammar
+ * threads.
+ */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { type ServableLayer, tasksOf } from "../model/description/servable.js";

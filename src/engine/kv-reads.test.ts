@@ -1,4 +1,7 @@
-/** What attention does with the KV memory, seen through the engine: shared prefixes are read once a step, and int8 entries cost little. */
+/**
+ * What attention does with the KV memory, seen through the engine: shared prefixes are read once a step, and int8
+ * entries cost little.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

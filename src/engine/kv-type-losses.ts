@@ -37,8 +37,9 @@ const YIELD_ROWS = 64;
 const MAX_REFERENCE_BYTES = 512 * 2 ** 20;
 
 /**
- * Measures every type that is smaller than f16, and f16 itself, one after the other; the smallest comes first. The text is computed in windows of the
- * context's length, 2,048 tokens at most, and the second half of each is compared. Throws invalid_option where nothing can be measured.
+ * Measures every type that is smaller than f16, and f16 itself, one after the other; the smallest comes first. The text
+ * is computed in windows of the context's length, 2,048 tokens at most, and the second half of each is compared. Throws
+ * invalid_option where nothing can be measured.
  * @param ids tokens of a text; 4,096 of them are read
  * @param onType called before each type is measured
  */
@@ -85,7 +86,9 @@ const cannotMeasure = (expected: string, got: string): MillraceError =>
     hint: "name a type, or leave the flag out",
   });
 
-/** The model is opened for each type: its memory is freed before the next one, and its packed weights are found again. */
+/**
+ * The model is opened for each type: its memory is freed before the next one, and its packed weights are found again.
+ */
 async function readDistributions(
   options: EngineOptions,
   kvCacheDtype: KvType,

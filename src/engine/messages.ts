@@ -1,4 +1,6 @@
-/** Messages between the main thread and the engine's thread. One message per step carries the outputs of all requests. */
+/**
+ * Messages between the main thread and the engine's thread. One message per step carries the outputs of all requests.
+ */
 import type { ErrorRecord } from "../core/errors.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineOutput, FinishReason } from "./api/output.js";
@@ -40,7 +42,10 @@ interface Failure {
 
 /** Outputs of one step. Most are a single token, sent as numbers; the others travel as objects beside them. */
 interface PackedOutputs {
-  /** [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs, numEvictedTokens] per output; tokenId −1: see `whole` */
+  /**
+   * [requestId, tokenId, finish code, stopTokenId, numCachedTokens, queueMs, numEvictedTokens] per output; tokenId −1:
+   * see `whole`
+   */
   readonly words: Float64Array;
   /** Outputs that carry log-probabilities, or no token, by index. */
   readonly whole: ReadonlyMap<number, WholeOutput>;

@@ -1,4 +1,7 @@
-/** A model's hidden states at every position of given texts, for training an EAGLE-3 head on any model that the engine computes. */
+/**
+ * A model's hidden states at every position of given texts, for training an EAGLE-3 head on any model that the engine
+ * computes.
+ */
 
 import type { Backend } from "../backend/backend.js";
 import { MODEL_LIMITS } from "../model/description/model-description.js";

@@ -1,4 +1,7 @@
-/** Weights that are no numbers: the request that meets them fails with its code, and the others' answers stay what they are. */
+/**
+ * Weights that are no numbers: the request that meets them fails with its code, and the others' answers stay what they
+ * are.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Opens the prefix cache on disk. Its folder's name is a fingerprint of everything that determines the bytes of a block: model, machine, options. */
+/**
+ * Opens the prefix cache on disk. Its folder's name is a fingerprint of everything that determines the bytes of a
+ * block: model, machine, options.
+ */
 import { createHash } from "node:crypto";
 import { statSync } from "node:fs";
 import type { EngineOptions } from "./api/options.js";
@@ -27,7 +30,9 @@ export async function openDiskTier(
   return new DiskTier(prefixCacheDisk, hash.digest("hex"), parts.caches, note);
 }
 
-/** Sizes and dates of the files. The known answer alone would miss a change: it reads few rows of the embedding table. */
+/**
+ * Sizes and dates of the files. The known answer alone would miss a change: it reads few rows of the embedding table.
+ */
 function fileFacts(files: readonly string[]): readonly (readonly number[])[] {
   return files.map((file) => {
     const { size, mtimeMs } = statSync(file);

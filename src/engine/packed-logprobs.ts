@@ -1,10 +1,16 @@
-/** Log-probabilities of many positions as one array of numbers: copying 2,000 positions between threads as objects takes 0.1 s of both. */
+/**
+ * Log-probabilities of many positions as one array of numbers: copying 2,000 positions between threads as objects takes
+ * 0.1 s of both.
+ */
 import type { TokenLogprob } from "./api/output.js";
 
 export interface PackedLogprobs {
   /** Number of most likely tokens at each position. */
   readonly numTop: number;
-  /** Per position: token id (−1: no score), log-probability, rank, then id and log-probability of each most likely token. */
+  /**
+   * Per position: token id (−1: no score), log-probability, rank, then id and log-probability of each most likely
+   * token.
+   */
   readonly values: Float64Array;
 }
 

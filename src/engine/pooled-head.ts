@@ -1,6 +1,6 @@
 /**
- * The layers behind the pooling: a reranker's classifier, or the last layers of an embedding model. They compute one vector at a time, on the host
- * and in double precision, so that a text's bits do not depend on others.
+ * The layers behind the pooling: a reranker's classifier, or the last layers of an embedding model. They compute one
+ * vector at a time, on the host and in double precision, so that a text's bits do not depend on others.
  */
 import type { TensorSource } from "../backend/tensor-source.js";
 import { MillraceError } from "../core/errors.js";

@@ -1,6 +1,6 @@
 /**
- * The engine thread's pulse, in shared memory, where the main thread sees it without a message. A thread that has work and has not turned its
- * loop for longer than its longest step is stuck: on a dead disk, in a lock, in an endless loop.
+ * The engine thread's pulse, in shared memory, where the main thread sees it without a message. A thread that has work
+ * and has not turned its loop for longer than its longest step is stuck: on a dead disk, in a lock, in an endless loop.
  */
 
 /** Delay that a busy machine may add to any step. */
@@ -14,7 +14,9 @@ const SEEN_FACTOR = 20;
 const nowNs = (): bigint => process.hrtime.bigint();
 const NS_PER_MS = 1_000_000n;
 
-/** Words of the shared memory: the time of the last turn in nanoseconds, and the longest allowed step in milliseconds. */
+/**
+ * Words of the shared memory: the time of the last turn in nanoseconds, and the longest allowed step in milliseconds.
+ */
 const TURNED_AT = 0;
 const MAY_TAKE = 1;
 
@@ -34,7 +36,8 @@ export class Pulse {
   /** Marks the start of a turn. @param longestMs predicted time of the largest step; undefined: not measured */
   turn(longestMs: number | undefined): void {
     const predictedMs = longestMs === undefined ? UNKNOWN_STEP_MS : PREDICTED_FACTOR * longestMs;
-    // A process that was suspended for minutes looks like a slow step: the cap keeps it from hiding a stuck step for hours.
+    // A process that was suspended for minutes looks like a slow step: the cap keeps it from hiding a stuck step for
+    // hours.
     const mayTakeMs = Math.max(predictedMs, Math.min(SEEN_FACTOR * this.#slowestMs, UNKNOWN_STEP_MS));
     Atomics.store(this.#words, MAY_TAKE, BigInt(Math.ceil(mayTakeMs)));
     Atomics.store(this.#words, TURNED_AT, nowNs());

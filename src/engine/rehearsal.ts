@@ -1,4 +1,7 @@
-/** Computes steps while there are no requests: to measure step costs, and to fingerprint the results of this build of the model. */
+/**
+ * Computes steps while there are no requests: to measure step costs, and to fingerprint the results of this build of
+ * the model.
+ */
 import type { Backend } from "../backend/backend.js";
 import type { EngineOptions } from "./api/options.js";
 import { type EngineRequest, GREEDY_SAMPLING } from "./api/request.js";
@@ -45,10 +48,10 @@ export async function knownAnswer(parts: EngineParts): Promise<Uint8Array> {
 }
 
 /**
- * Calls `read` with the logits [vocabSize] after each id, in order; the next call overwrites the array. For measurements, while there are no
- * requests. The ids must fit the context and the KV memory.
- * @param numDecoded ids at the end that are decoded one by one, as an answer to the others; if there are some, the logits before them are read only
- * from the last one on
+ * Calls `read` with the logits [vocabSize] after each id, in order; the next call overwrites the array. For
+ * measurements, while there are no requests. The ids must fit the context and the KV memory.
+ * @param numDecoded ids at the end that are decoded one by one, as an answer to the others; if there are some, the
+ * logits before them are read only from the last one on
  */
 export async function textLogits(
   parts: EngineParts,
@@ -108,11 +111,16 @@ export async function computeText(
   kv.release(sequence);
 }
 
-/** Unlike tokens: where each chooses its own experts, rows of the same one would be measured as cheaper than they are. */
+/**
+ * Unlike tokens: where each chooses its own experts, rows of the same one would be measured as cheaper than they are.
+ */
 const variedIds = (count: number, vocabSize: number): number[] =>
   Array.from({ length: count }, (_, i) => (i * 7919 + 11) % vocabSize);
 
-/** Lays out a step of a made-up sequence with a made-up draft. @param run computes it; gets the sequence's first block of each group */
+/**
+ * Lays out a step of a made-up sequence with a made-up draft.
+ * @param run computes it; gets the sequence's first block of each group
+ */
 async function rehearse<T>(
   parts: EngineParts,
   promptIds: readonly number[],

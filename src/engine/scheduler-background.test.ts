@@ -1,4 +1,7 @@
-/** Background sequences: computed where nothing else is, and without a claim to seats or memory. The properties are in scheduler.test.ts. */
+/**
+ * Background sequences: computed where nothing else is, and without a claim to seats or memory. The properties are in
+ * scheduler.test.ts.
+ */
 import { describe, expect, test } from "vitest";
 import { createBench } from "../../test/helpers/scheduler-bench.js";
 

@@ -1,7 +1,7 @@
 /**
- * Property test of the scheduler with the KV manager: a simulated KV memory in which every slot holds the identity of the prefix that ends
- * there. Whatever arrives, is cancelled, shares, or is pre-empted, a step must read exactly its own prefix and nothing may leak.
- * size: the simulation and its reference model, which only these properties use
+ * Property test of the scheduler with the KV manager: a simulated KV memory in which every slot holds the identity of
+ * the prefix that ends there. Whatever arrives, is cancelled, shares, or is pre-empted, a step must read exactly its
+ * own prefix and nothing may leak. size: the simulation and its reference model, which only these properties use
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

@@ -1,8 +1,9 @@
 /**
- * Decides what each step computes, under one token budget: first one token of every decoding sequence and its draft, then chunks of prompts, of
- * running and waiting sequences alike, in the policy's order. There are no phases: a sequence's numComputedTokens chases its numTokens. When KV
- * memory is short, the running sequence that is last in order is pre-empted: its blocks are freed and it is computed again later. A step that
- * pre-empts admits no sequence, except one that may displace others. Background sequences are computed in steps that have nothing else to compute.
+ * Decides what each step computes, under one token budget: first one token of every decoding sequence and its draft,
+ * then chunks of prompts, of running and waiting sequences alike, in the policy's order. There are no phases: a
+ * sequence's numComputedTokens chases its numTokens. When KV memory is short, the running sequence that is last in
+ * order is pre-empted: its blocks are freed and it is computed again later. A step that pre-empts admits no sequence,
+ * except one that may displace others. Background sequences are computed in steps that have nothing else to compute.
  */
 import type { KvManager } from "./memory/kv-manager.js";
 import type { SchedulingPolicy } from "./scheduling-policy.js";
@@ -23,7 +24,10 @@ interface SchedulerOptions {
 
 /** The pace of prompts; the scheduler asks at most once a step. */
 interface StepAdvice {
-  /** Prompt tokens, at most `most`, that a step with `numDecodingRows` may compute without delaying those rows too long. Not asked while requests wait for a seat. */
+  /**
+   * Prompt tokens, at most `most`, that a step with `numDecodingRows` may compute without delaying those rows too long.
+   * Not asked while requests wait for a seat.
+   */
   promptTokensBeside(numDecodingRows: number, most: number): number;
   /** Tokens, at most `most`, of a step of background sequences: whoever arrives meanwhile waits for its end. */
   backgroundTokens(most: number): number;
@@ -69,7 +73,10 @@ export class Scheduler {
     this.policy.remove(sequence);
   }
 
-  /** First half of a step's plan: one token of every decoding sequence. @returns the sequences to draft for before the second half */
+  /**
+   * First half of a step's plan: one token of every decoding sequence.
+   * @returns the sequences to draft for before the second half
+   */
   planDecoding(): DraftRoom {
     const { maxNumBatchedTokens, maxExtraLogitRows, isChunkedPrefillEnabled, isBatchingStatic } = this.options;
     this.running.sort(this.#byPolicy);
@@ -142,7 +149,10 @@ export class Scheduler {
     return this.options.isChunkedPrefillEnabled ? this.advice.backgroundTokens(most) : most;
   }
 
-  /** Prompts of running sequences and admissions, in order. The first sequence that cannot be admitted ends admission: smaller ones would overtake it for ever. */
+  /**
+   * Prompts of running sequences and admissions, in order. The first sequence that cannot be admitted ends admission:
+   * smaller ones would overtake it for ever.
+   */
   #schedulePrompts(candidates: readonly Sequence[], plan: Plan, hasPreempted: () => boolean): void {
     let isAdmitting = true;
     for (const sequence of candidates) {
@@ -157,7 +167,10 @@ export class Scheduler {
     }
   }
 
-  /** Plans the next tokens of a running sequence. Pre-empts from the end of the order while memory is short, the sequence itself last. */
+  /**
+   * Plans the next tokens of a running sequence. Pre-empts from the end of the order while memory is short, the
+   * sequence itself last.
+   */
   #continue(sequence: Sequence, plan: Plan): void {
     if (sequence.seat < 0) return;
     const isMoreStored = numMissing(sequence) > 1 && this.kv.restore(sequence);
@@ -199,7 +212,9 @@ export class Scheduler {
     return numNewTokens > 0 || this.options.isBatchingStatic;
   }
 
-  /** Admits a sequence in place of running ones that the policy orders after it: pre-empts as many as needed, or none. */
+  /**
+   * Admits a sequence in place of running ones that the policy orders after it: pre-empts as many as needed, or none.
+   */
   #displaceFor(sequence: Sequence, plan: Plan): boolean {
     const chosen: Sequence[] = [];
     const staying = [...this.running].sort(this.#byPolicy);
@@ -301,7 +316,10 @@ export class Scheduler {
     return end < 0 ? next : next.slice(0, end);
   }
 
-  /** How many of the sequence's missing tokens this step computes: one block, where the store has the block after it for the next step. */
+  /**
+   * How many of the sequence's missing tokens this step computes: one block, where the store has the block after it for
+   * the next step.
+   */
   #chunk(sequence: Sequence, plan: Budget, isMoreStored: boolean): number {
     const missing = Math.min(numMissing(sequence), this.kv.stepEnd(sequence) - sequence.numComputedTokens);
     if (isMoreStored && this.options.isChunkedPrefillEnabled) return Math.min(this.kv.blockSize, plan.numTokens);

@@ -1,4 +1,7 @@
-/** The order of sequences when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and reports the computed tokens. */
+/**
+ * The order of sequences when seats, memory or a step's tokens are scarce. Pure bookkeeping: the scheduler asks, and
+ * reports the computed tokens.
+ */
 import type { SchedulingPolicyName } from "./api/options.js";
 import type { Sequence } from "./step/sequence.js";
 
@@ -43,8 +46,8 @@ const PRIORITY: SchedulingPolicy = {
 const PROMPT_TOKEN_COST = 1;
 const OUTPUT_TOKEN_COST = 2;
 /**
- * Credit that a tenant may save up, in cost: a prompt of 2,048 tokens. Without it, a tenant with an occasional request would take turns with a
- * tenant that fills every step, and wait twice as long as alone.
+ * Credit that a tenant may save up, in cost: a prompt of 2,048 tokens. Without it, a tenant with an occasional request
+ * would take turns with a tenant that fills every step, and wait twice as long as alone.
  */
 const BURST = 2048;
 /** Tenants whose counters are kept although they have no requests. */
@@ -57,9 +60,9 @@ interface Tenant {
 }
 
 /**
- * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant served least goes first. A tenant that
- * returns after a pause is lifted to at most one burst below the least served tenant present, or below the one that left last if none is present,
- * so that no tenant saves up more than a burst.
+ * Virtual token counters (Sheng et al., "Fairness in Serving Large Language Models", 2024): the tenant served least
+ * goes first. A tenant that returns after a pause is lifted to at most one burst below the least served tenant present,
+ * or below the one that left last if none is present, so that no tenant saves up more than a burst.
  */
 class FairPolicy implements SchedulingPolicy {
   readonly #tenants = new Map<string, Tenant>();
@@ -71,8 +74,8 @@ class FairPolicy implements SchedulingPolicy {
   }
 
   /**
-   * A tenant without a seat takes one from a tenant with several, at once. Otherwise the victim's tenant must still be ahead afterwards, or the two
-   * would displace each other in turns.
+   * A tenant without a seat takes one from a tenant with several, at once. Otherwise the victim's tenant must still be
+   * ahead afterwards, or the two would displace each other in turns.
    */
   mayDisplace(waiting: Sequence, victim: Sequence, running: readonly Sequence[], isSeatShort: boolean): boolean {
     if (waiting.tenant === victim.tenant) return false;

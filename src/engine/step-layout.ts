@@ -1,4 +1,7 @@
-/** Lays out a step: which row of the batch computes which token of which sequence, and which rows get logits or keep their hidden state. */
+/**
+ * Lays out a step: which row of the batch computes which token of which sequence, and which rows get logits or keep
+ * their hidden state.
+ */
 import type { EngineParts } from "./engine-parts.js";
 import type { ScheduledSequence, Sequence } from "./step/sequence.js";
 import { addRow, writeBlockTables } from "./step/step-batch.js";
@@ -17,7 +20,10 @@ export interface SequenceRows {
   /** `numScores` rows score prompt tokens, from this index of the batch's logit rows on. */
   readonly firstScore: number;
   readonly numScores: number;
-  /** The logit row of the last new token, which the rows of the draft follow; undefined: the step samples nothing for this sequence. */
+  /**
+   * The logit row of the last new token, which the rows of the draft follow; undefined: the step samples nothing for
+   * this sequence.
+   */
   readonly firstSample: number | undefined;
 }
 

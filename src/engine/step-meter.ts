@@ -12,7 +12,10 @@ export class StepMeter {
   /** Each step's time counts by its share of rows that are prompt tokens. */
   promptMs = 0;
   #promptShare = 0;
-  /** After prompts or idle time the CPU's caches hold other data than decoding needs: such a step teaches nothing about decoding. */
+  /**
+   * After prompts or idle time the CPU's caches hold other data than decoding needs: such a step teaches nothing about
+   * decoding.
+   */
   #isCold = true;
   /** Time at which the previous step returned its outputs; undefined after idle time or a step without rows. */
   #returnedMs: number | undefined;

@@ -79,7 +79,10 @@ class EngineLoop {
     this.#tidy();
   }
 
-  /** Leaves the CPU to others for as long as background work must, or until somebody writes. Timers and events of this thread have their turn, too. */
+  /**
+   * Leaves the CPU to others for as long as background work must, or until somebody writes. Timers and events of this
+   * thread have their turn, too.
+   */
   async #pause(): Promise<void> {
     const restMs = this.core.restMs();
     if (restMs <= 0) return;
@@ -127,7 +130,10 @@ class EngineLoop {
     });
   }
 
-  /** Checks the files of an idle engine too, so that it ends before it answers from changed weights, and tells of writes to disk that ended after the last step. */
+  /**
+   * Checks the files of an idle engine too, so that it ends before it answers from changed weights, and tells of writes
+   * to disk that ended after the last step.
+   */
   #checkIdle(): void {
     this.#guarded(() => {
       if (this.#isStopping || this.#isTurning) return;

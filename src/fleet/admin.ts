@@ -1,4 +1,7 @@
-/** The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report, which are public, and /admin, which needs an operator's key. */
+/**
+ * The fleet's own paths beside the API: the app in the browser and its figures under /watch, /metrics and /report,
+ * which are public, and /admin, which needs an operator's key.
+ */
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";
@@ -45,7 +48,10 @@ export interface AdminTarget {
   instances(): readonly (InstanceStatus & { readonly inFlight: number })[];
   drain(id: string): Promise<void>;
   restart(id: string): Promise<void>;
-  /** @returns the number of instances that there will be, and the bound of the model that changed the requested number, if any */
+  /**
+   * @returns the number of instances that there will be, and the bound of the model that changed the requested number,
+   * if any
+   */
   scale(model: string, instances: number): Scaled;
   /** Starts a model of the disk. @returns the name for its clients */
   load(spec: string, name: string | undefined): Promise<string>;

@@ -1,4 +1,7 @@
-/** The configuration in effect (the file's, with the models loaded beside it), and the effect of its changes on the parts of the fleet. */
+/**
+ * The configuration in effect (the file's, with the models loaded beside it), and the effect of its changes on the
+ * parts of the fleet.
+ */
 import type { Logger } from "pino";
 import type { FoundModel } from "../core/model-library.js";
 import { OneAtATime } from "../core/one-at-a-time.js";

@@ -1,4 +1,7 @@
-/** Clients of a gateway who sign in with a browser: the key's rights without the key, beside an operator's, and what others try with the cookie. */
+/**
+ * Clients of a gateway who sign in with a browser: the key's rights without the key, beside an operator's, and what
+ * others try with the cookie.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

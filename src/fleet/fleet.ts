@@ -1,4 +1,7 @@
-/** A running fleet: makes its parts, tells each of the others, and starts and ends them in order. What a configuration changes in them: applied-config.ts. */
+/**
+ * A running fleet: makes its parts, tells each of the others, and starts and ends them in order. What a configuration
+ * changes in them: applied-config.ts.
+ */
 import type { Logger } from "pino";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
@@ -196,7 +199,8 @@ export class Fleet {
   }
 
   /**
-   * Resolves when no instance is in its first start, and each model that is always loaded has a ready instance or has given up on all.
+   * Resolves when no instance is in its first start, and each model that is always loaded has a ready instance or has
+   * given up on all.
    *
    * @param onChange told of each change until then
    */

@@ -1,4 +1,7 @@
-/** A gateway's administrator loads models of the disk beside the file's, unloads them, and pulls and removes them by Ollama's API. */
+/**
+ * A gateway's administrator loads models of the disk beside the file's, unloads them, and pulls and removes them by
+ * Ollama's API.
+ */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";

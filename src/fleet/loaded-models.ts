@@ -1,4 +1,7 @@
-/** Models of the disk that an administrator has loaded beside those of the file. They stay over reloads of the file, and go with the process. */
+/**
+ * Models of the disk that an administrator has loaded beside those of the file. They stay over reloads of the file, and
+ * go with the process.
+ */
 import { MillraceError } from "../core/errors.js";
 import type { FoundModel } from "../core/model-library.js";
 import { isCanaryName } from "../gateway/canary/canary-name.js";

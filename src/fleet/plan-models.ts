@@ -13,7 +13,10 @@ import type { ModelSpec } from "./upstream/model-spec.js";
 
 /** The machine's cores, and measurements made on it. */
 export interface FleetMachine {
-  /** CPUs of each usable physical core. Inner lists are empty if only the number of cores is known, from a quota; the outer list is empty if nothing is. */
+  /**
+   * CPUs of each usable physical core. Inner lists are empty if only the number of cores is known, from a quota; the
+   * outer list is empty if nothing is.
+   */
   readonly cores: readonly (readonly number[])[];
   /** Measured splits of models with `instances: auto`. */
   readonly splits: ReadonlyMap<string, Split>;
@@ -83,8 +86,8 @@ function specOf(
   const { name, engine, model, args, env, gpus, gpusPerInstance, attach, scaleDown, startTimeout, aliases } = config;
   const share = coresOf(config, bounds.max, machine);
   const gpusOfSplit = gpus === undefined ? undefined : machine.splits.get(name)?.perInstance;
-  // Without a number of threads, llama.cpp would use all cores of the machine, and our own engine all that a quota allows.
-  // vLLM and SGLang on CPUs would leave one of an instance's cores idle.
+  // Without a number of threads, llama.cpp would use all cores of the machine, and our own engine all that a quota
+  // allows. vLLM and SGLang on CPUs would leave one of an instance's cores idle.
   const isSplitByCores = machine.splits.has(name) && gpus === undefined;
   const isTold =
     share && (engine === "llama-server" || (engine === "millrace" ? !isNamed(share.cores) : isSplitByCores));

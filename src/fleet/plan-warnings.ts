@@ -1,4 +1,7 @@
-/** Warnings about a plan that is applied: tenants that are not kept apart, memory that cannot hold the models that are always loaded, and short keys. */
+/**
+ * Warnings about a plan that is applied: tenants that are not kept apart, memory that cannot hold the models that are
+ * always loaded, and short keys.
+ */
 import type { Logger } from "pino";
 import { ADAPTERS } from "./adapters/index.js";
 import type { FleetConfig } from "./config/schema.js";
@@ -22,7 +25,10 @@ export function warnOfPlan(config: FleetConfig, planned: readonly PlannedModel[]
   logger.warn(fields, `keys of operators with fewer than ${SAFE_KEY_LENGTH} characters may be guessed`);
 }
 
-/** Whether tenants share a paid API's cached prompts: they do unless the operator wants them apart, since such an API cannot keep them so. */
+/**
+ * Whether tenants share a paid API's cached prompts: they do unless the operator wants them apart, since such an API
+ * cannot keep them so.
+ */
 export function sharesProvider(config: FleetConfig, { attach = [] }: ModelSpec): boolean {
   return config.isolateApiKeys !== true && attach.some(({ provider }) => provider !== undefined);
 }

@@ -67,7 +67,10 @@ export function changesOf(before: Planned, after: Planned): Changes {
   };
 }
 
-/** Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain timeout. */
+/**
+ * Whether a change needs new processes. All parts of a specification do, except the number of instances and the drain
+ * timeout.
+ */
 function isReplaced(before: PlannedModel | undefined, after: PlannedModel): boolean {
   if (before === undefined) return false;
   const ofProcesses = ({ instances, drainTimeoutMs, ...rest }: PlannedModel["spec"]) => rest;

@@ -4,7 +4,10 @@ import { closeSync, openSync, readSync, statSync } from "node:fs";
 
 const PIECE_BYTES = 1 << 22;
 
-/** SHA-256 over the SHA-256 of each file, in hexadecimal digits. Reads all of them; `onProgress` hears how much is done, from 0 to 1. */
+/**
+ * SHA-256 over the SHA-256 of each file, in hexadecimal digits. Reads all of them; `onProgress` hears how much is done,
+ * from 0 to 1.
+ */
 export function contentHashOf(files: readonly string[], onProgress: (fraction: number) => void): string {
   const whole = createHash("sha256");
   const totalBytes = files.reduce((sum, file) => sum + statSync(file).size, 0);

@@ -1,4 +1,7 @@
-/** The TypeScript dequantiser against the values GGML's own Python package computes, and the f16 conversions against every bit pattern. */
+/**
+ * The TypeScript dequantiser against the values GGML's own Python package computes, and the f16 conversions against
+ * every bit pattern.
+ */
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";

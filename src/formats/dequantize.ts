@@ -1,7 +1,7 @@
 /**
- * Turns stored tensor rows into f32, type by type, in plain TypeScript: the definition of every weight type.
- * Layouts are GGML's (github.com/ggml-org/ggml, ggml-common.h). Each product is rounded to f32 where GGML rounds it, so results are equal
- * to the bit. Fast paths live in native/cpu/kernels; they are checked against this file.
+ * Turns stored tensor rows into f32, type by type, in plain TypeScript: the definition of every weight type. Layouts
+ * are GGML's (github.com/ggml-org/ggml, ggml-common.h). Each product is rounded to f32 where GGML rounds it, so results
+ * are equal to the bit. Fast paths live in native/cpu/kernels; they are checked against this file.
  */
 import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "./gguf/types.js";
@@ -19,8 +19,9 @@ interface BlockCodec extends BlockLayout {
 }
 
 /**
- * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), Q8_0 and I8 that, packed, are
- * multiplied with int8 activations, BF16 that is multiplied with bfloat16 ones, and F8_E4M3 that, packed, is.
+ * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), Q8_0 and I8
+ * that, packed, are multiplied with int8 activations, BF16 that is multiplied with bfloat16 ones, and F8_E4M3 that,
+ * packed, is.
  */
 export type WeightType = TensorType | "F8_E4M3" | "I8" | "Q8_0_INT8" | "I8_INT8" | "F8_E4M3_BF16" | "BF16_BF16";
 
@@ -242,8 +243,8 @@ function decodeIq4Nl(bytes: DataView, at: number, out: Float32Array, to: number)
 }
 
 /**
- * f16 d, u16 with the upper two bits of eight 6-bit scales, 4 bytes with their lower nibbles, then per 32 values 16 bytes of nibbles that
- * index the grid; d·(scale − 32)·grid.
+ * f16 d, u16 with the upper two bits of eight 6-bit scales, 4 bytes with their lower nibbles, then per 32 values 16
+ * bytes of nibbles that index the grid; d·(scale − 32)·grid.
  */
 function decodeIq4Xs(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = half(bytes, at);
@@ -258,16 +259,24 @@ function decodeIq4Xs(bytes: DataView, at: number, out: Float32Array, to: number)
   }
 }
 
-/** Twice the values of E2M1, the 4-bit float of the OCP microscaling formats (MX v1.0, §5.3.3); GGML has no negative zero. */
+/**
+ * Twice the values of E2M1, the 4-bit float of the OCP microscaling formats (MX v1.0, §5.3.3); GGML has no negative
+ * zero.
+ */
 const E2M1_GRID = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const;
 
-/** u8 exponent (E8M0), 16 bytes of nibbles that index the grid; grid·2^(e − 128), the halved scale of a doubled grid. */
+/**
+ * u8 exponent (E8M0), 16 bytes of nibbles that index the grid; grid·2^(e − 128), the halved scale of a doubled grid.
+ */
 function decodeMxfp4(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = 2 ** (bytes.getUint8(at) - 128);
   for (let i = 0; i < 32; i++) out[to + i] = d * E2M1_GRID[nibble32(bytes, at + 1, i)]!;
 }
 
-/** The 6-bit scale and minimum of group g (of 8) of a Q4_K or Q5_K block: 12 bytes, the last four groups in split fields. */
+/**
+ * The 6-bit scale and minimum of group g (of 8) of a Q4_K or Q5_K block: 12 bytes, the last four groups in split
+ * fields.
+ */
 function scaleAndMin(bytes: DataView, at: number, g: number): { readonly scale: number; readonly min: number } {
   const byte = (i: number): number => bytes.getUint8(at + i);
   if (g < 4) return { scale: byte(g) & 63, min: byte(g + 4) & 63 };
@@ -283,12 +292,18 @@ function nibble256(bytes: DataView, at: number, i: number): number {
   return (i & 32) === 0 ? byte & 15 : byte >> 4;
 }
 
-/** Bit pair i (of 256) of a k-quant: each half of 128 values has 32 bytes, whose lowest pairs are its first 32 values, and so on. */
+/**
+ * Bit pair i (of 256) of a k-quant: each half of 128 values has 32 bytes, whose lowest pairs are its first 32 values,
+ * and so on.
+ */
 function pair256(bytes: DataView, at: number, i: number): number {
   return (bytes.getUint8(at + (i >> 7) * 32 + (i & 31)) >> (2 * ((i >> 5) & 3))) & 3;
 }
 
-/** 16 bytes of 4-bit scales (low) and minima (high), 64 bytes of bit pairs, f16 d, f16 dmin; d·scale·q − dmin·min by groups of 16. */
+/**
+ * 16 bytes of 4-bit scales (low) and minima (high), 64 bytes of bit pairs, f16 d, f16 dmin; d·scale·q − dmin·min by
+ * groups of 16.
+ */
 function decodeQ2K(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = half(bytes, at + 80);
   const dmin = half(bytes, at + 82);
@@ -301,9 +316,9 @@ function decodeQ2K(bytes: DataView, at: number, out: Float32Array, to: number): 
 }
 
 /**
- * 32 bytes of third bits (bit g of byte l belongs to value l of group g of 32), 64 bytes of bit pairs, 12 bytes of 6-bit scales, f16 d;
- * d·(scale − 32)·(q − 4) by groups of 16. Scale j has its low four bits in nibble j / 8 of byte j % 8, its upper two at 2·(j / 4) of
- * byte 8 + j % 4.
+ * 32 bytes of third bits (bit g of byte l belongs to value l of group g of 32), 64 bytes of bit pairs, 12 bytes of
+ * 6-bit scales, f16 d; d·(scale − 32)·(q − 4) by groups of 16. Scale j has its low four bits in nibble j / 8 of byte j
+ * % 8, its upper two at 2·(j / 4) of byte 8 + j % 4.
  */
 function decodeQ3K(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = half(bytes, at + 108);

@@ -1,4 +1,7 @@
-/** Resolves a model's name (a file, a folder, `hf:org/repo[:file]`) to paths of local files, downloading them where needed. */
+/**
+ * Resolves a model's name (a file, a folder, `hf:org/repo[:file]`) to paths of local files, downloading them where
+ * needed.
+ */
 import type { Stats } from "node:fs";
 import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -53,7 +56,8 @@ export interface ResolvedModel {
 }
 
 /**
- * A model that lies in the cache whole is used as it is, without asking the hub: starts are fast, work offline and repeat.
+ * A model that lies in the cache whole is used as it is, without asking the hub: starts are fast, work offline and
+ * repeat.
  *
  * @example const { path } = await resolveModelPath("hf:org/repo:Q4_K_M")
  */
@@ -184,8 +188,9 @@ async function bytesMissing(folder: string, entries: readonly HubEntry[]): Promi
 }
 
 /**
- * The listing to keep: it says of each file what lies in the cache under its name, so of those that are not asked for what it said
- * before. Files that are, and that the hub has with other content by now, are removed: their size alone would not tell.
+ * The listing to keep: it says of each file what lies in the cache under its name, so of those that are not asked for
+ * what it said before. Files that are, and that the hub has with other content by now, are removed: their size alone
+ * would not tell.
  */
 async function keptListing(
   folder: string,

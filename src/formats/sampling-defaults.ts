@@ -1,4 +1,6 @@
-/** How a model's makers would have it sampled: generation_config.json of a folder, `general.sampling.*` of a GGUF file. */
+/**
+ * How a model's makers would have it sampled: generation_config.json of a folder, `general.sampling.*` of a GGUF file.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../core/errors.js";

@@ -11,7 +11,10 @@ export interface AnswerHead {
   readonly isEventStream: boolean;
 }
 
-/** The writer calls `begin` once, then `write`, then `end` or `breakOff` once. Nothing throws; after the client has left, nothing has an effect. */
+/**
+ * The writer calls `begin` once, then `write`, then `end` or `breakOff` once. Nothing throws; after the client has
+ * left, nothing has an effect.
+ */
 export interface AnswerSink {
   begin(head: AnswerHead): void;
   /** @returns whether more is welcome now; if not, the writer waits for `onDrain` */

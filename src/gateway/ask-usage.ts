@@ -1,6 +1,6 @@
 /**
- * Asks the upstream for token counts that the gateway needs and a stream's client did not ask for, and removes them from the client's stream.
- * OpenAI's chat and completions alone need this: the streams of every other API have counts.
+ * Asks the upstream for token counts that the gateway needs and a stream's client did not ask for, and removes them
+ * from the client's stream. OpenAI's chat and completions alone need this: the streams of every other API have counts.
  */
 import { type AnswerHead, type AnswerSink, PassingSink } from "./answer.js";
 import { eachEvent, findUsage, type UsagePlace } from "./api/event-usage.js";

@@ -1,4 +1,7 @@
-/** A caller's identity, for work that goes on after the request and after a restart: plain JSON without a secret, and without rights, which may change meanwhile. */
+/**
+ * A caller's identity, for work that goes on after the request and after a restart: plain JSON without a secret, and
+ * without rights, which may change meanwhile.
+ */
 import type { Caller } from "./request.js";
 
 export interface CallerIdentity {
@@ -11,7 +14,10 @@ export interface CallerIdentity {
   readonly tokenModels?: readonly string[] | undefined;
 }
 
-/** Finds the caller as it is now. Throws or rejects: invalid_api_key where the key or its owner is gone, key_store_unavailable, identity_provider_unavailable */
+/**
+ * Finds the caller as it is now. Throws or rejects: invalid_api_key where the key or its owner is gone,
+ * key_store_unavailable, identity_provider_unavailable
+ */
 export type CallerOf = (identity: CallerIdentity) => Caller | Promise<Caller>;
 
 export function identityOf({ tenant, keyId, scopes, tokenModels }: Caller): CallerIdentity {

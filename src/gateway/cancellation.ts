@@ -1,4 +1,7 @@
-/** Tells the stages of a request that nobody wants its answer any more. Cheaper than an AbortSignal, and it carries the client's error. */
+/**
+ * Tells the stages of a request that nobody wants its answer any more. Cheaper than an AbortSignal, and it carries the
+ * client's error.
+ */
 import type { MillraceError } from "../core/errors.js";
 
 export class Cancellation {

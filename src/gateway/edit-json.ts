@@ -1,4 +1,7 @@
-/** Sets fields of a JSON object in its bytes: serialising the parsed object would round large numbers and cost more than the rest of the proxy. */
+/**
+ * Sets fields of a JSON object in its bytes: serialising the parsed object would round large numbers and cost more than
+ * the rest of the proxy.
+ */
 import { bodyJson, type JsonObject } from "../core/json-body.js";
 
 const QUOTE = 0x22;
@@ -45,7 +48,10 @@ function valueJson(value: unknown): string {
   return bodyJson({ value }).slice('{"value":'.length, -1);
 }
 
-/** Ranges of values of the outermost object, in order; undefined unless each name occurs exactly once, and none has escapes. */
+/**
+ * Ranges of values of the outermost object, in order; undefined unless each name occurs exactly once, and none has
+ * escapes.
+ */
 function findValues(bytes: Buffer, names: readonly string[]): readonly (readonly [string, ByteRange])[] | undefined {
   const found = new Map<string, ByteRange>();
   let open: { readonly name: string; readonly start: number } | undefined;

@@ -27,7 +27,10 @@ export class BoundedSink extends BufferSink {
 }
 
 export interface CopiedAnswer extends WholeAnswer {
-  /** For a stream, in alternation: the end of a write in bytes, and its time since the answer's beginning in milliseconds. */
+  /**
+   * For a stream, in alternation: the end of a write in bytes, and its time since the answer's beginning in
+   * milliseconds.
+   */
   readonly marks: readonly number[];
 }
 

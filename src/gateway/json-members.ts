@@ -1,4 +1,7 @@
-/** Finds the members of a JSON object in its bytes without parsing their values, so that a large value can be read apart from the small ones. */
+/**
+ * Finds the members of a JSON object in its bytes without parsing their values, so that a large value can be read apart
+ * from the small ones.
+ */
 import { MillraceError } from "../core/errors.js";
 
 /** The bytes of a value: [start, end). */
@@ -19,8 +22,8 @@ const MAX_NAME_BYTES = 256;
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Only the outermost structure is checked; parsing the values shows whether they are JSON. Throws invalid_json where the bytes are no object, have a
- * member twice or have something behind it.
+ * Only the outermost structure is checked; parsing the values shows whether they are JSON. Throws invalid_json where
+ * the bytes are no object, have a member twice or have something behind it.
  */
 export function membersOf(bytes: Uint8Array): ReadonlyMap<string, ByteRange> {
   const members = new Map<string, ByteRange>();

@@ -1,6 +1,7 @@
 /**
- * Names of a request's JSON members. Servers written in Go, such as Ollama, read them without regard to case: what the gateway does not see as `max_tokens`
- * would reach them under that name. So a name that differs from a field's only in case is refused, for every upstream.
+ * Names of a request's JSON members. Servers written in Go, such as Ollama, read them without regard to case: what the
+ * gateway does not see as `max_tokens` would reach them under that name. So a name that differs from a field's only in
+ * case is refused, for every upstream.
  */
 import { MillraceError } from "../core/errors.js";
 import type { RequestBody } from "./request.js";

@@ -3,7 +3,10 @@
 const NANO = 1_000_000_000n;
 const DECIMALS = 9;
 
-/** @returns nano-dollars; undefined where the text is no amount of at most nine decimals. @example parseDollars("0.25") // 250000000n */
+/**
+ * @returns nano-dollars; undefined where the text is no amount of at most nine decimals.
+ * @example parseDollars("0.25") // 250000000n
+ */
 export function parseDollars(text: string): bigint | undefined {
   const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
   if (match === null) return undefined;
@@ -11,7 +14,10 @@ export function parseDollars(text: string): bigint | undefined {
   return BigInt(whole) * NANO + BigInt(decimals.padEnd(DECIMALS, "0"));
 }
 
-/** All nine decimals, so that columns line up and no reader takes the text for a rounded one. @example formatCost(1500n) // "0.000001500" */
+/**
+ * All nine decimals, so that columns line up and no reader takes the text for a rounded one.
+ * @example formatCost(1500n) // "0.000001500"
+ */
 export function formatCost(nanoDollars: bigint): string {
   const digits = String(nanoDollars < 0n ? -nanoDollars : nanoDollars).padStart(DECIMALS + 1, "0");
   return `${nanoDollars < 0n ? "-" : ""}${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`;

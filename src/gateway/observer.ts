@@ -14,8 +14,8 @@ export interface RequestStart {
 }
 
 /**
- * answered: the client got the engine's whole answer, even if that is an error; broken: the instance broke off after the first byte; failed: the gateway
- * answered with an error of its own; cancelled: the client left.
+ * answered: the client got the engine's whole answer, even if that is an error; broken: the instance broke off after
+ * the first byte; failed: the gateway answered with an error of its own; cancelled: the client left.
  */
 export type Outcome = "answered" | "broken" | "failed" | "cancelled";
 
@@ -28,7 +28,10 @@ export interface RequestObserver {
   routed(instanceId: string, matchedFraction: number): void;
   /** The instance did not take the request, and it is tried again. */
   retried(instanceId: string, reason: string): void;
-  /** The request also went to a second instance, since the first had not begun to answer. `routed` is called if the second wins. */
+  /**
+   * The request also went to a second instance, since the first had not begun to answer. `routed` is called if the
+   * second wins.
+   */
   hedged?(instanceId: string): void;
   firstByte(): void;
   /** Token counts of a whole answer. Answers are searched for them only if an observer has this. */

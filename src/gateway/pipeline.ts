@@ -1,6 +1,6 @@
 /**
- * The gateway's policies, in order. Each policy gets a request, may answer it, and else passes it on, changed or not, with a sink of its own before the
- * client's. The last handler sends it to an upstream.
+ * The gateway's policies, in order. Each policy gets a request, may answer it, and else passes it on, changed or not,
+ * with a sink of its own before the client's. The last handler sends it to an upstream.
  */
 import type { MillraceError } from "../core/errors.js";
 import type { AnswerSink } from "./answer.js";

@@ -1,6 +1,7 @@
 /**
- * Fields by which policies tell how much a request may cost and whether it is a stream. Engines read them loosely: a number in a text, 1 for true. A value
- * that the gateway and an engine understand differently would be booked wrongly, so only plain values pass.
+ * Fields by which policies tell how much a request may cost and whether it is a stream. Engines read them loosely: a
+ * number in a text, 1 for true. A value that the gateway and an engine understand differently would be booked wrongly,
+ * so only plain values pass.
  */
 import { describeValue } from "../core/describe-value.js";
 import { MillraceError } from "../core/errors.js";
@@ -31,8 +32,9 @@ export function assertPlainFields(body: RequestBody): void {
 const TAKES_MAX_TOKENS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
 
 /**
- * A request whose fields are plain, without llama-server's own names of two of them: that server heeds `n_predict` and `n_cmpl` before the usual names, other
- * engines pass over them, and every policy would have to know which. @returns the same where it has none of them
+ * A request whose fields are plain, without llama-server's own names of two of them: that server heeds `n_predict` and
+ * `n_cmpl` before the usual names, other engines pass over them, and every policy would have to know which.
+ * @returns the same where it has none of them
  */
 export function withUsualNames(path: string, bytes: Buffer, body: RequestBody): { bytes: Buffer; body: RequestBody } {
   const { n, n_predict: most, n_cmpl: count } = body as Readonly<Record<string, number | null | undefined>>;

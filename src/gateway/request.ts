@@ -14,19 +14,29 @@ export type RequestBody = Readonly<Record<string, unknown>>;
 export interface Caller {
   /** The unit of fairness; the same for all requests if there are no keys. */
   readonly tenant: string;
-  /** Priority class of all the caller's requests; undefined: each request's own `priority`, else 0. A lower number goes first. */
+  /**
+   * Priority class of all the caller's requests; undefined: each request's own `priority`, else 0. A lower number goes
+   * first.
+   */
   readonly priority?: number | undefined;
   /** Cache scope of the caller's requests; absent: the shared one. */
   readonly cacheScope?: string | undefined;
   /** Id of the caller's API key, which is no secret; absent: there are no managed keys. */
   readonly keyId?: string | undefined;
-  /** The person or program that holds the key or token. It names what belongs to the holder alone, and is no secret. It stays the same when a managed key rotates and for all tokens of a subject; a key of the file gets a new holder once it is replaced. Absent: holders cannot be told apart. */
+  /**
+   * The person or program that holds the key or token. It names what belongs to the holder alone, and is no secret. It
+   * stays the same when a managed key rotates and for all tokens of a subject; a key of the file gets a new holder once
+   * it is replaced. Absent: holders cannot be told apart.
+   */
   readonly holder?: string | undefined;
   /** Limits and budgets that hold for the caller, from the widest scope to the narrowest. Absent: none. */
   readonly scopes?: readonly Scope[] | undefined;
   /** The caller's key or token is the gateway's business only, and is not sent to instances. */
   readonly isKeyHidden?: boolean | undefined;
-  /** Patterns of the models that the caller's token allows, of which `allowsModel` takes account. Absent: there is no token, or it allows all. */
+  /**
+   * Patterns of the models that the caller's token allows, of which `allowsModel` takes account. Absent: there is no
+   * token, or it allows all.
+   */
   readonly tokenModels?: readonly string[] | undefined;
   /** Whether the caller may use the model of a name. Absent: any. */
   readonly allowsModel?: ((model: string) => boolean) | undefined;
@@ -46,7 +56,9 @@ export interface GatewayRequest {
   /** The JSON that `body` was parsed from; empty for a GET. */
   readonly bytes: Buffer;
   readonly body: RequestBody;
-  /** Name of the model: as the client gave it, where an alias stays one, or as a policy chose it. Overrides the body's. */
+  /**
+   * Name of the model: as the client gave it, where an alias stays one, or as a policy chose it. Overrides the body's.
+   */
   readonly model: string;
   readonly caller: Caller;
   readonly isStream: boolean;

@@ -1,4 +1,7 @@
-/** The scopes that a request is charged to: its key, the key's team and the team's organisation, each with limits of its own. */
+/**
+ * The scopes that a request is charged to: its key, the key's team and the team's organisation, each with limits of its
+ * own.
+ */
 
 /** Windows are of the UTC calendar. */
 export const BUDGET_WINDOWS = ["hour", "day", "month"] as const;

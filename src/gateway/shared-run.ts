@@ -1,6 +1,7 @@
 /**
- * One run of a request whose answer several clients read: each from the beginning, at its own pace. The first client that is still there sets the pace of
- * the run; the others are dropped if they fall too far behind. The run goes on while anybody reads, and for a while longer if it shall linger.
+ * One run of a request whose answer several clients read: each from the beginning, at its own pace. The first client
+ * that is still there sets the pace of the run; the others are dropped if they fall too far behind. The run goes on
+ * while anybody reads, and for a while longer if it shall linger.
  */
 import { MillraceError } from "../core/errors.js";
 import type { AnswerHead, AnswerSink } from "./answer.js";
@@ -93,8 +94,8 @@ export class SharedRun implements AnswerSink {
   }
 
   /**
-   * Reads the answer from its beginning. The owner's promise settles with the run, even if its client left before, so that the run's cost is settled
-   * with the owner's request; it rejects if the run does.
+   * Reads the answer from its beginning. The owner's promise settles with the run, even if its client left before, so
+   * that the run's cost is settled with the owner's request; it rejects if the run does.
    *
    * @returns undefined for others than the owner, if the run ended without an answer for them: they have got nothing
    */
@@ -238,7 +239,10 @@ export class SharedRun implements AnswerSink {
     return numBytes;
   }
 
-  /** A reader's client left, or gets an error. What ends the owner's request for a reason ends the run, which is on the owner's account. */
+  /**
+   * A reader's client left, or gets an error. What ends the owner's request for a reason ends the run, which is on the
+   * owner's account.
+   */
   #leave(reader: Reader, error: MillraceError | undefined): void {
     if (!this.#readers.has(reader)) return;
     if (error !== undefined && reader.hasBegun) reader.sink.breakOff(error);

@@ -1,4 +1,7 @@
-/** A machine without containers: its files and installation steps, shared by systemd, cloud-init and Packer. Needs Debian 13 or later for its Node. */
+/**
+ * A machine without containers: its files and installation steps, shared by systemd, cloud-init and Packer. Needs
+ * Debian 13 or later for its Node.
+ */
 import type { ImageFleet, PackageSource } from "./image-request.js";
 import {
   BOOT_ARGS,
@@ -134,7 +137,9 @@ export const debianPackages = ({ engine }: ImageFleet, hasNpm: boolean): readonl
   ...(engine === "millrace" ? [] : FOR_ENGINES),
 ];
 
-/** @param isHere the machine has its GPU, whose driver is then installed; a machine that only makes an image has none */
+/**
+ * @param isHere the machine has its GPU, whose driver is then installed; a machine that only makes an image has none
+ */
 export function debianSteps(fleet: ImageFleet, isHere = true): readonly (readonly string[])[] {
   const driver = isHere ? driverOnMachine : driverInImage;
   return [
@@ -165,7 +170,8 @@ export const enableStep = (startsNow: boolean): string[] => [
 ];
 
 /**
- * The steps after files and Debian packages are in place. Each step is a program with its arguments, run without a shell.
+ * The steps after files and Debian packages are in place. Each step is a program with its arguments, run without a
+ * shell.
  *
  * @param startsNow start the service now rather than at the next boot
  */

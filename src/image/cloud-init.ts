@@ -1,4 +1,7 @@
-/** Sets up a cloud machine with cloud-init's user data, and a Packer image with the same steps, which each copy completes at its first start. */
+/**
+ * Sets up a cloud machine with cloud-init's user data, and a Packer image with the same steps, which each copy
+ * completes at its first start.
+ */
 import { stringify } from "yaml";
 import { debianSteps, installSteps, machineFiles } from "./bare-machine.js";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";

@@ -1,4 +1,7 @@
-/** A container image and a Compose project. millrace comes with prebuilt kernels; for NVIDIA GPUs the image builds on the engine's own. */
+/**
+ * A container image and a Compose project. millrace comes with prebuilt kernels; for NVIDIA GPUs the image builds on
+ * the engine's own.
+ */
 import { stringify } from "yaml";
 import { copiesOf, type ImageFile, type ImageFleet, type ImageRequest, textFile } from "./image-request.js";
 import {

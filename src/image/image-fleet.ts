@@ -1,4 +1,7 @@
-/** Prepares the millrace.yaml of an image from a preset or a file: checked, without secrets, and with models that the first boot can download. */
+/**
+ * Prepares the millrace.yaml of an image from a preset or a file: checked, without secrets, and with models that the
+ * first boot can download.
+ */
 import { type Document, parseDocument } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
@@ -133,7 +136,10 @@ function withModel(document: Document, { models }: FleetConfig, model: string): 
   document.setIn(["models", 0, "model"], model === "bundled" ? BUNDLED_MODEL : model);
 }
 
-/** Applies the differences between targets: a pod has one instance with its own GPUs, and a machine without containers has its engine in a folder. */
+/**
+ * Applies the differences between targets: a pod has one instance with its own GPUs, and a machine without containers
+ * has its engine in a folder.
+ */
 function adapt(document: Document, config: FleetConfig, target: ImageRequest["target"]): void {
   const isBare = target === "systemd" || target === "cloud-init" || target === "packer";
   for (const [index, { engine, model, program }] of config.models.entries()) {

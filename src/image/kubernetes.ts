@@ -1,4 +1,7 @@
-/** Kubernetes: each pod is one instance behind its own gateway. KEDA scales the pods by the number of requests; all pods share one volume. */
+/**
+ * Kubernetes: each pod is one instance behind its own gateway. KEDA scales the pods by the number of requests; all pods
+ * share one volume.
+ */
 import { stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { scheduleOf } from "../fleet/plan-models.js";
@@ -97,13 +100,19 @@ function deployment(named: Named, fleet: ImageFleet, image: string, replicas?: n
   };
 }
 
-/** Query for the load: running and waiting requests, plus those of a spare pod. KEDA divides it by the target number per pod. */
+/**
+ * Query for the load: running and waiting requests, plus those of a spare pod. KEDA divides it by the target number per
+ * pod.
+ */
 export function demandQuery(job: string, perPod: number): string {
   const sum = (metric: string) => `(sum(millrace_fleet:${metric}{job="${job}"}) or vector(0))`;
   return `${sum("queue_depth")} + ${sum("in_flight")} + ${NUM_SPARE * perPod}`;
 }
 
-/** Each window is a lower bound: KEDA takes the highest number that any trigger asks for, so a window's largest number has no trigger. */
+/**
+ * Each window is a lower bound: KEDA takes the highest number that any trigger asks for, so a window's largest number
+ * has no trigger.
+ */
 function cronTriggers({ timeZone = "UTC", windows }: Schedule): object[] {
   return windows.flatMap(({ days, from, to, min }) => {
     const clock = (minute: number) => `${minute % 60} ${Math.floor(minute / 60) % 24} * * `;
@@ -140,7 +149,8 @@ function scaledObject(
       advanced: {
         horizontalPodAutoscalerConfig: {
           behavior: {
-            // Uses the lowest recommendation in this window, so a short burst starts no pod; then at most doubles the number.
+            // Uses the lowest recommendation in this window, so a short burst starts no pod; then at most doubles the
+            // number.
             scaleUp: {
               stabilizationWindowSeconds: UP_AFTER_S,
               policies: [{ type: "Percent", value: 100, periodSeconds: UP_AFTER_S }],

@@ -1,4 +1,7 @@
-/** One instance on several machines, by the engine's own multi-node mode: a LeaderWorkerSet with the gateway in front of its leader. */
+/**
+ * One instance on several machines, by the engine's own multi-node mode: a LeaderWorkerSet with the gateway in front of
+ * its leader.
+ */
 import { parse, stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "../fleet/adapters/index.js";

@@ -1,13 +1,18 @@
 /**
- * NVIDIA's driver and container toolkit on Debian 13, of pinned versions (November 2026). Two things are from NVIDIA's own pages: the steps of
- * the toolkit's apt page, https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt"), and that
- * pinning packages exist, https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Version locking"). The rest is as public
- * repositories use it: the address of the repository for Debian 13, the keyring's version, the branch, and the packages of a driver without a display.
+ * NVIDIA's driver and container toolkit on Debian 13, of pinned versions (November 2026). Two things are from NVIDIA's
+ * own pages: the steps of the toolkit's apt page,
+ * https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html ("With apt"), and that
+ * pinning packages exist, https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/ ("Version locking"). The
+ * rest is as public repositories use it: the address of the repository for Debian 13, the keyring's version, the
+ * branch, and the packages of a driver without a display.
  */
 
 type Step = readonly string[];
 
-/** A branch with long-term support, whose CUDA 13.0 the engines' wheels are built for; NVIDIA's pinning package keeps the machine on it. */
+/**
+ * A branch with long-term support, whose CUDA 13.0 the engines' wheels are built for; NVIDIA's pinning package keeps
+ * the machine on it.
+ */
 const DRIVER_BRANCH = "580";
 const TOOLKIT_VERSION = "1.19.0-1";
 
@@ -31,7 +36,9 @@ const DEVICE_CHECK: Step = [
   "grep -qs 0x10de /sys/bus/pci/devices/*/vendor || { echo 'error [gpu_missing]: expected an NVIDIA GPU on the PCI bus, got none. hint: run this on a machine with a GPU, or attach one; nothing was installed' >&2; exit 1; }",
 ];
 
-/** @param kernel the kernel to build the module for: the running one, or the newest in an image that is built elsewhere */
+/**
+ * @param kernel the kernel to build the module for: the running one, or the newest in an image that is built elsewhere
+ */
 const driverSteps = (kernel: "running" | "newest"): readonly Step[] => [
   kernel === "newest"
     ? install("linux-headers-amd64", "curl")
@@ -51,7 +58,8 @@ const driverSteps = (kernel: "running" | "newest"): readonly Step[] => [
   ["apt-get", "update"],
   // First, so that the driver is taken from this branch.
   install(`nvidia-driver-pinning-${DRIVER_BRANCH}`),
-  // Without a display: the libraries of CUDA, nvidia-smi, and the open kernel module, which every GPU since Turing can use.
+  // Without a display: the libraries of CUDA, nvidia-smi, and the open kernel module, which every GPU since Turing can
+  // use.
   install("nvidia-driver-cuda", "nvidia-kernel-open-dkms"),
 ];
 

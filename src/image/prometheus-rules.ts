@@ -1,4 +1,7 @@
-/** Alerts of a cluster: those of any fleet, and one on the autoscaler. The same rules serve a plain Prometheus and the operator's object. */
+/**
+ * Alerts of a cluster: those of any fleet, and one on the autoscaler. The same rules serve a plain Prometheus and the
+ * operator's object.
+ */
 import { type RuleGroup, rule, ruleGroups } from "../observe/rules.js";
 
 /** Cold starts and long prompts belong to a cluster's life: users notice ten seconds. */

@@ -1,4 +1,7 @@
-/** Guarantees of every target, read back from its files: no secrets, no root, hostile text stays text, and the configuration arrives unchanged. */
+/**
+ * Guarantees of every target, read back from its files: no secrets, no root, hostile text stays text, and the
+ * configuration arrives unchanged.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";

@@ -18,9 +18,15 @@ export interface EvalTarget {
   readonly name: string;
   /** About the engine or the server, for the report. */
   readonly facts: object;
-  /** Targets whose answers to one chat may differ differ here, in a value that JSON keeps. The settings of sampling are left out. */
+  /**
+   * Targets whose answers to one chat may differ differ here, in a value that JSON keeps. The settings of sampling are
+   * left out.
+   */
   readonly identity: object;
-  /** Answers the chats of one task and scores the answers. @param onProgress called with the number of items done, and with the one that is done now, if it was asked for now */
+  /**
+   * Answers the chats of one task and scores the answers.
+   * @param onProgress called with the number of items done, and with the one that is done now, if it was asked for now
+   */
   run(task: EvalTask, onProgress: (numDone: number, item?: ItemResult) => void): Promise<TaskResult>;
   close(): Promise<void>;
 }

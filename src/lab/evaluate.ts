@@ -1,4 +1,6 @@
-/** Evaluates one model, or two on the same items: in one go, or in rounds until the question about the drop is answered. */
+/**
+ * Evaluates one model, or two on the same items: in one go, or in rounds until the question about the drop is answered.
+ */
 import type { StartStage } from "../core/stages.js";
 import { promptId } from "../quality/ask.js";
 import { type Comparison, compare, pairItems, pairOf } from "../quality/compare.js";
@@ -7,7 +9,10 @@ import { type ItemResult, resultOf, type TaskResult } from "../quality/run-task.
 import type { EvalTask } from "../quality/tasks.js";
 import type { EvalTarget } from "./eval-target.js";
 
-/** Each task's result, in the order of the tasks. @param stop keeps what is answered where it aborts; absent: nothing of a run that does not end */
+/**
+ * Each task's result, in the order of the tasks.
+ * @param stop keeps what is answered where it aborts; absent: nothing of a run that does not end
+ */
 export async function evaluate(
   target: EvalTarget,
   tasks: readonly EvalTask[],
@@ -63,7 +68,11 @@ export interface PairedResults {
 /** Items between two looks of a sequential gate. */
 const ROUND_ITEMS = 64;
 
-/** Both models answer the same items; those without a right answer are left out of the comparison. A sequential gate takes the items of all tasks in an order that depends on the prompts only. @param stop as in `evaluate` */
+/**
+ * Both models answer the same items; those without a right answer are left out of the comparison. A sequential gate
+ * takes the items of all tasks in an order that depends on the prompts only.
+ * @param stop as in `evaluate`
+ */
 export async function evaluatePair(
   before: EvalTarget,
   after: EvalTarget,

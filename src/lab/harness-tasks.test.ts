@@ -1,4 +1,7 @@
-/** Task files give the numbers of lm-evaluation-harness, item by item: test/fixtures/make-lm-eval-numbers.py asked the harness itself. */
+/**
+ * Task files give the numbers of lm-evaluation-harness, item by item: test/fixtures/make-lm-eval-numbers.py asked the
+ * harness itself.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";

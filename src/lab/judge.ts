@@ -1,4 +1,7 @@
-/** A model that compares two answers: behind a server or in this process. Each pair is judged in both orders, so that no place is an advantage. */
+/**
+ * A model that compares two answers: behind a server or in this process. Each pair is judged in both orders, so that no
+ * place is an advantage.
+ */
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { visible } from "../core/visible-text.js";
@@ -57,7 +60,10 @@ const { max_tokens: MAX_TOKENS } = JUDGE_SAMPLING;
 const LONGEST_REPLY_MS = 300_000;
 
 const FORM = { response_format: REPLY_FORMAT };
-/** Some servers have no forms, and models that reason have no temperature: the first fields that are taken are sent from then on. */
+/**
+ * Some servers have no forms, and models that reason have no temperature: the first fields that are taken are sent from
+ * then on.
+ */
 const FIELDS: readonly object[] = [{ ...JUDGE_SAMPLING, ...FORM }, JUDGE_SAMPLING, FORM, {}];
 
 async function openServerJudge(
@@ -66,7 +72,9 @@ async function openServerJudge(
   signal: AbortSignal,
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
-  /** Index of the fields that the server has taken once: a later refusal is about a pair, such as one that is too long. */
+  /**
+   * Index of the fields that the server has taken once: a later refusal is about a pair, such as one that is too long.
+   */
   let taken: number | undefined;
   let refusal: string | undefined;
   async function ask(message: Message, stop: AbortSignal): Promise<string | undefined> {

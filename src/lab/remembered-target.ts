@@ -1,4 +1,7 @@
-/** A model that is asked each item once: earlier results are taken from memory, or from the file of a run that was stopped. */
+/**
+ * A model that is asked each item once: earlier results are taken from memory, or from the file of a run that was
+ * stopped.
+ */
 import { RecordFile } from "../core/record-file.js";
 import { promptId } from "../quality/ask.js";
 import type { ScoredChat } from "../quality/check.js";

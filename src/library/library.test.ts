@@ -1,4 +1,7 @@
-/** The administrator's paths against a local hub: what is there, what it needs, downloads that are watched, cancelled and gone on with, and removal. */
+/**
+ * The administrator's paths against a local hub: what is there, what it needs, downloads that are watched, cancelled
+ * and gone on with, and removal.
+ */
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Hono } from "hono";

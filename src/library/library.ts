@@ -1,4 +1,6 @@
-/** The models on this machine's disk and those that the hub has: listed, pulled, measured against the memory, removed. */
+/**
+ * The models on this machine's disk and those that the hub has: listed, pulled, measured against the memory, removed.
+ */
 import { statfs } from "node:fs/promises";
 import { dirname, join, resolve, sep } from "node:path";
 import { availableMemory } from "../core/available-memory.js";

@@ -1,4 +1,7 @@
-/** Facts from a model's header: its family, the type of its weights, and the memory that it needs. Read once for each state of its file. */
+/**
+ * Facts from a model's header: its family, the type of its weights, and the memory that it needs. Read once for each
+ * state of its file.
+ */
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { toMillraceError } from "../core/errors.js";

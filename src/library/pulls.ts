@@ -1,4 +1,7 @@
-/** Downloads in the background: few at once, each model once, gone on with after a break, and remembered for a while after their end. */
+/**
+ * Downloads in the background: few at once, each model once, gone on with after a break, and remembered for a while
+ * after their end.
+ */
 import { randomUUID } from "node:crypto";
 import { MillraceError, toMillraceError } from "../core/errors.js";
 import type { Pull, PullStatus } from "../core/model-library.js";

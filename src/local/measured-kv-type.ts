@@ -1,6 +1,6 @@
 /**
- * `--kv-cache-dtype measured`: the smallest type of keys and values that hardly changes the model's predictions. The first start measures and keeps the
- * choice in the cache; later ones, and other instances on the machine, read it.
+ * `--kv-cache-dtype measured`: the smallest type of keys and values that hardly changes the model's predictions. The
+ * first start measures and keeps the choice in the cache; later ones, and other instances on the machine, read it.
  */
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";

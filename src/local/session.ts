@@ -36,7 +36,11 @@ export interface LocalSession {
   readonly chatTemplate: ChatTemplate | undefined;
   /** For values that the session's choice lacks. */
   readonly samplingDefaults: SamplingDefaults;
-  /** Streams one answer; aborting the signal ends it there. @param own replaces values of the session's choice @param form that the answer must have */
+  /**
+   * Streams one answer; aborting the signal ends it there.
+   * @param own replaces values of the session's choice
+   * @param form that the answer must have
+   */
   answer(
     promptIds: readonly number[],
     onText: (text: string) => void,

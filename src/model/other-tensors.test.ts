@@ -1,4 +1,7 @@
-/** A tensor of the language model that nothing computes is an error in both formats, where it is served and where it is copied. */
+/**
+ * A tensor of the language model that nothing computes is an error in both formats, where it is served and where it is
+ * copied.
+ */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -7,7 +7,10 @@ const SOURCE = { type: "prometheus", uid: "$datasource" };
 const WIDTH = 24;
 const HEIGHT = 8;
 
-/** @returns the dashboard's JSON, for Grafana's import or its provisioning, in the shape that Grafana 11.6 publishes as types */
+/**
+ * @returns the dashboard's JSON, for Grafana's import or its provisioning, in the shape that Grafana 11.6 publishes as
+ * types
+ */
 export function dashboardOf(watched: Watched): Dashboard {
   const label = modelLabel(watched);
   const metric = watched.kind === "server" ? "millrace:num_requests_running" : "millrace_fleet:in_flight";

@@ -35,8 +35,8 @@ const LATE_BUDGET = 0.05;
 const ERROR_BUDGET = 0.01;
 
 /**
- * A budget of 30 days is watched over two pairs of windows (Google's SRE workbook, chapter 5): 14.4 times the allowed rate uses 2 % of it in an hour,
- * 6 times uses 5 % in six hours. The short window ends the alert soon after the cause.
+ * A budget of 30 days is watched over two pairs of windows (Google's SRE workbook, chapter 5): 14.4 times the allowed
+ * rate uses 2 % of it in an hour, 6 times uses 5 % in six hours. The short window ends the alert soon after the cause.
  */
 const BURNS = [
   { factor: 14.4, windows: ["1h", "5m"], severity: "critical" },

@@ -1,4 +1,7 @@
-/** The two things that can be watched: one server, or the gateway of a fleet, which shows the figures of its instances under the same names. */
+/**
+ * The two things that can be watched: one server, or the gateway of a fleet, which shows the figures of its instances
+ * under the same names.
+ */
 import { MillraceError } from "../core/errors.js";
 import { LATENCY_BUCKETS_S } from "../core/latency-buckets.js";
 
@@ -19,7 +22,10 @@ export interface Watched {
   readonly tenantsKeyFile?: string | undefined;
 }
 
-/** Prometheus' `job` label of figures by tenant, which have a path of their own. @param job that of the other figures */
+/**
+ * Prometheus' `job` label of figures by tenant, which have a path of their own.
+ * @param job that of the other figures
+ */
 export const tenantsJob = (job: string): string => `${job}-tenants`;
 
 /** Histograms count at the ends of buckets only. @throws invalid_option for a time between them */

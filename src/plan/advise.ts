@@ -1,4 +1,7 @@
-/** Techniques to try first for a model and traffic, found without a trial: each is compared with the plan without it, in the order of effort. */
+/**
+ * Techniques to try first for a model and traffic, found without a trial: each is compared with the plan without it, in
+ * the order of effort.
+ */
 import { formatUsd } from "../core/quantities.js";
 import { apiPerMillionOutput } from "./cost.js";
 import { API_PRICES } from "./data/prices.js";
@@ -19,7 +22,10 @@ const EFFORTS = ["low", "medium", "high", "very high"] as const;
 
 export interface Technique {
   readonly name: string;
-  /** Cost of an output token, and time of a whole request, as shares of those without it; undefined: it cannot be had here. */
+  /**
+   * Cost of an output token, and time of a whole request, as shares of those without it; undefined: it cannot be had
+   * here.
+   */
   readonly cost: number | undefined;
   readonly latency: number | undefined;
   readonly quality: string;
@@ -29,7 +35,10 @@ export interface Technique {
 }
 
 export interface Advice {
-  /** The load of the figures: the load asked for or, where its requests come too fast for the machine, as many requests at once as the machine holds. */
+  /**
+   * The load of the figures: the load asked for or, where its requests come too fast for the machine, as many requests
+   * at once as the machine holds.
+   */
   readonly load: PlanRequest["load"];
   readonly techniques: readonly Technique[];
   /** Names, in the order to try them in. */
@@ -255,7 +264,8 @@ function notTo(request: PlanRequest, techniques: readonly Technique[], bottlenec
 export function advise(asked: PlanRequest, bottleneck: Bottleneck): Advice | undefined {
   const start = startOf(asked);
   if (start === undefined) return undefined;
-  // Requests that come faster than they are served wait without end, with each technique: a full machine tells them apart.
+  // Requests that come faster than they are served wait without end, with each technique: a full machine tells them
+  // apart.
   const isTooFast = !Number.isFinite(millisecondsOf(asked, start));
   const load = isTooFast ? { concurrency: Math.max(1, start.seats * start.instances) } : asked.load;
   const request = { ...asked, load };

@@ -1,4 +1,6 @@
-/** Fits the speed model to a `bench run` of a server that was started as a plan says: its throughput under each load. */
+/**
+ * Fits the speed model to a `bench run` of a server that was started as a plan says: its throughput under each load.
+ */
 import { z } from "zod";
 import { type Fit, fitShares, type Point } from "./calibrate.js";
 import { instanceFor } from "./fitting.js";

@@ -1,4 +1,7 @@
-/** Fits two constants of the speed model, its shares, to measurements of this machine. Reports the model's error before and after. */
+/**
+ * Fits two constants of the speed model, its shares, to measurements of this machine. Reports the model's error before
+ * and after.
+ */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { lastingSpeeds } from "../core/machine-speeds.js";
@@ -11,7 +14,9 @@ import { readPlannedModel } from "./read-model.js";
 import { storedQuantization } from "./rules.js";
 import { DECODE, defaultEfficiencies, type PlannedInstance, stepTime } from "./step-time.js";
 
-/** Bounds far beyond any machine and any run. A number outside them would take hours to fit, or make a share infinite. */
+/**
+ * Bounds far beyond any machine and any run. A number outside them would take hours to fit, or make a share infinite.
+ */
 const SPEED = z.number().min(1e-6).max(1e18);
 const SIZE = z
   .number()
@@ -138,7 +143,10 @@ function minimize(cost: (value: number) => number): number {
   return (low + high) / 2;
 }
 
-/** Fits the two shares in turn, for a fixed number of rounds. The other constants stay: a report says too little about them. */
+/**
+ * Fits the two shares in turn, for a fixed number of rounds. The other constants stay: a report says too little about
+ * them.
+ */
 export function fitShares(points: readonly Point[], start: Efficiencies): Omit<Fit, "source"> {
   let fitted = start;
   for (let round = 0; round < ROUNDS; round++) {
@@ -168,7 +176,10 @@ function fitKernels({ results }: z.infer<typeof KERNEL_REPORT>, start: Efficienc
   };
 }
 
-/** The machine with the speeds that it had during the run, where the report states them. Speeds of another time would put the difference between the two times into the shares. */
+/**
+ * The machine with the speeds that it had during the run, where the report states them. Speeds of another time would
+ * put the difference between the two times into the shares.
+ */
 function withRecordedSpeeds<M extends Machine>(machine: M, { probes }: EngineReport): M {
   if (probes === undefined) return machine;
   const { numThreads, readings } = probes;

@@ -1,4 +1,7 @@
-/** The model beside figures it was not fitted to: others' on GPUs, ours on a CPU. docs/background/planning.md has these tables, and says what explains the outliers. */
+/**
+ * The model beside figures it was not fitted to: others' on GPUs, ours on a CPU. docs/background/planning.md has these
+ * tables, and says what explains the outliers.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

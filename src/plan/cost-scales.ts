@@ -40,7 +40,9 @@ export interface TokenScale {
   readonly usdPerMonth: number;
   readonly usdPerThousandRequests: number;
   readonly kilowatts: number;
-  /** 16 bits, one wide instance, no drafts, within the same targets, on the cheapest machine; undefined: there is none. */
+  /**
+   * 16 bits, one wide instance, no drafts, within the same targets, on the cheapest machine; undefined: there is none.
+   */
   readonly vanillaUsdPerMonth: number | undefined;
   readonly whyNoVanilla: string | undefined;
   readonly split: CostSplit;
@@ -111,7 +113,10 @@ function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
   };
 }
 
-/** Seconds of an instance that a request takes, as full as it gets: its share of decoding steps, some of which compute its prompt too. */
+/**
+ * Seconds of an instance that a request takes, as full as it gets: its share of decoding steps, some of which compute
+ * its prompt too.
+ */
 export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const { inputTokens, outputTokens, prefixShare } = request;
   const { drafting, instances, options } = best;

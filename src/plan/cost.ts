@@ -22,7 +22,10 @@ export function apiPerMillionOutput(api: ApiPrice, inputPerOutput: number): numb
 interface BreakEven {
   readonly api: ApiPrice;
   readonly apiUsdPerMillionOutput: number;
-  /** Million output tokens a month above which the machine costs less; undefined: it never does, as it cannot make so many. */
+  /**
+   * Million output tokens a month above which the machine costs less; undefined: it never does, as it cannot make so
+   * many.
+   */
   readonly millionsPerMonth: number | undefined;
   /** Share of the machine's throughput that this is. */
   readonly utilization: number;

@@ -1,4 +1,7 @@
-/** A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and choices that the fleet has no option for. */
+/**
+ * A chosen configuration in an engine's terms: the fleet's options, which its adapters turn into arguments, and choices
+ * that the fleet has no option for.
+ */
 import { isAbsolute } from "node:path";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import { weightBytes } from "../model/description/sizes.js";
@@ -61,7 +64,10 @@ function inOllama({ location, needs }: ReturnType<typeof weightsOf>): ReturnType
   return { location, needs: [...needs, `a Modelfile with FROM ${location}, and ollama create with it`] };
 }
 
-/** The engine's word for a type that it makes of 16-bit weights at its start; undefined: it is published, or the engine makes none. */
+/**
+ * The engine's word for a type that it makes of 16-bit weights at its start; undefined: it is published, or the engine
+ * makes none.
+ */
 function wordAtStart(
   { model, machine }: PlanRequest,
   { quantization: { id }, engine, tensorParallel }: Evaluation,

@@ -1,4 +1,6 @@
-/** One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses. */
+/**
+ * One combination of choices, judged: memory, seats, the speed under the load, the cost, and which targets it misses.
+ */
 
 import { defaultBatchedTokens } from "../core/batched-tokens.js";
 import { kvBytes } from "../model/description/sizes.js";
@@ -42,7 +44,10 @@ const rowsEach = (drafting: Drafting | undefined): number => 2 + (drafting?.dept
 
 const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
 
-/** On CPUs, our engine has the step that it would take itself for its number of sequences (docs/background/decisions.md, 46). */
+/**
+ * On CPUs, our engine has the step that it would take itself for its number of sequences (docs/background/decisions.md,
+ * 46).
+ */
 export const takesOwnStep = (engine: PlannedEngine, { kind }: PlanRequest["machine"]): boolean =>
   engine === "millrace" && kind === "cpu";
 
@@ -77,7 +82,10 @@ function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: 
   return isShort(0) ? (chunks.find(isShort) ?? chunks.at(-1)!) : chunks[0];
 }
 
-/** Our engine's step for twice the sequences that the load and its bursts want, or for the most that leave room for one longest sequence. */
+/**
+ * Our engine's step for twice the sequences that the load and its bursts want, or for the most that leave room for one
+ * longest sequence.
+ */
 function ownDemandFor(instance: PlannedInstance, wanted: number, maxModelLen: number): MemoryDemand | undefined {
   const most = Math.min(MOST_SEQUENCES, Math.max(2 * MOST_SEATS_FACTOR * wanted, LEAST_OWN_SEATS));
   for (let maxNumSeqs = most; maxNumSeqs >= 1; maxNumSeqs = Math.floor(maxNumSeqs / 2)) {
@@ -87,7 +95,10 @@ function ownDemandFor(instance: PlannedInstance, wanted: number, maxModelLen: nu
   return undefined;
 }
 
-/** The largest step, with as many of the wanted sequences, that leaves room for one longest sequence; undefined: none does. */
+/**
+ * The largest step, with as many of the wanted sequences, that leaves room for one longest sequence; undefined: none
+ * does.
+ */
 function demandFor(
   instance: PlannedInstance,
   request: PlanRequest,
@@ -148,7 +159,10 @@ function sustainable({ engine, instance, drafting, ...limits }: Limited, request
 
 export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
 
-/** The requests at once that an instance sustains, and the sequences that it is started with: those that keep the targets, else the load's and spare ones. */
+/**
+ * The requests at once that an instance sustains, and the sequences that it is started with: those that keep the
+ * targets, else the load's and spare ones.
+ */
 function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: number; readonly maxNumSeqs: number } {
   const { wantedSeats: wanted, seats } = limited;
   const each = sustainable(limited, request);

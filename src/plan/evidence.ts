@@ -4,8 +4,9 @@ import type { KvTypeId, PlannedKvType, Quantization } from "./data/quantizations
 import type { PlannedModel } from "./planned-model.js";
 
 /**
- * From the strongest: `measured`, by a report on this very file; `published-checked`, by figures of others, and the engine's start measures it on the
- * model and falls back where it loses too much; `published`, by figures of others alone; `unknown`, by nothing.
+ * From the strongest: `measured`, by a report on this very file; `published-checked`, by figures of others, and the
+ * engine's start measures it on the model and falls back where it loses too much; `published`, by figures of others
+ * alone; `unknown`, by nothing.
  */
 type Grade = "measured" | "published-checked" | "published" | "unknown";
 
@@ -30,7 +31,10 @@ export function weightsGrade(model: PlannedModel, { id, gate }: Quantization): G
   return gate.recovery === undefined ? "unknown" : "published";
 }
 
-/** Our engine measures types of keys and values when it starts (`--kv-cache-dtype measured`); the others take the given type. */
+/**
+ * Our engine measures types of keys and values when it starts (`--kv-cache-dtype measured`); the others take the given
+ * type.
+ */
 export function kvGrade(id: KvTypeId, engine: PlannedEngine): Grade | undefined {
   if (id === "16") return undefined;
   return engine === "millrace" ? "published-checked" : "published";

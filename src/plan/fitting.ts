@@ -70,14 +70,20 @@ export function narrowestWidth(
   );
 }
 
-/** @example "BF16: 131 GiB of weights and 1.3 GiB for one sequence of 4096 tokens; 2 × H100 SXM 80 GB have 144 GiB for them" */
+/**
+ * @example "BF16: 131 GiB of weights and 1.3 GiB for one sequence of 4096 tokens; 2 × H100 SXM 80 GB have 144 GiB for
+ *   them"
+ */
 export function missingSentence(request: PlanRequest, quantization: Quantization, maxModelLen: number): string {
   const { model, machine } = request;
   const widths = widthsOf(model, machine, chooseEngine(request).engine, quantization);
   return `${quantization.label}: ${missingAt(request, quantization, maxModelLen, widths.at(-1)!)}`;
 }
 
-/** Memory that the model needs, and that an instance on `numDevices` devices has: with an engine's smallest step and narrowest KV type. */
+/**
+ * Memory that the model needs, and that an instance on `numDevices` devices has: with an engine's smallest step and
+ * narrowest KV type.
+ */
 export function missingAt(
   request: PlanRequest,
   quantization: Quantization,
@@ -172,7 +178,10 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
 /** More hosts than engines are usually joined of. */
 const MOST_HOSTS = 8;
 
-/** The fewest hosts that hold the model together: layers one host after another, each layer on as many GPUs of a host as can share it. */
+/**
+ * The fewest hosts that hold the model together: layers one host after another, each layer on as many GPUs of a host as
+ * can share it.
+ */
 function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
   const { machine, model, load, inputTokens, outputTokens, prefixShare } = request;
   const { engine } = chooseEngine(request);

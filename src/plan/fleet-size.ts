@@ -1,4 +1,7 @@
-/** A rate of requests that one machine cannot serve: how many machines, gateways and zones can, their cost, and the first part to fail. */
+/**
+ * A rate of requests that one machine cannot serve: how many machines, gateways and zones can, their cost, and the
+ * first part to fail.
+ */
 import { HOURS_PER_MONTH } from "./cost.js";
 import { FLEET } from "./data/constants.js";
 import { GPU_WATTS } from "./data/prices.js";

@@ -21,7 +21,10 @@ export function findGpu(name: string): Gpu | undefined {
   return GPUS.find((gpu) => gpu.id === wanted || gpu.aliases.includes(wanted));
 }
 
-/** The table's entry for a name as nvidia-smi shows it, whole: a GH200, a laptop's RTX 4090 and a slice of an H100 are other machines. */
+/**
+ * The table's entry for a name as nvidia-smi shows it, whole: a GH200, a laptop's RTX 4090 and a slice of an H100 are
+ * other machines.
+ */
 export function gpuBySmiName(name: string): Gpu | undefined {
   const model = name.trim().replace(/^(NVIDIA|AMD Instinct) /, "");
   return GPUS.find((gpu) => gpu.smiNames.includes(model));

@@ -56,7 +56,10 @@ export function heldBy(request: PlanRequest, configuration: Loadable): Predictio
   };
 }
 
-/** Highest throughput of all instances of a configuration within its targets. Where no load keeps them, the one asked for is what there is to go by. */
+/**
+ * Highest throughput of all instances of a configuration within its targets. Where no load keeps them, the one asked
+ * for is what there is to go by.
+ */
 export const capacityOf = (request: PlanRequest, configuration: Loadable): Prediction =>
   heldBy(request, configuration) ?? configuration.prediction;
 

@@ -6,8 +6,8 @@ import { readJsonFile } from "../formats/files/json.js";
 const points = (share: number): string => (100 * share).toFixed(1);
 
 /**
- * A sentence without its full stop; undefined where no report lies beside the model, or it is of other bytes, or the model has not passed.
- * Throws `model_config` where the report is damaged.
+ * A sentence without its full stop; undefined where no report lies beside the model, or it is of other bytes, or the
+ * model has not passed. Throws `model_config` where the report is damaged.
  * @param files of the model, which are read whole if there is a report
  */
 export function measuredBeside(path: string, files: readonly string[]): string | undefined {

@@ -27,7 +27,10 @@ export interface MemoryDemand {
   readonly maxNumSeqs: number;
 }
 
-/** Tokens of a prompt in a step, largest first. On CPUs short steps are what everybody waits for; our own engine has a rule of its own there (`core/batched-tokens.ts`). */
+/**
+ * Tokens of a prompt in a step, largest first. On CPUs short steps are what everybody waits for; our own engine has a
+ * rule of its own there (`core/batched-tokens.ts`).
+ */
 export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as const;
 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */

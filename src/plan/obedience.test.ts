@@ -1,4 +1,7 @@
-/** A plan obeys itself: nothing it tells of is better in every figure than what it chose, and every reason holds in the numbers that it names. */
+/**
+ * A plan obeys itself: nothing it tells of is better in every figure than what it chose, and every reason holds in the
+ * numbers that it names.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { planRequest } from "../../test/helpers/plan-request.js";

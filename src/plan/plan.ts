@@ -1,4 +1,7 @@
-/** From a request to ranked configurations: the rules list candidates, the speed model judges them, and the objective orders them. */
+/**
+ * From a request to ranked configurations: the rules list candidates, the speed model judges them, and the objective
+ * orders them.
+ */
 import { MillraceError } from "../core/errors.js";
 import { formatUsd } from "../core/quantities.js";
 import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";

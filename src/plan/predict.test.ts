@@ -26,8 +26,9 @@ function instanceOn(device: Gpu, modelName = "llama-3.1-8b", tensorParallel = 1)
 }
 
 /**
- * Away from where the model is known to be rough (docs/background/planning.md): of a few tokens only, answers are mostly waiting for whole steps of prompts, and the
- * curve's kink (HAIR) is up to a tenth of it; a prompt that just fills a step takes two beside more sequences.
+ * Away from where the model is known to be rough (docs/background/planning.md): of a few tokens only, answers are
+ * mostly waiting for whole steps of prompts, and the curve's kink (HAIR) is up to a tenth of it; a prompt that just
+ * fills a step takes two beside more sequences.
  */
 const requests = fc.record({
   inputTokens: fc.integer({ min: 1, max: 7500 }),

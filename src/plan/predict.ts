@@ -1,4 +1,7 @@
-/** Predicts an instance under a load: time to first token, time per token, throughput. Pure functions over `step-time.ts`. */
+/**
+ * Predicts an instance under a load: time to first token, time per token, throughput. Pure functions over
+ * `step-time.ts`.
+ */
 
 import { tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
@@ -85,7 +88,9 @@ interface Times {
   readonly bound: "memory" | "arithmetic";
 }
 
-/** Time of the steps that a prompt is part of, and how many they are: less than one where several prompts share a step. */
+/**
+ * Time of the steps that a prompt is part of, and how many they are: less than one where several prompts share a step.
+ */
 function promptSteps(
   instance: PlannedInstance,
   base: StepWork,

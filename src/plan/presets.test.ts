@@ -1,4 +1,7 @@
-/** The files in presets/ are the planner's output of today: `npx vitest run src/plan/presets.test.ts -u` writes them again. */
+/**
+ * The files in presets/ are the planner's output of today: `npx vitest run src/plan/presets.test.ts -u` writes them
+ * again.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** Orders two configurations. Every key of the order falls where a figure improves, so that no configuration is behind one that it beats in all figures. */
+/**
+ * Orders two configurations. Every key of the order falls where a figure improves, so that no configuration is behind
+ * one that it beats in all figures.
+ */
 import { formatUsd } from "../core/quantities.js";
 import type { Evaluation } from "./evaluate.js";
 import type { Objective, PlanRequest } from "./request.js";

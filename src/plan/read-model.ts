@@ -1,4 +1,7 @@
-/** A model for plans, from its own files (a GGUF header, a folder's config and tensor table) or from the config of a repository of the hub. */
+/**
+ * A model for plans, from its own files (a GGUF header, a folder's config and tensor table) or from the config of a
+ * repository of the hub.
+ */
 import { basename, join, resolve } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import type { JsonObject } from "../formats/files/json.js";

@@ -31,7 +31,10 @@ export function pricedCost(
   return { usdPerMonth: requestsPerMonth * usdPerRequest, source };
 }
 
-/** Cost of machines that hold the busiest hour, with the weights as they were evaluated. @returns undefined where the model does not fit */
+/**
+ * Cost of machines that hold the busiest hour, with the weights as they were evaluated.
+ * @returns undefined where the model does not fit
+ */
 export function plannedCost(request: PlanRequest, traffic: MonthlyTraffic): MonthlyCost | undefined {
   const whole = (tokens: number): number => Math.max(1, Math.round(tokens));
   const asked: PlanRequest = {

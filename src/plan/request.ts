@@ -29,7 +29,10 @@ export interface PlanRequest {
   readonly quantization?: QuantizationId | undefined;
   /** Only weights that can be fetched: types of which a checkpoint is known. */
   readonly onlyPublished?: boolean | undefined;
-  /** Weights, keys and values may be compressed on published figures alone, which nobody has measured on this model's file. */
+  /**
+   * Weights, keys and values may be compressed on published figures alone, which nobody has measured on this model's
+   * file.
+   */
   readonly allowsPublished?: boolean | undefined;
   /** Longest sequence; by default room for requests of twice the mean. */
   readonly maxModelLen?: number | undefined;
@@ -138,7 +141,9 @@ export interface Split {
   readonly outputTokensPerS: number;
   /** Without drafts, which cost time there. */
   readonly floodedTokensPerS: number;
-  /** Output tokens per second that the reference documents have for it, under lengths and a load that they leave open. */
+  /**
+   * Output tokens per second that the reference documents have for it, under lengths and a load that they leave open.
+   */
   readonly published: number | undefined;
 }
 

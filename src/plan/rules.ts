@@ -1,4 +1,7 @@
-/** Decisions that need no prediction: which weight types may be used, how keys and values are kept, how wide an instance is. Each comes with its rule as a sentence. */
+/**
+ * Decisions that need no prediction: which weight types may be used, how keys and values are kept, how wide an instance
+ * is. Each comes with its rule as a sentence.
+ */
 import { MillraceError } from "../core/errors.js";
 import { HUB_PREFIX } from "../formats/hub/spec.js";
 import type { Mixer } from "../model/description/model-description.js";
@@ -24,8 +27,9 @@ export interface WeightChoice {
 }
 
 /**
- * bfloat16 ÷ f32 multiply-adds per second, by instruction set. An instruction for pairs does twice as many: two cores of Zen 5, 481 ÷ 253 GMAC/s. With
- * tiles, for 128 rows, whose weights come from memory: two cores of a Xeon, 770 ÷ 200 GMAC/s.
+ * bfloat16 ÷ f32 multiply-adds per second, by instruction set. An instruction for pairs does twice as many: two cores
+ * of Zen 5, 481 ÷ 253 GMAC/s. With tiles, for 128 rows, whose weights come from memory: two cores of a Xeon, 770 ÷ 200
+ * GMAC/s.
  */
 const BFLOAT_FACTORS: Readonly<Record<string, number>> = { avx512bf16: 1.9, amx: 3.8 };
 
@@ -48,7 +52,9 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
   return { ...named, arithmetic: "cpuFloat", ...(computeFactor === undefined ? {} : { computeFactor }) };
 }
 
-/** Native 8-bit and 4-bit weights run everywhere; where the device lacks their arithmetic they are unpacked to 16 bits. */
+/**
+ * Native 8-bit and 4-bit weights run everywhere; where the device lacks their arithmetic they are unpacked to 16 bits.
+ */
 function nativeQuantization(id: "fp8" | "mxfp4", machine: Machine): Quantization {
   const native = QUANTIZATIONS[id];
   if (machine.kind === "cpu") return { ...native, arithmetic: "cpu4", computeFactor: 1 };

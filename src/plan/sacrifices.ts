@@ -1,4 +1,7 @@
-/** Takes a choice that costs precision, or depends on the text, only where it wins: rows that give something up for nothing are left out, with the figures that say so. */
+/**
+ * Takes a choice that costs precision, or depends on the text, only where it wins: rows that give something up for
+ * nothing are left out, with the figures that say so.
+ */
 import { against, inFigure } from "./compare.js";
 import { QUALITY, SPECULATION } from "./data/constants.js";
 import type { Evaluation } from "./evaluate.js";
@@ -70,7 +73,10 @@ function withoutIdle(request: PlanRequest, evaluations: readonly Evaluation[], s
   return { kept: others, refusals: [{ what: what(bold), because: `${text}, ${least}`, versus }] };
 }
 
-/** INT4 weights are for where memory binds: too few seats, targets missed or more GPUs otherwise; or where a latency is asked of so few sequences that only reading counts. */
+/**
+ * INT4 weights are for where memory binds: too few seats, targets missed or more GPUs otherwise; or where a latency is
+ * asked of so few sequences that only reading counts.
+ */
 function withoutIdleInt4(request: PlanRequest, evaluations: readonly Evaluation[]): Search {
   const isInt4 = ({ quantization }: Evaluation): boolean => quantization.id === "awq";
   const others = evaluations.filter((each) => !isInt4(each));

@@ -1,4 +1,7 @@
-/** A machine's GPUs, as many as a width divides, as few wide or many narrow instances: the same weights and drafts, under the load asked for and under a flood. */
+/**
+ * A machine's GPUs, as many as a width divides, as few wide or many narrow instances: the same weights and drafts,
+ * under the load asked for and under a flood.
+ */
 import { PUBLISHED_SPLITS } from "./data/reference.js";
 import { evaluate } from "./evaluate.js";
 import type { Configuration, PlanRequest, Split } from "./request.js";

@@ -1,4 +1,7 @@
-/** How long one step of an engine takes: bytes over bandwidth, operations over peak, what each step and each all-reduce cost beside. Pure functions. */
+/**
+ * How long one step of an engine takes: bytes over bandwidth, operations over peak, what each step and each all-reduce
+ * cost beside. Pure functions.
+ */
 import {
   activeLinearParameters,
   attentionMacs,

@@ -1,4 +1,7 @@
-/** Other ways to serve the request: a smaller model for a simple task, drafts for answers that repeat prompts, more of the budget. */
+/**
+ * Other ways to serve the request: a smaller model for a simple task, drafts for answers that repeat prompts, more of
+ * the budget.
+ */
 import { totalParameters } from "../model/description/sizes.js";
 import { KNOWN_MODELS } from "./data/models.js";
 import type { Quantization } from "./data/quantizations.js";

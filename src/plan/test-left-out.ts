@@ -1,4 +1,7 @@
-/** The free parameters of a source, found from its figures without the one to predict: so no figure helps to predict itself. */
+/**
+ * The free parameters of a source, found from its figures without the one to predict: so no figure helps to predict
+ * itself.
+ */
 import type { PublishedFigure } from "./data/published.js";
 
 const sharesReading = (a: PublishedFigure, b: PublishedFigure): boolean =>
@@ -10,7 +13,9 @@ interface Told {
   readonly numSiblings: number;
 }
 
-/** The option under which the family's other figures are off the least: by the sum of |log(predicted ÷ published)|, which one outlier does not rule. Figures made of the same published number are left out too.
+/**
+ * The option under which the family's other figures are off the least: by the sum of |log(predicted ÷ published)|,
+ * which one outlier does not rule. Figures made of the same published number are left out too.
  * @param predictions of each figure, under each option of its family
  */
 export function toldByOthers(

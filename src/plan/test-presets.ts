@@ -1,4 +1,7 @@
-/** Presets: the planner's output for common pairs of machine and model size. The files in presets/ are this output; a test compares them. */
+/**
+ * Presets: the planner's output for common pairs of machine and model size. The files in presets/ are this output; a
+ * test compares them.
+ */
 
 import type { Machine } from "./data/device.js";
 import { CPU_CORE_HOUR, GPU_HOUR } from "./data/prices.js";
@@ -67,7 +70,10 @@ function requestFor(model: string, machine: Machine): PlanRequest {
   };
 }
 
-/** The smallest machine of the tier that serves the traffic in time, else the largest that is of any use; undefined: none. */
+/**
+ * The smallest machine of the tier that serves the traffic in time, else the largest that is of any use; undefined:
+ * none.
+ */
 function smallestMachine(size: PresetSize, tier: PresetTier): Plan | undefined {
   const names = tier === "cpu" ? CPU_MACHINES : [1, 2, 4, 8].map((count) => `${tier}x${count}`);
   let useful: Plan | undefined;

@@ -15,7 +15,10 @@ export function withTexts(
 
 export const FENCE = "```";
 
-/** Outside of fenced code, which keeps its form but for code of `language`. Texts are hostile: no pattern here looks back or tries twice. */
+/**
+ * Outside of fenced code, which keeps its form but for code of `language`. Texts are hostile: no pattern here looks
+ * back or tries twice.
+ */
 export function mapProse(text: string, change: (prose: string) => string, language?: string): string {
   const parts = text.split(FENCE);
   const isChanged = (part: string, index: number): boolean =>
@@ -73,7 +76,9 @@ export function compactJson(text: string): string | undefined {
   }
 }
 
-/** Valid JSON without whitespace between its tokens: written anew, long integers and repeated keys would not come back. */
+/**
+ * Valid JSON without whitespace between its tokens: written anew, long integers and repeated keys would not come back.
+ */
 function withoutSpaces(json: string): string {
   const kept: string[] = [];
   let from = 0;

@@ -1,4 +1,7 @@
-/** Parts of a prompt that change from request to request although they say the same: dates, times, identifiers, counters. */
+/**
+ * Parts of a prompt that change from request to request although they say the same: dates, times, identifiers,
+ * counters.
+ */
 
 const PATTERNS: readonly RegExp[] = [
   // 2026-11-27, 2026-11-27T10:15:00Z, 27/11/2026

@@ -1,6 +1,6 @@
 /**
- * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and describes its finding; the saving is what the mended
- * requests cost less (simulate.ts).
+ * Kinds of waste in prompts. Each is a mend: it changes requests as their application could, and describes its finding;
+ * the saving is what the mended requests cost less (simulate.ts).
  */
 
 import { groupsOf, isSystem, sharedMessages } from "./groups.js";
@@ -9,7 +9,10 @@ import type { Encode } from "./simulate.js";
 import { compactJson, mapProse, minified, withoutBlanks, withTexts } from "./text-mends.js";
 import { isVolatile } from "./volatile.js";
 
-/** The kind of change that the model sees: the place of words, their form, or their content, which only an evaluation can judge. */
+/**
+ * The kind of change that the model sees: the place of words, their form, or their content, which only an evaluation
+ * can judge.
+ */
 export type Change = "place" | "form" | "content" | "limits";
 
 interface Mended {
@@ -228,7 +231,10 @@ function limits(requests: readonly PromptRequest[], encode: Encode): Mended | un
 /** Characters of words around a JSON object, such as "Sure! Here is the JSON:", that never make it a detail. */
 const LONGEST_PHRASE = 60;
 
-/** The JSON object within an answer that has words around it; undefined: there is none, or it is a detail of a long answer. */
+/**
+ * The JSON object within an answer that has words around it; undefined: there is none, or it is a detail of a long
+ * answer.
+ */
 function objectWithin(answer: string): string | undefined {
   const start = answer.indexOf("{");
   const end = answer.lastIndexOf("}");

@@ -46,7 +46,10 @@ export function promptId(messages: readonly { readonly role: string; readonly co
   return createHash("sha256").update(text).digest("hex").slice(0, 32);
 }
 
-/** The sampling seed of one prompt, in [0, 2^31): with one seed for all, prompts of equal length would draw the same numbers. */
+/**
+ * The sampling seed of one prompt, in [0, 2^31): with one seed for all, prompts of equal length would draw the same
+ * numbers.
+ */
 export function seedOf(seed: number, messages: Parameters<typeof promptId>[0]): number {
   return (
     createHash("sha256")
@@ -56,7 +59,10 @@ export function seedOf(seed: number, messages: Parameters<typeof promptId>[0]): 
   );
 }
 
-/** Runs `concurrency` items at a time. After a failure no further item begins; the first failure is thrown once all running items have ended. */
+/**
+ * Runs `concurrency` items at a time. After a failure no further item begins; the first failure is thrown once all
+ * running items have ended.
+ */
 export async function runAll<T>(
   items: readonly T[],
   concurrency: number,

@@ -51,7 +51,10 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
-  /** A chat for checks of production traffic, none of which fails; `format` is the `response_format` that the answer must have. */
+  /**
+   * A chat for checks of production traffic, none of which fails; `format` is the `response_format` that the answer
+   * must have.
+   */
   z.strictObject({
     kind: z.literal("without"),
     faults: z.array(z.enum(CHECK_NAMES)).min(1).readonly(),

@@ -1,4 +1,7 @@
-/** Compares two models by their answers to the same items: losses and wins, by task and in all, and whether the loss is within a margin. */
+/**
+ * Compares two models by their answers to the same items: losses and wins, by task and in all, and whether the loss is
+ * within a margin.
+ */
 import { promptId } from "./ask.js";
 import {
   dropInterval,
@@ -37,7 +40,10 @@ export interface Comparison {
   readonly verdict: Verdict;
   /** Looked at after each round instead of once. */
   readonly isSequential: boolean;
-  /** For a verdict that is open: further items for 80 % power if the models are equally good, or, where these should have sufficed, if the drop is the one seen; undefined where that one reaches the margin. */
+  /**
+   * For a verdict that is open: further items for 80 % power if the models are equally good, or, where these should
+   * have sufficed, if the drop is the one seen; undefined where that one reaches the margin.
+   */
   readonly numMoreItems?: number;
   /** Items that only one of the two has answered. */
   readonly numUnpaired: number;

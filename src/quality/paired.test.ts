@@ -128,7 +128,8 @@ describe("items needed", () => {
   };
 
   test.each([
-    // By hand from Tango's variance at the margin. The simpler formula without it has 773, 1546, 3092 and 248, and less power than it says.
+    // By hand from Tango's variance at the margin. The simpler formula without it has 773, 1546, 3092 and 248, and less
+    // power than it says.
     [0.05, 0.02, 837],
     [0.1, 0.02, 1578],
     [0.2, 0.02, 3104],

@@ -1,6 +1,6 @@
 /**
- * Statistics of two models that answer the same items. `before` and `after` are 1 for a right answer and 0 for a wrong one; the drop is the share of
- * right answers before, less the share after, so a negative drop is a gain.
+ * Statistics of two models that answer the same items. `before` and `after` are 1 for a right answer and 0 for a wrong
+ * one; the drop is the share of right answers before, less the share after, so a negative drop is a gain.
  */
 
 const Z_TWO_SIDED_95 = 1.959964;
@@ -30,7 +30,8 @@ export function flipsOf(pairs: readonly Pair[]): Flips {
 export const dropOf = ({ numItems, numLost, numWon }: Flips): number => (numLost - numWon) / Math.max(1, numItems);
 
 /**
- * McNemar's test with the mid-p correction: the probability of flips at least this uneven if both models are equally good.
+ * McNemar's test with the mid-p correction: the probability of flips at least this uneven if both models are equally
+ * good.
  *
  * @returns two-sided p, 1 where nothing flipped
  */
@@ -47,14 +48,20 @@ export function mcnemarMidP({ numLost, numWon }: Flips): number {
   return Math.min(1, 2 * tail);
 }
 
-/** Variance of one pair's difference if the drop is `drop` and the flips are the likeliest ones with it. @param lost and won as shares */
+/**
+ * Variance of one pair's difference if the drop is `drop` and the flips are the likeliest ones with it.
+ * @param lost and won as shares
+ */
 function varianceAt(drop: number, lost: number, won: number): number {
   const linear = -lost - won + (2 - lost + won) * drop;
   const root = Math.sqrt(Math.max(0, linear ** 2 + 8 * won * drop * (1 - drop)));
   return Math.max((root - linear) / 2 + drop * (1 - drop), Number.MIN_VALUE);
 }
 
-/** Tango's score statistic for "the drop is `drop`" (Statistics in Medicine 17, 1998, 891): about normal, also with few flips. */
+/**
+ * Tango's score statistic for "the drop is `drop`" (Statistics in Medicine 17, 1998, 891): about normal, also with few
+ * flips.
+ */
 const tangoScore = ({ numItems: n, numLost: b, numWon: c }: Flips, drop: number): number =>
   (b - c - n * drop) / Math.sqrt(n * varianceAt(drop, b / n, c / n));
 
@@ -79,10 +86,15 @@ function dropWithin(flips: Flips, z: number): readonly [low: number, high: numbe
 /** Two-sided 95 % interval of the drop. */
 export const dropInterval = (flips: Flips): readonly [low: number, high: number] => dropWithin(flips, Z_TWO_SIDED_95);
 
-/** The drop's lower and upper bound, each with 95 % confidence. Valid for one look at a number of items chosen beforehand. */
+/**
+ * The drop's lower and upper bound, each with 95 % confidence. Valid for one look at a number of items chosen
+ * beforehand.
+ */
 export const dropBounds = (flips: Flips): readonly [low: number, high: number] => dropWithin(flips, Z_CONFIDENCE);
 
-/** Deviations of one pair's difference: the gate computes with the one at its margin, while the flips have their own. */
+/**
+ * Deviations of one pair's difference: the gate computes with the one at its margin, while the flips have their own.
+ */
 function deviationsOf(flipShare: number, margin: number, trueDrop: number): { atMargin: number; own: number } {
   const flips = Math.max(flipShare, Math.abs(trueDrop));
   const atMargin = Math.sqrt(varianceAt(margin, (flips + trueDrop) / 2, (flips - trueDrop) / 2));
@@ -110,7 +122,10 @@ export function itemsNeeded(
   return Math.ceil(((Z_CONFIDENCE * atMargin + Z_OF_POWER[power] * own) / (margin - trueDrop)) ** 2);
 }
 
-/** Probability that a gate of this margin passes a model with this true drop, at one look. With both negated: that it fails the model. */
+/**
+ * Probability that a gate of this margin passes a model with this true drop, at one look. With both negated: that it
+ * fails the model.
+ */
 export function powerOf(numItems: number, flipShare: number, margin: number, trueDrop: number): number {
   const { atMargin, own } = deviationsOf(flipShare, margin, trueDrop);
   return normalCdf((Math.sqrt(numItems) * (margin - trueDrop) - Z_CONFIDENCE * atMargin) / own);
@@ -132,9 +147,10 @@ const PRIOR_ITEMS = 20;
 const LARGEST_BET = 0.75;
 
 /**
- * Bets against "the drop is at least (or at most) the margin", item by item; each bet depends on earlier items only. If the supposition holds, the
- * wealth exceeds 20 at any time with a probability of at most 5 % (Ville's inequality), so looking after every item is allowed. Waudby-Smith and
- * Ramdas, "Estimating means of bounded random variables by betting" (JRSS-B 2024).
+ * Bets against "the drop is at least (or at most) the margin", item by item; each bet depends on earlier items only. If
+ * the supposition holds, the wealth exceeds 20 at any time with a probability of at most 5 % (Ville's inequality), so
+ * looking after every item is allowed. Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
+ * betting" (JRSS-B 2024).
  */
 class Bets {
   #numItems = 0;
@@ -171,7 +187,8 @@ const ALPHA = 0.05;
 export type Verdict = "passes" | "fails" | "undecided";
 
 /**
- * Answers "is the drop below the margin?" after every item: passes or fails with 95 % confidence each, whenever one stops.
+ * Answers "is the drop below the margin?" after every item: passes or fails with 95 % confidence each, whenever one
+ * stops.
  *
  * @param horizon items at most
  */

@@ -95,7 +95,9 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
   }
 }
 
-/** Retries while the server is busy, failing or unreachable, after the pause that it asks for or twice the previous one. */
+/**
+ * Retries while the server is busy, failing or unreachable, after the pause that it asks for or twice the previous one.
+ */
 export async function untilTaken(
   url: string,
   send: () => Promise<Reply>,

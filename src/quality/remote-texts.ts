@@ -1,4 +1,7 @@
-/** A model behind a server that scores and continues texts: `/v1/completions` with `echo`, and vLLM's `/tokenize` and `/tokenizer_info`. */
+/**
+ * A model behind a server that scores and continues texts: `/v1/completions` with `echo`, and vLLM's `/tokenize` and
+ * `/tokenizer_info`.
+ */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { allGreedy, type TextModel } from "./harness/text-model.js";

@@ -66,7 +66,10 @@ export function tasksOfFile(
     .map(([name, chats]) => ({ name, chats, isJudged: chats.every(({ check }) => scores(check)) }));
 }
 
-/** Tasks of lm-evaluation-harness, the first `count` documents of each. Throws file_unreadable, invalid_option and template_failed. */
+/**
+ * Tasks of lm-evaluation-harness, the first `count` documents of each. Throws file_unreadable, invalid_option and
+ * template_failed.
+ */
 export function harnessTasks(paths: readonly string[], count: number): EvalTask[] {
   const tasks = paths.map((path) => readHarnessTask(path, count));
   const twice = tasks.find(({ name }, index) => tasks.findIndex((other) => other.name === name) < index);

@@ -58,7 +58,10 @@ export function byEquality(pairs: readonly Pair[]): Qualities[] {
   return pairs.map(({ small, large }) => ({ small: Number(isSame(small.text, large.text)), large: 1 }));
 }
 
-/** A model compares both answers in both orders. Both count as good unless it prefers one of them in both orders; a pair without a verdict is undefined. Throws invalid_option for a judge that seldom gives a verdict. */
+/**
+ * A model compares both answers in both orders. Both count as good unless it prefers one of them in both orders; a pair
+ * without a verdict is undefined. Throws invalid_option for a judge that seldom gives a verdict.
+ */
 export async function byJudge(
   pairs: readonly Pair[],
   client: ModelClient,

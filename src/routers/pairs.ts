@@ -1,4 +1,7 @@
-/** Collects two models' answers to the same prompts. Every answer is kept in a file as it comes, so that a stopped run resumes. */
+/**
+ * Collects two models' answers to the same prompts. Every answer is kept in a file as it comes, so that a stopped run
+ * resumes.
+ */
 import { setMaxListeners } from "node:events";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -30,7 +30,9 @@ export interface CascadeFigures {
   readonly floor: number;
   /** Share of requests that the small model answers. */
   readonly kept: Interval;
-  /** seconds: of the machine, with the collection's number of answers at once; dollars: by the prices. Of one request. */
+  /**
+   * seconds: of the machine, with the collection's number of answers at once; dollars: by the prices. Of one request.
+   */
   readonly costUnit: "seconds" | "dollars";
   readonly cost: Readonly<Record<"small" | "large" | "cascade", Interval>>;
   readonly quality: Readonly<Record<"small" | "large" | "cascade" | "mixing", Interval>>;

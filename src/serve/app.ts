@@ -1,4 +1,7 @@
-/** The HTTP application: the checks in front of the routes (request id, CORS, drain, API key), and errors. Hono only routes. */
+/**
+ * The HTTP application: the checks in front of the routes (request id, CORS, drain, API key), and errors. Hono only
+ * routes.
+ */
 import { Hono } from "hono";
 import { createKeyCheck, type KeyCheck } from "../core/api-keys.js";
 import { assertPageAllowed, corsHeaders, preflightHeaders } from "../core/cors.js";
@@ -49,7 +52,10 @@ function addEntry(app: Hono<AppEnv>, options: AppOptions): void {
   });
 }
 
-/** Whether errors take Anthropic's form: by the path, or by the header of Anthropic's clients on paths that both vendors have, such as the list of models. */
+/**
+ * Whether errors take Anthropic's form: by the path, or by the header of Anthropic's clients on paths that both vendors
+ * have, such as the list of models.
+ */
 function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
 }
@@ -120,7 +126,10 @@ export function createApp(options: AppOptions): Hono<AppEnv> {
   return createAppWithLifecycle(options).app;
 }
 
-/** The application with its lifecycle, which the server changes when it drains, and the dashboard's figures, which the server starts and stops. */
+/**
+ * The application with its lifecycle, which the server changes when it drains, and the dashboard's figures, which the
+ * server starts and stops.
+ */
 export function createAppWithLifecycle(options: AppOptions): {
   readonly app: Hono<AppEnv>;
   readonly lifecycle: Lifecycle;

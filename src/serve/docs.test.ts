@@ -1,4 +1,7 @@
-/** docs/reference/http-api.md names every field that an endpoint takes, ignores or knows and refuses, in the sections that are about it. */
+/**
+ * docs/reference/http-api.md names every field that an endpoint takes, ignores or knows and refuses, in the sections
+ * that are about it.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Embedding models and rerankers over HTTP, with their tokenizers: vectors and scores are those of sentence-transformers
- * (test/fixtures/make-hf-encoders.py), and what a model is not for is refused.
+ * Embedding models and rerankers over HTTP, with their tokenizers: vectors and scores are those of
+ * sentence-transformers (test/fixtures/make-hf-encoders.py), and what a model is not for is refused.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

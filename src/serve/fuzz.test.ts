@@ -1,4 +1,7 @@
-/** Random and mutated bodies on every endpoint: each answer is 200 or a coded 4xx, and nothing stays alive in the engine. */
+/**
+ * Random and mutated bodies on every endpoint: each answer is 200 or a coded 4xx, and nothing stays alive in the
+ * engine.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { toolTemplate } from "../../test/helpers/chat-templates.js";

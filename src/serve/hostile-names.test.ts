@@ -1,4 +1,7 @@
-/** Members called __proto__, which is an own property to JSON and another object's place to an assignment: kept or refused, never lost. */
+/**
+ * Members called __proto__, which is an own property to JSON and another object's place to an assignment: kept or
+ * refused, never lost.
+ */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../test/helpers/ask.js";
 import { toolTemplate } from "../../test/helpers/chat-templates.js";

@@ -1,4 +1,7 @@
-/** A model whose chat template never ends: the request gets an error, and the server answers others and goes on with their streams. */
+/**
+ * A model whose chat template never ends: the request gets an error, and the server answers others and goes on with
+ * their streams.
+ */
 import { afterEach, expect, it } from "vitest";
 import { type FakeServer, startFakeServer, until } from "../../test/helpers/fake-server.js";
 import { ChatTemplate } from "../text/template/chat-template.js";

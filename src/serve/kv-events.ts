@@ -1,8 +1,8 @@
 /**
- * GET /kv_events: the content of the prefix cache and its changes, as server-sent events. A gateway uses them to send a request to the engine that
- * has cached its prefix. Modelled on vLLM's KV events (BlockStored, BlockRemoved, AllBlocksCleared of vllm/distributed/kv_events.py), with two
- * differences: a connection begins with a snapshot, so reconnecting repairs every loss, and blocks are named by the keys of src/text/block-hash.ts,
- * without tokens.
+ * GET /kv_events: the content of the prefix cache and its changes, as server-sent events. A gateway uses them to send a
+ * request to the engine that has cached its prefix. Modelled on vLLM's KV events (BlockStored, BlockRemoved,
+ * AllBlocksCleared of vllm/distributed/kv_events.py), with two differences: a connection begins with a snapshot, so
+ * reconnecting repairs every loss, and blocks are named by the keys of src/text/block-hash.ts, without tokens.
  */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { MillraceError } from "../core/errors.js";

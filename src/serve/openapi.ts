@@ -1,4 +1,6 @@
-/** GET /openapi.json: the routes and the fields of requests, derived from the tables and schemas that check requests. */
+/**
+ * GET /openapi.json: the routes and the fields of requests, derived from the tables and schemas that check requests.
+ */
 import { z } from "zod";
 import type { BodyRules, DescribedRoute } from "./http/route.js";
 
@@ -11,7 +13,10 @@ function schemaOf(type: z.ZodType, io: "input" | "output"): Json {
   return schema;
 }
 
-/** Lists the fields that are checked or ignored. Fields that are known but refused are left to the written documentation. */
+/**
+ * Lists the fields that are checked or ignored. Fields that are known but refused are left to the written
+ * documentation.
+ */
 function bodySchema({ schema, inert }: BodyRules): Json {
   const described = schemaOf(schema, "input");
   const properties: Record<string, unknown> = { ...(described.properties as object) };

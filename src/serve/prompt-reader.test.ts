@@ -1,4 +1,7 @@
-/** A gateway reads the very tokens that the server gives its engine, whatever the API and whatever the request asks for beside its prompt. */
+/**
+ * A gateway reads the very tokens that the server gives its engine, whatever the API and whatever the request asks for
+ * beside its prompt.
+ */
 import { describe, expect, test, vi } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";
 import { fakeAppOptions } from "../../test/helpers/fake-server.js";

@@ -1,6 +1,6 @@
 /**
- * Makes the tokens of a request's prompt with the endpoint's own code. A gateway needs them to find the engine that has cached the prompt's prefix.
- * The other fields of the request are not used.
+ * Makes the tokens of a request's prompt with the endpoint's own code. A gateway needs them to find the engine that has
+ * cached the prompt's prefix. The other fields of the request are not used.
  */
 import type { RequestLogger } from "../core/request-logger.js";
 import type { EngineRequest } from "../engine/api/request.js";
@@ -32,7 +32,10 @@ export interface RequestPrompts {
 type Body = Readonly<Record<string, unknown>>;
 type Reader = (context: PromptContext, body: Body) => Promise<RequestPrompts>;
 
-/** Stands in for a request id. Nothing is logged here: the engine reports the faults of a request once the gateway has sent it on. */
+/**
+ * Stands in for a request id. Nothing is logged here: the engine reports the faults of a request once the gateway has
+ * sent it on.
+ */
 const NOBODY: Asker = { get: () => "" };
 const silent = (): void => {};
 const SILENT: RequestLogger = { debug: silent, info: silent, warn: silent, error: silent };

@@ -1,4 +1,7 @@
-/** For whom, how urgently and until when: keys become tenants, priorities and deadlines reach the engine, and the timers are put away. */
+/**
+ * For whom, how urgently and until when: keys become tenants, priorities and deadlines reach the engine, and the timers
+ * are put away.
+ */
 import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeApp, fakeAppOptions, startFakeServer, until } from "../../test/helpers/fake-server.js";
 import { createKeyCheck } from "../core/api-keys.js";

@@ -20,7 +20,10 @@ export interface RunningServer {
   /** The server's address, for instance http://127.0.0.1:8000. */
   readonly url: string;
   readonly port: number;
-  /** Refuses new requests with shutting_down. Resolves when the running requests are answered and every connection is closed. */
+  /**
+   * Refuses new requests with shutting_down. Resolves when the running requests are answered and every connection is
+   * closed.
+   */
   drain(): Promise<void>;
   /** Cuts every connection, which aborts the running requests. The caller still owns the engine and closes it. */
   close(): Promise<void>;

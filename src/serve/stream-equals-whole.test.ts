@@ -1,4 +1,7 @@
-/** A streamed answer put together equals the whole answer, and both equal a plain reading of the ids, however many tokens a step brings. */
+/**
+ * A streamed answer put together equals the whole answer, and both equal a plain reading of the ids, however many
+ * tokens a step brings.
+ */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import { thinkingTemplate, toolTemplate } from "../../test/helpers/chat-templates.js";

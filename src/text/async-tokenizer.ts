@@ -1,6 +1,6 @@
 /**
- * A tokenizer for texts of any length. A text of a megabyte takes up to a second, during which the server could answer no request. Long jobs
- * therefore run on a separate thread, which reads the same tokenizer at the first such job.
+ * A tokenizer for texts of any length. A text of a megabyte takes up to a second, during which the server could answer
+ * no request. Long jobs therefore run on a separate thread, which reads the same tokenizer at the first such job.
  */
 import { errorFromRecord, MillraceError } from "../core/errors.js";
 import { FairThread } from "../core/fair-thread.js";
@@ -20,7 +20,10 @@ import type { FromTokenizerThread } from "./tokenizer-thread.js";
 /** The largest job, in characters or ids, that runs on the caller's thread: about ten milliseconds. */
 const MAX_SHORT_JOB = 16 * 1024;
 
-/** Time for a job in the thread, the tokenizer's reading included: twenty times the time that a text of published models takes. */
+/**
+ * Time for a job in the thread, the tokenizer's reading included: twenty times the time that a text of published models
+ * takes.
+ */
 const LIMIT_MS = 20_000;
 const LIMIT_MS_PER_CHARACTER = 0.02;
 
@@ -30,7 +33,10 @@ type TokenizerThread = FairThread<TokenizerJob, FromTokenizerThread>;
 export interface JobOwner {
   /** Long jobs take turns between tenants. */
   readonly tenant: string;
-  /** Calls `leave` when the client has left, immediately if it already has; returns the function that ends the watch. Absent: the job always runs. */
+  /**
+   * Calls `leave` when the client has left, immediately if it already has; returns the function that ends the watch.
+   * Absent: the job always runs.
+   */
   readonly watch?: (leave: () => void) => () => void;
 }
 
@@ -78,13 +84,17 @@ export class AsyncTokenizer {
     return this.#run({ kind: "decode", ids }) as Promise<string>;
   }
 
-  /** Ends the tokenizer for all requests once the model is no longer served. Pending jobs still finish; then the thread's memory is freed. */
+  /**
+   * Ends the tokenizer for all requests once the model is no longer served. Pending jobs still finish; then the
+   * thread's memory is freed.
+   */
   end(): void {
     this.#shared.thread?.end();
   }
 
   /**
-   * Encodes texts that the caller's thread encodes itself later. Does nothing where the time of the tokenizer's expressions is known.
+   * Encodes texts that the caller's thread encodes itself later. Does nothing where the time of the tokenizer's
+   * expressions is known.
    * @throws tokenizer_timeout
    */
   async tryOut(texts: readonly string[]): Promise<void> {

@@ -1,11 +1,13 @@
 /**
- * Chained hashes of token blocks: the keys by which the engine's cache and the router find prefixes.
- * A key is an integer below 2⁵³ (two truncated 32-bit mixing lanes), so it works as a Map key. A reader that finds an entry also compares the tokens.
+ * Chained hashes of token blocks: the keys by which the engine's cache and the router find prefixes. A key is an
+ * integer below 2⁵³ (two truncated 32-bit mixing lanes), so it works as a Map key. A reader that finds an entry also
+ * compares the tokens.
  */
 
 /**
  * The salt of a request's prefixes; it keeps tenants from sharing them.
- * @param scope the owner of the prefixes; "": all tenants share them. A scope has no colon, so different pairs of scope and salt stay different.
+ * @param scope the owner of the prefixes; "": all tenants share them. A scope has no colon, so different pairs of scope
+ * and salt stay different.
  */
 export function scopedSalt(scope: string, salt: string | undefined): string | undefined {
   return scope === "" ? salt : `${scope}:${salt ?? ""}`;

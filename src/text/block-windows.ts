@@ -6,7 +6,8 @@ export function firstSeenBlock(window: number, position: number, blockSize: numb
 }
 
 /**
- * The largest number of leading blocks, up to `numBlocks`, after which a sequence still finds every block in its windows.
+ * The largest number of leading blocks, up to `numBlocks`, after which a sequence still finds every block in its
+ * windows.
  * @param windows per KV group
  * @param isThere whether the block of a KV group is cached
  */

@@ -1,6 +1,7 @@
 /**
- * The blocks that a prefix cache holds, reconstructed from its changes. An engine's main thread mirrors its engine thread's cache, and a gateway
- * mirrors each engine's. Blocks have the keys of block-hash.ts. A bit mask says which KV groups still hold a block; the bit of group g is 2^g.
+ * The blocks that a prefix cache holds, reconstructed from its changes. An engine's main thread mirrors its engine
+ * thread's cache, and a gateway mirrors each engine's. Blocks have the keys of block-hash.ts. A bit mask says which KV
+ * groups still hold a block; the bit of group g is 2^g.
  */
 import { countUsable } from "./block-windows.js";
 

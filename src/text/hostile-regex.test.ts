@@ -1,4 +1,7 @@
-/** A tokenizer.json whose regular expression never ends: nothing waits for it on the thread that serves, and it ends with a code. */
+/**
+ * A tokenizer.json whose regular expression never ends: nothing waits for it on the thread that serves, and it ends
+ * with a code.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -3,7 +3,9 @@ import { describe, expect, it } from "vitest";
 import { MillraceError } from "../core/errors.js";
 import { StopStringMatcher } from "./stop-strings.js";
 
-/** The definition: the first position at which a stop string is complete, and the longest stop string that ends there. */
+/**
+ * The definition: the first position at which a stop string is complete, and the longest stop string that ends there.
+ */
 function cutWhole(
   text: string,
   stops: readonly string[],

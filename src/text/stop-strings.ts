@@ -15,8 +15,8 @@ interface StopStringResult {
 }
 
 /**
- * The stop string that is complete first wins, however the text is cut into pieces; of several that end at the same character,
- * the longest wins. All text after it is discarded.
+ * The stop string that is complete first wins, however the text is cut into pieces; of several that end at the same
+ * character, the longest wins. All text after it is discarded.
  *
  * @example const matcher = new StopStringMatcher(["\n\n"]); matcher.push("a\n"); // { text: "a", matched: undefined }
  */
@@ -76,7 +76,10 @@ export class StopStringMatcher {
   }
 }
 
-/** Knuth, Morris and Pratt's automaton over UTF-16 units; its state is the length of the stop string's prefix that ends the text. */
+/**
+ * Knuth, Morris and Pratt's automaton over UTF-16 units; its state is the length of the stop string's prefix that ends
+ * the text.
+ */
 class StopAutomaton {
   readonly stop: string;
   /** Length of the longest proper prefix of the stop string that the text ends with (all of it after a match). */

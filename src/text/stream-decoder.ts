@@ -6,7 +6,10 @@ interface StreamDecoderOptions {
   readonly keepSpecial?: boolean;
   /** Special tokens that are never left out of the text. */
   readonly keptTokenIds?: ReadonlySet<number> | undefined;
-  /** The ids continue a text, as generated tokens do, so a leading space belongs to the text and is not SentencePiece's dummy prefix. */
+  /**
+   * The ids continue a text, as generated tokens do, so a leading space belongs to the text and is not SentencePiece's
+   * dummy prefix.
+   */
   readonly continuesText?: boolean;
 }
 
@@ -16,7 +19,8 @@ const EMPTY = new Uint8Array(0);
 /**
  * The joined outputs equal `tokenizer.decode` of all ids, except for `continuesText`.
  *
- * @example const decoder = new StreamDecoder(tokenizer); let text = ids.map((id) => decoder.push(id)).join("") + decoder.flush();
+ * @example const decoder = new StreamDecoder(tokenizer); let text = ids.map((id) => decoder.push(id)).join("") +
+ *   decoder.flush();
  */
 export class StreamDecoder {
   readonly #tokenizer: Tokenizer;

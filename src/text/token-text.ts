@@ -4,8 +4,8 @@ import type { Tokenizer } from "./tokenizer/tokenizer.js";
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * A token's text. Bytes that are not valid UTF-8 by themselves are written as `bytes:\xe2\x82`, as OpenAI does, so that different tokens stay
- * distinct.
+ * A token's text. Bytes that are not valid UTF-8 by themselves are written as `bytes:\xe2\x82`, as OpenAI does, so that
+ * different tokens stay distinct.
  */
 export function tokenText(tokenizer: Tokenizer, tokenId: number): string {
   const piece = tokenPiece(tokenizer, tokenId);

@@ -12,7 +12,10 @@ export type TokenizerJob =
   | { readonly kind: "list"; readonly text: string; readonly options: EncodeOptions; readonly details: TokenDetails }
   | { readonly kind: "decode"; readonly ids: readonly number[] | Int32Array };
 
-/** The form in which texts of tokens come beside their ids: a list of texts, or an object with id and piece for each token. */
+/**
+ * The form in which texts of tokens come beside their ids: a list of texts, or an object with id and piece for each
+ * token.
+ */
 export type TokenDetails = "none" | "texts" | "pieces";
 
 export interface Encoded {
@@ -78,7 +81,8 @@ function encode(tokenizer: Tokenizer, text: string, options: EncodeOptions, maxT
   let numTokens = 0;
   for (let start = 0; text.length > sliceLength && start < text.length; start += sliceLength) {
     const slice = text.slice(start, start + sliceLength);
-    // Both counts are needed: if white space belongs to longer tokens, the slice has fewer tokens with all its white space.
+    // Both counts are needed: if white space belongs to longer tokens, the slice has fewer tokens with all its white
+    // space.
     const least = Math.min(count(slice), count(slice.replace(SPACES, " ")));
     numTokens += Math.max(0, least - TOKENS_OF_A_CUT);
     if (numTokens > maxTokens) return { ids: new Int32Array(), atLeast: numTokens };

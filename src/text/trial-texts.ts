@@ -1,6 +1,6 @@
 /**
- * Texts that a process encodes on its own thread, whatever it is asked: a tokenizer has to be done with them first, on a thread that can be
- * ended. And runs, which show the usual expressions that never end before a request does.
+ * Texts that a process encodes on its own thread, whatever it is asked: a tokenizer has to be done with them first, on
+ * a thread that can be ended. And runs, which show the usual expressions that never end before a request does.
  */
 import { toolCallFormat } from "./answer/call-formats.js";
 import { REASONING_MARKERS } from "./answer/reasoning.js";

@@ -26,7 +26,8 @@ async function signIn(key: string, asker: Asker): Promise<void> {
 export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): void }) {
   const error = useSignal<string | undefined>(undefined);
   const input = useRef<HTMLInputElement>(null);
-  // After a press of its button, the form takes the focus, and Escape gives it back. A form that the page opens by itself leaves the focus where it is.
+  // After a press of its button, the form takes the focus, and Escape gives it back. A form that the page opens by
+  // itself leaves the focus where it is.
   const opener = useRef<HTMLButtonElement>(undefined);
   useEffect(() => {
     const focused = document.activeElement;
@@ -74,7 +75,10 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
   );
 }
 
-/** In the header: each of the two that somebody can be signed in as, with a sign-out of its own, so that nobody uses another's without seeing it. */
+/**
+ * In the header: each of the two that somebody can be signed in as, with a sign-out of its own, so that nobody uses
+ * another's without seeing it.
+ */
 export function SignedIn({ onDone }: { onDone(): void }) {
   const { name, role, is_client, client, ways = [] } = session.value ?? {};
   const signOut = async (as: Asker) => {

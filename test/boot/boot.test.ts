@@ -1,6 +1,6 @@
 /**
- * From nothing to an answer and a report: the rendered user data in a bare Debian, by cloud-init and systemd themselves, without a compiler.
- * MILLRACE_BOOT=1 (npm run test:boot); the machine listens on port 8000 of this one.
+ * From nothing to an answer and a report: the rendered user data in a bare Debian, by cloud-init and systemd
+ * themselves, without a compiler. MILLRACE_BOOT=1 (npm run test:boot); the machine listens on port 8000 of this one.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,6 +1,7 @@
 /**
- * From nothing to an answer and a report, on a disk: `image build` makes it, and QEMU boots it whole by BIOS and by UEFI, without a network to
- * fetch anything from. MILLRACE_BOOT=1 (npm run test:boot). MILLRACE_BOOT_LOG=FILE keeps the log.
+ * From nothing to an answer and a report, on a disk: `image build` makes it, and QEMU boots it whole by BIOS and by
+ * UEFI, without a network to fetch anything from. MILLRACE_BOOT=1 (npm run test:boot). MILLRACE_BOOT_LOG=FILE keeps the
+ * log.
  */
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -79,7 +80,8 @@ beforeAll(async () => {
 }, 20 * MINUTE);
 
 beforeEach((context) => {
-  // Needs root, mmdebstrap, QEMU and minutes: `why` says which of them is missing, and the summary shows it beside each test.
+  // Needs root, mmdebstrap, QEMU and minutes: `why` says which of them is missing, and the summary shows it beside each
+  // test.
   if (why !== undefined) context.skip(why);
 });
 
@@ -117,7 +119,8 @@ test("it boots by BIOS, answers a chat, and shows its report", { timeout: 90 * M
   const rootBytes = Number(await vm.run("df --output=size --block-size=1 / | tail -1"));
   note(`root file system: ${(rootBytes / GIB).toFixed(2)} GiB on a disk of 6 GiB`);
   expect(rootBytes).toBeGreaterThan(5 * GIB);
-  // Beside the bench on an emulated processor, the health check of a minute can run out of time; the next one finds an idle machine.
+  // Beside the bench on an emulated processor, the health check of a minute can run out of time; the next one finds an
+  // idle machine.
   await until(
     async () => ((await vm.run("systemctl --failed --no-legend --plain")) === "" ? "none" : undefined),
     5 * MINUTE,

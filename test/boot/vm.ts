@@ -1,4 +1,7 @@
-/** A disk image in QEMU, with KVM where the processor has it, as a cloud would start it: user data from a NoCloud disk, SSH with a key of its own, and the console kept as a log. */
+/**
+ * A disk image in QEMU, with KVM where the processor has it, as a cloud would start it: user data from a NoCloud disk,
+ * SSH with a key of its own, and the console kept as a log.
+ */
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -19,7 +22,10 @@ export function whyNoVm(): string | undefined {
   return undefined;
 }
 
-/** A processor's own virtualization. Others behind /dev/kvm interpret a kernel's code, and stop at instructions that they lack. */
+/**
+ * A processor's own virtualization. Others behind /dev/kvm interpret a kernel's code, and stop at instructions that
+ * they lack.
+ */
 const hasKvm = (): boolean =>
   existsSync("/dev/kvm") && ["kvm_intel", "kvm_amd"].some((name) => existsSync(`/sys/module/${name}`));
 const accelerator = (): string[] =>

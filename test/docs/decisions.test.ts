@@ -1,4 +1,7 @@
-/** docs/background/decisions.md: one heading for each decision, numbered without gaps, and references to decisions that exist. */
+/**
+ * docs/background/decisions.md: one heading for each decision, numbered without gaps, and references to decisions that
+ * exist.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

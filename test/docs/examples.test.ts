@@ -1,6 +1,7 @@
 /**
- * The shell blocks of README, guides and HTTP API are run, page by page, in one shell in a folder with the bundled models. A server goes on
- * in the background until the next one starts or the page ends; the port 8000 of the pages is a free one. Blocks that say why not are left out.
+ * The shell blocks of README, guides and HTTP API are run, page by page, in one shell in a folder with the bundled
+ * models. A server goes on in the background until the next one starts or the page ends; the port 8000 of the pages is
+ * a free one. Blocks that say why not are left out.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";

@@ -4,7 +4,10 @@ import { createApp } from "../../src/serve/app.js";
 import { fakeAppOptions } from "../helpers/fake-server.js";
 import { blocksOf } from "./shell-blocks.js";
 
-/** Names of the app's files change with their content. Nothing runs in the background, so a response is over before it could be cancelled. */
+/**
+ * Names of the app's files change with their content. Nothing runs in the background, so a response is over before it
+ * could be cancelled.
+ */
 const WITHOUT_EXAMPLE = ["/app/{file}", "/v1/responses/{id}/cancel"];
 
 test("every endpoint has an example", async () => {

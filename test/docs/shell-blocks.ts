@@ -1,11 +1,17 @@
-/** Shell blocks of the documentation: found, told apart by why they are not run, and turned into the commands of ours in them. */
+/**
+ * Shell blocks of the documentation: found, told apart by why they are not run, and turned into the commands of ours in
+ * them.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { repositoryRoot } from "../helpers/fixtures.js";
 
-/** Why a block is not run: the network, privileges or hardware it needs, the time it takes, or a program that is not ours. */
+/**
+ * Why a block is not run: the network, privileges or hardware it needs, the time it takes, or a program that is not
+ * ours.
+ */
 export const REASONS = ["hub", "root", "gpu", "long", "another-program"] as const;
 
 export interface ShellBlock {

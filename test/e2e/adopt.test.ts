@@ -1,4 +1,7 @@
-/** `millrace adopt` as a process: a student that passes is tried as a canary, one that fails is not, and what cannot be brought back is refused. */
+/**
+ * `millrace adopt` as a process: a student that passes is tried as a canary, one that fails is not, and what cannot be
+ * brought back is refused.
+ */
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,6 @@
-/** Files that are no model, or only nearly one: commands end with a code on stderr, not with a stack, a hang or a crash. */
+/**
+ * Files that are no model, or only nearly one: commands end with a code on stderr, not with a stack, a hang or a crash.
+ */
 import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

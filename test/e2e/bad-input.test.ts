@@ -1,7 +1,7 @@
 /**
- * Everything a request can do wrong, against real servers, while a well-formed stream goes on beside it: coded refusals, logged once,
- * nothing leaked, nobody else harmed.
- * size: one server and its checks serve a long table of bad requests
+ * Everything a request can do wrong, against real servers, while a well-formed stream goes on beside it: coded
+ * refusals, logged once, nothing leaked, nobody else harmed. size: one server and its checks serve a long table of bad
+ * requests
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";

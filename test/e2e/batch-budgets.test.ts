@@ -1,4 +1,7 @@
-/** A batch of a real gateway whose key has a budget: it pays for all of the lines, but not for all of their reservations at once. */
+/**
+ * A batch of a real gateway whose key has a budget: it pays for all of the lines, but not for all of their reservations
+ * at once.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** A batch of 20,000 lines through a real gateway and engine that are killed three times: every custom_id once, errors in the error file. */
+/**
+ * A batch of 20,000 lines through a real gateway and engine that are killed three times: every custom_id once, errors
+ * in the error file.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

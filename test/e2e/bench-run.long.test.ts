@@ -1,4 +1,7 @@
-/** `millrace bench run`, `compare` and `self-test` as processes: against the mock server, against a real one, killed, stopped, and with a server that dies. */
+/**
+ * `millrace bench run`, `compare` and `self-test` as processes: against the mock server, against a real one, killed,
+ * stopped, and with a server that dies.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Budgets under fire, on each store: 64 clients, answers of random sizes, some cut by their clients and some by their server, and a gateway that is killed
- * every few seconds. MILLRACE_BUDGET_REQUESTS sets how many requests.
+ * Budgets under fire, on each store: 64 clients, answers of random sizes, some cut by their clients and some by their
+ * server, and a gateway that is killed every few seconds. MILLRACE_BUDGET_REQUESTS sets how many requests.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** Kept answers of the real engine behind the real gateway: equal to the bit, in every dialect, and after the gateway has been killed. */
+/**
+ * Kept answers of the real engine behind the real gateway: equal to the bit, in every dialect, and after the gateway
+ * has been killed.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -96,7 +99,10 @@ const REQUESTS: readonly (readonly [name: string, path: string, body: object, st
 /** The answer's own id and times, which every answer has anew. */
 const OWN = /"id": ?"(?:chatcmpl|cmpl|resp|msg)[-_][^"]+"|"(?:created|created_at)": ?\d+/g;
 const NOTHING = '"-":0';
-/** Ids of items and calls too, and how much of the prompt was in the prefix cache: they differ between two runs of the engine. */
+/**
+ * Ids of items and calls too, and how much of the prompt was in the prefix cache: they differ between two runs of the
+ * engine.
+ */
 const OF_RUN = /"(?:id|item_id|call_id)": ?"[^"]+"|"(?:cached_tokens|cache_read_input_tokens|input_tokens)": ?\d+/g;
 
 /** Ids of messages within a response are those of items: only the first id of a response's objects is its own. */

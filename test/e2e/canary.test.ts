@@ -1,4 +1,7 @@
-/** `millrace canary` against a gateway with the real engine: one seat is slower than many, and Ctrl-C takes a canary back. */
+/**
+ * `millrace canary` against a gateway with the real engine: one seat is slower than many, and Ctrl-C takes a canary
+ * back.
+ */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";

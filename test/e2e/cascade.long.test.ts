@@ -1,4 +1,7 @@
-/** A cascade of the bundled models: trained on the corpus' tasks, served, and closed by its guard when the small model is exchanged for a damaged one. */
+/**
+ * A cascade of the bundled models: trained on the corpus' tasks, served, and closed by its guard when the small model
+ * is exchanged for a damaged one.
+ */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

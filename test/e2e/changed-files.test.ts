@@ -1,4 +1,7 @@
-/** A model's file that is cut off while it is served: whoever waits gets a coded error, the log says why, and the process ends, to be started again. */
+/**
+ * A model's file that is cut off while it is served: whoever waits gets a coded error, the log says why, and the
+ * process ends, to be started again.
+ */
 import { copyFileSync, readFileSync, renameSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

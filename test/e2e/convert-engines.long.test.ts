@@ -1,6 +1,6 @@
 /**
- * A model that `convert` wrote answers in vLLM and llama-server as here. MILLRACE_VLLM and MILLRACE_LLAMA_SERVER name their programs; the scripts in
- * scripts/engines set them up.
+ * A model that `convert` wrote answers in vLLM and llama-server as here. MILLRACE_VLLM and MILLRACE_LLAMA_SERVER name
+ * their programs; the scripts in scripts/engines set them up.
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";

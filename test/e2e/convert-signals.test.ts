@@ -1,4 +1,7 @@
-/** `millrace convert`, and a server with `--quantization`, leave nothing of an unfinished copy, whichever signals end them. */
+/**
+ * `millrace convert`, and a server with `--quantization`, leave nothing of an unfinished copy, whichever signals end
+ * them.
+ */
 import { spawn } from "node:child_process";
 import { mkdirSync, readdirSync, watch } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** `millrace distill` and `train-drafter` as processes: collecting on the bundled model, and the whole way at toy size where Python has PyTorch. */
+/**
+ * `millrace distill` and `train-drafter` as processes: collecting on the bundled model, and the whole way at toy size
+ * where Python has PyTorch.
+ */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,7 @@
 /**
- * The arguments that plans and presets render, given to the engines' own parsers: vLLM's and SGLang's where a Python has them, llama-server's where its
- * binary is; TensorRT-LLM and TGI against the flags that they document. docs/reference/engines.md says how to get them and what was found.
+ * The arguments that plans and presets render, given to the engines' own parsers: vLLM's and SGLang's where a Python
+ * has them, llama-server's where its binary is; TensorRT-LLM and TGI against the flags that they document.
+ * docs/reference/engines.md says how to get them and what was found.
  */
 import { execFile, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -16,7 +17,10 @@ const TIMEOUT_MS = 300_000;
 /** What no engine may take, to know that the parser is one. */
 const NONSENSE = ["--no-such-flag", "1"];
 
-/** @property refused what its parser must not take: a flag that is none, the beginning of one, words that no list of the engine has */
+/**
+ * @property refused what its parser must not take: a flag that is none, the beginning of one, words that no list of the
+ * engine has
+ */
 const PYTHONS = {
   vllm: {
     variable: "MILLRACE_VLLM_PYTHON",

@@ -1,6 +1,6 @@
 /**
- * What real engines do beyond the conformance suite: the cells of the table of differences (docs/reference/engines.md) that say "run". One model in all
- * of them, the bundled one.
+ * What real engines do beyond the conformance suite: the cells of the table of differences (docs/reference/engines.md)
+ * that say "run". One model in all of them, the bundled one.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -149,8 +149,8 @@ describe("our own engine", () => {
 });
 
 describe.skipIf(llamaServer === undefined)("llama-server (needs MILLRACE_LLAMA_SERVER)", () => {
-  // It embeds in a mode of its own (--embeddings), knows no salt, takes a priority and orders by arrival. Its parser of tool calls is made from the
-  // template: with this one, it refuses the model's call with 500.
+  // It embeds in a mode of its own (--embeddings), knows no salt, takes a priority and orders by arrival. Its parser of
+  // tool calls is made from the template: with this one, it refuses the model's call with 500.
   const differs = { embeddings: 501, cachedBySalt: [true, true], namedTool: false } as const;
   itHas({ engine: "llama-server", program: [llamaServer ?? ""] }, false, { ...ALL, ...differs });
 });

@@ -1,4 +1,7 @@
-/** What somebody meets who starts the server and asks the bundled model something, with the defaults that its file carries. */
+/**
+ * What somebody meets who starts the server and asks the bundled model something, with the defaults that its file
+ * carries.
+ */
 import { expect, test } from "vitest";
 import { scoreAnswer } from "../../src/quality/score-answer.js";
 import { PHRASINGS } from "../helpers/phrasings.js";

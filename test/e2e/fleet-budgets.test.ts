@@ -1,4 +1,7 @@
-/** Budgets of a real fleet: what is spent equals the ledger, to the nano-dollar, across kills; a stream ends where its budget does. */
+/**
+ * Budgets of a real fleet: what is spent equals the ledger, to the nano-dollar, across kills; a stream ends where its
+ * budget does.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

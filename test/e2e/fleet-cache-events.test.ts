@@ -1,4 +1,7 @@
-/** The gateway knows what our engines' caches hold: through lost connections and restarts, and to the token that the engines themselves report. */
+/**
+ * The gateway knows what our engines' caches hold: through lost connections and restarts, and to the token that the
+ * engines themselves report.
+ */
 import { connect as connectTo, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";

@@ -1,7 +1,7 @@
 /**
- * The conformance suite against the real engines of this machine: our own, and those that a variable names. scripts/engines has a script for each
- * that sets it up on a machine without a GPU: llama-server's binary (MILLRACE_LLAMA_SERVER), vLLM's program (MILLRACE_VLLM), SGLang's Python
- * (MILLRACE_SGLANG).
+ * The conformance suite against the real engines of this machine: our own, and those that a variable names.
+ * scripts/engines has a script for each that sets it up on a machine without a GPU: llama-server's binary
+ * (MILLRACE_LLAMA_SERVER), vLLM's program (MILLRACE_VLLM), SGLang's Python (MILLRACE_SGLANG).
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -44,7 +44,10 @@ describeConformance({
   capacity: { seats: 2, blockSize: 16 },
 });
 
-/** An engine that the tests do not install, for its size or its compile: without the variable, the summary lists its suite as skipped. */
+/**
+ * An engine that the tests do not install, for its size or its compile: without the variable, the summary lists its
+ * suite as skipped.
+ */
 function describeReal(
   engine: string,
   variable: string,

@@ -1,6 +1,6 @@
 /**
- * Three real engines behind the proxy, of which one is killed while all are busy: no request that had not begun to stream fails, every answer that is
- * whole is the right one, and those cut off say so.
+ * Three real engines behind the proxy, of which one is killed while all are busy: no request that had not begun to
+ * stream fails, every answer that is whole is the right one, and those cut off say so.
  */
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,13 +1,17 @@
 /**
- * One of three instances of a served fleet is stopped with SIGSTOP, so that its port takes connections and nobody answers: whatever had no answer yet is
- * answered by the others within some ten seconds, streams that have begun wait, and the same process serves again after SIGCONT.
+ * One of three instances of a served fleet is stopped with SIGSTOP, so that its port takes connections and nobody
+ * answers: whatever had no answer yet is answered by the others within some ten seconds, streams that have begun wait,
+ * and the same process serves again after SIGCONT.
  */
 import { expect, test } from "vitest";
 import { type FleetInstance, FleetProcess, until } from "../helpers/fleet-process.js";
 
 const NUM_BEFORE = 9;
 const NUM_KINDS = 9;
-/** From the stop to the last answer, beside what the answers take: on two instances, behind streams, on a machine that may be busy. */
+/**
+ * From the stop to the last answer, beside what the answers take: on two instances, behind streams, on a machine that
+ * may be busy.
+ */
 const RESCUED_WITHIN_MS = 10_000;
 const SLOWER = 4;
 const FLEET = {

@@ -1,7 +1,8 @@
 /**
- * Instances of a served fleet are killed, one after the other, while clients go on asking: whole answers stay the right ones, streams that are cut off say
- * so, each instance comes back and answers, and nothing is left behind or grows. MILLRACE_FLEET_KILLS makes it longer. The second test does so with
- * a real vLLM (MILLRACE_VLLM names its program; scripts/engines/vllm.sh sets up its CPU build).
+ * Instances of a served fleet are killed, one after the other, while clients go on asking: whole answers stay the right
+ * ones, streams that are cut off say so, each instance comes back and answers, and nothing is left behind or grows.
+ * MILLRACE_FLEET_KILLS makes it longer. The second test does so with a real vLLM (MILLRACE_VLLM names its program;
+ * scripts/engines/vllm.sh sets up its CPU build).
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -75,7 +76,10 @@ function startClients<T>(askOne: (i: number, index: number) => Promise<T>) {
   };
 }
 
-/** Kills an instance that computes, and waits until it computes again. @returns its old process, and how long it was away */
+/**
+ * Kills an instance that computes, and waits until it computes again.
+ * @returns its old process, and how long it was away
+ */
 async function killOne(fleet: FleetProcess, index: number, limitMs: number) {
   const id = `mill-base-${index}`;
   const now = async () => (await fleet.instances()).find((instance) => instance.id === id)!;

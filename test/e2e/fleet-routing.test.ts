@@ -1,4 +1,7 @@
-/** Three real engines whose caches together hold what one alone does not: routing by prefix finds it there, turn by turn does not; the answers are the same. */
+/**
+ * Three real engines whose caches together hold what one alone does not: routing by prefix finds it there, turn by turn
+ * does not; the answers are the same.
+ */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { DEFAULT_PROXY_LIMITS, DEFAULT_PROXY_TIMEOUTS } from "../../src/fleet/proxy/options.js";

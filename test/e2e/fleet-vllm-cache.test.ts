@@ -1,4 +1,7 @@
-/** The gateway's view of a real vLLM's prefix cache (MILLRACE_VLLM names its program; scripts/engines/vllm.sh sets up its CPU build). */
+/**
+ * The gateway's view of a real vLLM's prefix cache (MILLRACE_VLLM names its program; scripts/engines/vllm.sh sets up
+ * its CPU build).
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

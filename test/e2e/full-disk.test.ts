@@ -1,6 +1,6 @@
 /**
- * A disk that takes no more: what can do without goes on, what cannot ends with a code. In place of a full disk the processes may not write files beyond
- * 8 KiB (EFBIG instead of ENOSPC), which needs no disk of its own.
+ * A disk that takes no more: what can do without goes on, what cannot ends with a code. In place of a full disk the
+ * processes may not write files beyond 8 KiB (EFBIG instead of ENOSPC), which needs no disk of its own.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { openSync, readdirSync, writeFileSync } from "node:fs";

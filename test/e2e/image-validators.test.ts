@@ -1,6 +1,7 @@
 /**
- * Rendered files before other people's validators, each where it is installed: on PATH, or in MILLRACE_VALIDATORS (bin/ with programs, crds/ with
- * CustomResourceDefinitions as their projects publish them). docs/guides/deploy.md says where each is from.
+ * Rendered files before other people's validators, each where it is installed: on PATH, or in MILLRACE_VALIDATORS (bin/
+ * with programs, crds/ with CustomResourceDefinitions as their projects publish them). docs/guides/deploy.md says where
+ * each is from.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -88,7 +89,8 @@ describe.each(VARIANTS)("%s", (variant) => {
   });
 
   test("packer validate accepts the template", (context) => {
-    // Without the block for releases from 1.7 on, which would fetch the plugin; and without fetching the image's checksum.
+    // Without the block for releases from 1.7 on, which would fetch the plugin; and without fetching the image's
+    // checksum.
     const template = at("packer-alone", variant);
     cpSync(at("packer", variant), template, { recursive: true });
     rmSync(join(template, "plugins.pkr.hcl"));

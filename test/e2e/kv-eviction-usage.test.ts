@@ -1,4 +1,7 @@
-/** Eviction is never silent: every API's answer says how much of its context was dropped, whole and streamed, and says nothing where it saw all. */
+/**
+ * Eviction is never silent: every API's answer says how much of its context was dropped, whole and streamed, and says
+ * nothing where it saw all.
+ */
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";

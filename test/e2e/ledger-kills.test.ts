@@ -1,4 +1,7 @@
-/** A gateway that is killed again and again: every answer that a client got is in the ledger once, and what ran is said to be lost. */
+/**
+ * A gateway that is killed again and again: every answer that a client got is in the ledger once, and what ran is said
+ * to be lost.
+ */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -75,7 +78,8 @@ test("kill -9 loses no answered request, and counts none twice", { timeout: 120_
   expect(new Set(whole).size).toBe(whole.length);
   const missing = [...answered].filter((id) => !whole.includes(id));
   const lost = new Set(rows.filter(({ outcome }) => outcome === "lost").map(({ id }) => id));
-  // The last bytes of an answer may reach the client in the turn before its row is committed: it is then lost, never gone.
+  // The last bytes of an answer may reach the client in the turn before its row is committed: it is then lost, never
+  // gone.
   expect(missing.filter((id) => !lost.has(id))).toEqual([]);
   expect(missing.length).toBeLessThanOrEqual(ROUNDS * CLIENTS);
   expect(lost.size).toBeLessThanOrEqual(ROUNDS * CLIENTS);

@@ -1,6 +1,6 @@
 /**
- * lm-evaluation-harness and `millrace eval` on the same task files, documents and server, item by item. Needs a Python with lm_eval
- * (MILLRACE_PYTHON): `pip install "lm_eval[api]"`.
+ * lm-evaluation-harness and `millrace eval` on the same task files, documents and server, item by item. Needs a Python
+ * with lm_eval (MILLRACE_PYTHON): `pip install "lm_eval[api]"`.
  */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";

@@ -1,4 +1,6 @@
-/** The script that measures every method of quantising: its figures, and that it goes on from the results that it has. */
+/**
+ * The script that measures every method of quantising: its figures, and that it goes on from the results that it has.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** The bundled model as the engine runs it equals the PyTorch forward pass it was exported from, and its greedy answers are the same. */
+/**
+ * The bundled model as the engine runs it equals the PyTorch forward pass it was exported from, and its greedy answers
+ * are the same.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** A real embedding model over HTTP: its vectors are those of sentence-transformers (test/fixtures/make-minilm-vectors.py). */
+/**
+ * A real embedding model over HTTP: its vectors are those of sentence-transformers
+ * (test/fixtures/make-minilm-vectors.py).
+ */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fixture } from "../helpers/fixtures.js";

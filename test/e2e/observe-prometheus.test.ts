@@ -1,4 +1,7 @@
-/** `millrace observe render`: a real Prometheus reads the rendered files, evaluates every rule, and answers every panel after a load. */
+/**
+ * `millrace observe render`: a real Prometheus reads the rendered files, evaluates every rule, and answers every panel
+ * after a load.
+ */
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** The Python `ollama` package against a real server and a fleet of two models; needs a Python with it (MILLRACE_PYTHON; CI makes one). */
+/**
+ * The Python `ollama` package against a real server and a fleet of two models; needs a Python with it (MILLRACE_PYTHON;
+ * CI makes one).
+ */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";

@@ -1,4 +1,7 @@
-/** Open WebUI, unchanged, before a fleet of two models: it lists them and chats through both of its doors, Ollama's API and OpenAI's. */
+/**
+ * Open WebUI, unchanged, before a fleet of two models: it lists them and chats through both of its doors, Ollama's API
+ * and OpenAI's.
+ */
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

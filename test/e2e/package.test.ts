@@ -64,7 +64,8 @@ const packaged = (name: string, body: () => Promise<void>): void =>
   test.skipIf(!isPrebuilt)(
     `${name} (Linux x64 only)`,
     async (context) => {
-      // Packages of others come from npm: without a network that is no fault of ours. Any other failure to install is one.
+      // Packages of others come from npm: without a network that is no fault of ours. Any other failure to install is
+      // one.
       if (problem !== undefined) context.skip(problem);
       await body();
     },

@@ -1,4 +1,7 @@
-/** What docs/background/benchmarks/shortening.md claims: a fifth of the tokens at least, at a drop whose 95 % interval excludes 2 points. */
+/**
+ * What docs/background/benchmarks/shortening.md claims: a fifth of the tokens at least, at a drop whose 95 % interval
+ * excludes 2 points.
+ */
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { redundantChats } from "../../models/corpus/redundant.js";

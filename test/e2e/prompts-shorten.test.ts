@@ -1,4 +1,7 @@
-/** `millrace prompts shorten`, as a process on the bundled model: chats with planted redundancy, in this process and behind a server. */
+/**
+ * `millrace prompts shorten`, as a process on the bundled model: chats with planted redundancy, in this process and
+ * behind a server.
+ */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -33,7 +36,11 @@ function folder() {
   return { root, shorten, refusal };
 }
 
-/** @param answer to a message that came with a key @param onOpen called as the command opens the model @returns the URL */
+/**
+ * @param answer to a message that came with a key
+ * @param onOpen called as the command opens the model
+ * @returns the URL
+ */
 async function startWriter(
   answer: (key: string | undefined, message: string) => string,
   onOpen: () => void = () => {},

@@ -1,4 +1,7 @@
-/** Every fixture model served over HTTP reproduces the logits that llama.cpp computed in f32 from exactly dequantised weights. */
+/**
+ * Every fixture model served over HTTP reproduces the logits that llama.cpp computed in f32 from exactly dequantised
+ * weights.
+ */
 import { readFileSync } from "node:fs";
 import { describe, test } from "vitest";
 import { fixture, hasFixture } from "../helpers/fixtures.js";

@@ -1,4 +1,7 @@
-/** The semantic cache with a real embedding model of the fleet: two wordings of a question meet, and the evaluator prints what the vetoes decide. */
+/**
+ * The semantic cache with a real embedding model of the fleet: two wordings of a question meet, and the evaluator
+ * prints what the vetoes decide.
+ */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

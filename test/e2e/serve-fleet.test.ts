@@ -1,4 +1,7 @@
-/** A fleet of real processes behind one port, as clients and administrators see it: answers, crashes, reloads, exactness. */
+/**
+ * A fleet of real processes behind one port, as clients and administrators see it: answers, crashes, reloads,
+ * exactness.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * Mixed requests against the real server with little KV memory, a third of them cancelled at random moments: every other answer is right, no block
- * is leaked, memory does not grow after warm-up. MILLRACE_SOAK_REQUESTS sets the number (10000 for the long run).
+ * Mixed requests against the real server with little KV memory, a third of them cancelled at random moments: every
+ * other answer is right, no block is leaked, memory does not grow after warm-up. MILLRACE_SOAK_REQUESTS sets the number
+ * (10000 for the long run).
  */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -12,7 +13,10 @@ import { post, startTestServer } from "../helpers/server.js";
 const numRequests = Number(process.env.MILLRACE_SOAK_REQUESTS ?? "600");
 const CONCURRENCY = 48;
 const NUM_KINDS = 60;
-/** The JavaScript heaps are kept small, so that what they merely have not collected yet does not hide what they hold on to. */
+/**
+ * The JavaScript heaps are kept small, so that what they merely have not collected yet does not hide what they hold on
+ * to.
+ */
 const NODE_OPTIONS = "--max-old-space-size=48 --max-semi-space-size=2";
 /** Allowed growth of resident memory between warm-up and end, in MiB: the garbage collectors' play in both threads. */
 const MAX_GROWTH_MIB = 16;

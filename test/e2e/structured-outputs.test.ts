@@ -1,4 +1,7 @@
-/** Answers held to a form, over HTTP with a real engine: the bundled model, which knows nothing of JSON, has to write it. */
+/**
+ * Answers held to a form, over HTTP with a real engine: the bundled model, which knows nothing of JSON, has to write
+ * it.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** The training pipeline at toy size, and its tokenizer and heads against the engine's; needs a Python with PyTorch (models/requirements.txt). */
+/**
+ * The training pipeline at toy size, and its tokenizer and heads against the engine's; needs a Python with PyTorch
+ * (models/requirements.txt).
+ */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** `millrace tune speculation`, as a process: on the bundled model and its heads at toy size, into a YAML that the server takes. */
+/**
+ * `millrace tune speculation`, as a process: on the bundled model and its heads at toy size, into a YAML that the
+ * server takes.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

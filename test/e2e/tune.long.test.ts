@@ -1,4 +1,7 @@
-/** `millrace tune` on the bundled model: a planted fault is named and mended, and a journal is not repeated. Servers take turns, so it needs a quiet machine. */
+/**
+ * `millrace tune` on the bundled model: a planted fault is named and mended, and a journal is not repeated. Servers
+ * take turns, so it needs a quiet machine.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

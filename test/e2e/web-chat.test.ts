@@ -1,4 +1,7 @@
-/** The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead ends. */
+/**
+ * The chat of the app in a browser: what it shows, and how answers that end early, break off or do not fit are no dead
+ * ends.
+ */
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
 import { openPage, useBrowser } from "../helpers/browser.js";

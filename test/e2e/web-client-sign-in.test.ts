@@ -1,4 +1,7 @@
-/** Clients and administrators who sign in to the app in a browser, at a server of one model and at a gateway; and other pages in the same browser. */
+/**
+ * Clients and administrators who sign in to the app in a browser, at a server of one model and at a gateway; and other
+ * pages in the same browser.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -1,4 +1,7 @@
-/** Conversations that a gateway keeps, in real browsers: two of one client, one of another, a kill of the gateway, and what it does not take. */
+/**
+ * Conversations that a gateway keeps, in real browsers: two of one client, one of another, a kill of the gateway, and
+ * what it does not take.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Every page of a gateway's app by the keyboard alone: what can be pressed is reached, is seen to be reached, has a name, and lets go again. */
+/**
+ * Every page of a gateway's app by the keyboard alone: what can be pressed is reached, is seen to be reached, has a
+ * name, and lets go again.
+ */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";

@@ -1,4 +1,7 @@
-/** The page of models against a local hub: searched, measured, pulled with a break, loaded, asked, unloaded and removed; and a server without an administrator. */
+/**
+ * The page of models against a local hub: searched, measured, pulled with a break, loaded, asked, unloaded and removed;
+ * and a server without an administrator.
+ */
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";

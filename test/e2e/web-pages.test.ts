@@ -1,6 +1,7 @@
 /**
- * All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill, small and large, light and dark.
- * size: one fleet and one browser serve all pages, since starting them takes longer than the tests.
+ * All pages of a gateway's app: keys made and revoked, spend, instances, the dashboard under load and over a kill,
+ * small and large, light and dark. size: one fleet and one browser serve all pages, since starting them takes longer
+ * than the tests.
  */
 import { join } from "node:path";
 import type { Page, Route } from "playwright-core";

@@ -1,7 +1,7 @@
 /**
- * The promise for encoders: a text's vector is the same bit for bit alone, among any others, in any order, on any number of threads, and whoever
- * is cancelled beside it, on every instruction set.
- * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
+ * The promise for encoders: a text's vector is the same bit for bit alone, among any others, in any order, on any
+ * number of threads, and whoever is cancelled beside it, on every instruction set. MILLRACE_EXACT_MINUTES makes it
+ * longer, MILLRACE_EXACT_SEED repeats a failing round.
  */
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** Eviction seen through the engine: long answers keep their bits whatever runs beside them, memory is freed, and what was dropped is reported. */
+/**
+ * Eviction seen through the engine: long answers keep their bits whatever runs beside them, memory is freed, and what
+ * was dropped is reported.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,9 +1,9 @@
 /**
- * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and thread count never change a bit, on no
- * instruction set, with and without a grammar, in the background and not. Where entries are evicted, the size of blocks counts.
- * Random requests run one by one with everything off, then together with everything on and too little KV memory; every token and
- * log-probability must be equal.
- * MILLRACE_EXACT_MINUTES makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
+ * The promise: batching, prefixes from disk, chunked prefill, prefix caching, pre-emption, speculation, block size and
+ * thread count never change a bit, on no instruction set, with and without a grammar, in the background and not. Where
+ * entries are evicted, the size of blocks counts. Random requests run one by one with everything off, then together
+ * with everything on and too little KV memory; every token and log-probability must be equal. MILLRACE_EXACT_MINUTES
+ * makes it longer, MILLRACE_EXACT_SEED repeats a failing round.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

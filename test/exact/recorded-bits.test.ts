@@ -1,6 +1,7 @@
 /**
- * The same bits as ever: fixed requests to tiny models of every architecture, whose tokens, log-probabilities and vectors are hashed for each instruction set
- * and compared with those on record. A change of the kernels' arithmetic is a decision: MILLRACE_RECORD_BITS=1 writes the record anew.
+ * The same bits as ever: fixed requests to tiny models of every architecture, whose tokens, log-probabilities and
+ * vectors are hashed for each instruction set and compared with those on record. A change of the kernels' arithmetic is
+ * a decision: MILLRACE_RECORD_BITS=1 writes the record anew.
  */
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** Sends one request to the HTTP application, without a socket and in front of a fake engine, and gives the answer its type. */
+/**
+ * Sends one request to the HTTP application, without a socket and in front of a fake engine, and gives the answer its
+ * type.
+ */
 import { createApp } from "../../src/serve/app.js";
 import type { AppOptions } from "../../src/serve/http/context.js";
 import { grammarOfRecipe } from "../../src/text/answer/answer-recipe.js";

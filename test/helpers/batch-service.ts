@@ -1,4 +1,7 @@
-/** Files and batches behind a port, with lines that a test answers, in a folder that a test can copy as a killed process would leave it. */
+/**
+ * Files and batches behind a port, with lines that a test answers, in a folder that a test can copy as a killed process
+ * would leave it.
+ */
 
 import { cpSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type IncomingHttpHeaders } from "node:http";

@@ -1,4 +1,7 @@
-/** Pages in headless Chromium, watched: a page that logs an error, breaks its own policy or asks another host for anything fails its test. */
+/**
+ * Pages in headless Chromium, watched: a page that logs an error, breaks its own policy or asks another host for
+ * anything fails its test.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -9,7 +12,10 @@ const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-bro
 /** Undefined: none is installed, and tests that need one are skipped. */
 export const chromiumPath = PATHS.find((path) => path !== undefined && existsSync(path));
 
-/** For `beforeEach`: a checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run there. */
+/**
+ * For `beforeEach`: a checkout without a browser runs the other tests; .ci/run installs Chromium, so that these run
+ * there.
+ */
 export function skipWithoutBrowser(context: TestContext): void {
   if (chromiumPath === undefined) context.skip("needs chromium");
 }
@@ -20,7 +26,10 @@ export const launchBrowser = (): Promise<Browser> =>
     args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
   });
 
-/** One browser for all tests of the file that calls it, which are skipped where none is installed. @returns filled before the first test */
+/**
+ * One browser for all tests of the file that calls it, which are skipped where none is installed.
+ * @returns filled before the first test
+ */
 export function useBrowser(): { readonly browser: Browser } {
   const started: { browser?: Browser } = {};
   beforeAll(async () => {

@@ -437,8 +437,8 @@ const resizeOf = ([id, want, least]: readonly [string, number, number]): Operati
 });
 
 /**
- * A settlement of at most what is reserved, since larger ones may overspend: of nothing if an earlier operation of the turn changes that reservation, or makes
- * another of its name.
+ * A settlement of at most what is reserved, since larger ones may overspend: of nothing if an earlier operation of the
+ * turn changes that reservation, or makes another of its name.
  */
 function within(operation: Operation, earlier: readonly Operation[], model: ModelState): Operation {
   if (operation.op !== "settle") return operation;

@@ -1,4 +1,7 @@
-/** JSON schemas as clients' libraries write them: zod's of every type and check it has, pydantic's, and those of OpenAI's strict mode. */
+/**
+ * JSON schemas as clients' libraries write them: zod's of every type and check it has, pydantic's, and those of
+ * OpenAI's strict mode.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";

@@ -1,4 +1,7 @@
-/** Copies of models without their text side, and greedy answers of a model to fixed prompts, with log-probabilities, computed in process from activations, keys and values that are not rounded. */
+/**
+ * Copies of models without their text side, and greedy answers of a model to fixed prompts, with log-probabilities,
+ * computed in process from activations, keys and values that are not rounded.
+ */
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { writeCopy } from "../../src/convert/convert.js";

@@ -1,4 +1,7 @@
-/** Damages a GGUF model as a faulty converter would: the matrix of its outputs has the rows of some tokens exchanged, so it is wrong and sure of it. */
+/**
+ * Damages a GGUF model as a faulty converter would: the matrix of its outputs has the rows of some tokens exchanged, so
+ * it is wrong and sure of it.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { encodeString, encodeU32, encodeU64 } from "../../src/formats/gguf/write.js";

@@ -103,7 +103,8 @@ export async function startPostgres(): Promise<DatabaseServer> {
   const args = ["-D", data, "-p", String(port), ...flags.flatMap((flag) => ["-c", flag])];
   const launch = () => spawn(join(postgresPath!, "postgres"), args, { ...options, stdio: ["ignore", "pipe", "pipe"] });
   const url = `postgres://millrace@127.0.0.1:${port}/postgres`;
-  // Its children, which hold its shared memory, would outlive a killed parent for a while: SIGQUIT ends all at once, without saving.
+  // Its children, which hold its shared memory, would outlive a killed parent for a while: SIGQUIT ends all at once,
+  // without saving.
   const server = new Server(url, folder, launch, /ready to accept connections/, "SIGQUIT");
   await server.restart();
   return server;

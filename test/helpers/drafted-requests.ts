@@ -17,7 +17,9 @@ const SAMPLING: readonly Partial<SamplingParams>[] = [
 export const promptOf = (id: number): number[] =>
   Array.from({ length: 40 + 10 * id }, (_, i) => ((i * 5) % 97) + (i < 34 ? 0 : id));
 
-/** Opens the model with one thread and little KV memory, unless the options say otherwise, for as long as `use` takes. */
+/**
+ * Opens the model with one thread and little KV memory, unless the options say otherwise, for as long as `use` takes.
+ */
 export async function withSmallCore<T>(
   options: Partial<EngineOptions> & Pick<EngineOptions, "modelPath">,
   use: (core: EngineCore) => T | Promise<T>,

@@ -1,4 +1,7 @@
-/** What every engine behind an adapter must do, whether it is the real one or a stand-in that speaks its documented interface. */
+/**
+ * What every engine behind an adapter must do, whether it is the real one or a stand-in that speaks its documented
+ * interface.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
@@ -192,7 +195,8 @@ export function describeConformance({
       );
     }
 
-    // A build that refuses to sleep is no fault of the adapter; the skip is listed by name, with the reason that the build gives.
+    // A build that refuses to sleep is no fault of the adapter; the skip is listed by name, with the reason that the
+    // build gives.
     if (adapter.sleep !== undefined && sleepless !== undefined) it.skip(`cannot sleep: ${sleepless}`, () => {});
     else if (adapter.sleep !== undefined) {
       it(

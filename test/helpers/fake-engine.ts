@@ -1,4 +1,7 @@
-/** An engine without a model: every step gives each live request its next scripted id. Deterministic, and it counts what is alive. */
+/**
+ * An engine without a model: every step gives each live request its next scripted id. Deterministic, and it counts what
+ * is alive.
+ */
 
 import { MillraceError } from "../../src/core/errors.js";
 import { checkRequest } from "../../src/engine/admission.js";

@@ -1,4 +1,7 @@
-/** Finds test data: the small files of this repository first, then the larger set beside it (`MILLRACE_FIXTURES` or ../shared/fixtures). */
+/**
+ * Finds test data: the small files of this repository first, then the larger set beside it (`MILLRACE_FIXTURES` or
+ * ../shared/fixtures).
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

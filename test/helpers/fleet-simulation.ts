@@ -1,6 +1,7 @@
 /**
- * Instances that exist only as arithmetic, behind the real router: requests arrive, wait for a seat, have the part of their prompt computed that the
- * instance's cache does not hold (one prompt at a time), then take a fixed time per output token. Time is virtual, so a run is the same every time.
+ * Instances that exist only as arithmetic, behind the real router: requests arrive, wait for a seat, have the part of
+ * their prompt computed that the instance's cache does not hold (one prompt at a time), then take a fixed time per
+ * output token. Time is virtual, so a run is the same every time.
  */
 
 import { GuessedIndex } from "../../src/fleet/routing/guessed-index.js";
@@ -20,7 +21,10 @@ interface SimulationOptions {
   readonly policy: RoutingPolicyName;
   readonly numInstances: number;
   readonly beta?: number;
-  /** Routers that know nothing of each other and take turns at the requests; more than one sees the others' work only in scrapes. */
+  /**
+   * Routers that know nothing of each other and take turns at the requests; more than one sees the others' work only in
+   * scrapes.
+   */
   readonly numGateways?: number;
   readonly scrapeEveryMs?: number;
   /** The last instance is ready only from then on. */

@@ -1,4 +1,7 @@
-/** Folders with experts as transformers 5 has them in memory, and writes them without its original format: two tensors for all of a layer. */
+/**
+ * Folders with experts as transformers 5 has them in memory, and writes them without its original format: two tensors
+ * for all of a layer.
+ */
 import { changedFolder } from "./changed-folder.js";
 
 const EXPERT = /^(.*)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(gate_proj|up_proj|down_proj|w1|w2|w3)\.weight$/;

@@ -53,7 +53,10 @@ export async function guessesAfter(
   return drafts.map(({ tokens }) => [...tokens]);
 }
 
-/** As guessesAfter, with the probability of each guess. @param headsPath a GGUF file, or the folder of an EAGLE-3 head */
+/**
+ * As guessesAfter, with the probability of each guess.
+ * @param headsPath a GGUF file, or the folder of an EAGLE-3 head
+ */
 export async function draftsAfter(
   modelPath: string,
   headsPath: string,

@@ -1,6 +1,6 @@
 /**
- * A server of a "model" whose log-probabilities and answers are hashes of token ids, the same on every machine, with the endpoints that
- * lm-evaluation-harness uses. Its context has 64 tokens.
+ * A server of a "model" whose log-probabilities and answers are hashes of token ids, the same on every machine, with
+ * the endpoints that lm-evaluation-harness uses. Its context has 64 tokens.
  *
  *   node hash-model.mjs <port>     prints its address
  */

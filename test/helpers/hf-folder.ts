@@ -1,4 +1,7 @@
-/** Writes a small llama with random bfloat16 weights, a tokenizer and a chat template as a Hugging Face folder, which every engine can load. */
+/**
+ * Writes a small llama with random bfloat16 weights, a tokenizer and a chat template as a Hugging Face folder, which
+ * every engine can load.
+ */
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { repositoryRoot } from "./fixtures.js";

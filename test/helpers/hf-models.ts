@@ -1,4 +1,7 @@
-/** Holds a model folder's log-probabilities, computed in process without rounding activations, to those another program computed. */
+/**
+ * Holds a model folder's log-probabilities, computed in process without rounding activations, to those another program
+ * computed.
+ */
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";

@@ -1,4 +1,7 @@
-/** An OpenID Connect provider that checks what real ones check, and misbehaves when it is told to. Its visitors agree by a link. */
+/**
+ * An OpenID Connect provider that checks what real ones check, and misbehaves when it is told to. Its visitors agree by
+ * a link.
+ */
 import { createHash } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -23,7 +23,9 @@ function replaceValue(json: unknown, index: number, value: unknown): unknown {
   return copy;
 }
 
-/** `sound` with one to three values replaced: by numbers that break arithmetic, by texts, by other shapes, by nothing. */
+/**
+ * `sound` with one to three values replaced: by numbers that break arithmetic, by texts, by other shapes, by nothing.
+ */
 export function damagedJson(sound: unknown): fc.Arbitrary<unknown> {
   const value = fc.oneof(
     fc.constantFrom<unknown>(

@@ -1,5 +1,6 @@
 /**
- * A gateway with limits, to be killed by a test. Each request names its key; what it cost is written into a ledger in the gateway's database.
+ * A gateway with limits, to be killed by a test. Each request names its key; what it cost is written into a ledger in
+ * the gateway's database.
  *
  *   node limited-gateway.mjs <JSON: folder, port, upstream, store, url, scopes by key>
  */

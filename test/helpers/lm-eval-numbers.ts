@@ -1,4 +1,7 @@
-/** What lm-evaluation-harness found for each item of its tasks, as test/fixtures/make-lm-eval-numbers.py writes it, against our results. */
+/**
+ * What lm-evaluation-harness found for each item of its tasks, as test/fixtures/make-lm-eval-numbers.py writes it,
+ * against our results.
+ */
 import { expect } from "vitest";
 import type { TaskResult } from "../../src/quality/run-task.js";
 

@@ -1,4 +1,6 @@
-/** The folder of a real embedding model, sentence-transformers/all-MiniLM-L6-v2: 91 MB that are not in this repository. */
+/**
+ * The folder of a real embedding model, sentence-transformers/all-MiniLM-L6-v2: 91 MB that are not in this repository.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync } from "node:fs";
 import { tmpdir } from "node:os";

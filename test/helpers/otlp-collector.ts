@@ -1,4 +1,7 @@
-/** What an OpenTelemetry collector does with OTLP over HTTP in JSON, as far as our tests ask: it takes everything and keeps it. */
+/**
+ * What an OpenTelemetry collector does with OTLP over HTTP in JSON, as far as our tests ask: it takes everything and
+ * keeps it.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

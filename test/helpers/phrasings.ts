@@ -1,4 +1,7 @@
-/** Requests that the bundled model can do, as people may put them, and how an answer is judged: by the corpus' own scorers. */
+/**
+ * Requests that the bundled model can do, as people may put them, and how an answer is judged: by the corpus' own
+ * scorers.
+ */
 import { topics } from "../../models/corpus/lists.js";
 import type { Check } from "../../src/quality/check.js";
 

@@ -1,4 +1,7 @@
-/** A model whose inputs have outliers, as those of large models do: some channels of its norms are scaled up and the weights behind them down. */
+/**
+ * A model whose inputs have outliers, as those of large models do: some channels of its norms are scaled up and the
+ * weights behind them down.
+ */
 import { type Channels, channelsOf, MovedScales } from "../../src/compress/channels.js";
 import type { OpenModel } from "../../src/model/open-model.js";
 

@@ -3,7 +3,10 @@ import { execFileSync } from "node:child_process";
 
 export const python = process.env.MILLRACE_PYTHON ?? "python3";
 
-/** Whether Python can import `modules`, such as "torch, gguf"; where it cannot, tells that tests are skipped, and the remedy. */
+/**
+ * Whether Python can import `modules`, such as "torch, gguf"; where it cannot, tells that tests are skipped, and the
+ * remedy.
+ */
 export function canImport(modules: string, remedy: string): boolean {
   try {
     execFileSync(python, ["-c", `import ${modules}`], { stdio: "ignore" });

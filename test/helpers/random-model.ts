@@ -1,4 +1,6 @@
-/** Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names. */
+/**
+ * Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names.
+ */
 
 import { dequantizeRow } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
@@ -83,7 +85,9 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
 
 type RandomHeads = "medusa" | "eagle" | "narrow eagle";
 
-/** Trained heads that were not trained, for a model that `writeRandomModel` wrote. A narrow layer has half of its width. */
+/**
+ * Trained heads that were not trained, for a model that `writeRandomModel` wrote. A narrow layer has half of its width.
+ */
 export function writeRandomHeads(path: string, kind: RandomHeads, model: RandomModelOptions): void {
   const { width: modelWidth, heads, headDim, vocab, seed, type } = completed(model);
   const { width, ff } = layerSizes(kind, model);

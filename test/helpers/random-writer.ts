@@ -1,4 +1,7 @@
-/** A tiny random model that writes under grammars, in process: it knows nothing, so what it gets right is the grammar's doing. */
+/**
+ * A tiny random model that writes under grammars, in process: it knows nothing, so what it gets right is the grammar's
+ * doing.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

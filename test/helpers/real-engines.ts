@@ -1,4 +1,7 @@
-/** How the real engines of this machine are started. A variable names each of the others; a script under scripts/engines sets it up. */
+/**
+ * How the real engines of this machine are started. A variable names each of the others; a script under scripts/engines
+ * sets it up.
+ */
 import type { ModelSpec } from "../../src/fleet/upstream/model-spec.js";
 
 type RealEngine = Pick<ModelSpec, "engine" | "program" | "args" | "env">;

@@ -32,7 +32,10 @@ export const TOLERANCE = {
 } as const;
 type Tolerance = (typeof TOLERANCE)[keyof typeof TOLERANCE];
 
-/** Asks for each text's own log-probabilities and holds them to the reference; arg-max agreement counts over all of them together. */
+/**
+ * Asks for each text's own log-probabilities and holds them to the reference; arg-max agreement counts over all of them
+ * together.
+ */
 export async function expectReference(
   url: string,
   texts: readonly ExpectedText[],

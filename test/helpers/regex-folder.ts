@@ -1,4 +1,6 @@
-/** Folders whose tokenizers split text by a regular expression of their own, and the end of its time, with fake timers. */
+/**
+ * Folders whose tokenizers split text by a regular expression of their own, and the end of its time, with fake timers.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, vi } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Regions of gateways with instances of their own, in virtual time and behind the real router. Each gateway knows its instances and, farther away, the other
- * regions, whose gateways take turns. A region may lose its instances for a while: its gateways then send everything to the next region.
+ * Regions of gateways with instances of their own, in virtual time and behind the real router. Each gateway knows its
+ * instances and, farther away, the other regions, whose gateways take turns. A region may lose its instances for a
+ * while: its gateways then send everything to the next region.
  */
 import type { PrefixKeys } from "../../src/fleet/routing/key-source.js";
 import { DEFAULT_ROUTING, type RoutedRequest, Router } from "../../src/fleet/routing/router.js";

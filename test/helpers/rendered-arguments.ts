@@ -43,7 +43,10 @@ function fromPresets(engine: EngineName): Wanted[] {
   );
 }
 
-/** Model, machine, and what makes the plan another one: drafts, keys in 8 bits, weights made FP8 at the start, several instances. */
+/**
+ * Model, machine, and what makes the plan another one: drafts, keys in 8 bits, weights made FP8 at the start, several
+ * instances.
+ */
 const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
   ["llama-3.1-8b", "h100", {}],
   ["llama-3.1-8b", "h100x2", { objective: "latency", load: { concurrency: 1 } }],
@@ -83,7 +86,10 @@ function fromPlans(engine: EngineName): Wanted[] {
   });
 }
 
-/** Values of an option that adapters have a word of their own for, or that plans never set; all engines are asked for all they have a flag for. */
+/**
+ * Values of an option that adapters have a word of their own for, or that plans never set; all engines are asked for
+ * all they have a flag for.
+ */
 const SPECULATIONS: Readonly<Partial<Record<EngineName, readonly string[]>>> = {
   vllm: ["ngram", "eagle", "eagle3", "mtp", "draft_model", "suffix"],
   sglang: ["ngram", "eagle", "eagle3", "mtp", "draft_model"],

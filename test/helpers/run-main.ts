@@ -1,4 +1,7 @@
-/** Runs the command line in this process and returns what it wrote. For commands that end by themselves and start no engine. */
+/**
+ * Runs the command line in this process and returns what it wrote. For commands that end by themselves and start no
+ * engine.
+ */
 import { vi } from "vitest";
 import { main } from "../../src/cli/main.js";
 

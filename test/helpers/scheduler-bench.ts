@@ -99,7 +99,10 @@ export function createBench(options: Partial<typeof DEFAULTS> = {}, policy?: Sch
       scheduler.add(sequence);
       return sequence;
     },
-    /** Plans a step in which sequences that decode get `drafts`, and computes it. @returns id → tokens computed, drafts aside */
+    /**
+     * Plans a step in which sequences that decode get `drafts`, and computes it.
+     * @returns id → tokens computed, drafts aside
+     */
     step(drafts: readonly number[] = []): Record<number, number> {
       const { decoding } = scheduler.planDecoding();
       decoding.forEach((sequence, index) => {

@@ -1,4 +1,6 @@
-/** Measures configurations of a simulated server for the tuner: each is simulated once, and its runs differ by noise. */
+/**
+ * Measures configurations of a simulated server for the tuner: each is simulated once, and its runs differ by noise.
+ */
 import type { BenchRun } from "../../src/bench/results/schema.js";
 import { uniform } from "../../src/core/random.js";
 import type { Objective } from "../../src/lab/tune/bottleneck.js";

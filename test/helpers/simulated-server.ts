@@ -1,6 +1,7 @@
 /**
- * A server in virtual time: the real scheduler, KV memory, speculator and metrics, with a cost model in place of the kernels and a client that reads
- * one arrival after another. A run's figures are made of its records and of the metrics' text by the code that measures real servers.
+ * A server in virtual time: the real scheduler, KV memory, speculator and metrics, with a cost model in place of the
+ * kernels and a client that reads one arrival after another. A run's figures are made of its records and of the
+ * metrics' text by the code that measures real servers.
  */
 import { vi } from "vitest";
 import { parseMetrics, serverMetrics } from "../../src/bench/measure/prometheus.js";
@@ -51,7 +52,10 @@ export interface Machine {
   readonly draftAccuracy: number;
 }
 
-/** About a 1.1B model in 8 bits on four cores: 44 ms for one sequence's step, 89 ms for sixteen, 300 prompt tokens a second. */
+/**
+ * About a 1.1B model in 8 bits on four cores: 44 ms for one sequence's step, 89 ms for sixteen, 300 prompt tokens a
+ * second.
+ */
 export const MACHINE: Machine = {
   cores: 4,
   readMs: 100,

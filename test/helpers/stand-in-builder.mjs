@@ -1,11 +1,11 @@
 /**
- * Speaks the documented command line of programs that need a GPU, for tests of what runs them: `trtllm-build`, a checkpoint's converter, `nvidia-smi`.
- * What they make are a few bytes under the names of the real files.
+ * Speaks the documented command line of programs that need a GPU, for tests of what runs them: `trtllm-build`, a
+ * checkpoint's converter, `nvidia-smi`. What they make are a few bytes under the names of the real files.
  *
  *   node stand-in-builder.mjs convert|build|nvidia-smi <the program's own arguments>
  *
- * STAND_IN_DIARY: file that gets a line for each run. STAND_IN_VERSION, STAND_IN_GPU: what they say. STAND_IN_GATE: a build waits until this file
- * exists. STAND_IN_FAULT: exit | incomplete.
+ * STAND_IN_DIARY: file that gets a line for each run. STAND_IN_VERSION, STAND_IN_GPU: what they say. STAND_IN_GATE: a
+ * build waits until this file exists. STAND_IN_FAULT: exit | incomplete.
  */
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

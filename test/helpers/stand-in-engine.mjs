@@ -1,6 +1,6 @@
 /**
- * Speaks the documented interface of an engine that cannot run here: its flags (and no others), its health, its metrics under its own names, chat
- * streaming, sleep. The "model" repeats a word.
+ * Speaks the documented interface of an engine that cannot run here: its flags (and no others), its health, its metrics
+ * under its own names, chat streaming, sleep. The "model" repeats a word.
  *
  *   node stand-in-engine.mjs <engine> <the engine's own arguments>
  *

@@ -121,7 +121,9 @@ export interface FleetOptions {
   readonly proxy?: Partial<ProxyOptions>;
 }
 
-/** One instance "a", "b", … of model "m" for each behaviour. Routed by turns, so that tests know where a request goes. */
+/**
+ * One instance "a", "b", … of model "m" for each behaviour. Routed by turns, so that tests know where a request goes.
+ */
 export async function startFleet(behaviours: readonly Behaviour[], options: FleetOptions = {}): Promise<TestFleet> {
   const standIns = await Promise.all(behaviours.map(startStandIn));
   const upstreams = standIns.map(({ url }, i) => upstreamOf(String.fromCharCode(97 + i), { url, ...options.upstream }));
@@ -162,13 +164,19 @@ export async function startFleet(behaviours: readonly Behaviour[], options: Flee
 /** Waits for something that other sockets decide, without a fixed pause. */
 export const until = (holds: () => boolean): Promise<void> => waitUntil(holds, holds.toString());
 
-/** Lets the time pass that a silent instance has, on a clock of the test's: no other instance loses time of its own, however busy the machine is. */
+/**
+ * Lets the time pass that a silent instance has, on a clock of the test's: no other instance loses time of its own,
+ * however busy the machine is.
+ */
 export async function passWhenAsked({ received }: StandIn, ms: number): Promise<void> {
   while (received.length === 0) await new Promise((resolve) => setImmediate(resolve));
   await vi.advanceTimersByTimeAsync(ms);
 }
 
-/** Until a count stands still over many turns of the event loop, each of which looks at the sockets: a busy machine is no quiet one. */
+/**
+ * Until a count stands still over many turns of the event loop, each of which looks at the sockets: a busy machine is
+ * no quiet one.
+ */
 export async function quiet(count: () => number): Promise<void> {
   let last = count();
   for (let numStill = 0; numStill < 20 || last === 0; ) {

@@ -1,4 +1,7 @@
-/** Encodes values as tensor blocks (F32, F16, BF16, Q8_0, Q4_0) and makes random blocks of the other types, for models that tests write. */
+/**
+ * Encodes values as tensor blocks (F32, F16, BF16, Q8_0, Q4_0) and makes random blocks of the other types, for models
+ * that tests write.
+ */
 
 import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
@@ -51,8 +54,8 @@ export const F16_SCALE_OFFSETS: Readonly<Partial<Record<WeightType, readonly num
 };
 
 /**
- * Blocks of a quantised type with random quanta whose values have the given root mean square (MXFP4: within a factor of 1.5, its scales are
- * powers of two). `random` gives 32 bits at a time.
+ * Blocks of a quantised type with random quanta whose values have the given root mean square (MXFP4: within a factor of
+ * 1.5, its scales are powers of two). `random` gives 32 bits at a time.
  */
 export function randomBlocks(type: WeightType, numValues: number, random: () => number, rms: number): Uint8Array {
   const layout = BLOCK_LAYOUT[type];
@@ -121,7 +124,10 @@ function encodeQ8(values: Float32Array): Uint8Array {
   return bytes;
 }
 
-/** Per block: half scale, then 16 bytes; byte i holds value i in its low and value i + 16 in its high four bits, each offset by 8. */
+/**
+ * Per block: half scale, then 16 bytes; byte i holds value i in its low and value i + 16 in its high four bits, each
+ * offset by 8.
+ */
 function encodeQ4(values: Float32Array): Uint8Array {
   const half = BLOCK_SIZE / 2;
   const blockBytes = 2 + half;

@@ -1,4 +1,7 @@
-/** A server whose fake model says what a function of its prompt's text says: for clients that hold conversations with tools. */
+/**
+ * A server whose fake model says what a function of its prompt's text says: for clients that hold conversations with
+ * tools.
+ */
 import type { EngineRequest } from "../../src/engine/api/request.js";
 import { toolTemplate } from "./chat-templates.js";
 import { type FakeServer, startFakeServer } from "./fake-server.js";

@@ -1,4 +1,7 @@
-/** Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query head at a time. */
+/**
+ * Attention over paged KV as its definition reads: a softmax in double precision over the visible entries, one query
+ * head at a time.
+ */
 import { type KvCacheView, loadEntry } from "./kv-entries.js";
 import { type Operands, readKvShape } from "./operands.js";
 import { capped, type Work } from "./ops.js";
@@ -58,7 +61,10 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   };
 }
 
-/** query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. sink: one more score, without a value. */
+/**
+ * query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. sink: one more score,
+ * without a value.
+ */
 function attendOneHead(
   query: Float32Array,
   keyCache: KvCacheView,

@@ -1,7 +1,7 @@
 /**
- * A second device behind the backend's door: the reference device in memory of its own, which works through its queue while the host goes on.
- * Inputs are taken as they are when a program is submitted. Outputs hold nonsense from then on, until the program has ended: an engine that
- * reads them early, or writes inputs late, computes wrong tokens here.
+ * A second device behind the backend's door: the reference device in memory of its own, which works through its queue
+ * while the host goes on. Inputs are taken as they are when a program is submitted. Outputs hold nonsense from then on,
+ * until the program has ended: an engine that reads them early, or writes inputs late, computes wrong tokens here.
  */
 import { closeSync, openSync, readSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";

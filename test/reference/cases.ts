@@ -1,5 +1,6 @@
 /**
- * The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get right.
+ * The table the conformance suite runs over: each operation with the types, shapes and inputs that a device must get
+ * right.
  *
  * size: one table, with a function for the cases of each operation.
  */
@@ -142,7 +143,10 @@ function activateCases(): OpCase[] {
   );
 }
 
-/** Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to err. */
+/**
+ * Weights of one column and an x of ones: gate and up are the weights themselves, and only the activation is left to
+ * err.
+ */
 function gatedLinearCases(): OpCase[] {
   const activations = [...KINDS, "clampedSwiglu" as const].flatMap((kind) =>
     [1, 3, 8, 33, 1000].map(
@@ -327,7 +331,10 @@ function quantizeCases(): OpCase[] {
   );
 }
 
-/** What is packed differs from device to device; that it is all there shows in what linear computes (kernels.linear.test.ts). */
+/**
+ * What is packed differs from device to device; that it is all there shows in what linear computes
+ * (kernels.linear.test.ts).
+ */
 function packCases(): OpCase[] {
   return (["Q4_0", "Q6_K"] as const).map((type) => ({
     op: "pack",
@@ -357,7 +364,8 @@ function pagedAttentionCases(): OpCase[] {
       },
     }),
   );
-  // An encoder's windows: each row sees entries on both sides of its own, rows of one sequence see nothing in common, and one sees nothing.
+  // An encoder's windows: each row sees entries on both sides of its own, rows of one sequence see nothing in common,
+  // and one sees nothing.
   const bothSides: OpCase = {
     op: "pagedAttention",
     label: "rows with windows to both sides, and sinks",

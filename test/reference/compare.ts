@@ -1,4 +1,7 @@
-/** What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a stated tolerance. */
+/**
+ * What the kernel tests share: devices to test, seeded data, a bench to record operations on, and comparison within a
+ * stated tolerance.
+ */
 
 import { expect } from "vitest";
 import type { Isa, KernelDevice, KernelLibrary } from "../../src/backend/cpu/library/kernels.js";
@@ -12,7 +15,10 @@ import { createReferenceDevice } from "./device.js";
 
 export const library: KernelLibrary = loadKernels();
 
-/** Every instruction set of this architecture with whether this CPU has it: tests of a missing one are reported as skipped. */
+/**
+ * Every instruction set of this architecture with whether this CPU has it: tests of a missing one are reported as
+ * skipped.
+ */
 export const ISAS: readonly { readonly isa: Isa; readonly isMissing: boolean }[] = [
   { isa: "portable", isMissing: false },
   ...(process.arch === "arm64"

@@ -1,6 +1,7 @@
 /**
- * The whole KernelDevice interface in plain TypeScript: the oracle the kernels are compared with and a device where nothing is compiled.
- * Clarity over speed. Arithmetic is in doubles and rounded once per stored value, so results differ from a kernel's by rounding only.
+ * The whole KernelDevice interface in plain TypeScript: the oracle the kernels are compared with and a device where
+ * nothing is compiled. Clarity over speed. Arithmetic is in doubles and rounded once per stored value, so results
+ * differ from a kernel's by rounding only.
  */
 import { readFileSync } from "node:fs";
 import type { KvBytes } from "../../src/backend/backend.js";

@@ -1,7 +1,9 @@
 /**
- * How one head's key or value lies in a KV cache, and how each KV type rounds it, found by searching all codes for the nearest.
+ * How one head's key or value lies in a KV cache, and how each KV type rounds it, found by searching all codes for the
+ * nearest.
  *
- * A block's entries lie eight by eight: keys as [D, 8], values as [8, D]. Their scales follow: see native/cpu/kernels/kv_cache.h.
+ * A block's entries lie eight by eight: keys as [D, 8], values as [8, D]. Their scales follow: see
+ * native/cpu/kernels/kv_cache.h.
  */
 import { KV_OCTET } from "../../src/backend/ops.js";
 import { FP4_GROUP, type KvShape, kvEntryBytes, kvValueBytes } from "../../src/backend/program.js";
@@ -127,7 +129,10 @@ function storeInt8(place: Place, values: Float32Array): void {
 
 const roundToEven = (value: number): number => Math.fround(Math.fround(value + 1.5 * 2 ** 23) - 1.5 * 2 ** 23);
 
-/** Stores the least x for which all magnitudes are at most 1.75 · 2^x, and returns it: undefined where only zeros are stored. */
+/**
+ * Stores the least x for which all magnitudes are at most 1.75 · 2^x, and returns it: undefined where only zeros are
+ * stored.
+ */
 function storeExponent(place: Place, largest: number): number | undefined {
   let exponent = largest === Infinity ? 128 : largest === 0 ? -127 : Math.floor(Math.log2(largest)) - 1;
   while (exponent > -127 && exponent < 128 && largest > 1.75 * 2 ** exponent) exponent++;

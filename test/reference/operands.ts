@@ -1,6 +1,6 @@
 /**
- * Reads one recorded operation's operands by name and checks them, for the reference device. What is checked here is what any device
- * must check before it runs a program: a bad operand is `kernels_argument`, never a wild read.
+ * Reads one recorded operation's operands by name and checks them, for the reference device. What is checked here is
+ * what any device must check before it runs a program: a bad operand is `kernels_argument`, never a wild read.
  */
 
 import {

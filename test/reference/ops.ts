@@ -1,6 +1,7 @@
 /**
- * What each operation computes, in double precision and the most obvious loops; attention and sampling have files of their own.
- * Every function checks its operands and returns the work, so that a whole program is checked before any of it runs.
+ * What each operation computes, in double precision and the most obvious loops; attention and sampling have files of
+ * their own. Every function checks its operands and returns the work, so that a whole program is checked before any of
+ * it runs.
  */
 
 import { activationsOf } from "../../src/backend/cpu/product-type.js";

@@ -1,4 +1,7 @@
-/** Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic is the same. */
+/**
+ * Packed weights and quantised activations in plain TypeScript. What is packed here keeps its rows: only the arithmetic
+ * is the same.
+ */
 
 import { activationRowBytes, packedByteLength } from "../../src/backend/cpu/library/packing.js";
 import { activationsOf } from "../../src/backend/cpu/product-type.js";

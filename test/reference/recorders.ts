@@ -30,7 +30,10 @@ interface StoredKv {
   readonly tableStride: number;
 }
 
-/** Lays the sequences into seeded-shuffled blocks of caches filled with NaN, so that reading an entry out of range shows. */
+/**
+ * Lays the sequences into seeded-shuffled blocks of caches filled with NaN, so that reading an entry out of range
+ * shows.
+ */
 export function storeSequences(
   bench: Bench,
   shape: KvShape,
@@ -79,7 +82,10 @@ interface EncodedKv {
 
 const encodedKv = new WeakMap<readonly KvSequence[], Map<string, EncodedKv>>();
 
-/** Encoding takes most of an attention test, and is the same for every instruction set that is handed the same sequences. */
+/**
+ * Encoding takes most of an attention test, and is the same for every instruction set that is handed the same
+ * sequences.
+ */
 function encodedOnce(sequences: readonly KvSequence[], layout: string, encode: () => EncodedKv): EncodedKv {
   const byLayout = encodedKv.get(sequences) ?? new Map<string, EncodedKv>();
   const encoded = byLayout.get(layout) ?? encode();
@@ -124,7 +130,10 @@ export function recordAttention(
   return out;
 }
 
-/** Counts the attention of `counted` rows, beside counts that are not 0. @returns `counts` [sequences, countStride] and `entropies` [sequences] */
+/**
+ * Counts the attention of `counted` rows, beside counts that are not 0.
+ * @returns `counts` [sequences, countStride] and `entropies` [sequences]
+ */
 export function recordCounts(
   bench: Bench,
   stored: StoredKv,

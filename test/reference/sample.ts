@@ -192,7 +192,10 @@ function mayCome(mask: Int32Array | undefined, id: number): boolean {
   return mask === undefined || ((mask[id >> 5]! >> (id & 31)) & 1) === 1;
 }
 
-/** Mask, biases, bans, then penalties as vLLM defines them: repetition over prompt and output, frequency and presence over the output. */
+/**
+ * Mask, biases, bans, then penalties as vLLM defines them: repetition over prompt and output, frequency and presence
+ * over the output.
+ */
 function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
   const logits = raw.map((logit, id) => (mayCome(row.mask, id) ? logit : LOWEST));
   row.biasIds.forEach((id, i) => {

@@ -4,7 +4,10 @@ import { BLOCK_LAYOUT, rowByteLength } from "../../src/formats/dequantize.js";
 import type { Operands } from "./operands.js";
 import type { Work } from "./ops.js";
 
-/** Which levels are best is the kernel's search: here every value is 0, the encoding of all bytes 0. kernels.encode.test.ts measures the search. */
+/**
+ * Which levels are best is the kernel's search: here every value is 0, the encoding of all bytes 0.
+ * kernels.encode.test.ts measures the search.
+ */
 export function encodeRows(operands: Operands<"encodeRows">): Work {
   const type = operands.code("type");
   const numRows = operands.integer("numRows");

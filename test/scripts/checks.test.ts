@@ -124,6 +124,16 @@ describe("check-syntax", () => {
       undefined,
     ],
     [
+      "a comment that could be wrapped",
+      { "src/a.ts": `/**\n * ${"word ".repeat(24)}\n */\n`, "native/cpu/a.cc": `// ${"word ".repeat(30)}\n` },
+      /^src\/a\.ts:2: expected a comment of at most 120 columns, got 123; wrap it\nnative\/cpu\/a\.cc:1: /,
+    ],
+    [
+      "a long word, a table and a command in comments",
+      { "src/a.ts": `// ${"a".repeat(130)}\n/**\n *   node a.js ${"[--b C] ".repeat(20)}\n */\n` },
+      undefined,
+    ],
+    [
       "an export that no file imports",
       { "src/a.ts": "\nexport const a = 1;\nconst b = a;\n" },
       /^src\/a\.ts:2: expected another file to import "a"/,

@@ -1,4 +1,7 @@
-/** Which kernel files an instruction set has of its own, against what the files say: a branch for it in any other file would never be compiled. */
+/**
+ * Which kernel files an instruction set has of its own, against what the files say: a branch for it in any other file
+ * would never be compiled.
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -37,7 +37,8 @@ const Probes& probesOf(const std::string& isa) {
   return portableProbes();
 }
 
-// Runs body(thread) on numThreads threads, the caller's among them, and gives the seconds from the moment all are ready to the last one's end.
+// Runs body(thread) on numThreads threads, the caller's among them, and gives the seconds from the moment all are ready
+// to the last one's end.
 template <typename Body>
 double secondsOn(int numThreads, Body body) {
   std::atomic<int> numReady{0};
@@ -67,7 +68,8 @@ int64_t integer(const Arguments& args, size_t index, const char* name, double mi
   throw Failure{kArgumentCode, std::string("expected ") + name + " to be an integer in range, got " + std::to_string(value)};
 }
 
-// readSeconds(isa, numThreads, numBytes, numPasses): seconds of the fastest pass over numBytes of memory, each thread over its own share.
+// readSeconds(isa, numThreads, numBytes, numPasses): seconds of the fastest pass over numBytes of memory, each thread
+// over its own share.
 napi_value readSeconds(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);
@@ -100,8 +102,8 @@ napi_value readSeconds(napi_env env, napi_callback_info info) {
   });
 }
 
-// multiplySeconds(isa, mix, numThreads, numCells): seconds in which the threads together do numThreads × numCells cells of the mix. As with the
-// engine's kernels, a thread that is held up leaves more to the others.
+// multiplySeconds(isa, mix, numThreads, numCells): seconds in which the threads together do numThreads × numCells cells
+// of the mix. As with the engine's kernels, a thread that is held up leaves more to the others.
 napi_value multiplySeconds(napi_env env, napi_callback_info info) {
   return guarded(env, [&] {
     const Arguments args(env, info);

@@ -1,5 +1,5 @@
-// The probes' inner loops, compiled once per instruction set like the kernels. Values are hidden from the compiler before each use, so that
-// it can neither hoist nor merge what must be issued every time; hiding costs no instruction.
+// The probes' inner loops, compiled once per instruction set like the kernels. Values are hidden from the compiler
+// before each use, so that it can neither hoist nor merge what must be issued every time; hiding costs no instruction.
 #include "../kernels/simd_bfloat.h"
 #include "../kernels/simd_int.h"
 #include "probes.h"
@@ -18,7 +18,8 @@ namespace {
 
 typedef uint64_t Words __attribute__((vector_size(4 * kLanes)));
 
-// Tokens side by side, each with sums of its own: enough to cover the latency of an addition. A vector does kEights cells at once.
+// Tokens side by side, each with sums of its own: enough to cover the latency of an addition. A vector does kEights
+// cells at once.
 constexpr int kTokens = 8 / kEights;
 constexpr int kCellsAtOnce = kTokens * kEights;
 
@@ -28,8 +29,8 @@ MILLRACE_INLINE float sumOf(Floats v) {
   return sum;
 }
 
-// Where sums are pairs of 16 bits, kWidenEvery of the eight products of a cell are added up before they are widened; kIsScaled: these sums are
-// multiplied by a scale.
+// Where sums are pairs of 16 bits, kWidenEvery of the eight products of a cell are added up before they are widened;
+// kIsScaled: these sums are multiplied by a scale.
 template <int kWidenEvery, bool kIsScaled>
 float multiplyNarrow(int64_t numCells) {
   const int8_t ones[4] = {1, 1, 1, 1};

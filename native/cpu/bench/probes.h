@@ -4,7 +4,8 @@
 
 namespace millrace {
 
-// Instruction mixes of the linear kernels, from registers alone. Order is the number that src/bench/kernels/probes.ts passes.
+// Instruction mixes of the linear kernels, from registers alone. Order is the number that src/bench/kernels/probes.ts
+// passes.
 enum class Mix {
   // f32 products: one fused multiply-add per eight.
   kFloat,

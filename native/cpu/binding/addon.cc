@@ -1,4 +1,5 @@
-// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object (src/backend/cpu/library/kernels.ts). Translation only.
+// The addon: createDevice, cpuFeatures, opSignatures and the methods of a device object
+// (src/backend/cpu/library/kernels.ts). Translation only.
 #include <node_api.h>
 
 #include <cstdio>
@@ -36,7 +37,8 @@ Device& deviceOf(const Arguments& args, DeviceHolder** holder = nullptr) {
   return *found->device;
 }
 
-// Keeps the memory of an ArrayBuffer alive. Node refuses a buffer that is too long for it by calling the finalizer before it reports the failure.
+// Keeps the memory of an ArrayBuffer alive. Node refuses a buffer that is too long for it by calling the finalizer
+// before it reports the failure.
 struct Lease {
   std::shared_ptr<Memory> memory;
   bool isTaken = false;
@@ -108,7 +110,8 @@ napi_value release(napi_env env, napi_callback_info info) {
     if (existing != holder->views.end()) {
       detachView(env, existing->second);
       holder->views.erase(existing);
-      // The detached view releases the memory only when the event loop turns, which is long after a load that converts one matrix after another.
+      // The detached view releases the memory only when the event loop turns, which is long after a load that converts
+      // one matrix after another.
       if (memory.use_count() == 2) memory->discard();
     }
     return nullptr;

@@ -1,7 +1,8 @@
 // The activations of feed-forward layers, of runs of values.
 //
-// All but the erf-GELU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for
-// tanh-GELU. The clamped SwiGLU of gpt-oss has a bounded x, y = 1.702 x, and multiplies by one more than a bounded up.
+// All but the erf-GELU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) ·
+// (x + 0.044715 x³) for tanh-GELU. The clamped SwiGLU of gpt-oss has a bounded x, y = 1.702 x, and multiplies by one
+// more than a bounded up.
 #pragma once
 #include <type_traits>
 
@@ -56,8 +57,8 @@ void geluValues(float* values, const float* up, int64_t count) {
   memcpy(values + i, &x, static_cast<size_t>(count - i) * 4);
 }
 
-// values = activation(values), times the factor of up if kHasUp; otherwise kKind is an activation of one value. A value's bits do not depend on its
-// place.
+// values = activation(values), times the factor of up if kHasUp; otherwise kKind is an activation of one value. A
+// value's bits do not depend on its place.
 template <Activation kKind, bool kHasUp>
 void activateValues(float* values, const float* up, int64_t count) {
   if constexpr (kKind == Activation::gelu) return geluValues<kHasUp>(values, up, count);

@@ -1,6 +1,6 @@
-// The register tiles of pagedAttention: stored K and V widened to f32 a register of octets at a time, scores of a few queries against keys,
-// and weighted sums of values. Every output has its own chain of multiply-adds, over the head dimension for a score and over the entries
-// for a value, so that tiling changes no bit.
+// The register tiles of pagedAttention: stored K and V widened to f32 a register of octets at a time, scores of a few
+// queries against keys, and weighted sums of values. Every output has its own chain of multiply-adds, over the head
+// dimension for a score and over the entries for a value, so that tiling changes no bit.
 #pragma once
 #include <type_traits>
 
@@ -11,21 +11,22 @@
 
 namespace millrace::MILLRACE_ISA {
 
-// Queries that share the registers of a tile, and vectors (of keys, or of the head dimension) side by side: as many accumulators as there are
-// registers for.
+// Queries that share the registers of a tile, and vectors (of keys, or of the head dimension) side by side: as many
+// accumulators as there are registers for.
 #if defined(MILLRACE_ISA_AVX512)
 constexpr int kTileQueries = 4;
 #else
 constexpr int kTileQueries = 3;
 #endif
 constexpr int kTileVectors = 4;
-// Twice as many queries, of half as many vectors each, read K and V as they are stored: reading once is worth more than the fuller tile.
+// Twice as many queries, of half as many vectors each, read K and V as they are stored: reading once is worth more than
+// the fuller tile.
 constexpr int kDirectQueries = 2 * kTileQueries;
 constexpr int tileVectors(int numQueries) { return numQueries > kTileQueries ? kTileVectors / 2 : kTileVectors; }
 // Octets that are widened at once and stay in the first-level cache while all queries pass over them.
 constexpr int64_t kChunkOctets = kTileVectors * kEights;
-// Floats from one query's weights to the next one's: off a power of two, which would put them all into the same cache sets. A chunk's last
-// scores may reach beyond the part.
+// Floats from one query's weights to the next one's: off a power of two, which would put them all into the same cache
+// sets. A chunk's last scores may reach beyond the part.
 constexpr int64_t kScorePitch = kAttentionPart + 16;
 
 // Calls body with `size`, 1 to kMost, as a constant.
@@ -62,20 +63,20 @@ constexpr int64_t vectorBytes(KvType type) {
 // Dimensions of eight entries' keys that a line of memory holds.
 constexpr int64_t keyStep(KvType type) { return 64 / vectorBytes(type); }
 
-// Octets of keys or values that are widened together: as many as fill registers, the last one perhaps twice. Null in place of one that
-// comes next: there is none.
+// Octets of keys or values that are widened together: as many as fill registers, the last one perhaps twice. Null in
+// place of one that comes next: there is none.
 struct Octets {
   const uint8_t* at[kEights];
 };
 
-// Asks for a line of an upcoming octet (null: there is none): blocks lie scattered, which hardware prefetchers do not follow. Line by line,
-// as what is there now is read: many at once would stall.
+// Asks for a line of an upcoming octet (null: there is none): blocks lie scattered, which hardware prefetchers do not
+// follow. Line by line, as what is there now is read: many at once would stall.
 MILLRACE_INLINE void ask(const uint8_t* next, int64_t offset) {
   if (offset % 64 == 0 && next != nullptr) __builtin_prefetch(next + offset);
 }
 
-// The factors 2^(e - 127) of entries' exponent bytes e. The byte 0 gives 0. The byte 255 gives infinity: its entry holds zeros alone, and
-// infinity times zero is NaN, so that the broken entry shows.
+// The factors 2^(e - 127) of entries' exponent bytes e. The byte 0 gives 0. The byte 255 gives infinity: its entry
+// holds zeros alone, and infinity times zero is NaN, so that the broken entry shows.
 MILLRACE_INLINE Floats exponentsOf(Source bytes) { return reinterpret_cast<Floats>(loadU8s(bytes) << 23); }
 
 // A register of octets' keys, widened one dimension at a time. Products with scales of fp8 and fp4 are exact.
@@ -188,7 +189,8 @@ void widenValues(const KvGeometry& kv, const Octets& values, const Octets& next,
   }
 }
 
-// q: [headDim, kQueries]; keys: kVectors times [headDim, kLanes] → scores [kQueries, kScorePitch], the first kLanes · kVectors of each.
+// q: [headDim, kQueries]; keys: kVectors times [headDim, kLanes] → scores [kQueries, kScorePitch], the first kLanes ·
+// kVectors of each.
 template <int kQueries, int kVectors>
 void scoreTile(const float* q, const float* keys, int64_t headDim, float* scores) {
   Floats acc[kQueries][kVectors];
@@ -216,7 +218,8 @@ void scoreTile(const float* q, const float* keys, int64_t headDim, float* scores
   }
 }
 
-// As scoreTile, of keys as they are stored, widened in registers: for so few queries that memory and scratch would be most of the work.
+// As scoreTile, of keys as they are stored, widened in registers: for so few queries that memory and scratch would be
+// most of the work.
 template <KvType kType, int kQueries, int kVectors>
 void scoreStoredTile(const KvGeometry& kv, const float* q, const Octets* octets, const Octets* next, float* scores) {
   constexpr int64_t kStep = keyStep(kType);
@@ -264,7 +267,8 @@ void scoreVectors(const float* q, const float* keys, int64_t headDim, int64_t nu
   });
 }
 
-// weights: [kQueries, kScorePitch]; values: [numEntries, paddedDim], at least one entry; adds weight · value to kVectors vectors of out [kQueries, paddedDim].
+// weights: [kQueries, kScorePitch]; values: [numEntries, paddedDim], at least one entry; adds weight · value to
+// kVectors vectors of out [kQueries, paddedDim].
 template <int kQueries, int kVectors>
 void valueTile(const float* weights, const float* values, int64_t numEntries, int64_t paddedDim, float* out) {
   Floats acc[kQueries][kVectors];
@@ -301,7 +305,8 @@ void valueEntries(const float* weights, const float* values, int64_t numEntries,
   });
 }
 
-// As valueTile, of entries [begin, end) as they are stored in `octets`, from column d on; `next` are the octets that come a chunk later.
+// As valueTile, of entries [begin, end) as they are stored in `octets`, from column d on; `next` are the octets that
+// come a chunk later.
 template <KvType kType, int kQueries, int kVectors>
 void valueStoredTile(const KvGeometry& kv, const float* weights, const uint8_t* const* octets, const uint8_t* const* next, int64_t begin, int64_t end,
                      int64_t d, float* out) {
@@ -332,7 +337,8 @@ void valueStoredTile(const KvGeometry& kv, const float* weights, const uint8_t* 
   }
 }
 
-// e^x for x <= 0 to about 1 ulp, e^−87 below −87, where the value no longer counts beside the maximum's 1. NaN gives NaN.
+// e^x for x <= 0 to about 1 ulp, e^−87 below −87, where the value no longer counts beside the maximum's 1. NaN gives
+// NaN.
 MILLRACE_INLINE Floats weightOf(Floats x) {
   x = maxFloats(splatFloats(-87.0f), x);
   // Adding 1.5 · 2^23 + 127 rounds to an integer, which is then in the low bits with the exponent's bias.

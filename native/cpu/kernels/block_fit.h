@@ -216,8 +216,8 @@ double errorOf(const float* values, const float* weights, float d, float base, u
   return total(error);
 }
 
-// Writes each value's nearest level. With feedback, x is its targets, and values are settled from the last to the first, because each one changes
-// the targets before it.
+// Writes each value's nearest level. With feedback, x is its targets, and values are settled from the last to the
+// first, because each one changes the targets before it.
 // @param offset of the group in its block
 template <class Levels, int kCount>
 void assign(const float* x, float d, float base, uint8_t* codes, BlockFeedback* feedback, int offset = 0) {

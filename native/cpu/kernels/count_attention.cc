@@ -1,5 +1,5 @@
-// countAttention: how much attention each stored entry gets, as integers. A unit is one row's query heads of one KV head. Rows and heads add
-// to the same counts, in any order.
+// countAttention: how much attention each stored entry gets, as integers. A unit is one row's query heads of one KV
+// head. Rows and heads add to the same counts, in any order.
 #include <algorithm>
 
 #include "attention_tiles.h"

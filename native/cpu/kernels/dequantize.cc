@@ -93,8 +93,8 @@ MILLRACE_INLINE void scaleAndMin(const uint8_t* packed, int j, float* scale, flo
   }
 }
 
-// 16 bytes of 4-bit scales (low) and minima (high); 64 bytes of bit pairs; f16 d, dmin: d · sc · q − dmin · m, a scale per 16 values.
-// In each half of 128 values, group g of 32 has its pairs at bit 2g of the half's 32 bytes.
+// 16 bytes of 4-bit scales (low) and minima (high); 64 bytes of bit pairs; f16 d, dmin: d · sc · q − dmin · m, a scale
+// per 16 values. In each half of 128 values, group g of 32 has its pairs at bit 2g of the half's 32 bytes.
 MILLRACE_INLINE void blockQ2_K(const uint8_t* block, float* out) {
   const float d = loadHalf(block + 80);
   const float dmin = loadHalf(block + 82);
@@ -111,9 +111,9 @@ MILLRACE_INLINE void blockQ2_K(const uint8_t* block, float* out) {
   }
 }
 
-// 32 bytes of third bits; 64 bytes of bit pairs as Q2_K; 12 bytes of scales; f16 d: d · (sc − 32) · (q − 4), a scale per 16 values.
-// The third bit of value i of group g (of eight) is bit g of byte i. Scale j has its low four bits in nibble j / 8 of byte j % 8 and its
-// upper two at 2 · (j / 4) of byte 8 + j % 4.
+// 32 bytes of third bits; 64 bytes of bit pairs as Q2_K; 12 bytes of scales; f16 d: d · (sc − 32) · (q − 4), a scale
+// per 16 values. The third bit of value i of group g (of eight) is bit g of byte i. Scale j has its low four bits in
+// nibble j / 8 of byte j % 8 and its upper two at 2 · (j / 4) of byte 8 + j % 4.
 MILLRACE_INLINE void blockQ3_K(const uint8_t* block, float* out) {
   const uint8_t* scales = block + 96;
   const float d = loadHalf(block + 108);
@@ -128,8 +128,8 @@ MILLRACE_INLINE void blockQ3_K(const uint8_t* block, float* out) {
   }
 }
 
-// f16 d, dmin; 12 bytes of scales; 128 bytes: per 64 values 32 low nibbles, then the 32 high ones: d · sc · q − dmin · m.
-// Q5_K has 32 bytes of fifth bits before the nibbles: value i of sub-block j has bit j of byte i.
+// f16 d, dmin; 12 bytes of scales; 128 bytes: per 64 values 32 low nibbles, then the 32 high ones: d · sc · q − dmin ·
+// m. Q5_K has 32 bytes of fifth bits before the nibbles: value i of sub-block j has bit j of byte i.
 template <bool kHasFifthBit>
 MILLRACE_INLINE void blockQ45_K(const uint8_t* block, float* out) {
   const float d = loadHalf(block);
@@ -149,7 +149,8 @@ MILLRACE_INLINE void blockQ45_K(const uint8_t* block, float* out) {
 }
 
 // 128 bytes of low nibbles, 64 bytes of high bit pairs, i8 scales[16], f16 d: d · sc · (q − 32), a scale per 16 values.
-// In each half of 128 values, group g of 32 has its low bits in nibble g / 2 of bytes 32 · (g % 2) + i and its high bits at 2g of byte i.
+// In each half of 128 values, group g of 32 has its low bits in nibble g / 2 of bytes 32 · (g % 2) + i and its high
+// bits at 2g of byte i.
 MILLRACE_INLINE void blockQ6_K(const uint8_t* block, float* out) {
   const int8_t* scales = reinterpret_cast<const int8_t*>(block + 192);
   const float d = loadHalf(block + 208);
@@ -180,7 +181,8 @@ alignas(16) constexpr int8_t kIq4Grid[16] = {-127, -104, -83, -65, -49, -35, -22
 // f16 d; 16 bytes of nibbles: d · grid[q]
 MILLRACE_INLINE void blockIQ4_NL(const uint8_t* block, float* out) { lookUp32(block + 2, kIq4Grid, loadHalf(block), out); }
 
-// f16 d; u16 upper two bits of eight scales; 4 bytes of their lower nibbles; per 32 values 16 bytes of nibbles: d · (sc − 32) · grid[q]
+// f16 d; u16 upper two bits of eight scales; 4 bytes of their lower nibbles; per 32 values 16 bytes of nibbles: d · (sc
+// − 32) · grid[q]
 MILLRACE_INLINE void blockIQ4_XS(const uint8_t* block, float* out) {
   const float d = loadHalf(block);
   const int high = loadU16(block + 2);
@@ -190,14 +192,16 @@ MILLRACE_INLINE void blockIQ4_XS(const uint8_t* block, float* out) {
   }
 }
 
-// u8 exponent e (E8M0); 16 bytes of nibbles: 2^(e − 128) · grid[q], where the grid is twice the 4-bit floats of the OCP MX formats.
+// u8 exponent e (E8M0); 16 bytes of nibbles: 2^(e − 128) · grid[q], where the grid is twice the 4-bit floats of the OCP
+// MX formats.
 MILLRACE_INLINE void blockMXFP4(const uint8_t* block, float* out) {
   alignas(16) static constexpr int8_t grid[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   const uint32_t e = block[0];
   lookUp32(block + 1, grid, floatOf(e < 2 ? 0x200000u << e : (e - 1) << 23), out);
 }
 
-// f32 d; 32 E4M3 bytes: d · value. The byte's bits are an f16's with one exponent bit less: the same number times 2⁻⁸; NaN is all ones.
+// f32 d; 32 E4M3 bytes: d · value. The byte's bits are an f16's with one exponent bit less: the same number times 2⁻⁸;
+// NaN is all ones.
 MILLRACE_INLINE void blockF8(const uint8_t* block, float* out) {
   float d;
   memcpy(&d, block, 4);

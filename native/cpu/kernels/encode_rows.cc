@@ -1,10 +1,11 @@
 // encodeRows: f32 rows into GGML's blocks. A unit is a row, or with feedback a tile of rows.
 //
-// The error of a block is Σ w (x − decoded)², where w is the importance of a column. For given scales the nearest level of each value is best, and
-// for given levels the best scales solve a least-squares problem, so a search tries scales around the one that the largest value asks for,
-// solves, and goes on from the solution. K-quants store the scales of their groups as small integers of common factors: these integers are
-// searched too, each beside its neighbours, and the factors are solved for again. No fused operations, and one order of sums: without feedback,
-// all instruction sets write the same bytes.
+// The error of a block is Σ w (x − decoded)², where w is the importance of a column. For given scales the nearest level
+// of each value is best, and for given levels the best scales solve a least-squares problem, so a search tries scales
+// around the one that the largest value asks for, solves, and goes on from the solution. K-quants store the scales of
+// their groups as small integers of common factors: these integers are searched too, each beside its neighbours, and
+// the factors are solved for again. No fused operations, and one order of sums: without feedback, all instruction sets
+// write the same bytes.
 #include "block_groups.h"
 #include "kernel.h"
 

@@ -1,9 +1,10 @@
-// expertGatedLinear and expertLinear: `gatedLinear` and `linear` where each row has one of several matrices, its expert's. The rows of one
-// expert lie side by side and are a group. Each group is a product of its own, which the code of every other product computes. So a row's
-// bits do not depend on the other rows of its expert.
+// expertGatedLinear and expertLinear: `gatedLinear` and `linear` where each row has one of several matrices, its
+// expert's. The rows of one expert lie side by side and are a group. Each group is a product of its own, which the code
+// of every other product computes. So a row's bits do not depend on the other rows of its expert.
 //
-// A unit of work is kLinearRows rows of one expert's matrix, for all rows of its group. The number of units is fixed before it is known how
-// many groups there are, for the most groups that are possible. Units beyond the last group do nothing.
+// A unit of work is kLinearRows rows of one expert's matrix, for all rows of its group. The number of units is fixed
+// before it is known how many groups there are, for the most groups that are possible. Units beyond the last group do
+// nothing.
 #include "linear.h"
 
 namespace millrace {

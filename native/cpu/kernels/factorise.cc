@@ -1,4 +1,5 @@
-// factorise: the L · D · Lᵀ factors of a symmetric matrix, panel by panel, each computed from the finished columns on its left. It is one unit.
+// factorise: the L · D · Lᵀ factors of a symmetric matrix, panel by panel, each computed from the finished columns on
+// its left. It is one unit.
 #include "kernel.h"
 #include "simd.h"
 
@@ -40,7 +41,8 @@ namespace {
 
 constexpr int kTile = 4;
 
-// to[r, c] −= Σ rows[r, k] · scaled[c, k], for a tile of four rows and four columns, of which numRows and numColumns are there.
+// to[r, c] −= Σ rows[r, k] · scaled[c, k], for a tile of four rows and four columns, of which numRows and numColumns
+// are there.
 void subtractTile(float* to, int64_t stride, const float* rows, const float* scaled, int64_t depth, int64_t numRows, int64_t numColumns) {
   f32x8 sums[kTile][kTile] = {};
   float rest[kTile][kTile] = {};

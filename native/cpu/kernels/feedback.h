@@ -1,7 +1,8 @@
-// Rounding with feedback: GPTQ (Frantar et al., 2022) in the form of LDLQ (Chee et al., "QuIP", 2023). Let H = L · D · Lᵀ be the Gram matrix of the
-// inputs of a product. Columns are rounded from the last to the first; a value is rounded after the errors of the columns behind it, times
-// their entries of L, have been added. The squared error of the outputs is then Σ D[c] · (rounding error of c)², and no other linear feedback
-// makes it smaller. Rows are independent, and so is the work on tiles of them.
+// Rounding with feedback: GPTQ (Frantar et al., 2022) in the form of LDLQ (Chee et al., "QuIP", 2023). Let H = L · D ·
+// Lᵀ be the Gram matrix of the inputs of a product. Columns are rounded from the last to the first; a value is rounded
+// after the errors of the columns behind it, times their entries of L, have been added. The squared error of the
+// outputs is then Σ D[c] · (rounding error of c)², and no other linear feedback makes it smaller. Rows are independent,
+// and so is the work on tiles of them.
 #pragma once
 #include <cstddef>
 

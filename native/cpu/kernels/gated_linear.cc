@@ -1,5 +1,5 @@
-// gatedLinear: two linear layers of the same shape, then an activation of the first, times the second, while both are in the cache. A unit is
-// kLinearRows rows of both weights for all tokens.
+// gatedLinear: two linear layers of the same shape, then an activation of the first, times the second, while both are
+// in the cache. A unit is kLinearRows rows of both weights for all tokens.
 #include "activation.h"
 #include "linear.h"
 

@@ -1,4 +1,5 @@
-// Scalar f16 and bf16 conversions: exact widening, narrowing by round-to-nearest-even; subnormals, infinities and NaN included.
+// Scalar f16 and bf16 conversions: exact widening, narrowing by round-to-nearest-even; subnormals, infinities and NaN
+// included.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -38,7 +39,8 @@ static inline uint16_t floatToHalf(float value) {
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds to 65536 or more
   if (magnitude < 0x38800000u) {
-    // Below 2^−14: adding 0.5 leaves the result in units of 2^−24 in the low bits, rounded to nearest even by the addition.
+    // Below 2^−14: adding 0.5 leaves the result in units of 2^−24 in the low bits, rounded to nearest even by the
+    // addition.
     const float shifted = floatOf(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (bitsOf(shifted) - 0x3f000000u));
   }

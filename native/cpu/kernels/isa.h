@@ -1,9 +1,11 @@
-// Names the namespace of the instruction set a kernel file is compiled for. Every kernel file is compiled once per instruction set, so
-// anything it defines must live in this namespace or have internal linkage: two variants of one inline function must never be merged.
-// The portable variant, which there is on every machine, has the file's decode function too: MILLRACE_DECODES.
+// Names the namespace of the instruction set a kernel file is compiled for. Every kernel file is compiled once per
+// instruction set, so anything it defines must live in this namespace or have internal linkage: two variants of one
+// inline function must never be merged. The portable variant, which there is on every machine, has the file's decode
+// function too: MILLRACE_DECODES.
 //
-// The instruction sets above avx512 add products of bytes, of bfloat16 numbers and of tiles of them, which linear layers alone use. So only the
-// files of linear layers are compiled for them (VARIANTS in scripts/build-native.js), and the code of avx512 does the rest: MILLRACE_COMMON_ISA.
+// The instruction sets above avx512 add products of bytes, of bfloat16 numbers and of tiles of them, which linear
+// layers alone use. So only the files of linear layers are compiled for them (VARIANTS in scripts/build-native.js), and
+// the code of avx512 does the rest: MILLRACE_COMMON_ISA.
 #pragma once
 
 #if defined(MILLRACE_ISA_AMX)
@@ -36,7 +38,8 @@
 #define MILLRACE_DECODES
 #endif
 
-// The instruction sets whose dequantize.cc, linear_packed.cc and linear_packed_16bit.cc (with linear_packed_bfloats.cc) this one calls.
+// The instruction sets whose dequantize.cc, linear_packed.cc and linear_packed_16bit.cc (with linear_packed_bfloats.cc)
+// this one calls.
 #if defined(MILLRACE_ISA_AVX512VNNI)
 #define MILLRACE_COMMON_ISA avx512
 #define MILLRACE_BYTES_ISA avx512vnni

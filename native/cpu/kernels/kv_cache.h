@@ -9,8 +9,8 @@ namespace millrace {
 // Values of an fp4 entry that share a scale.
 constexpr int64_t kFp4Group = 16;
 
-// Caches are [numBlocks, numKvHeads, blockSize / 8, octet]. An octet of keys is [headDim, 8], so that eight entries' scores are eight lanes;
-// an octet of values is [8, headDim]. Behind an octet's values lie its scales, one per entry:
+// Caches are [numBlocks, numKvHeads, blockSize / 8, octet]. An octet of keys is [headDim, 8], so that eight entries'
+// scores are eight lanes; an octet of values is [8, headDim]. Behind an octet's values lie its scales, one per entry:
 //   int8      f32: a value is its byte times the scale.
 //   fp8_e4m3  a byte e: a value is (the E4M3 value of its code) · 2^-8 · 2^(e - 127). Where a value of the entry is not finite, e is 255, and
 //             all of the entry's values are NaN.

@@ -1,4 +1,5 @@
-// layerNorm: mean and variance are sums in double of eight lanes, the variance of the distances from the mean. A unit is a row.
+// layerNorm: mean and variance are sums in double of eight lanes, the variance of the distances from the mean. A unit
+// is a row.
 #include <cmath>
 
 #include "kernel.h"
@@ -38,7 +39,8 @@ Op decode(const Operands<ops::layerNorm>& in, DecodeMemo&) {
 
 namespace millrace::MILLRACE_ISA {
 
-// Sum of term(x[i]) over a row: eight lanes side by side, then the values behind the last whole eight, one by one. A row's bits are its own.
+// Sum of term(x[i]) over a row: eight lanes side by side, then the values behind the last whole eight, one by one. A
+// row's bits are its own.
 template <class Term>
 static double sumOf(const float* x, int64_t width, Term term) {
   f64x4 low = {}, high = {};

@@ -1,9 +1,10 @@
-// linear: out = x · weightᵀ in f32. A unit is kLinearRows weight rows for all tokens. Packed weights are in the linear_packed files; here are weights
-// in rows.
+// linear: out = x · weightᵀ in f32. A unit is kLinearRows weight rows for all tokens. Packed weights are in the
+// linear_packed files; here are weights in rows.
 //
-// Every output has one accumulator, a register, that walks K from the front, a value per lane and fused multiply-add; a remainder of K is
-// one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added, then the old output. Tiles only
-// decide which outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
+// Every output has one accumulator, a register, that walks K from the front, a value per lane and fused multiply-add; a
+// remainder of K is one more step with zeros in the missing lanes; then the lanes are summed (sum4), the bias is added,
+// then the old output. Tiles only decide which outputs are computed side by side and when an accumulator rests in
+// memory, so they never change a bit.
 #include "dequantize.h"
 #include "linear.h"
 #include "linear_packed.h"
@@ -43,8 +44,9 @@ constexpr int64_t kRowGroup = 8;
 constexpr int64_t kTokenBlock = 32 * kTokenTile;
 // With at most this many tokens, 16- and 32-bit weights are widened in registers instead of through scratch.
 constexpr int64_t kDirectTokens = 9;
-// Five tokens use a widened register as often as scratch would pay for: with so many, as long as their activations stay in the second-level
-// cache, from 12 to 32 tokens 1.6 to 1.25 times as fast as through scratch, with 64 a little, with 128 no more (Zen 5).
+// Five tokens use a widened register as often as scratch would pay for: with so many, as long as their activations stay
+// in the second-level cache, from 12 to 32 tokens 1.6 to 1.25 times as fast as through scratch, with 64 a little, with
+// 128 no more (Zen 5).
 constexpr int64_t kDirectCachedTokens = kTokenTile == 5 ? 64 : kDirectTokens;
 constexpr int64_t kDirectCachedBytes = 256 * 1024;
 
@@ -118,8 +120,8 @@ void directRows(const LinearArgs& args, int64_t n0, int64_t n1) {
   }
 }
 
-// A block of columns [k0, k0 + numCols) of rows in f32: dequantised, and padded with zeros to whole registers and tiles; or as the file stores
-// them, where nothing is to be padded.
+// A block of columns [k0, k0 + numCols) of rows in f32: dequantised, and padded with zeros to whole registers and
+// tiles; or as the file stores them, where nothing is to be padded.
 struct Panel {
   const float* weights;
   int64_t stride;
@@ -131,7 +133,8 @@ struct Panel {
   const float* next;
 };
 
-// Fetches row `index` of the rows that are multiplied next into the second-level cache: a thread that finds them in memory waits for every line.
+// Fetches row `index` of the rows that are multiplied next into the second-level cache: a thread that finds them in
+// memory waits for every line.
 MILLRACE_INLINE void prefetchNext(const Panel& panel, int64_t index) {
   if (panel.next == nullptr || index >= kRowGroup) return;
   const float* row = panel.next + index * panel.stride;
@@ -181,7 +184,8 @@ MILLRACE_INLINE void panelTile(const LinearArgs& args, const Panel& panel, int64
   }
 }
 
-// Tokens [token, token + kTokens) against rows [n0, n1) of a panel. `resting` holds kRowTile accumulators per token, tile after tile.
+// Tokens [token, token + kTokens) against rows [n0, n1) of a panel. `resting` holds kRowTile accumulators per token,
+// tile after tile.
 template <int kTokens>
 void panelRowTiles(const LinearArgs& args, const Panel& panel, int64_t token, int64_t n0, int64_t n1, Floats* resting, int64_t tileStride) {
   Panel tile = panel;
@@ -203,7 +207,8 @@ void panelTokens(const LinearArgs& args, const Panel& panel, int64_t t0, int64_t
   if (t < t1) withTokens<kTokenTile>(t1 - t, [&](auto size) { panelRowTiles<size>(args, panel, t, n0, n1, resting, tileStride); });
 }
 
-// Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to whole registers.
+// Dequantises columns [k0, k0 + numCols) of rows [n0, n1) and pads rows to a multiple of the tile and columns to whole
+// registers.
 void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int64_t numCols, float* out) {
   const TensorTypeInfo& info = infoOf(weight.type);
   const int64_t paddedCols = (numCols + kLanes - 1) / kLanes * kLanes;
@@ -219,7 +224,8 @@ void fillPanel(const WeightRef& weight, int64_t n0, int64_t n1, int64_t k0, int6
   }
 }
 
-// Whether rows are used where they lie. Those whose pitch is a multiple of a page would share few sets of the first-level cache.
+// Whether rows are used where they lie. Those whose pitch is a multiple of a page would share few sets of the
+// first-level cache.
 bool readsStored(const WeightRef& weight, int64_t numRows) {
   const bool isWhole = numRows % kRowTile == 0 && weight.cols % kLanes == 0;
   return weight.type == TensorType::F32 && isWhole && weight.rowBytes % 4096 != 0 && reinterpret_cast<uintptr_t>(weight.data) % 4 == 0;

@@ -1,7 +1,8 @@
-// linear over packed weights of 16 bits (packed.h), with sums in f32. A lane is a row of weights, and a step adds two columns.
+// linear over packed weights of 16 bits (packed.h), with sums in f32. A lane is a row of weights, and a step adds two
+// columns.
 //
-// Every output has one accumulator, a lane, that walks K from the front. Tiles and blocks of columns only decide which outputs are computed side
-// by side and when an accumulator rests in memory, so they never change a bit.
+// Every output has one accumulator, a lane, that walks K from the front. Tiles and blocks of columns only decide which
+// outputs are computed side by side and when an accumulator rests in memory, so they never change a bit.
 #include "linear_packed_16bit.h"
 
 #include "linear_tile.h"
@@ -26,8 +27,9 @@ static_assert(kTileGroups * kPacked16BitRows * sizeof(float) <= linearScratchByt
 // Columns whose weights, for the groups of a tile, stay in the second-level cache from one tile of tokens to the next.
 constexpr int64_t kBlockCols = 4096;
 
-// bfloat16 weights and activations. Where the instruction set has a product of bfloat16 pairs (dpbf16), it adds the odd column, then the even one, and
-// takes subnormals for zeros; elsewhere two fused multiply-adds do the same, and keep subnormals.
+// bfloat16 weights and activations. Where the instruction set has a product of bfloat16 pairs (dpbf16), it adds the odd
+// column, then the even one, and takes subnormals for zeros; elsewhere two fused multiply-adds do the same, and keep
+// subnormals.
 struct BfloatPairsKind {
   static constexpr TensorType kType = TensorType::BF16_BF16;
   static constexpr int64_t kActivationBytes = 2;
@@ -49,8 +51,8 @@ struct FloatPair {
 // Weights of 16 bits, widened, and activations in f32.
 struct WidenedKind {
   static constexpr int64_t kActivationBytes = 4;
-  // As above. Both products of a step go to one accumulator, and the second one waits for the first, so five tokens already need the accumulators of
-  // two groups to keep the multipliers busy.
+  // As above. Both products of a step go to one accumulator, and the second one waits for the first, so five tokens
+  // already need the accumulators of two groups to keep the multipliers busy.
   static constexpr int64_t kLoneTokens = 4;
   using Weights = FloatPair;
   using Pair = FloatPair;
@@ -80,8 +82,9 @@ struct HalvesKind : WidenedKind {
   }
 };
 
-// Advances the sums of kTokens tokens from `token` on and of kGroups groups from `group` on by a block of columns; after the last block it
-// writes the outputs. fetches[g]: the same columns of the group kGroups later are prefetched with those of group g.
+// Advances the sums of kTokens tokens from `token` on and of kGroups groups from `group` on by a block of columns;
+// after the last block it writes the outputs. fetches[g]: the same columns of the group kGroups later are prefetched
+// with those of group g.
 template <class Kind, int kTokens, int kGroups>
 void tile(const LinearArgs& args, const KBlock& columns, int64_t token, int64_t group, const bool* fetches, Floats* resting) {
   constexpr int kWidth = kGroups * kVectors;

@@ -1,8 +1,9 @@
-// linear over packed bfloat16 weights (packed.h) with tiles. A packed group of sixteen rows lies in memory as one tile after another, and so do the
-// activations of sixteen tokens: a tile has 32 columns of either.
+// linear over packed bfloat16 weights (packed.h) with tiles. A packed group of sixteen rows lies in memory as one tile
+// after another, and so do the activations of sixteen tokens: a tile has 32 columns of either.
 //
-// Every output is one chain of additions that walks K from the front, 32 columns at a time; zeros fill up the last columns. The number of tokens,
-// groups and columns that are computed side by side, and the moments at which sums rest in memory, change no bit.
+// Every output is one chain of additions that walks K from the front, 32 columns at a time; zeros fill up the last
+// columns. The number of tokens, groups and columns that are computed side by side, and the moments at which sums rest
+// in memory, change no bit.
 #ifdef MILLRACE_ISA_AMX
 #include "linear_packed_amx.h"
 
@@ -14,11 +15,12 @@ namespace {
 
 // Columns of a tile of bfloat16.
 constexpr int64_t kTileCols = 32;
-// Two tiles of tokens against two groups keep four sums, two tiles of activations and two of weights in the eight registers.
+// Two tiles of tokens against two groups keep four sums, two tiles of activations and two of weights in the eight
+// registers.
 constexpr int64_t kBlockTokens = 2 * kTileRows;
 constexpr int64_t kBlockGroups = 2;
-// Activations of this many bytes stay in the second-level cache while the weights stream by, once. With more of them, weights of so many groups and
-// columns stay there while all tokens pass over them.
+// Activations of this many bytes stay in the second-level cache while the weights stream by, once. With more of them,
+// weights of so many groups and columns stay there while all tokens pass over them.
 constexpr int64_t kCachedBytes = 5 << 18;
 constexpr int64_t kPanelGroups = 16;
 constexpr int64_t kPanelCols = 1024;
@@ -29,7 +31,8 @@ static_assert(kPanelCols % kTileCols == 0 && kPanelGroups % kBlockGroups == 0);
 // The first block of tokens reads weights from memory, and asks for them so far ahead.
 constexpr int64_t kAheadBytes = 8 * kTileBytes;
 
-// 32 columns of one or two tiles of tokens and groups: `xStride` is from one token to the next, `pitch` from one group to the next.
+// 32 columns of one or two tiles of tokens and groups: `xStride` is from one token to the next, `pitch` from one group
+// to the next.
 template <int kTiles, int kGroups>
 MILLRACE_INLINE void addTiles(const uint8_t* x, int64_t xStride, const uint8_t* weights, int64_t pitch) {
   loadTile<4>(x, xStride);
@@ -77,7 +80,8 @@ struct Place {
   bool isFirst;
 };
 
-// Advances the sums of a place, which rest as tiles, [tile of tokens][group], at `sums`; after the last columns it writes the outputs.
+// Advances the sums of a place, which rest as tiles, [tile of tokens][group], at `sums`; after the last columns it
+// writes the outputs.
 template <int kTiles, int kGroups>
 void computePlace(const LinearArgs& args, const Place& place, float* sums) {
   const KBlock& columns = place.columns;

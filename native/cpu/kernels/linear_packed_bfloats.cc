@@ -1,4 +1,5 @@
-// linear over packed FP8 weights and bfloat16 activations. A code of E4M3 is a bfloat16 exactly; a lane is a row, and a step adds two columns (addProducts).
+// linear over packed FP8 weights and bfloat16 activations. A code of E4M3 is a bfloat16 exactly; a lane is a row, and a
+// step adds two columns (addProducts).
 #if defined(__GNUC__) && !defined(__clang__)
 // As in linear_packed.cc.
 #pragma GCC optimize("no-tree-ter", "no-tree-reassoc")
@@ -53,7 +54,8 @@ MILLRACE_INLINE void unpackPairs(Source cell, int c, BfloatPairs* pairs) {
 }
 #endif
 
-// Tokens of a panel's tile: the sums of a cell fill the registers, and the accumulators, which get them once a cell, rest in the first-level cache.
+// Tokens of a panel's tile: the sums of a cell fill the registers, and the accumulators, which get them once a cell,
+// rest in the first-level cache.
 #if defined(MILLRACE_ISA_AVX512BF16)
 constexpr int kTileTokens = 12;
 #else

@@ -1,8 +1,9 @@
-// linear over packed weights with i16 activations, for many tokens, with tiles of bytes. The products of a tile are integers, so its sums are those
-// of linear_packed.cc to the bit, and the sums are added to the outputs by that file's arithmetic: the number of tokens changes no bit.
+// linear over packed weights with i16 activations, for many tokens, with tiles of bytes. The products of a tile are
+// integers, so its sums are those of linear_packed.cc to the bit, and the sums are added to the outputs by that file's
+// arithmetic: the number of tokens changes no bit.
 //
-// Types with i8 activations have no tiles: a tile's sums leave its register through memory, once per 32 columns, which takes as long as AVX-512 VNNI
-// takes for such products. i16 activations need twice as many of these.
+// Types with i8 activations have no tiles: a tile's sums leave its register through memory, once per 32 columns, which
+// takes as long as AVX-512 VNNI takes for such products. i16 activations need twice as many of these.
 #ifdef MILLRACE_ISA_AMX
 #if defined(__GNUC__) && !defined(__clang__)
 // As in linear_packed.cc: sums stay in registers.
@@ -15,9 +16,11 @@
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-// With fewer tokens AVX-512 VNNI is as fast (a Xeon with AMX): a last tile of one token takes as long as one of sixteen.
+// With fewer tokens AVX-512 VNNI is as fast (a Xeon with AMX): a last tile of one token takes as long as one of
+// sixteen.
 constexpr int64_t kMinTokens = 128;
-// Parts of 32 columns that are unpacked at once, of two vectors of sixteen rows: with the activations of a tile they fit the first-level cache.
+// Parts of 32 columns that are unpacked at once, of two vectors of sixteen rows: with the activations of a tile they
+// fit the first-level cache.
 constexpr int64_t kPanelParts = 8;
 constexpr int kPanelVectors = 2;
 // Activations of this many bytes stay in the second-level cache from one panel to the next.
@@ -25,8 +28,9 @@ constexpr int64_t kTilePassBytes = 1 << 20;
 // Long rows would leave too few tokens for the unpacking of weights.
 constexpr int64_t kMinPassTiles = 4;
 
-// 32 columns of sixteen rows, to be multiplied with i16 activations as the bytes they consist of: the low ones, without a sign, times the weights,
-// and the high ones times them. The bytes of an activation lie side by side, so a weight has a zero for a neighbour.
+// 32 columns of sixteen rows, to be multiplied with i16 activations as the bytes they consist of: the low ones, without
+// a sign, times the weights, and the high ones times them. The bytes of an activation lie side by side, so a weight has
+// a zero for a neighbour.
 struct WidePart {
   Shorts low[kTileRows];
   Shorts high[kTileRows];
@@ -49,8 +53,8 @@ void unpackParts(Source packed, WidePart* parts) {
   }
 }
 
-// Adds 32 columns of a tile of tokens, whose activations are at `x`, `stride` bytes apart, to its sums. The sums of tokens that a tile does not have
-// are of uninitialised memory; no output reads them.
+// Adds 32 columns of a tile of tokens, whose activations are at `x`, `stride` bytes apart, to its sums. The sums of
+// tokens that a tile does not have are of uninitialised memory; no output reads them.
 MILLRACE_INLINE void addPart(const WidePart& part, const int8_t* x, int64_t stride, Floats (&acc)[kTileRows]) {
   Ints low[kTileRows];
   Ints high[kTileRows];
@@ -67,7 +71,8 @@ MILLRACE_INLINE void addPart(const WidePart& part, const int8_t* x, int64_t stri
   for (int t = 0; t < kTileRows; t++) acc[t] = mulAdd(toFloats((high[t] << 8) + low[t]), part.scale, acc[t]);
 }
 
-// Advances the sums of numTokens tokens and the sixteen rows from group g on, which rest at `resting`; after the last parts the outputs are written.
+// Advances the sums of numTokens tokens and the sixteen rows from group g on, which rest at `resting`; after the last
+// parts the outputs are written.
 template <class Format>
 void advance(const Groups& groups, const Rows& rows, const KBlock& parts, const WidePart* unpacked, int64_t g, int64_t token, int64_t numTokens,
              Floats* resting) {

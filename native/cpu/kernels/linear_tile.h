@@ -1,5 +1,5 @@
-// Tiles of a linear layer: sums of a few rows and tokens on their way to the output; and kRowTile rows as files store them, with one register of sums for each
-// row and token.
+// Tiles of a linear layer: sums of a few rows and tokens on their way to the output; and kRowTile rows as files store
+// them, with one register of sums for each row and token.
 #pragma once
 #include <type_traits>
 
@@ -26,7 +26,8 @@ MILLRACE_INLINE void finish(const LinearArgs& args, int64_t token, int64_t n, f3
   }
 }
 
-// Adds the bias and the old output; a lane of `sums` is a row of one token, from row n on. Rows past the last are left out.
+// Adds the bias and the old output; a lane of `sums` is a row of one token, from row n on. Rows past the last are left
+// out.
 MILLRACE_INLINE void storeRows(const LinearArgs& args, int64_t token, int64_t n, f32x8 sums) {
   const int64_t numRows = minOf(8, args.weight.rows - n);
   if (numRows <= 0) return;

@@ -1,5 +1,6 @@
-// Our own exponential and logarithm, so that results do not depend on the C library: f32 lanes for attention and activations, double for
-// sampling. The double versions use only plain multiplications and additions, so every instruction set gives the same bits.
+// Our own exponential and logarithm, so that results do not depend on the C library: f32 lanes for attention and
+// activations, double for sampling. The double versions use only plain multiplications and additions, so every
+// instruction set gives the same bits.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -63,8 +64,8 @@ MILLRACE_INLINE V expOf(V x) {
 }
 MILLRACE_INLINE f32x8 exp8(f32x8 x) { return expOf(x); }
 
-// tanh x to about 2 ulp; NaN gives NaN. Near zero x + x³ q(x²), q fitted for the least largest error over |x| ≤ 0.625: what e^2x leaves
-// there is mostly rounding.
+// tanh x to about 2 ulp; NaN gives NaN. Near zero x + x³ q(x²), q fitted for the least largest error over |x| ≤ 0.625:
+// what e^2x leaves there is mostly rounding.
 MILLRACE_INLINE f32x8 tanh8(f32x8 x) {
   const f32x8 z = x * x;
   f32x8 q = splat8(-0.005717044696211815f);
@@ -81,8 +82,9 @@ MILLRACE_INLINE f32x8 tanh8(f32x8 x) {
 // cap · tanh(x / cap)
 MILLRACE_INLINE f32x8 capped8(f32x8 x, float cap) { return tanh8(x * splat8(1.0f / cap)) * splat8(cap); }
 
-// x = x / (1 + e^−y) for four vectors, to about 2 ulp. Four at once, step by step, so that one's latencies are hidden behind the others.
-// The polynomial is 1 + r + r² q(r), q fitted for the least largest relative error over |r| ≤ ln 2 / 2.
+// x = x / (1 + e^−y) for four vectors, to about 2 ulp. Four at once, step by step, so that one's latencies are hidden
+// behind the others. The polynomial is 1 + r + r² q(r), q fitted for the least largest relative error over |r| ≤ ln 2 /
+// 2.
 MILLRACE_INLINE void divideByOnePlusExpOfMinus(f32x8 (&x)[4], const f32x8 (&y)[4]) {
   f32x8 r[4], square[4], q[4], scale[4];
   // As in exp8, and 127 more: the low bits are the exponent field of 2^n, infinity's where e^−y leaves the range.
@@ -111,7 +113,8 @@ MILLRACE_INLINE void divideByOnePlusExpOfMinus(f32x8 (&x)[4], const f32x8 (&y)[4
   for (int j = 0; j < 4; j++) x[j] = x[j] / fma8(q[j], scale[j], splat8(1.0f));
 }
 
-// x · Φ(x), Φ the normal distribution: the GELU itself. The tail Q(|x|) = 1 − Φ(|x|) is e^−p with p fitted for the least largest error of
+// x · Φ(x), Φ the normal distribution: the GELU itself. The tail Q(|x|) = 1 − Φ(|x|) is e^−p with p fitted for the
+// least largest error of
 // |x| · Q over |x| ≤ 6.5 (2e-10); beyond, Q counts no longer. NaN gives NaN.
 MILLRACE_INLINE Floats gelu(Floats x) {
   const Floats a = x < splatFloats(0.0f) ? -x : x;
@@ -133,10 +136,11 @@ MILLRACE_INLINE Floats gelu(Floats x) {
 // Angles below this are reduced without loss.
 constexpr double kMaxAngle = 4294967296.0;
 
-// Cosine and sine to 10⁻¹², more than their f32 values keep. Plain multiplications and additions: the same bits everywhere.
+// Cosine and sine to 10⁻¹², more than their f32 values keep. Plain multiplications and additions: the same bits
+// everywhere.
 MILLRACE_INLINE void cosAndSin4(f64x4 angle, f64x4* cosine, f64x4* sine) {
-  // k quarter turns, from the low bits of a sum that rounds to an integer; π/2 in three parts, the first two short enough that their
-  // multiples are exact.
+  // k quarter turns, from the low bits of a sum that rounds to an integer; π/2 in three parts, the first two short
+  // enough that their multiples are exact.
   const double shifter = 6755399441055744.0;  // 1.5 · 2^52
   const f64x4 shifted = angle * 0.6366197723675814 + shifter;
   const f64x4 k = shifted - shifter;

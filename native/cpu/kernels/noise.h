@@ -1,6 +1,6 @@
-// The sampler's noise: a function of (seed, position, token id) only (exactness rule E5), so a token never depends on the batch it was
-// drawn in. Two rounds of splitmix64's finaliser (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", 2014), with
-// G = 0x9e3779b97f4a7c15 and everything modulo 2^64:
+// The sampler's noise: a function of (seed, position, token id) only (exactness rule E5), so a token never depends on
+// the batch it was drawn in. Two rounds of splitmix64's finaliser (Steele, Lea & Flood, "Fast splittable pseudorandom
+// number generators", 2014), with G = 0x9e3779b97f4a7c15 and everything modulo 2^64:
 //   atPosition = mix(seed + G · (position + 1)),  word = mix(atPosition + G · (id + 1))
 // The word's top 24 bits give u = (bits + ½) · 2^−24 and the noise −ln(−ln u), which is Gumbel distributed.
 #pragma once
@@ -22,8 +22,8 @@ class NoiseSource {
     return -logDouble(-logDouble(u));
   }
 
-  // At least the noise of ids first … first + 7, mostly by less than 0.1 where the noise is large; no logarithm is taken.
-  // −ln(−ln u) ≤ −ln(1 − u), and the bits of a float f read as an integer give e + m ≤ log2 f.
+  // At least the noise of ids first … first + 7, mostly by less than 0.1 where the noise is large; no logarithm is
+  // taken. −ln(−ln u) ≤ −ln(1 − u), and the bits of a float f read as an integer give e + m ≤ log2 f.
   f32x8 bounds8(int64_t first) const {
     const f32x8 f = toFloat8(0xffffff - bits8(first)) + splat8(0.5f);  // (1 − u) · 2^24
     i32x8 exponentAndFraction;

@@ -1,6 +1,6 @@
-// The C++ types of operations' operands. op_table.h names the operands of each operation; runtime/operands.h reads them. An operand
-// belongs to its operation (`Name`, a struct of op_table.h): to read another operation's operand, or one as another kind than it has, does
-// not compile.
+// The C++ types of operations' operands. op_table.h names the operands of each operation; runtime/operands.h reads
+// them. An operand belongs to its operation (`Name`, a struct of op_table.h): to read another operation's operand, or
+// one as another kind than it has, does not compile.
 #pragma once
 #include <cstdint>
 

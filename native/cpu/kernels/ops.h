@@ -1,5 +1,6 @@
-// An operation as the thread pool runs it: its decoded operands, and how it may be cut. src/backend/ops.ts says what each computes; its file
-// here, which decodes and computes it, has a struct of its operands as raw pointers. Decoding has checked them; kernels trust them.
+// An operation as the thread pool runs it: its decoded operands, and how it may be cut. src/backend/ops.ts says what
+// each computes; its file here, which decodes and computes it, has a struct of its operands as raw pointers. Decoding
+// has checked them; kernels trust them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +31,8 @@ struct Op {
   double nanosPerUnit = 0;    // rough cost, for cutting only: never changes a result
   int64_t maxUnitsPerChunk = 0;  // 0: as many as fill the threads; fewer where units differ in their work
   int64_t scratchBytes = 0;   // per thread
-  // Memory that all units of the operation share, 64-byte aligned; its first clearedBytes are zero when the program starts.
+  // Memory that all units of the operation share, 64-byte aligned; its first clearedBytes are zero when the program
+  // starts.
   int64_t workspaceBytes = 0;
   int64_t clearedBytes = 0;
   std::byte* workspace = nullptr;  // filled in by the scheduler
@@ -52,7 +54,8 @@ struct Op {
   }
 };
 
-// Computes units [begin, end) of an operation. `scratch` is the thread's own, 64-byte aligned, at least op.scratchBytes.
+// Computes units [begin, end) of an operation. `scratch` is the thread's own, 64-byte aligned, at least
+// op.scratchBytes.
 using KernelFn = void (*)(const Op& op, int64_t begin, int64_t end, std::byte* scratch);
 
 struct KernelTable {

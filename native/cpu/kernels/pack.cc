@@ -1,7 +1,7 @@
 // pack: rows of a weight as the file has them into the layout of packed.h. A unit is a group of rows.
 //
-// Each quantised type is first taken apart into plain integers, one row at a time; the parts are then laid out by the few writers that these types
-// share. Types of 16 bits are only put in another order (packPairs).
+// Each quantised type is first taken apart into plain integers, one row at a time; the parts are then laid out by the
+// few writers that these types share. Types of 16 bits are only put in another order (packPairs).
 #include <cstring>
 
 #include "kernel.h"

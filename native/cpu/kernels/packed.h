@@ -1,8 +1,9 @@
-// Packed weights: rows of a group interleaved, so that one vector holds the same few columns of many rows. The one layout serves every instruction
-// set. A group has eight rows, of a type of 16 bits sixteen. A packed matrix is ceil(rows / group rows) groups; a group is cols / cellValues cells
-// in order; the rows past the last are zeros.
+// Packed weights: rows of a group interleaved, so that one vector holds the same few columns of many rows. The one
+// layout serves every instruction set. A group has eight rows, of a type of 16 bits sixteen. A packed matrix is
+// ceil(rows / group rows) groups; a group is cols / cellValues cells in order; the rows past the last are zeros.
 //
-// A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns within 32):
+// A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns
+// within 32):
 //   Q4_0    f16 d[8]; nibbles                               Q8_0    f16 d[8]; bytes
 //   Q4_1    f16 d[8], m[8]; nibbles                         IQ4_NL  f16 d[8]; pair nibbles
 //   Q5_0    f16 d[8]; bits; nibbles                         Q4_K    f16 d[8], dmin[8]; sixes scales, minima; 8 × nibbles
@@ -13,14 +14,17 @@
 //   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
 //   I8      f32 d[8]; bytes                                 F8_E4M3 f32 d[8], NaN where a code of the row is; quads
 //   BF16    row r of sixteen: columns 0 and 1                 F16     column c, row r of sixteen
-// nibbles   128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high one
-// pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
-// bytes     256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
-// quads     256 bytes: vector c (32 bytes), row r, byte j: column 4c + j
-// bits      32 bytes: row r, byte j: bit c is the fifth bit of column 4c + j
-// two bits  32 bytes: row r, byte j: bits 2i, 2i + 1 are the upper bits of column 4i + j; the second such vector has columns 16 + 4i + j
-// sixes     48 bytes for values [sub-block s][row r] of six bits: 32 bytes [s / 2][r] with the low four bits of even s low, of odd s high;
-//           16 bytes [s / 4][r] with the upper two bits at 2 · (s % 4)
+// Of these parts:
+//   nibbles       128 bytes: vector c (32 bytes), row r, byte j: column 4c + j in the low nibble, 16 + 4c + j in the high
+//                 one
+//   pair nibbles  128 bytes: vector p, half h, row r, byte j: column 4p + 2h + j low, 16 + 4p + 2h + j high
+//   bytes         256 bytes: chunk c (16 bytes), row r, byte j: column 2c + j
+//   quads         256 bytes: vector c (32 bytes), row r, byte j: column 4c + j
+//   bits          32 bytes: row r, byte j: bit c is the fifth bit of column 4c + j
+//   two bits      32 bytes: row r, byte j: bits 2i, 2i + 1 are the upper bits of column 4i + j; the second such vector has
+//                 columns 16 + 4i + j
+//   sixes         48 bytes for values [sub-block s][row r] of six bits: 32 bytes [s / 2][r] with the low four bits of even
+//                 s low, of odd s high; 16 bytes [s / 4][r] with the upper two bits at 2 · (s % 4)
 #pragma once
 #include <cstdint>
 
@@ -35,11 +39,12 @@ constexpr int64_t kPacked16BitRows = 16;
 constexpr bool is16Bit(TensorType type) { return type == TensorType::F16 || type == TensorType::BF16 || type == TensorType::BF16_BF16; }
 constexpr int64_t packedRowsOf(TensorType type) { return is16Bit(type) ? kPacked16BitRows : kPackedRows; }
 
-// Counts the layouts there have been; caches of packed weights are good for one of them. A change of any cell, or of the order of cells, is a
-// new one (src/backend/cpu/packed-layout.test.ts notices).
+// Counts the layouts there have been; caches of packed weights are good for one of them. A change of any cell, or of
+// the order of cells, is a new one (src/backend/cpu/packed-layout.test.ts notices).
 constexpr int kPackedLayoutVersion = 1;
 
-// Rows of activations, the left operand of a linear layer, are activationRowBytes apart, 64-byte aligned. By ActivationFormat:
+// Rows of activations, the left operand of a linear layer, are activationRowBytes apart, 64-byte aligned. By
+// ActivationFormat:
 //   blocks32   per block of 32: i8 q, f32 d = max|x| / 127; x ≈ d · q. Row: per block (d, 8 · d · Σq) as f32 pairs, then the q
 //   blocks256  per block of 256: one d as above, sums of q over 16 and over 32 columns. Row: per block a Block256, then the q
 //   row16      i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q
@@ -57,7 +62,8 @@ struct Block256 {
   float d;
   int16_t sums16[16];
   int16_t sums32[8];
-  // The offset of Q6_K's 16-bit sums: for each 16 columns, −32 times the sum over columns 0, 1, 4, 5, 8, … and over columns 2, 3, 6, 7, ….
+  // The offset of Q6_K's 16-bit sums: for each 16 columns, −32 times the sum over columns 0, 1, 4, 5, 8, … and over
+  // columns 2, 3, 6, 7, ….
   int16_t offsets16[32];
 };
 

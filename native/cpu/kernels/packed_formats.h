@@ -1,5 +1,5 @@
-// One struct a packed type: how a cell of packed.h unpacks into the vectors that packed_kinds.h multiplies (FP8 with bfloat16: linear_packed_bfloats.cc). Four
-// kinds of arithmetic:
+// One struct a packed type: how a cell of packed.h unpacks into the vectors that packed_kinds.h multiplies (FP8 with
+// bfloat16: linear_packed_bfloats.cc). Four kinds of arithmetic:
 //   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq, or around a centre (Centre)
 //   SuperCell  u8 weights per 256 columns with integer scales per 16 or 32: d · Σ scale · (Σ w·q) − dmin · Σ minimum · Σq
 //   FloatCell  weights widened to f32, one f32 scale a row per 32 columns, f32 activations:  Σ d · Σ w·x
@@ -18,8 +18,8 @@ struct BlockCell {
   Floats shift;
 };
 
-// Where no shift is needed: what a weight of zero is stored as. Nibbles, around 8: d · (d_a · Σ w·q − 8 d_a Σq). Bytes, around 128, whose centre
-// would take digits off a float: d · d_a · (Σ w·q − 128 Σq), a difference of integers.
+// Where no shift is needed: what a weight of zero is stored as. Nibbles, around 8: d · (d_a · Σ w·q − 8 d_a Σq). Bytes,
+// around 128, whose centre would take digits off a float: d · d_a · (Σ w·q − 128 Σq), a difference of integers.
 enum class Centre { None, Nibbles, Bytes };
 
 // 32 columns of a vector's rows; vector 8j + c has column 4c + j.
@@ -165,7 +165,8 @@ struct PackedBytes {
 struct PackedF8 {
   static constexpr TensorType kType = TensorType::F8_E4M3;
   MILLRACE_INLINE Floats scaleOf(Source cell) { return loadFloats(cell); }
-  // Column 4c + j. The code's bits, moved to those of an f32, have an exponent that is 120 too small; the product is exact, subnormals included.
+  // Column 4c + j. The code's bits, moved to those of an f32, have an exponent that is 120 too small; the product is
+  // exact, subnormals included.
   MILLRACE_INLINE Floats valueOf(Source cell, int c, int j) {
     const Ints codes = reinterpret_cast<Ints>(loadBytes(cell + 32 + 32 * c));
     const Ints bits = ((codes << (24 - 8 * j)) >> 4) & static_cast<int32_t>(0x87f00000u);
@@ -269,8 +270,8 @@ struct PackedQ5_K {
   }
 };
 
-// Values 0 to 63 around 32. Off 32-bit sums it is taken as a minimum of 32 · scale, in integers; off 16-bit sums at once (Block256::offsets16),
-// for they only fit without it.
+// Values 0 to 63 around 32. Off 32-bit sums it is taken as a minimum of 32 · scale, in integers; off 16-bit sums at
+// once (Block256::offsets16), for they only fit without it.
 struct PackedQ6_K {
   static constexpr TensorType kType = TensorType::Q6_K;
   static constexpr bool kFitsWhole = false;

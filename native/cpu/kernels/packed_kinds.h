@@ -1,5 +1,6 @@
-// The arithmetic of packed weights: how a token's row is multiplied with one cell, straight from its packed bytes or unpacked before. One struct for each
-// kind of cell in packed_formats.h; a kind's add and addPacked do the same operations in the same order.
+// The arithmetic of packed weights: how a token's row is multiplied with one cell, straight from its packed bytes or
+// unpacked before. One struct for each kind of cell in packed_formats.h; a kind's add and addPacked do the same
+// operations in the same order.
 #pragma once
 #include "linear_packed.h"
 #include "packed_formats.h"
@@ -248,7 +249,8 @@ struct WideKind {
   }
 };
 
-// Weights that are widened to f32, with one f32 scale per 32 columns. Two sums a cell, of sixteen columns each: alone, one would wait for itself.
+// Weights that are widened to f32, with one f32 scale per 32 columns. Two sums a cell, of sixteen columns each: alone,
+// one would wait for itself.
 template <class Format>
 struct FloatKind {
   static constexpr int64_t kCols = 32;

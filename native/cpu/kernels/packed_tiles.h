@@ -1,8 +1,9 @@
-// linear over packed weights: the tiles in which cells meet tokens, with one f32 accumulator a row and token, a lane each. The products are in packed_kinds.h.
+// linear over packed weights: the tiles in which cells meet tokens, with one f32 accumulator a row and token, a lane
+// each. The products are in packed_kinds.h.
 //
-// A cell's columns are summed in integers, which is exact, or in f32 in one fixed order. Cells follow one another from the front, and each adds to the accumulator
-// by the same few operations (Kind::add). How many tokens or groups are computed side by side, and whether a cell is used at once or kept unpacked
-// for many tokens, therefore changes no bit.
+// A cell's columns are summed in integers, which is exact, or in f32 in one fixed order. Cells follow one another from
+// the front, and each adds to the accumulator by the same few operations (Kind::add). How many tokens or groups are
+// computed side by side, and whether a cell is used at once or kept unpacked for many tokens, therefore changes no bit.
 #pragma once
 #include "linear_tile.h"
 #include "packed_kinds.h"
@@ -10,14 +11,15 @@
 namespace millrace::MILLRACE_ISA {
 namespace {
 
-// With more tokens than this, weights are unpacked into scratch first, two groups side by side. Tiles of eight keep them in registers long
-// enough that four tiles unpacking for themselves are faster still.
+// With more tokens than this, weights are unpacked into scratch first, two groups side by side. Tiles of eight keep
+// them in registers long enough that four tiles unpacking for themselves are faster still.
 constexpr int64_t kDirectTokens = kEights > 1 ? 32 : 8;
 // Tokens that such weights are multiplied with at once: what registers hold the sums of.
 constexpr int kDirectTileTokens = kEights > 1 ? 8 : 4;
 // Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
 constexpr int64_t kPassBytes = 256 << 10;
-// Activations in f32 or bfloat16 may come from the next cache: each serves sixteen rows of weights, and unpacking weights takes longer.
+// Activations in f32 or bfloat16 may come from the next cache: each serves sixteen rows of weights, and unpacking
+// weights takes longer.
 constexpr int64_t kFloatPassBytes = 1 << 20;
 // Columns unpacked at once: with the activations of a tile they fit the first-level cache.
 constexpr int64_t kPanelCols = 512;
@@ -84,7 +86,8 @@ struct Panel {
   bool isLast;
 };
 
-// Advances the accumulators of kTokens tokens and the vectors from group g on by one panel; after the last the outputs are stored.
+// Advances the accumulators of kTokens tokens and the vectors from group g on by one panel; after the last the outputs
+// are stored.
 template <class Kind, int kTokens>
 void panelTile(const Groups& groups, const Rows& rows, const Panel<Kind>& panel, int64_t g, int64_t token, Floats* resting) {
   Row row[kTokens];

@@ -1,9 +1,11 @@
-// pagedAttention: online softmax over fixed parts of the KV range, a task's rows side by side (AttentionWork says which).
+// pagedAttention: online softmax over fixed parts of the KV range, a task's rows side by side (AttentionWork says
+// which).
 //
-// The result of a query depends on its own q, visible range and stored K and V only: a score is one chain of multiply-adds over the head
-// dimension; within a part (entries [256 i, 256 (i+1)) that are visible) the maximum and the sum are taken lane by lane, lane = position
-// modulo kLanes, and V is accumulated entry by entry; parts are merged left to right. Doing several queries side by side, finding entries in
-// blocks of another size or in another sequence's table, or computing parts apart and merging them later changes no bit.
+// The result of a query depends on its own q, visible range and stored K and V only: a score is one chain of
+// multiply-adds over the head dimension; within a part (entries [256 i, 256 (i+1)) that are visible) the maximum and
+// the sum are taken lane by lane, lane = position modulo kLanes, and V is accumulated entry by entry; parts are merged
+// left to right. Doing several queries side by side, finding entries in blocks of another size or in another sequence's
+// table, or computing parts apart and merging them later changes no bit.
 #include "attention_tiles.h"
 #include "kernel.h"
 #include "math.h"
@@ -184,7 +186,8 @@ Octets octetsAt(const uint8_t* const* octets, int64_t octet, const Part& part) {
   return all;
 }
 
-// The octets that are widened one chunk after `octet`: of `octets`, then of `then`, which `thenPart` locates; null at the end.
+// The octets that are widened one chunk after `octet`: of `octets`, then of `then`, which `thenPart` locates; null at
+// the end.
 Octets upcoming(const uint8_t* const* octets, int64_t octet, const Part& part, const uint8_t* const* then, const Part* thenPart) {
   Octets all;
   for (int64_t i = 0; i < kEights; i++) {
@@ -209,7 +212,8 @@ void scoreStored(const Workspace& work, const Part& part, int64_t from, int64_t 
   });
 }
 
-// Scores of the group in the chunk of octets [from, to), which work.widened holds unless keys are read as they are stored.
+// Scores of the group in the chunk of octets [from, to), which work.widened holds unless keys are read as they are
+// stored.
 void scoreGroup(const Workspace& work, const Group& group, const Part& part, int64_t from, int64_t to) {
   const KvGeometry& kv = *work.kv;
   // Vectors of the chunk; some of their scores may be outside every query's view.
@@ -271,8 +275,9 @@ void weigh(Query& query, float* scores, float cap) {
   query.part = {maximum, sum1(sums)};
 }
 
-// A group over part positions [from, to): what all its queries see is done side by side, the ends that only some see one by one, always in
-// position order. entries(count, weights, begin, end, out) does so for `count` queries, a constant.
+// A group over part positions [from, to): what all its queries see is done side by side, the ends that only some see
+// one by one, always in position order. entries(count, weights, begin, end, out) does so for `count` queries, a
+// constant.
 template <int kQueries, class Entries>
 void valueGroup(const Workspace& work, const Group& group, int64_t from, int64_t to, Entries entries) {
   int64_t first[kQueries], last[kQueries];
@@ -366,8 +371,8 @@ void mergePart(State& state, float* out, const State& part, const float* partOut
   state.maximum = maximum;
 }
 
-// Row m's result for a head, once all parts are merged. A sink is one more score, which has no value: it is counted here, for every row once,
-// however its parts were cut. A sink far above all scores makes the result zero.
+// Row m's result for a head, once all parts are merged. A sink is one more score, which has no value: it is counted
+// here, for every row once, however its parts were cut. A sink far above all scores makes the result zero.
 void finish(const PagedAttentionArgs& args, const State& state, const float* merged, int64_t m, int64_t head) {
   const int64_t headDim = args.kv.headDim;
   float* out = args.out + (m * args.kv.numHeads + head) * headDim;

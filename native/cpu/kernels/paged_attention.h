@@ -1,4 +1,5 @@
-// The arguments of `pagedAttention`: its decoded operands, and the work that runtime/attention_schedule.cc cuts them into.
+// The arguments of `pagedAttention`: its decoded operands, and the work that runtime/attention_schedule.cc cuts them
+// into.
 #pragma once
 #include <cstdint>
 
@@ -15,7 +16,8 @@ struct AttentionTask {
   int32_t isFirst;  // begins with its rows' first part
 };
 
-// A row whose parts several tasks compute. Its results lie in `slots`: the first task's parts merged, then every later part apart.
+// A row whose parts several tasks compute. Its results lie in `slots`: the first task's parts merged, then every later
+// part apart.
 struct AttentionSplit {
   int32_t numTasks;
   int32_t firstTaskEnd;  // the first task's partEnd
@@ -62,7 +64,8 @@ inline int64_t attentionBegin(const PagedAttentionArgs& args, int64_t m) {
   return args.window > 0 && length > args.window ? length - args.window : 0;
 }
 
-// Rows of one attention task at most: their queries share each widened key and value, and their scores stay in the second-level cache.
+// Rows of one attention task at most: their queries share each widened key and value, and their scores stay in the
+// second-level cache.
 constexpr int64_t attentionTaskRows(const KvGeometry& kv) {
   const int64_t group = kv.numHeads / kv.numKvHeads;
   return group >= 64 ? 1 : 64 / group;

@@ -1,7 +1,7 @@
 // quantize: f32 rows into the formats of packed.h. A unit is a row.
 //
-// bf16 rounds each value to nearest even; a NaN stays one. The others: d = max|x| / largest, q = x · (largest / max|x|) rounded to nearest even. A block with a NaN or an infinity gets d = NaN; one that is all
-// below 1e-30 becomes zeros.
+// bf16 rounds each value to nearest even; a NaN stays one. The others: d = max|x| / largest, q = x · (largest / max|x|)
+// rounded to nearest even. A block with a NaN or an infinity gets d = NaN; one that is all below 1e-30 becomes zeros.
 #include "quantize.h"
 #include "simd.h"
 

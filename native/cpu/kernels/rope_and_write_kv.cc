@@ -1,4 +1,5 @@
-// ropeAndWriteKv: rotates a token's queries and keys and stores its key and value in the paged cache. A unit is a token.
+// ropeAndWriteKv: rotates a token's queries and keys and stores its key and value in the paged cache. A unit is a
+// token.
 #include "kernel.h"
 #include "kv_cache.h"
 #include "simd.h"
@@ -95,8 +96,8 @@ static float largestOf(const float* values, int64_t count) {
   return isFinite ? largest : __builtin_inff();
 }
 
-// The exponent byte e for which magnitudes up to `largest` are at most 1.75 · 2^(e - 127), E4M3's range; 0, and all values are stored as 0,
-// where that is far below any key or value that counts; 255 where one is not finite.
+// The exponent byte e for which magnitudes up to `largest` are at most 1.75 · 2^(e - 127), E4M3's range; 0, and all
+// values are stored as 0, where that is far below any key or value that counts; 255 where one is not finite.
 static uint8_t exponentOf(float largest) {
   const uint32_t bits = bitsOf(largest);
   const uint32_t exponent = (bits >> 23) + ((bits & 0x7fffffu) > 0x600000u ? 1 : 0);
@@ -109,7 +110,8 @@ static float inverseOf(uint8_t exponent) { return exponent == 0 || exponent == 2
 static uint8_t signOf(float value) { return bitsOf(value) >> 31 != 0 ? 0x80 : 0; }
 static float magnitudeOf(float value) { return floatOf(bitsOf(value) & 0x7fffffffu); }
 
-// The scale is the largest magnitude / 127: 0 where that is no normal number, NaN where a value is not finite, so that it shows.
+// The scale is the largest magnitude / 127: 0 where that is no normal number, NaN where a value is not finite, so that
+// it shows.
 static void storeInt8(const KvGeometry& kv, Place to, uint8_t* target, int64_t stride, const float* values) {
   const float largest = largestOf(values, kv.headDim);
   float scale = largest / 127.0f;
@@ -147,8 +149,8 @@ static float encodeGroup(const float* values, float scale, uint8_t* codes) {
   return error;
 }
 
-// Of two scales, which put a group's largest magnitude at 6 or at 4, where E2M1 is finer, the one with less error (Cook et al., "Four Over
-// Six", 2025).
+// Of two scales, which put a group's largest magnitude at 6 or at 4, where E2M1 is finer, the one with less error (Cook
+// et al., "Four Over Six", 2025).
 static void storeFp4(const KvGeometry& kv, Place to, const float* values) {
   const float largest = largestOf(values, kv.headDim);
   const uint8_t exponent = exponentOf(largest / 4.0f);

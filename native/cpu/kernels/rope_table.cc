@@ -1,4 +1,5 @@
-// ropeTable: cosines and sines of position · frequency, in double so that large positions keep their phase. A unit is a token.
+// ropeTable: cosines and sines of position · frequency, in double so that large positions keep their phase. A unit is a
+// token.
 #include <cmath>
 
 #include "kernel.h"

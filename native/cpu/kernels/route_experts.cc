@@ -1,7 +1,8 @@
-// routeExperts, groupExperts, dispatchRows and combineExperts: which experts compute which rows, and the ways there and back.
+// routeExperts, groupExperts, dispatchRows and combineExperts: which experts compute which rows, and the ways there and
+// back.
 //
-// What one of them writes is another's operand in the same program, so it cannot be checked before the program runs: kernels leave out
-// what is out of range.
+// What one of them writes is another's operand in the same program, so it cannot be checked before the program runs:
+// kernels leave out what is out of range.
 #include <cstring>
 
 #include "math.h"
@@ -173,7 +174,8 @@ static void chooseLargest(const float* logits, int64_t numExperts, int64_t numCh
 
 static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
 
-// Keeps the scores of the best groups, and puts minus infinity in place of all other scores. sums: [numGroups] and as many indices.
+// Keeps the scores of the best groups, and puts minus infinity in place of all other scores. sums: [numGroups] and as
+// many indices.
 static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* sums) {
   const int64_t perGroup = args.numExperts / args.numGroups;
   int32_t* best = reinterpret_cast<int32_t*>(sums + args.numGroups);
@@ -206,7 +208,8 @@ static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* s
   }
 }
 
-// Chooses a row's experts. Scores are rounded to float before they are compared, so that every instruction set chooses alike.
+// Chooses a row's experts. Scores are rounded to float before they are compared, so that every instruction set chooses
+// alike.
 static void chooseExperts(const RouteExpertsArgs& args, const float* logits, float* scratch, int32_t* experts, float* values) {
   if (args.scoring == Scoring::softmax && args.numUsedGroups == args.numGroups) {
     return chooseLargest(logits, args.numExperts, args.numChosen, experts, values);

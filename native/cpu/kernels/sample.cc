@@ -1,9 +1,10 @@
-// sample: one token per row of logits. A unit is one part of one row: the scan of that part. The thread that scans a row's last part
-// then chooses the row's token from the scans' results in the operation's workspace.
+// sample: one token per row of logits. A unit is one part of one row: the scan of that part. The thread that scans a
+// row's last part then chooses the row's token from the scans' results in the operation's workspace.
 //
-// No operation here is fused and choices are made in double, so every instruction set chooses the same token. Where a sum's order could matter:
-// normalisers over the whole vocabulary are sums by parts of f32 exponentials, merged in order; with top-k the normaliser runs in sorted
-// order; cumulative top-p sums run from the most likely token down, in classes of logits 1/16 apart and in sorted order where the cut is.
+// No operation here is fused and choices are made in double, so every instruction set chooses the same token. Where a
+// sum's order could matter: normalisers over the whole vocabulary are sums by parts of f32 exponentials, merged in
+// order; with top-k the normaliser runs in sorted order; cumulative top-p sums run from the most likely token down, in
+// classes of logits 1/16 apart and in sorted order where the cut is.
 #include <cmath>
 
 #include "candidates.h"
@@ -103,7 +104,8 @@ void applyPenalties(Row& row, int64_t* numAdjusted) {
   }
 }
 
-// Leaves the adjusted tokens at the front of row.candidates, without those of −∞, and scans the others; returns how many are adjusted.
+// Leaves the adjusted tokens at the front of row.candidates, without those of −∞, and scans the others; returns how
+// many are adjusted.
 int64_t adjust(Row& row) {
   memset(row.slots, 0, static_cast<size_t>(row.args.vocabSize) * 4);
   int64_t numAdjusted = 0;

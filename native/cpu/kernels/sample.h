@@ -6,7 +6,8 @@
 
 namespace millrace {
 
-// `sample` looks at the vocabulary in parts of this many logits: a unit is one part of one row, and sums are merged part by part.
+// `sample` looks at the vocabulary in parts of this many logits: a unit is one part of one row, and sums are merged
+// part by part.
 constexpr int64_t kSamplePart = 4096;
 // Within a part the largest of every so many logits is noted, so that later steps skip what cannot matter.
 constexpr int64_t kSampleChunk = 128;

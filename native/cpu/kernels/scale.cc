@@ -1,4 +1,5 @@
-// scaleAndCap and scaleByPosition: x times a number, the same for all rows or one for each. A unit is kUnitValues values, or a row.
+// scaleAndCap and scaleByPosition: x times a number, the same for all rows or one for each. A unit is kUnitValues
+// values, or a row.
 #include "kernel.h"
 #include "math.h"
 

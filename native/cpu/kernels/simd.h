@@ -1,6 +1,6 @@
-// Eight f32 lanes: AVX2+FMA+F16C intrinsics, two NEON registers, or compiler vectors with the same lane structure; and Floats, for lanes that
-// have nothing to do with each other. `fma8` fuses where the target has a fused multiply-add and rounds twice elsewhere; either way it is the
-// same for every caller.
+// Eight f32 lanes: AVX2+FMA+F16C intrinsics, two NEON registers, or compiler vectors with the same lane structure; and
+// Floats, for lanes that have nothing to do with each other. `fma8` fuses where the target has a fused multiply-add and
+// rounds twice elsewhere; either way it is the same for every caller.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -145,7 +145,8 @@ MILLRACE_INLINE f32x8 loadHalf8(const void* address) {
   memcpy(&halves, address, 16);
   const i32x8 bits = __builtin_convertvector(halves, i32x8);
   const i32x8 magnitude = (bits & 0x7fff) << 13;
-  // Exponents move from a bias of 15 to one of 127 by a product, which is exact for subnormals too. Infinities and NaN get theirs from the mask.
+  // Exponents move from a bias of 15 to one of 127 by a product, which is exact for subnormals too. Infinities and NaN
+  // get theirs from the mask.
   const i32x8 scaled = reinterpret_cast<i32x8>(reinterpret_cast<f32x8>(magnitude) * splat8(0x1p112f));
   const i32x8 special = ((magnitude >= 0x0f800000) & 0x7f800000) | ((magnitude > 0x0f800000) & 0x400000);
   return reinterpret_cast<f32x8>(scaled | special | (bits & 0x8000) << 16);
@@ -230,7 +231,8 @@ MILLRACE_INLINE void toDouble4(f32x8 value, f64x4* low, f64x4* high) {
 #endif
 }
 
-// Lane sums of four vectors, each ((v0+v1)+(v2+v3)) + ((v4+v5)+(v6+v7)): the one order in which lanes are ever added up.
+// Lane sums of four vectors, each ((v0+v1)+(v2+v3)) + ((v4+v5)+(v6+v7)): the one order in which lanes are ever added
+// up.
 MILLRACE_INLINE f32x4 sum4(f32x8 a, f32x8 b, f32x8 c, f32x8 d) {
 #if defined(MILLRACE_ISA_AVX2)
   const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));

@@ -1,4 +1,5 @@
-// Products of bfloat16 pairs in f32: an instruction (dpbf16) that takes subnormals for zeros, or two fused multiply-adds.
+// Products of bfloat16 pairs in f32: an instruction (dpbf16) that takes subnormals for zeros, or two fused
+// multiply-adds.
 #pragma once
 #include "simd.h"
 

@@ -1,5 +1,6 @@
-// Integer vectors for packed weights: bytes that are eight (on AVX-512 twice eight) rows of four columns, and their products with four columns
-// of one token. Sums of products are exact integers, so every instruction set computes the same ones.
+// Integer vectors for packed weights: bytes that are eight (on AVX-512 twice eight) rows of four columns, and their
+// products with four columns of one token. Sums of products are exact integers, so every instruction set computes the
+// same ones.
 #pragma once
 #include "simd.h"
 #if defined(__SSE2__) && !defined(MILLRACE_ISA_AVX2)
@@ -8,7 +9,8 @@
 #include <emmintrin.h>
 #endif
 
-// Before a loop over a tile. The portable variants have too few registers to gain by unrolling, and it costs minutes of compiling.
+// Before a loop over a tile. The portable variants have too few registers to gain by unrolling, and it costs minutes of
+// compiling.
 #if defined(MILLRACE_ISA_AVX2) || defined(MILLRACE_ISA_NEON)
 #define MILLRACE_UNROLL_INT MILLRACE_UNROLL
 #else
@@ -62,7 +64,8 @@ MILLRACE_INLINE Whole wholeOf(Half low, Half high) {
 
 MILLRACE_INLINE Bytes splatByte(uint8_t value) { return Bytes{} + value; }
 
-// Bits of each byte moved down (or up, when negative) by `count`, masked: shifts of 16-bit lanes whose foreign bits the mask drops.
+// Bits of each byte moved down (or up, when negative) by `count`, masked: shifts of 16-bit lanes whose foreign bits the
+// mask drops.
 template <int kCount>
 MILLRACE_INLINE Bytes shiftMask(Bytes bytes, uint8_t mask) {
   UnsignedShorts lanes = reinterpret_cast<UnsignedShorts>(bytes);
@@ -85,7 +88,8 @@ constexpr bool kHasWideSums = false;
 constexpr bool kHasWideSums = true;
 #endif
 
-// Scales of rows, ready to multiply partial sums: those of pairs twice per 32-bit lane, so that one instruction scales and widens.
+// Scales of rows, ready to multiply partial sums: those of pairs twice per 32-bit lane, so that one instruction scales
+// and widens.
 struct RowScales {
   Ints value;
 };
@@ -97,8 +101,8 @@ MILLRACE_INLINE RowScales makeScales(Ints scales) {
 #endif
 }
 
-// Eight times six bits a row, by sub-block (packed.h); scalesOf() gives them as scales, valuesOf() as integers, pairsOf() those of sub-blocks
-// 2p and 2p + 1 as pairs of i16.
+// Eight times six bits a row, by sub-block (packed.h); scalesOf() gives them as scales, valuesOf() as integers,
+// pairsOf() those of sub-blocks 2p and 2p + 1 as pairs of i16.
 #if defined(MILLRACE_ISA_AVX512)
 // 16 bytes are the rows' values of sub-block 2i in `even`, 2i + 1 in `odd`.
 struct Sixes {
@@ -170,8 +174,8 @@ MILLRACE_INLINE Ints pairsOf(const Sixes& sixes, int p) {
 }
 #endif
 
-// Σ over columns of u8 weights · i8 activations for a vector's rows. Of pairs, the callers add up as many columns as fit. Unsigned lanes:
-// sums may wrap around as long as they come back (dotOffset).
+// Σ over columns of u8 weights · i8 activations for a vector's rows. Of pairs, the callers add up as many columns as
+// fit. Unsigned lanes: sums may wrap around as long as they come back (dotOffset).
 #if defined(MILLRACE_ISA_AVX2)
 // Four columns of a token, once per row.
 struct Columns {
@@ -279,7 +283,8 @@ MILLRACE_INLINE Ints dotTimes(Dot dot, RowScales scales) { return dot.sum * scal
 MILLRACE_INLINE Ints dotSum(Dot dot) { return dot.sum; }
 #endif
 
-// The same where weights use all eight bits: their products are too large for pairs of 16-bit lanes, and they are no i8.
+// The same where weights use all eight bits: their products are too large for pairs of 16-bit lanes, and they are no
+// i8.
 #if defined(MILLRACE_PAIR_SUMS)
 struct ByteDot {
   Ints sum;

@@ -1,9 +1,9 @@
-// Registers of tiles (AMX): eight, each of at most sixteen rows of 64 bytes. The lanes of a product of bfloat16 are summed as Intel's manual states
-// (TDPBF16PS): the products of even columns in one chain of fused multiply-adds, those of odd columns in another, and the sum of both is added to the
-// old value; subnormals count as zeros.
+// Registers of tiles (AMX): eight, each of at most sixteen rows of 64 bytes. The lanes of a product of bfloat16 are
+// summed as Intel's manual states (TDPBF16PS): the products of even columns in one chain of fused multiply-adds, those
+// of odd columns in another, and the sum of both is added to the old value; subnormals count as zeros.
 //
-// The instructions are written as bytes, by the manual's encodings: assemblers before binutils 2.36, which RHEL 9 has, know none of them. An address
-// is rax, a stride rdx.
+// The instructions are written as bytes, by the manual's encodings: assemblers before binutils 2.36, which RHEL 9 has,
+// know none of them. An address is rax, a stride rdx.
 #pragma once
 #include "simd.h"
 
@@ -23,8 +23,9 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// The registers for as long as this object lives: tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. Of two tiles of tokens, 0, 1 and 4
-// belong to the first, 2, 3 and 5 to the second. Nothing but the functions below touches the registers, so these need no clobbers.
+// The registers for as long as this object lives: tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. Of two
+// tiles of tokens, 0, 1 and 4 belong to the first, 2, 3 and 5 to the second. Nothing but the functions below touches
+// the registers, so these need no clobbers.
 class Tiles {
  public:
   Tiles() = default;
@@ -75,7 +76,8 @@ template <int kSum, int kA, int kB>
 MILLRACE_INLINE void addBfloatTiles() {
   addTileProducts<2, 0x5c, kSum, kA, kB>();
 }
-// sum[m][n] += Σ over bytes k of a[m][k] · b[k / 4][n][k % 4], in integers. Bytes of b have a sign, those of a one (TDPBSSD) or none (TDPBUSD).
+// sum[m][n] += Σ over bytes k of a[m][k] · b[k / 4][n][k % 4], in integers. Bytes of b have a sign, those of a one
+// (TDPBSSD) or none (TDPBUSD).
 template <int kSum, int kA, int kB, bool kHasSign>
 MILLRACE_INLINE void addByteTiles() {
   addTileProducts<kHasSign ? 3 : 1, 0x5e, kSum, kA, kB>();

@@ -1,5 +1,6 @@
-// Floats of 8 and 4 bits, as KV caches store them (Open Compute Project's "OFP8" and "Microscaling" specifications, 2023). E4M3 has no
-// infinity and is kept as code · 2^−8, which an f16 holds: 2^-17 at least and 1.75 at most. Widening is exact; narrowing rounds to nearest even.
+// Floats of 8 and 4 bits, as KV caches store them (Open Compute Project's "OFP8" and "Microscaling" specifications,
+// 2023). E4M3 has no infinity and is kept as code · 2^−8, which an f16 holds: 2^-17 at least and 1.75 at most. Widening
+// is exact; narrowing rounds to nearest even.
 #pragma once
 #include "simd.h"
 
@@ -93,7 +94,8 @@ MILLRACE_INLINE Floats fromE2m1s(Ints codes) {
   const __m512 table = _mm512_setr_ps(0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6);
   return _mm512_permutexvar_ps(reinterpret_cast<__m512i>(codes), table);
 }
-// A group of 16 E2M1 codes, of which eight bytes hold the first eight in their low halves: lane i has code i in its low four bits.
+// A group of 16 E2M1 codes, of which eight bytes hold the first eight in their low halves: lane i has code i in its low
+// four bits.
 MILLRACE_INLINE Ints loadNibbles(const uint8_t* group, int64_t) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(group));
   return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(_mm_unpacklo_epi64(bytes, _mm_srli_epi64(bytes, 4))));

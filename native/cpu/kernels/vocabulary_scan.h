@@ -1,6 +1,6 @@
-// Passes over a row of logits that later steps build on: the largest value of every chunk, by which whole chunks are skipped, and sums of
-// exponentials by fixed parts, which any thread may compute and which are merged in order. NaN counts as −∞ throughout.
-// No operation here is fused: every instruction set gives the same bits.
+// Passes over a row of logits that later steps build on: the largest value of every chunk, by which whole chunks are
+// skipped, and sums of exponentials by fixed parts, which any thread may compute and which are merged in order. NaN
+// counts as −∞ throughout. No operation here is fused: every instruction set gives the same bits.
 #pragma once
 #include <algorithm>
 #include <cfloat>
@@ -75,8 +75,9 @@ MILLRACE_INLINE float maximumOfChunk(const float* x) {
   return maximum;
 }
 
-// 2^x for each of four vectors of x ≤ 0, to 2^−22, added up lane by lane; 2^−124 for anything below −124 and NaN. Four at once, step by
-// step, so that one's latencies are hidden behind the others. The polynomial is 1 + f q(f), q fitted for the least largest relative error over |f| ≤ ½.
+// 2^x for each of four vectors of x ≤ 0, to 2^−22, added up lane by lane; 2^−124 for anything below −124 and NaN. Four
+// at once, step by step, so that one's latencies are hidden behind the others. The polynomial is 1 + f q(f), q fitted
+// for the least largest relative error over |f| ≤ ½.
 MILLRACE_INLINE f32x8 sumOfPowers(f32x8 (&x)[4]) {
   f32x8 n[4], square[4], q[4], rest[4];
   // Adding 1.5 · 2^23 rounds to an integer, which is then in the low bits.
@@ -100,7 +101,8 @@ MILLRACE_INLINE f32x8 sumOfPowers(f32x8 (&x)[4]) {
   return (q[0] + q[1]) + (q[2] + q[3]);
 }
 
-// Σ e^((logit − maximum) · inverseTemperature) over the chunks [begin, end): eight vectors at a time in f32, then in double lanes.
+// Σ e^((logit − maximum) · inverseTemperature) over the chunks [begin, end): eight vectors at a time in f32, then in
+// double lanes.
 static inline double sumOfExponentials(const VocabularyScan& scan, int64_t begin, int64_t end, float maximum, float inverseTemperature) {
   const f32x8 top = splat8(maximum);
   const float log2e = 1.44269504f * inverseTemperature;
@@ -192,7 +194,8 @@ static inline int32_t rankOf(const VocabularyScan& scan, int32_t id) {
   return rank;
 }
 
-// A logit that at least k tokens reach (the k-th largest of the chunks' maxima), but not below `floor`. `scratch`: [chunks].
+// A logit that at least k tokens reach (the k-th largest of the chunks' maxima), but not below `floor`. `scratch`:
+// [chunks].
 static inline float reachedByTop(const VocabularyScan& scan, int64_t k, float floor, float* scratch) {
   const int64_t numChunks = sampleChunks(scan.vocabSize);
   if (k > numChunks) return floor;

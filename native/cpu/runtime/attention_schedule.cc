@@ -9,10 +9,12 @@ namespace {
 
 constexpr double kNanosPerMac = 0.02;
 constexpr double kNanosPerByte = 0.06;
-// Bundles per thread, and pieces no smaller than that: more even out a thread that loses its core, fewer cost less merging.
+// Bundles per thread, and pieces no smaller than that: more even out a thread that loses its core, fewer cost less
+// merging.
 constexpr int64_t kBundlesPerThread = 8;
 constexpr double kMinBundleNanos = 2000;
-// Results of parts that are kept apart may take this much memory; a step that would need more is cut without splitting or sharing.
+// Results of parts that are kept apart may take this much memory; a step that would need more is cut without splitting
+// or sharing.
 constexpr int64_t kMaxSlotBytes = int64_t{128} << 20;
 
 int32_t partsIn(int64_t numEntries) { return static_cast<int32_t>((numEntries + kAttentionPart - 1) / kAttentionPart); }

@@ -1,6 +1,7 @@
-// Cuts a step's attention into tasks: which rows are computed side by side over which parts. Rows of one sequence, and rows of sequences
-// whose tables begin with the same blocks, read those blocks once; long ranges are split over threads. Decides which thread computes what, never
-// what is computed: a row's parts and the order of their merging are the same in every cut.
+// Cuts a step's attention into tasks: which rows are computed side by side over which parts. Rows of one sequence, and
+// rows of sequences whose tables begin with the same blocks, read those blocks once; long ranges are split over
+// threads. Decides which thread computes what, never what is computed: a row's parts and the order of their merging are
+// the same in every cut.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,8 @@ namespace millrace {
 
 class AttentionSchedule {
  public:
-  // For rows, tables and geometry of `args`, which are checked. Without `sharesReads` every sequence reads its own blocks.
+  // For rows, tables and geometry of `args`, which are checked. Without `sharesReads` every sequence reads its own
+  // blocks.
   void build(const PagedAttentionArgs& args, int numThreads, bool sharesReads);
 
   const AttentionWork* work() const { return &work_; }

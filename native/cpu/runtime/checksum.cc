@@ -1,4 +1,5 @@
-// Eight lanes, so that no multiplication waits for the one before. Each step of a lane can be undone, so a changed word never comes out the same.
+// Eight lanes, so that no multiplication waits for the one before. Each step of a lane can be undone, so a changed word
+// never comes out the same.
 #include "checksum.h"
 
 #include <cstring>

@@ -5,7 +5,8 @@
 
 namespace millrace {
 
-// Checksum of bytes at any address, at the speed at which memory is read. It is part of packs' format: another sum needs another kPackedLayoutVersion.
+// Checksum of bytes at any address, at the speed at which memory is read. It is part of packs' format: another sum
+// needs another kPackedLayoutVersion.
 uint64_t checksum(const uint8_t* bytes, size_t numBytes);
 
 }  // namespace millrace

@@ -62,7 +62,8 @@ static uint64_t enabledStateBits() {
   return static_cast<uint64_t>(high) << 32 | low;
 }
 
-// Linux lets a process use the registers of tiles once it has asked. The answer holds for all its threads, those that run already too.
+// Linux lets a process use the registers of tiles once it has asked. The answer holds for all its threads, those that
+// run already too.
 static bool requestTiles(uint64_t state) {
   constexpr uint64_t kTileState = 3u << 17;
   if ((state & kTileState) != kTileState) return false;

@@ -26,8 +26,8 @@ CpuFeatures detectCpu();
 // Instruction sets of this build that this CPU has, the best one last.
 std::vector<const KernelTable*> supportedKernels();
 
-// The kernels of `isa` ("portable"; "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" on x86-64; "neon", "neondot" on Arm), or the best ones when
-// null. Throws kernels_isa when unknown or not supported here.
+// The kernels of `isa` ("portable"; "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" on x86-64; "neon", "neondot" on
+// Arm), or the best ones when null. Throws kernels_isa when unknown or not supported here.
 const KernelTable& selectKernels(const char* isa);
 
 // CPUs the calling thread may run on.

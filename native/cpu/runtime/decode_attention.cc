@@ -1,11 +1,11 @@
-// Decoding of `pagedAttention`. Block tables are the same for every layer: those checked and cut for one layer of a program are remembered
-// for the next.
+// Decoding of `pagedAttention`. Block tables are the same for every layer: those checked and cut for one layer of a
+// program are remembered for the next.
 #include "operands.h"
 
 namespace millrace {
 
-// Every table entry that a visible position reads must be a block of the cache. Neighbouring rows of one sequence mostly see the same
-// entries: only what a row adds to the range checked before it is looked at.
+// Every table entry that a visible position reads must be a block of the cache. Neighbouring rows of one sequence
+// mostly see the same entries: only what a row adds to the range checked before it is looked at.
 static void checkTables(const Operands<ops::pagedAttention>& in, const PagedAttentionArgs& args, int64_t numSequences, int64_t numBlocks) {
   int64_t checkedSequence = -1;
   int64_t checkedFirst = 0;
@@ -49,7 +49,8 @@ static bool isSameWork(const PagedAttentionArgs& a, const PagedAttentionArgs& b)
          a.kv.headDim == b.kv.headDim && a.kv.blockSize == b.kv.blockSize && a.kv.type == b.kv.type;
 }
 
-// The schedule for `args`, whose tables are checked against caches of numBlocks blocks: an earlier layer's, or a new one.
+// The schedule for `args`, whose tables are checked against caches of numBlocks blocks: an earlier layer's, or a new
+// one.
 static const AttentionSchedule& scheduleFor(const Operands<ops::pagedAttention>& in, const PagedAttentionArgs& args, int64_t numSequences, int64_t numBlocks, DecodeMemo& memo) {
   for (DecodeMemo::Attention& known : memo.attention) {
     if (!isSameWork(known.args, args)) continue;

@@ -11,8 +11,8 @@ namespace millrace {
 
 class Device {
  public:
-  // `isa` is null for the best one; without sharesKvReads attention reads a block once per sequence that holds it. Throws kernels_isa and
-  // kernels_argument.
+  // `isa` is null for the best one; without sharesKvReads attention reads a block once per sequence that holds it.
+  // Throws kernels_isa and kernels_argument.
   Device(double numThreads, const char* isa, bool sharesKvReads = true);
 
   const char* isa() const { return kernels_.isa; }
@@ -31,14 +31,16 @@ class Device {
   uint64_t checksum(double source, double byteOffset, double byteLength);
   // Throws model_file_changed when a mapped file is not what it was; of files in `shared` others may set the date.
   void requireUnchanged(const std::vector<double>& shared);
-  // Thread i stays on CPU cpus[i % cpus.size()]; the calling thread is thread 0. Throws kernels_argument when the OS refuses one.
+  // Thread i stays on CPU cpus[i % cpus.size()]; the calling thread is thread 0. Throws kernels_argument when the OS
+  // refuses one.
   void pinThreads(const std::vector<double>& cpus);
   double createWeight(double source, double byteOffset, const std::string& type, double rows, double cols, bool isPacked);
   // Weights of one type and shape, as one operand. Released weights stay in it.
   double createWeightStack(const std::vector<double>& weights);
   // Releases a weight or a stack of weights.
   void releaseWeight(double handle);
-  // words: numWords of an encoded program (src/backend/program.ts). Throws before anything ran, or model_file_changed, when what it computed is of no use.
+  // words: numWords of an encoded program (src/backend/program.ts). Throws before anything ran, or model_file_changed,
+  // when what it computed is of no use.
   void submit(const double* words, int64_t numWords);
   // Bytes of stored K and V that attention read so far, and that it would have read without sharing.
   int64_t kvBytesRead() const { return kvBytesRead_; }

@@ -1,5 +1,5 @@
-// Handles: numbers that name a buffer, a mapped file or a weight. A handle is generation · 2^24 + slot + 1, so a released one is
-// recognised even after its slot was given away again, and one of a kind never passes for another.
+// Handles: numbers that name a buffer, a mapped file or a weight. A handle is generation · 2^24 + slot + 1, so a
+// released one is recognised even after its slot was given away again, and one of a kind never passes for another.
 #pragma once
 #include <cstdint>
 #include <memory>

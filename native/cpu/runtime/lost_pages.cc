@@ -17,7 +17,8 @@ std::atomic<int> numLost{0};
 std::mutex writing;
 struct sigaction previous;
 
-// Zeros in place of all of the file: one fault per file, however much of it is gone. A reader at this moment gets old bytes or zeros.
+// Zeros in place of all of the file: one fault per file, however much of it is gone. A reader at this moment gets old
+// bytes or zeros.
 bool replaceByZeros(uintptr_t begin, uintptr_t end) {
   void* const place = reinterpret_cast<void*>(begin);
   return mmap(place, end - begin, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;

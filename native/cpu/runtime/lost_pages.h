@@ -1,5 +1,6 @@
-// What becomes of a mapped file that is cut off, or whose disk fails, while it is read: touching a page that is not there any more raises SIGBUS, which
-// would end the process without a word. Here the pages become zeros instead, the range is marked as lost, and a computation that read it can report that.
+// What becomes of a mapped file that is cut off, or whose disk fails, while it is read: touching a page that is not
+// there any more raises SIGBUS, which would end the process without a word. Here the pages become zeros instead, the
+// range is marked as lost, and a computation that read it can report that.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -15,7 +16,8 @@ struct GuardedRange {
   GuardedRange* next = nullptr;
 };
 
-// From now on a fault in these whole pages marks the range as lost. Faults elsewhere go to the handler that was there before.
+// From now on a fault in these whole pages marks the range as lost. Faults elsewhere go to the handler that was there
+// before.
 GuardedRange* guardRange(void* data, size_t numBytes);
 // Before the range is unmapped.
 void unguardRange(GuardedRange* range);

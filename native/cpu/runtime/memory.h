@@ -20,8 +20,8 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // For a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are read again when touched.
-  // isEvicted: the OS need not keep them either. A hint.
+  // For a mapped file: the whole pages in [offset, offset + numBytes) stop counting as this process's memory; they are
+  // read again when touched. isEvicted: the OS need not keep them either. A hint.
   void releasePages(size_t offset, size_t numBytes, bool isEvicted) const;
   // A hint for an allocation that is not read again: its pages go back to the OS at once.
   void discard() const;
@@ -30,7 +30,8 @@ class Memory {
 
   // For a mapped file: throws model_file_changed if some of its pages could not be read; such pages read as zeros.
   void requireReadable() const;
-  // For a mapped file: throws model_file_changed when its length has changed or, where isDateFixed, when it was written to. Costs a system call.
+  // For a mapped file: throws model_file_changed when its length has changed or, where isDateFixed, when it was written
+  // to. Costs a system call.
   void requireUnchanged(bool isDateFixed) const;
 
   uint8_t* data() const { return data_; }

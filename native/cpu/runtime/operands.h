@@ -36,8 +36,8 @@ class OperandReader {
   [[noreturn]] void refuse(operand::Place at, const std::string& expected, double got) const;
   // `part`: of an operand, such as params.mode.
   [[noreturn]] void refuseNamed(const char* part, const std::string& expected, const std::string& got) const;
-  // Refuses a buffer that is also another operand. Indices are checked before anything runs: an operation must not overwrite them while it
-  // reads them.
+  // Refuses a buffer that is also another operand. Indices are checked before anything runs: an operation must not
+  // overwrite them while it reads them.
   void requireApart(operand::Place at, operand::Place other) const;
 
  protected:

@@ -1,4 +1,5 @@
-// A decoded program cut into stages and chunks. Everything of a stage may run at once; the next stage starts when it is complete.
+// A decoded program cut into stages and chunks. Everything of a stage may run at once; the next stage starts when it is
+// complete.
 #pragma once
 #include <atomic>
 #include <cstdint>

@@ -20,8 +20,9 @@ class ThreadPool {
   ThreadPool(int numThreads, const KernelTable& kernels);
   ~ThreadPool();
 
-  // Thread i stays on CPU cpus[i % cpus.size()]. The caller, thread 0, may be on any of them: threads that it starts later inherit where it may
-  // be, and would otherwise share one CPU with it. Throws kernels_argument when the OS refuses one.
+  // Thread i stays on CPU cpus[i % cpus.size()]. The caller, thread 0, may be on any of them: threads that it starts
+  // later inherit where it may be, and would otherwise share one CPU with it. Throws kernels_argument when the OS
+  // refuses one.
   void pin(const std::vector<int>& cpus);
   int numThreads() const { return numThreads_; }
   // Returns a cleared plan that no thread uses: fill it in, then run() it.

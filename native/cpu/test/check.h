@@ -1,4 +1,5 @@
-// The test program's tools: counting checks, seeded numbers, comparison, and a device with buffers that are easy to fill.
+// The test program's tools: counting checks, seeded numbers, comparison, and a device with buffers that are easy to
+// fill.
 #pragma once
 #include <cmath>
 #include <cstdint>

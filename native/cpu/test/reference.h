@@ -1,4 +1,5 @@
-// Plain scalar versions of the arithmetic, in double, written from the definitions and sharing nothing with the kernels.
+// Plain scalar versions of the arithmetic, in double, written from the definitions and sharing nothing with the
+// kernels.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -20,7 +21,8 @@ std::vector<double> referenceMatrix(TensorType type, const std::vector<uint8_t>&
 std::vector<double> referenceLinear(const std::vector<float>& x, const std::vector<double>& w, int64_t numRows, int64_t numOut, int64_t numCols,
                                     std::vector<double>* magnitudes = nullptr);
 
-// One query [headDim] against keys and values [numEntries, headDim]; sink: one more score, without a value (−HUGE_VAL: none).
+// One query [headDim] against keys and values [numEntries, headDim]; sink: one more score, without a value (−HUGE_VAL:
+// none).
 std::vector<double> referenceAttention(const float* q, const std::vector<const float*>& keys, const std::vector<const float*>& values,
                                        int64_t headDim, double scale, double cap, double sink);
 

@@ -94,7 +94,8 @@ struct Caches {
   std::vector<uint8_t> values;
 };
 
-// Caches of numBlocks blocks with an entry of every position at its slot; all other bytes are 0xff, NaN where a type has it.
+// Caches of numBlocks blocks with an entry of every position at its slot; all other bytes are 0xff, NaN where a type
+// has it.
 Caches store(const char* isa, const KvGeometry& kv, int64_t numBlocks, const std::vector<float>& keys, const std::vector<float>& values,
              const std::vector<int32_t>& slots) {
   Bench bench(isa, 1);
@@ -225,7 +226,8 @@ void checkScene(const char* isa, const Scene& scene, const std::string& name) {
   check(isSame, name + " row by row");
 }
 
-// Sequences that begin alike: however their blocks are stored and read, the bits are the same, and what is shared is read once.
+// Sequences that begin alike: however their blocks are stored and read, the bits are the same, and what is shared is
+// read once.
 void checkShared(const char* isa, const Shape& shape, Random& random) {
   const std::string name = std::string("shared prefixes ") + isa + " " + std::to_string(shape.numHeads) + "/" + std::to_string(shape.numKvHeads);
   // Sequence 4 has a part of the prefix less, 5 is no longer than it, and one sequence has two rows.

@@ -1,4 +1,5 @@
-// Normalisation, activations, rotary tables and copies against the definitions, with extreme inputs and sizes that divide by nothing.
+// Normalisation, activations, rotary tables and copies against the definitions, with extreme inputs and sizes that
+// divide by nothing.
 #include "check.h"
 
 namespace millrace::test {

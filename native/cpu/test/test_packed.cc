@@ -1,5 +1,5 @@
-// Packed weights: quantize against a scalar definition, linear against the dequantised operands in double, equality of bits however the
-// work is cut, and refusals.
+// Packed weights: quantize against a scalar definition, linear against the dequantised operands in double, equality of
+// bits however the work is cut, and refusals.
 #include <algorithm>
 
 #include "check.h"
@@ -37,8 +37,8 @@ void putAt(std::vector<uint8_t>& bytes, int64_t at, Value value) {
   memcpy(bytes.data() + at, &value, sizeof value);
 }
 
-// Writes the definition of one row over `bytes`, which keeps what no format defines; `values` gets what the row stands for. A block with a
-// NaN or an infinity only says so: its d is NaN, the rest is what `bytes` has.
+// Writes the definition of one row over `bytes`, which keeps what no format defines; `values` gets what the row stands
+// for. A block with a NaN or an infinity only says so: its d is NaN, the rest is what `bytes` has.
 void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::vector<uint8_t>& bytes, double* values) {
   const int64_t header = activationHeaderBytes(format, cols);
   const bool isRow = format == ActivationFormat::row16;
@@ -85,7 +85,8 @@ double quantized(Bench& bench, ActivationFormat format, const std::vector<float>
   return out;
 }
 
-// The values that the rows of x have once quantised, by the scalar definition; `bytes` are the kernel's and must equal the definition's.
+// The values that the rows of x have once quantised, by the scalar definition; `bytes` are the kernel's and must equal
+// the definition's.
 std::vector<double> checkedQuantize(const std::string& name, ActivationFormat format, const std::vector<float>& x, int64_t numRows, int64_t cols,
                                     const std::vector<uint8_t>& bytes) {
   if (format == ActivationFormat::f32) return {x.begin(), x.end()};
@@ -253,7 +254,8 @@ void checkPacked(const char* isa, const PackedCase& one, Random& random) {
   }
 }
 
-// Weights of the largest magnitudes their bits can say, under activations that are all ±127 steps: sums come closest to overflowing.
+// Weights of the largest magnitudes their bits can say, under activations that are all ±127 steps: sums come closest to
+// overflowing.
 void checkExtremes(const char* isa, TensorType type, Random& random) {
   const int64_t cols = packedInfoOf(type).cellValues == 32 ? 96 : 512;
   const uint8_t fills[] = {0x00, 0xff, 0x7f, 0x80, 0xf0, 0x0f};

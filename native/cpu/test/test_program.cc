@@ -1,4 +1,5 @@
-// Programs as a whole: long ones on many threads keep their order, malformed ones are refused and leave everything as it was.
+// Programs as a whole: long ones on many threads keep their order, malformed ones are refused and leave everything as
+// it was.
 #include <type_traits>
 #include <utility>
 
@@ -9,7 +10,8 @@ namespace millrace::test {
 
 namespace {
 
-// The compiler checks that an operand is read as its own operation's and as its kind, and that an operand for reading is not written.
+// The compiler checks that an operand is read as its own operation's and as its kind, and that an operand for reading
+// is not written.
 template <typename Name, typename Operand, typename = void>
 constexpr bool kIsBuffer = false;
 template <typename Name, typename Operand>

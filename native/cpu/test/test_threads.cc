@@ -1,4 +1,5 @@
-// The thread pool by itself, far more threads than CPUs included: every unit of every stage runs once, after all of the stage before it.
+// The thread pool by itself, far more threads than CPUs included: every unit of every stage runs once, after all of the
+// stage before it.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -58,7 +59,8 @@ const KernelTable& recordingKernels() {
   return table;
 }
 
-// Stages of up to three operations of no, one and many units each, some worth sharing and some not. True when all of it ran as it should.
+// Stages of up to three operations of no, one and many units each, some worth sharing and some not. True when all of it
+// ran as it should.
 bool runsRight(ThreadPool& pool, Random& random, int numStages, int slowEvery) {
   constexpr int64_t kNumUnits[] = {0, 1, 2, 3, 17, 64, 200};
   std::vector<std::unique_ptr<Group>> stages;

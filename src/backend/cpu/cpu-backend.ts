@@ -1,6 +1,6 @@
 /**
- * The CPU backend: native kernel threads, the calling thread among them, on memory that the host can address. `submit` returns only after
- * the program has run.
+ * The CPU backend: native kernel threads, the calling thread among them, on memory that the host can address. `submit`
+ * returns only after the program has run.
  */
 import { availableMemory } from "../../core/available-memory.js";
 import { formatBytes } from "../../core/quantities.js";
@@ -34,7 +34,10 @@ type CpuOptions = Pick<BackendOptions, "numThreads"> &
     readonly freeBytes?: number;
   };
 
-/** Share of the memory that is left beside mapped weights, however large they are: mapped pages give way to other memory. */
+/**
+ * Share of the memory that is left beside mapped weights, however large they are: mapped pages give way to other
+ * memory.
+ */
 const SHARE_BESIDE_MAPPED = 1 / 4;
 
 const ARRAYS = { i32: Int32Array, f32: Float32Array, f64: Float64Array };
@@ -61,7 +64,10 @@ interface Packing {
 class CpuBackend implements Backend {
   readonly description: BackendDescription;
   readonly kvBlockMultiple = KV_OCTET;
-  /** From nine rows on, kernels read weights more than once or unpack them first (native/cpu/kernels/linear_packed.cc): a jump in the cost. */
+  /**
+   * From nine rows on, kernels read weights more than once or unpack them first (native/cpu/kernels/linear_packed.cc):
+   * a jump in the cost.
+   */
   readonly stepCostRows = [1, 2, 4, 8, 9, 16, 32];
   readonly #files: FileWatch;
   /** Activation format that each packed weight, or stack of them, needs. */

@@ -1,4 +1,6 @@
-/** Watches the files that weights are mapped from: a change to a mapped file would silently change the engine's answers. */
+/**
+ * Watches the files that weights are mapped from: a change to a mapped file would silently change the engine's answers.
+ */
 
 import type { FileHandle, KernelDevice } from "./library/kernels.js";
 import type { PackCheck } from "./packs/pack-check.js";
@@ -24,7 +26,10 @@ export class FileWatch {
     if (check !== undefined) this.#checks.push(check);
   }
 
-  /** Watches a model's files; call it once the weights are placed. Throws model_file_changed if a file changed since it was mapped. */
+  /**
+   * Watches a model's files; call it once the weights are placed. Throws model_file_changed if a file changed since it
+   * was mapped.
+   */
   addModel(files: readonly MappedFile[]): void {
     const known = this.#withIgnoredDates();
     for (const file of files) {
@@ -54,7 +59,10 @@ export class FileWatch {
     return [...this.#packs, ...this.#models.map(({ file }) => file)];
   }
 
-  /** Sums or verifies the next piece of a file; returns true while more remains. Throws pack_damaged and model_file_changed. */
+  /**
+   * Sums or verifies the next piece of a file; returns true while more remains. Throws pack_damaged and
+   * model_file_changed.
+   */
   tidy(): boolean {
     const [model] = this.#unsummed;
     if (model !== undefined) {

@@ -1,4 +1,7 @@
-/** Rounds activation rows to the integer formats of packed weights, once per format for all products that share the rows. */
+/**
+ * Rounds activation rows to the integer formats of packed weights, once per format for all products that share the
+ * rows.
+ */
 import type { AnyWeight, Dispatch, ProductInputs } from "../backend.js";
 import type { BufferHandle, WeightStackHandle } from "../handles.js";
 import type { ActivationFormat } from "../ops.js";

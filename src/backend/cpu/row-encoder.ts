@@ -121,7 +121,10 @@ function orderOf(gram: Float32Array, cols: number): Int32Array {
   return Int32Array.from({ length: cols }, (_, col) => col).sort((a, b) => square(a) - square(b));
 }
 
-/** Puts rows and columns of a symmetric matrix, of which the lower half is given, into another order: in its place, since it may be as large as a weight matrix. */
+/**
+ * Puts rows and columns of a symmetric matrix, of which the lower half is given, into another order: in its place,
+ * since it may be as large as a weight matrix.
+ */
 function putInOrder(gram: Float32Array, cols: number, order: Int32Array): void {
   for (let i = 0; i < cols; i++) {
     for (let j = 0; j < i; j++) gram[j * cols + i] = gram[i * cols + j]!;

@@ -14,12 +14,14 @@ export interface MappedFile {
 }
 
 /**
- * A write and a `touch` set the same date, so only the contents tell them apart. Every byte that weights read directly from the mapping is
- * compared; answers depend on no other byte of the file, since the rest was copied or packed when the model was loaded. Samples of the whole
- * file are compared too, so that copying another model over it is noticed even if both share the mapped weights.
+ * A write and a `touch` set the same date, so only the contents tell them apart. Every byte that weights read directly
+ * from the mapping is compared; answers depend on no other byte of the file, since the rest was copied or packed when
+ * the model was loaded. Samples of the whole file are compared too, so that copying another model over it is noticed
+ * even if both share the mapped weights.
  *
- * Reference checksums are computed piece by piece after the start. They are valid because after each piece the file still has its date from
- * the start. Until all are known, a write cannot be told from a `touch`, so either ends the engine.
+ * Reference checksums are computed piece by piece after the start. They are valid because after each piece the file
+ * still has its date from the start. Until all are known, a write cannot be told from a `touch`, so either ends the
+ * engine.
  */
 export class WatchedFile {
   readonly file: FileHandle;
@@ -55,8 +57,9 @@ export class WatchedFile {
   }
 
   /**
-   * Throws model_file_changed if the file has a new date and its contents differ, or cannot be compared yet. The comparison runs to the end on
-   * the engine's thread, at the speed of memory, since a step in between could mix weights of two models. It costs nothing without a new date.
+   * Throws model_file_changed if the file has a new date and its contents differ, or cannot be compared yet. The
+   * comparison runs to the end on the engine's thread, at the speed of memory, since a step in between could mix
+   * weights of two models. It costs nothing without a new date.
    */
   look(): void {
     const dateNs = this.#date();

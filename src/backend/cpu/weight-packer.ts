@@ -1,4 +1,7 @@
-/** Puts a model's matrices into the kernels' packed layout: maps a pack from the cache, writes one to it, or packs into memory. */
+/**
+ * Puts a model's matrices into the kernels' packed layout: maps a pack from the cache, writes one to it, or packs into
+ * memory.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { FilePart } from "../../core/file-samples.js";
 import { contentHashOf } from "../../formats/content-hash.js";
@@ -35,7 +38,10 @@ interface MatrixPlace {
   readonly memory: FileHandle | BufferHandle;
   readonly byteOffset: number;
   readonly type: WeightType;
-  /** The file that `memory` is a mapping of; undefined if `memory` is a buffer of converted rows, to be released after packing. */
+  /**
+   * The file that `memory` is a mapping of; undefined if `memory` is a buffer of converted rows, to be released after
+   * packing.
+   */
   readonly mapped: ModelFile | undefined;
 }
 
@@ -48,7 +54,10 @@ const REPORT_STEP = 0.02;
 export class WeightPacker {
   /** Bytes of the packed matrices in memory of their own. */
   numOwnBytes = 0;
-  /** Bytes of the matrices in the mapped pack and in the model's mapped files, whose pages the system drops and reads again as it needs. */
+  /**
+   * Bytes of the matrices in the mapped pack and in the model's mapped files, whose pages the system drops and reads
+   * again as it needs.
+   */
   numMappedBytes = 0;
   readonly #placed = new Map<MatrixSpec, WeightHandle>();
   readonly #types = new Map<MatrixSpec, WeightType>();
@@ -76,8 +85,9 @@ export class WeightPacker {
   }
 
   /**
-   * Places every matrix and returns the handles in order. A matrix is packed if its type has a packed form. Matrices that keep their values stay in rows, and
-   * so do all where activations stay f32: that is the arithmetic that others are compared with.
+   * Places every matrix and returns the handles in order. A matrix is packed if its type has a packed form. Matrices
+   * that keep their values stay in rows, and so do all where activations stay f32: that is the arithmetic that others
+   * are compared with.
    */
   place(): readonly WeightHandle[] {
     const { matrices } = this.weights;
@@ -129,7 +139,8 @@ export class WeightPacker {
     const isSame = (spec: MatrixSpec, index: number): boolean => {
       const { name, start, rows, cols, type, byteOffset } = table.matrices[index]!;
       const isSamePart = spec.name === name && spec.start === start && spec.rows === rows && spec.cols === cols;
-      // A version that had no packed form of the type left the matrix where it was, and another one may read it as another type.
+      // A version that had no packed form of the type left the matrix where it was, and another one may read it as
+      // another type.
       return isSamePart && type === this.#typeOf(spec) && this.#isPackable(spec) === (byteOffset !== undefined);
     };
     if (table.matrices.length !== matrices.length || !matrices.every(isSame)) return false;
@@ -153,7 +164,9 @@ export class WeightPacker {
     return true;
   }
 
-  /** Returns false, after a note, if the pack is damaged. A large pack is accepted here and verified in the background. */
+  /**
+   * Returns false, after a note, if the pack is damaged. A large pack is accepted here and verified in the background.
+   */
   #isIntact(pack: FoundPack, file: FileHandle): boolean {
     const { report } = this.options;
     const check = new PackCheck(this.device, file, pack);
@@ -253,7 +266,8 @@ export class WeightPacker {
     this.device.releaseWeight(inRows);
     const numBytes = numRows * rowBytes;
     if (place.mapped !== undefined && this.#isLarge) {
-      // If the pack is kept, the unpacked rows will not be read again and should not crowd the pack out of the page cache.
+      // If the pack is kept, the unpacked rows will not be read again and should not crowd the pack out of the page
+      // cache.
       const isEvicted = this.#cache !== undefined;
       this.device.releasePages(place.mapped.file, byteOffset, numBytes, isEvicted);
     }

@@ -12,7 +12,10 @@ export function createBackend(options: Pick<BackendOptions, "numThreads"> & Part
   return createCpuBackend(options);
 }
 
-/** Opens the packed weights that the backend keeps in `folder` for later starts, to list and remove them. Throws `kernels_missing`. */
+/**
+ * Opens the packed weights that the backend keeps in `folder` for later starts, to list and remove them. Throws
+ * `kernels_missing`.
+ */
 export function openPackCache(folder: string): PackCache {
   return new PackCache({ folder, maxBytes: 0 }, loadKernels().packedLayoutVersion());
 }

@@ -1,6 +1,7 @@
 /**
- * Layers are optimisations that can be disabled; each variant is a server with some of them. Naive has none; vanilla has the foundation (continuous
- * batching and, where the engine can do without, paged KV memory); all together has every layer. The folder `engines` has the layers of each engine.
+ * Layers are optimisations that can be disabled; each variant is a server with some of them. Naive has none; vanilla
+ * has the foundation (continuous batching and, where the engine can do without, paged KV memory); all together has
+ * every layer. The folder `engines` has the layers of each engine.
  */
 import type { ServerShape } from "../workload/scenarios.js";
 

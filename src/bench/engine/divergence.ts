@@ -33,7 +33,8 @@ export function openScorer(
 
 /**
  * @param windows token ids of texts, at least two tokens each, computed separately
- * @param numDecoded tokens at the end of each that are decoded one by one; if there are some, their predictions alone are compared
+ * @param numDecoded tokens at the end of each that are decoded one by one; if there are some, their predictions alone
+ * are compared
  */
 export async function divergenceOf(
   reference: EngineCore,

@@ -38,7 +38,8 @@ export interface SteppedEngine {
 }
 
 /**
- * An engine that computes every prompt, with memory of its own that `close` gives back. Throws the errors of opening the model and its drafter.
+ * An engine that computes every prompt, with memory of its own that `close` gives back. Throws the errors of opening
+ * the model and its drafter.
  * @param maxModelLen of the longest request
  */
 export async function openSteppedEngine(

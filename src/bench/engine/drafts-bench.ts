@@ -1,6 +1,7 @@
 /**
- * Measures speculation on given prompts: two engines in this process, one with and one without drafts, alternately answer the same requests and must
- * give the same tokens. Each round has new prompts, so that no drafter has seen the answers.
+ * Measures speculation on given prompts: two engines in this process, one with and one without drafts, alternately
+ * answer the same requests and must give the same tokens. Each round has new prompts, so that no drafter has seen the
+ * answers.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type EngineRequest, GREEDY_SAMPLING } from "../../engine/api/request.js";

@@ -23,7 +23,10 @@ export interface EngineBenchResult {
   readonly promptTokens: number;
   readonly genTokens: number;
   readonly sharedPrefix: number;
-  /** Medians. Prefill counts all prompt tokens, including those from a shared prefix; decode counts the tokens of all sequences. */
+  /**
+   * Medians. Prefill counts all prompt tokens, including those from a shared prefix; decode counts the tokens of all
+   * sequences.
+   */
   readonly prefillTokensPerS: number;
   readonly decodeTokensPerS: number;
   readonly prefillSummary: Summary;

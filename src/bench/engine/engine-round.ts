@@ -1,4 +1,7 @@
-/** One measured round: a batch of prompts is submitted to a running engine at once and timed through its public interface. */
+/**
+ * One measured round: a batch of prompts is submitted to a running engine at once and timed through its public
+ * interface.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import type { Engine, EngineHandle } from "../../engine/api/engine.js";
@@ -26,9 +29,8 @@ export interface RoundSample {
 }
 
 /**
- * Tokens to request per sequence: the first sequences continue to generate until the last prompt is computed. So every sequence requests as many
- * tokens
- * as model and memory hold, and is aborted when the round is over.
+ * Tokens to request per sequence: the first sequences continue to generate until the last prompt is computed. So every
+ * sequence requests as many tokens as model and memory hold, and is aborted when the round is over.
  */
 export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo, spec: RoundSpec): number {
   const longest = Math.max(...spec.prompts.map((prompt) => prompt.length));
@@ -37,8 +39,8 @@ export function tokensToAsk({ maxModelLen, numKvBlocks, blockSize }: EngineInfo,
 }
 
 /**
- * Throws errors of `submit`, and kv_capacity_exceeded when a sequence was preempted: such a round measures memory, not speed. The engine is idle
- * again when this resolves.
+ * Throws errors of `submit`, and kv_capacity_exceeded when a sequence was preempted: such a round measures memory, not
+ * speed. The engine is idle again when this resolves.
  */
 export async function runRound(engine: Engine, spec: RoundSpec): Promise<RoundSample> {
   const { prompts, genTokens } = spec;

@@ -1,4 +1,6 @@
-/** Measures grammars in the engine's own grammar thread: compile times, and the time to compute a mask for each token. */
+/**
+ * Measures grammars in the engine's own grammar thread: compile times, and the time to compute a mask for each token.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { type Summary, summarize } from "../../core/statistics.js";
 import { GrammarService } from "../../engine/constraint/grammar-service.js";
@@ -130,7 +132,10 @@ function timeOf(run: () => void): number {
   return performance.now() - startMs;
 }
 
-/** Splits a text greedily into the longest tokens. The result is close to the tokenizer's, and the grammar always allows it. */
+/**
+ * Splits a text greedily into the longest tokens. The result is close to the tokenizer's, and the grammar always allows
+ * it.
+ */
 function longestTokens({ bytes }: TokenBytes, text: string): number[] {
   const idByText = new Map(bytes.map((token, id) => [Buffer.from(token).toString("latin1"), id]));
   const rest = Buffer.from(text).toString("latin1");

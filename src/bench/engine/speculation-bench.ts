@@ -1,6 +1,6 @@
 /**
- * Measures speculation at a given acceptance: an engine in this process decodes each batch without drafts and then with a drafter that knows the
- * output, in alternation. Both must give the same tokens.
+ * Measures speculation at a given acceptance: an engine in this process decodes each batch without drafts and then with
+ * a drafter that knows the output, in alternation. Both must give the same tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 import { median } from "../../core/statistics.js";
@@ -28,7 +28,10 @@ export interface SpeculationBenchResult {
   /** The median ratio, and the ratios of all rounds. */
   readonly ratio: number;
   readonly ratios: readonly number[];
-  /** The highest ratio that the measured step times allow at this acceptance, with the best fixed draft length and free drafts. */
+  /**
+   * The highest ratio that the measured step times allow at this acceptance, with the best fixed draft length and free
+   * drafts.
+   */
   readonly bound: number;
   readonly tokensPerStep: number;
   /** Undefined without drafts. */

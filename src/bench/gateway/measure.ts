@@ -1,4 +1,7 @@
-/** Measures a gateway: the time that it adds to the first token of many streams, its small requests per second, and its memory. */
+/**
+ * Measures a gateway: the time that it adds to the first token of many streams, its small requests per second, and its
+ * memory.
+ */
 import { join } from "node:path";
 import { Pool } from "undici";
 import { MillraceError } from "../../core/errors.js";
@@ -12,9 +15,8 @@ import { forkServer, type LaunchedServer, launchServer } from "../run/launch.js"
 /** The compiled module, because a separate process runs compiled code. */
 const PROXY_PROCESS = "dist/src/bench/gateway/proxy-process.js";
 /**
- * Forty tokens per second, the rate for each client of a busy GPU. Tokens may be a millisecond late, with and without a gateway: an exact mock keeps
- * its
- * event loop busy and would take one of two cores from the measured program.
+ * Forty tokens per second, the rate for each client of a busy GPU. Tokens may be a millisecond late, with and without a
+ * gateway: an exact mock keeps its event loop busy and would take one of two cores from the measured program.
  */
 export const STREAM_TIMINGS = { ttftMs: 20, tpotMs: 25, tokensPerChunk: 1, spinMs: 0 };
 const OUTPUT_TOKENS = 32;

@@ -22,7 +22,10 @@ const PROMPT_TOKENS = 64;
 const GEN_TOKENS = 48;
 const ROUNDS = 5;
 
-/** Bytes of weights that a step reads. A step reads only single rows of the embedding table, unless the table is also the output matrix. */
+/**
+ * Bytes of weights that a step reads. A step reads only single rows of the embedding table, unless the table is also
+ * the output matrix.
+ */
 export function weightBytesPerStep(gguf: GgufFile): number {
   const isTied = !gguf.tensors.has("output.weight");
   let bytes = 0;

@@ -1,4 +1,7 @@
-/** `millrace bench kernels` without its command line: each workload's speed, and the ceilings measured before and after it. */
+/**
+ * `millrace bench kernels` without its command line: each workload's speed, and the ceilings measured before and after
+ * it.
+ */
 
 import type { Isa } from "../../backend/cpu/library/kernels.js";
 import { loadKernels } from "../../backend/cpu/library/load.js";

@@ -58,14 +58,20 @@ export function readSpeeds(probes: Probes): MachineSpeeds {
   };
 }
 
-/** Probes for the instruction set that the kernels use on this machine. Throws kernels_missing if the addon was not built. */
+/**
+ * Probes for the instruction set that the kernels use on this machine. Throws kernels_missing if the addon was not
+ * built.
+ */
 export function loadProbes(numThreads: number): Probes {
   const device = loadKernels().createDevice({ numThreads: 1 });
   device.destroy();
   return new Probes(createRequire(import.meta.url)(probesFile()) as ProbeAddon, device.isa, numThreads);
 }
 
-/** Like `loadProbes`, but undefined if the addon was not built. Published packages lack it, and their benchmarks run without ceilings. */
+/**
+ * Like `loadProbes`, but undefined if the addon was not built. Published packages lack it, and their benchmarks run
+ * without ceilings.
+ */
 export function probesIfBuilt(numThreads: number): Probes | undefined {
   try {
     return loadProbes(numThreads);

@@ -1,4 +1,6 @@
-/** The small operations of a step, and the sampler for whole vocabularies. Operands are in a cache, as during a step. */
+/**
+ * The small operations of a step, and the sampler for whole vocabularies. Operands are in a cache, as during a step.
+ */
 
 import { activationRowBytes } from "../../backend/cpu/library/packing.js";
 import type { BufferHandle } from "../../backend/handles.js";

@@ -15,7 +15,10 @@ export interface KernelWorkload {
   readonly mix: Mix;
   /** Bytes that one run reads from memory; 0 if they come from a cache. */
   readonly bytes: number;
-  /** Puts operands into the device's memory and records some runs, each with its own operands if the workload reads from memory. */
+  /**
+   * Puts operands into the device's memory and records some runs, each with its own operands if the workload reads from
+   * memory.
+   */
   record(recording: Recording): number;
 }
 
@@ -25,7 +28,10 @@ export class Recording {
 
   constructor(readonly device: KernelDevice) {}
 
-  /** Memory full of small normal numbers in every type: no zeros, denormals, infinities or NaN, which change an operation's speed. */
+  /**
+   * Memory full of small normal numbers in every type: no zeros, denormals, infinities or NaN, which change an
+   * operation's speed.
+   */
   filled(numBytes: number): BufferHandle {
     const buffer = this.device.allocate(numBytes);
     new Uint8Array(this.device.view(buffer)).fill(ORDINARY_BYTE);
@@ -50,7 +56,10 @@ const ORDINARY_BYTE = 0x2c;
 
 const MIN_SAMPLES = 3;
 
-/** Median time of one run, in seconds; programs run until `minSeconds` have passed. The device must have no other program. */
+/**
+ * Median time of one run, in seconds; programs run until `minSeconds` have passed. The device must have no other
+ * program.
+ */
 export function secondsOf(workload: KernelWorkload, device: KernelDevice, minSeconds: number): number {
   const recording = new Recording(device);
   const numRuns = workload.record(recording);

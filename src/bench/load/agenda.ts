@@ -1,6 +1,7 @@
 /**
- * Runs entries at absolute times, exact to a few microseconds. Node's timers count whole milliseconds and fire late, so shortly before an entry the
- * event loop spins, which still serves sockets. Delays never add up, because every time is absolute.
+ * Runs entries at absolute times, exact to a few microseconds. Node's timers count whole milliseconds and fire late, so
+ * shortly before an entry the event loop spins, which still serves sockets. Delays never add up, because every time is
+ * absolute.
  */
 import type { Clock } from "./clock.js";
 
@@ -18,7 +19,10 @@ export class Agenda {
   #timer: NodeJS.Timeout | undefined;
   #timerDueMs = Number.POSITIVE_INFINITY;
 
-  /** @param spinMs how long before an entry the event loop spins instead of sleeping; with 0, entries are up to two milliseconds late */
+  /**
+   * @param spinMs how long before an entry the event loop spins instead of sleeping; with 0, entries are up to two
+   * milliseconds late
+   */
   constructor(
     private readonly now: Clock,
     private readonly spinMs = SPIN_MS,

@@ -1,4 +1,7 @@
-/** One request: reads the answer, a stream or vectors, and records the time of every arrival. Failures become records, never exceptions. */
+/**
+ * One request: reads the answer, a stream or vectors, and records the time of every arrival. Failures become records,
+ * never exceptions.
+ */
 import type { Dispatcher } from "undici";
 import type { Turn } from "../workload/session.js";
 import type { Clock } from "./clock.js";

@@ -1,9 +1,9 @@
 /**
- * Measures how long answers waited in this process before their time was recorded. Sockets served in one turn of the event loop were ready when the
- * turn
- * began, so a chunk waited since then. If the turn directly follows another, the chunk may have arrived during that one, so its start is used as an
- * upper bound. The process's wait for a CPU is added. A run is judged by the median over short intervals, because a single stall, however long,
- * distorts one moment only.
+ * Measures how long answers waited in this process before their time was recorded. Sockets served in one turn of the
+ * event loop were ready when the turn began, so a chunk waited since then. If the turn directly follows another, the
+ * chunk may have arrived during that one, so its start is used as an upper bound. The process's wait for a CPU is
+ * added. A run is judged by the median over short intervals, because a single stall, however long, distorts one moment
+ * only.
  */
 import { readFileSync } from "node:fs";
 import { median } from "../../core/statistics.js";

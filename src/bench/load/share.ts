@@ -29,8 +29,8 @@ interface ShareEvents {
 }
 
 /**
- * Consecutive failures, plus one for each client, after which the server counts as gone and sending stops. Refused arrivals do not count, because a
- * refusal is an answer.
+ * Consecutive failures, plus one for each client, after which the server counts as gone and sending stops. Refused
+ * arrivals do not count, because a refusal is an answer.
  */
 const MAX_FAILURES = 10;
 
@@ -93,7 +93,8 @@ export class Share {
     let freeMs = startMs;
     while (prepared !== undefined && this.#mayBegin()) {
       const running = this.#converse(prepared, freeMs);
-      // After two turns all clients with answers in this turn have sent their next requests, too; sockets are reused one turn later.
+      // After two turns all clients with answers in this turn have sent their next requests, too; sockets are reused
+      // one turn later.
       await nextTurn();
       await nextTurn();
       prepared = take();

@@ -1,4 +1,7 @@
-/** A process of the load generator: runs the shares that its parent sends, one at a time. Connections stay open between runs. */
+/**
+ * A process of the load generator: runs the shares that its parent sends, one at a time. Connections stay open between
+ * runs.
+ */
 import { setPriority } from "node:os";
 import { Pool } from "undici";
 import { sessionsOf } from "../workload/traffic.js";

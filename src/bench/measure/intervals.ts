@@ -1,4 +1,7 @@
-/** Confidence intervals from few runs, for ratios of paired runs and for one quantity over runs, both on a logarithmic scale. */
+/**
+ * Confidence intervals from few runs, for ratios of paired runs and for one quantity over runs, both on a logarithmic
+ * scale.
+ */
 import type { Interval } from "./percentiles.js";
 
 /** 97.5th percentile of Student's t with 1, 2, … 30 degrees of freedom. */
@@ -41,7 +44,10 @@ export function pairedRatio(a: readonly number[], b: readonly number[]): Estimat
   return geometricMean(a.map((value, i) => value / b[i]!));
 }
 
-/** Ratio of a's runs to b's of another day, with Welch's 95 % interval of the logarithms from two runs of each on. @returns undefined without values */
+/**
+ * Ratio of a's runs to b's of another day, with Welch's 95 % interval of the logarithms from two runs of each on.
+ * @returns undefined without values
+ */
 export function unpairedRatio(a: readonly number[], b: readonly number[]): Estimate | undefined {
   if (a.length === 0 || b.length === 0) return undefined;
   const sides = [a, b].map((values) => {
@@ -74,7 +80,10 @@ export interface Difference extends Partial<Interval> {
   readonly numPairs: number;
 }
 
-/** Mean of a − b, paired by index, with its 95 % interval (Student's t); no interval for fewer than three pairs or equal differences. */
+/**
+ * Mean of a − b, paired by index, with its 95 % interval (Student's t); no interval for fewer than three pairs or equal
+ * differences.
+ */
 export function pairedDifference(a: readonly number[], b: readonly number[]): Difference {
   const numPairs = a.length;
   const differences = a.map((value, i) => value - b[i]!);

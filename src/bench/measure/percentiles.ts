@@ -1,6 +1,6 @@
 /**
- * Percentiles by nearest rank: the smallest sample with at least a share q of all samples at or below it. A percentile is given only if at least one
- * sample lies beyond it on average: the 99th needs 100 samples, the 99.9th needs 1,000.
+ * Percentiles by nearest rank: the smallest sample with at least a share q of all samples at or below it. A percentile
+ * is given only if at least one sample lies beyond it on average: the 99th needs 100 samples, the 99.9th needs 1,000.
  */
 
 import type { Distribution } from "../results/schema.js";
@@ -56,7 +56,10 @@ export interface Interval {
   readonly high: number;
 }
 
-/** 95 % interval of a percentile from order statistics, at ranks nq ± 1.96 √(nq(1−q)); undefined if the ranks lie outside the samples. */
+/**
+ * 95 % interval of a percentile from order statistics, at ranks nq ± 1.96 √(nq(1−q)); undefined if the ranks lie
+ * outside the samples.
+ */
 export function percentileInterval(inOrder: readonly number[], q: number): Interval | undefined {
   const count = effectiveSamples(inOrder);
   const spread = (1.96 * Math.sqrt(count * q * (1 - q))) / count;

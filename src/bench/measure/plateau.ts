@@ -1,7 +1,7 @@
 /**
- * The part of a run under the full load, without ramp and drain. With clients: from the first to the last moment at which nine of ten are busy. With
- * arrivals: from the end of the first answer to the last arrival. It counts only if the number of answers that end within it is at least the
- * number of concurrent requests.
+ * The part of a run under the full load, without ramp and drain. With clients: from the first to the last moment at
+ * which nine of ten are busy. With arrivals: from the end of the first answer to the last arrival. It counts only if
+ * the number of answers that end within it is at least the number of concurrent requests.
  */
 
 import { extremesOf } from "../../core/statistics.js";

@@ -1,7 +1,8 @@
 /**
- * The figures of one run. For a request with t0 intended, t1 sent, f first token, l last token, and n tokens by `usage`: TTFT = f − t1, and also f −
- * t0; E2E = l − t1; TPOT = (l − f) ÷ (n − 1) for n ≥ 2; ITL = the gaps between arrivals with tokens, over all requests, to be read with the tokens
- * per chunk. Failed requests count as offered and as missing every objective, and nowhere else.
+ * The figures of one run. For a request with t0 intended, t1 sent, f first token, l last token, and n tokens by
+ * `usage`: TTFT = f − t1, and also f − t0; E2E = l − t1; TPOT = (l − f) ÷ (n − 1) for n ≥ 2; ITL = the gaps between
+ * arrivals with tokens, over all requests, to be read with the tokens per chunk. Failed requests count as offered and
+ * as missing every objective, and nowhere else.
  */
 
 import { extremesOf } from "../../core/statistics.js";
@@ -138,11 +139,10 @@ export function throughputOf({ plateau, outputTokensPerS }: Pick<RunMetrics, "pl
 const MAX_DELAY_SHARE = 0.01;
 
 /**
- * Delays up to this limit, in milliseconds, do not void a run because of the time per token: a small model's token takes less than a millisecond, and
- * 1 % of
- * that is less than a process needs to wake up. A steady delay cancels out of TPOT, because the first and the last token share it, and counts once in
- * TTFT
- * and E2E. So the time of the whole answer still bounds it.
+ * Delays up to this limit, in milliseconds, do not void a run because of the time per token: a small model's token
+ * takes less than a millisecond, and 1 % of that is less than a process needs to wake up. A steady delay cancels out of
+ * TPOT, because the first and the last token share it, and counts once in TTFT and E2E. So the time of the whole answer
+ * still bounds it.
  */
 const DELAY_FLOOR_MS = 0.2;
 
@@ -152,11 +152,10 @@ export const SENT_LATE =
   "the machine was too busy for the load generator: it sent requests late by more than 1 % of an answer's time";
 
 /**
- * Reasons why a run is void. Late reading delays each token of an answer, so its limit depends on the time per token. A request is sent once, so the
- * limit for
- * late sending depends on the time of the whole answer: TTFT begins with the sending, and a client that waits for answers sends less often by that
- * share. Both delays
- * are typical values; the longest delays are recorded as well.
+ * Reasons why a run is void. Late reading delays each token of an answer, so its limit depends on the time per token. A
+ * request is sent once, so the limit for late sending depends on the time of the whole answer: TTFT begins with the
+ * sending, and a client that waits for answers sends less often by that share. Both delays are typical values; the
+ * longest delays are recorded as well.
  * @param lagMs how long answers waited in the client
  */
 export function voidReasons(metrics: RunMetrics, lagMs: number): string[] {

@@ -1,7 +1,6 @@
 /**
- * A server with known timings: every token is due at an absolute time after its request arrived. It implements just enough HTTP for the load
- * generator, on
- * bare sockets, so that its own work does not show in the measurement.
+ * A server with known timings: every token is due at an absolute time after its request arrived. It implements just
+ * enough HTTP for the load generator, on bare sockets, so that its own work does not show in the measurement.
  */
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { median } from "../../core/statistics.js";
@@ -105,7 +104,9 @@ export class MockServer {
     else json(socket, 404, { error: { message: `no ${path} here` } });
   }
 
-  /** An answer without streaming takes no time, so that such requests measure only the path between client and server. */
+  /**
+   * An answer without streaming takes no time, so that such requests measure only the path between client and server.
+   */
   #complete(socket: Socket, body: CompletionBody, isChat: boolean, nowMs: number): void {
     if (body.stream !== false) this.#stream(socket, body, isChat, nowMs);
     else json(socket, 200, { id: "mock", choices: [{ index: 0, text: "word", finish_reason: "length" }] });

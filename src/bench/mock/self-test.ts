@@ -45,8 +45,8 @@ export interface SelfTestResult {
 }
 
 /**
- * Measures one load after another; the clients' starts are spread over the length of a request. If the generator polls, the mock stays awake, too,
- * so that no process sleeps.
+ * Measures one load after another; the clients' starts are spread over the length of a request. If the generator polls,
+ * the mock stays awake, too, so that no process sleeps.
  */
 export async function selfTest(
   generator: LoadGenerator,

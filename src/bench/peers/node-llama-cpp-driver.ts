@@ -1,6 +1,7 @@
 /**
- * Measures llama.cpp through node-llama-cpp in a separate process: argument 1 is a `DriverJob` as JSON, and the last line of stdout is
- * `{"results": [SpeedRow]}`. Sequences run in lockstep: a step ends when each has its token, as in our own measurement.
+ * Measures llama.cpp through node-llama-cpp in a separate process: argument 1 is a `DriverJob` as JSON, and the last
+ * line of stdout is `{"results": [SpeedRow]}`. Sequences run in lockstep: a step ends when each has its token, as in
+ * our own measurement.
  */
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";

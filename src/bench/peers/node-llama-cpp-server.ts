@@ -1,6 +1,7 @@
 /**
- * node-llama-cpp behind the HTTP API that the load generator uses, in a separate process: argument 1 is a `ServerJob` as JSON. One context has a
- * sequence for each seat, which the library batches. A request takes the free sequence with the longest common prefix, or waits for one.
+ * node-llama-cpp behind the HTTP API that the load generator uses, in a separate process: argument 1 is a `ServerJob`
+ * as JSON. One context has a sequence for each seat, which the library batches. A request takes the free sequence with
+ * the longest common prefix, or waits for one.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { join, resolve } from "node:path";

@@ -48,7 +48,10 @@ export function parseResultsJson(output: string): SpeedRow[] {
   }));
 }
 
-/** @returns the shape's rows, one per batch size. Throws peer_failed for a row that is missing or has other lengths or no speed. */
+/**
+ * @returns the shape's rows, one per batch size. Throws peer_failed for a row that is missing or has other lengths or
+ * no speed.
+ */
 export function checkedRows(contender: string, shape: Shape, rows: readonly SpeedRow[]): SpeedRow[] {
   return shape.batches.map((batch) => {
     const row = rows.find((candidate) => candidate.batch === batch);

@@ -28,8 +28,8 @@ export interface PeerJob {
 const TAIL_CHARS = 600;
 
 /**
- * @returns the command's output, stdout first (ik_llama.cpp's tool writes its table to stderr). Throws peer_failed when the command cannot be started
- * or fails.
+ * @returns the command's output, stdout first (ik_llama.cpp's tool writes its table to stderr). Throws peer_failed when
+ * the command cannot be started or fails.
  */
 export function outputOf(name: string, command: readonly string[]): Promise<string> {
   const [file, ...args] = command;
@@ -55,8 +55,8 @@ export function outputOf(name: string, command: readonly string[]): Promise<stri
 }
 
 /**
- * Within a round all contenders measure the same shape one after another, so that drift of the machine's speed affects all equally; the order
- * alternates between rounds.
+ * Within a round all contenders measure the same shape one after another, so that drift of the machine's speed affects
+ * all equally; the order alternates between rounds.
  * @param onRun called after each process
  */
 export async function runPeers(job: PeerJob, onRun: (run: PeerRun) => void): Promise<void> {

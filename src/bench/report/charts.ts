@@ -186,7 +186,9 @@ export interface Ridge {
 
 const RIDGE = { left: 96, right: WIDTH - 94, height: 40, numBins: 72, fewest: 12 };
 
-/** A row for each cell: the distribution of its samples on a logarithmic axis, with the median and the 95th percentile. */
+/**
+ * A row for each cell: the distribution of its samples on a logarithmic axis, with the median and the 95th percentile.
+ */
 export function ridgeChart(title: string, rows: readonly Ridge[]): string {
   const filled = rows.filter((row) => row.samples.length > 0 && row.samples.at(-1)! > 0);
   if (filled.length === 0) return "";

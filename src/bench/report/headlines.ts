@@ -1,6 +1,7 @@
 /**
- * The headline figures of a page. They come from comparable cells only: no headline uses a cell in which a server has void runs only, and when such a
- * cell is an end of the load range, the headline has no figure instead of another cell's.
+ * The headline figures of a page. They come from comparable cells only: no headline uses a cell in which a server has
+ * void runs only, and when such a cell is an end of the load range, the headline has no figure instead of another
+ * cell's.
  */
 
 import type { Estimate } from "../measure/intervals.js";

@@ -1,4 +1,7 @@
-/** The roofline of a server: the longer of the time to read all bytes of a step and the time for all multiply-adds, without any overhead. */
+/**
+ * The roofline of a server: the longer of the time to read all bytes of a step and the time for all multiply-adds,
+ * without any overhead.
+ */
 import { median } from "../../core/statistics.js";
 import type { Ceilings, ModelWork } from "../results/schema.js";
 
@@ -15,7 +18,8 @@ export interface MeanTraffic {
 export const ATTENTION_MIX = "float";
 
 /**
- * Highest output tokens per second with one token per step for each sequence, which accepted drafts can exceed. Undefined without a needed ceiling.
+ * Highest output tokens per second with one token per step for each sequence, which accepted drafts can exceed.
+ * Undefined without a needed ceiling.
  */
 export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traffic: MeanTraffic): number | undefined {
   const { concurrency, promptTokens, computedPromptTokens, outputTokens } = traffic;
@@ -37,7 +41,10 @@ export function rooflineTokensPerS(work: ModelWork, { readings }: Ceilings, traf
   return Number.isFinite(seconds) ? outputTokens / seconds : undefined;
 }
 
-/** Tokens attended to by a sequence's first numTokens tokens, mean over layers: n² / 2, and only w per token beyond a window w. */
+/**
+ * Tokens attended to by a sequence's first numTokens tokens, mean over layers: n² / 2, and only w per token beyond a
+ * window w.
+ */
 function lookedAt({ windows = [] }: ModelWork, numTokens: number): number {
   const beyond = ({ tokens, layerShare }: NonNullable<ModelWork["windows"]>[number]) =>
     (layerShare * Math.max(0, numTokens - tokens) ** 2) / 2;

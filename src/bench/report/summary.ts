@@ -1,4 +1,7 @@
-/** Summaries of cells from their runs: medians over runs, distributions over all requests, and ratios of targets by paired rounds. */
+/**
+ * Summaries of cells from their runs: medians over runs, distributions over all requests, and ratios of targets by
+ * paired rounds.
+ */
 
 import { median } from "../../core/statistics.js";
 import { type Estimate, geometricMean, MIN_RUNS, pairedRatio, variation } from "../measure/intervals.js";
@@ -227,7 +230,9 @@ export interface Ratios {
   readonly first: string;
   readonly second: string;
   readonly cells: readonly CellRatio[];
-  /** Ratio of the times that each target needs, at its speed in each cell, for the same tokens in all cells; by round. */
+  /**
+   * Ratio of the times that each target needs, at its speed in each cell, for the same tokens in all cells; by round.
+   */
   readonly throughput: Estimate | undefined;
   /** Ratio of the sums of all cells' medians, by round. */
   readonly ttft: Estimate | undefined;
@@ -307,7 +312,10 @@ function wholeRounds(pairs: readonly Pair[], numCells: number): Pair[][] {
 
 type Side = "first" | "second";
 
-/** A faster server may produce more tokens within the time limit, so both are compared at the number of tokens that both produced. */
+/**
+ * A faster server may produce more tokens within the time limit, so both are compared at the number of tokens that both
+ * produced.
+ */
 function timeForCommonTokens(round: readonly Pair[], side: Side): number {
   return round.reduce((sum, pair) => {
     const { outputTokens, durationMs } = pair[side].metrics;

@@ -1,6 +1,6 @@
 /**
- * A benchmark's saved results: enough to recompute and judge every figure. Times of requests are milliseconds after their run's start.
- * Files of another version are refused; a new optional field does not need a new version.
+ * A benchmark's saved results: enough to recompute and judge every figure. Times of requests are milliseconds after
+ * their run's start. Files of another version are refused; a new optional field does not need a new version.
  */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { z } from "zod";
@@ -8,7 +8,10 @@ import { MillraceError } from "../../core/errors.js";
 
 export const REPORT_VERSION = 1;
 
-/** broken: the stream ended early or with an error; length: a different number of tokens than requested; usage: no count of tokens. */
+/**
+ * broken: the stream ended early or with an error; length: a different number of tokens than requested; usage: no count
+ * of tokens.
+ */
 const FAILURE_KINDS = ["connect", "status", "broken", "timeout", "cancelled", "length", "usage"] as const;
 
 export type FailureKind = (typeof FAILURE_KINDS)[number];
@@ -106,8 +109,8 @@ const target = z.object({
   /** For servers of vectors: the least cosine with the first server's vectors of the same texts. */
   leastCosine: z.number().optional(),
   /**
-   * Command of a started server, without paths. If servers are restarted for each run, this is the command for the first cell, and each run has its
-   * own.
+   * Command of a started server, without paths. If servers are restarted for each run, this is the command for the
+   * first cell, and each run has its own.
    */
   command: z.string().optional(),
   /** The work of a model whose file is on this machine. */
@@ -135,7 +138,9 @@ const plateau = z.object({
   numDone: z.number(),
   outputTokensPerS: z.number(),
   totalTokensPerS: z.number(),
-  /** Throughput of the second half ÷ the first half − 1: far from 0 if the server was not warm. Absent with few answers. */
+  /**
+   * Throughput of the second half ÷ the first half − 1: far from 0 if the server was not warm. Absent with few answers.
+   */
   drift: z.number().optional(),
 });
 
@@ -174,7 +179,10 @@ const metrics = z.object({
 const server = z.object({
   /** Mean time of a request in the server's queue. */
   queueMs: z.number().optional(),
-  /** Share of the steps' time that prompts took. For servers that do not report it: the share of the requests' time in the batch until their first token. */
+  /**
+   * Share of the steps' time that prompts took. For servers that do not report it: the share of the requests' time in
+   * the batch until their first token.
+   */
   prefillShare: z.number().optional(),
   /** Share of the steps' time spent inside the kernels. */
   kernelShare: z.number().optional(),

@@ -1,4 +1,6 @@
-/** Starts the server of an ablation's variant: our own engine's, or another engine's by its adapter, as the fleet would. */
+/**
+ * Starts the server of an ablation's variant: our own engine's, or another engine's by its adapter, as the fleet would.
+ */
 import { ABLATED_ENGINES, type AblatedEngineName } from "../ablation/engines/index.js";
 import { SPECULATION } from "../ablation/variants.js";
 import type { ServerShape } from "../workload/scenarios.js";
@@ -14,7 +16,9 @@ interface AblatedServer {
   /** The model's name in requests, the same for all weights. */
   readonly modelName: string;
   readonly numThreads: number;
-  /** Bytes of keys and values for a token in 16 bits, which turn a cell's tokens into the same memory for all variants. */
+  /**
+   * Bytes of keys and values for a token in 16 bits, which turn a cell's tokens into the same memory for all variants.
+   */
   readonly kvBytesPerToken: number;
   /** Names of the variant's layers. */
   readonly layers: readonly string[];

@@ -1,4 +1,7 @@
-/** Runs a benchmark from targets to report: starts servers and the load generator, measures, and always stops them again. */
+/**
+ * Runs a benchmark from targets to report: starts servers and the load generator, measures, and always stops them
+ * again.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../../core/errors.js";
 import { LoadGenerator } from "../load/generator.js";
@@ -36,7 +39,10 @@ export interface BenchEvents extends RunnerEvents {
   onReport(report: BenchReport): void;
 }
 
-/** @returns the report, complete or not; undefined when stopped before all servers answered. Throws errors before the first run. */
+/**
+ * @returns the report, complete or not; undefined when stopped before all servers answered. Throws errors before the
+ * first run.
+ */
 export async function runBench(job: BenchJob, events: BenchEvents): Promise<BenchReport | undefined> {
   const { planned, numWorkers, isPolling, restarts, signal } = job;
   const generator = await LoadGenerator.start(numWorkers, isPolling);

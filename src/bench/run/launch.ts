@@ -35,8 +35,8 @@ const START_SECONDS = 120;
 const HEALTH_MS = 5000;
 
 /**
- * Resolves when the server is ready; otherwise rejects with peer_failed and the end of its output. @param signal aborted: stops the server and
- * rejects
+ * Resolves when the server is ready; otherwise rejects with peer_failed and the end of its output.
+ * @param signal aborted: stops the server and rejects
  */
 export async function launchServer(
   { name, command, env = {}, isReady = isHealthy, startSeconds = START_SECONDS, stopSeconds = 0 }: Launch,

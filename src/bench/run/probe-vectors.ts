@@ -1,4 +1,7 @@
-/** Probes a server of vectors: which words are one token each, the tokens that it adds to a text, and its vectors of some texts. */
+/**
+ * Probes a server of vectors: which words are one token each, the tokens that it adds to a text, and its vectors of
+ * some texts.
+ */
 import { Pool } from "undici";
 import { complete } from "../load/completion.js";
 import { LoopWatch } from "../load/loop-watch.js";

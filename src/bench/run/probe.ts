@@ -1,4 +1,7 @@
-/** Probes a server with a few small requests: its endpoints, its kinds of prompts (ids or text), the length of its tokens, and its fields. */
+/**
+ * Probes a server with a few small requests: its endpoints, its kinds of prompts (ids or text), the length of its
+ * tokens, and its fields.
+ */
 import { Pool } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -170,8 +173,9 @@ class Prober {
   }
 
   /**
-   * Whether a one-word answer continues to its limit with ignore_eos. An answer that also does so without the field proves nothing: the field then
-   * counts as supported, because lengths are checked, and answers that end early would be failed requests rather than wrong figures.
+   * Whether a one-word answer continues to its limit with ignore_eos. An answer that also does so without the field
+   * proves nothing: the field then counts as supported, because lengths are checked, and answers that end early would
+   * be failed requests rather than wrong figures.
    */
   async #ignoresEos(model: string, hasChat: boolean): Promise<boolean> {
     const [path, asked] = hasChat

@@ -1,6 +1,6 @@
 /**
- * Runs a plan: each round measures all targets in turn, and the next round in reverse order (ABBA). All targets get the same prompts, which are new in
- * each round. Finished runs are in the report even after an error.
+ * Runs a plan: each round measures all targets in turn, and the next round in reverse order (ABBA). All targets get the
+ * same prompts, which are new in each round. Finished runs are in the report even after an error.
  */
 import { toMillraceError } from "../../core/errors.js";
 import type { LoadGenerator, LoadJob, LoadResult } from "../load/generator.js";
@@ -32,8 +32,9 @@ export interface RunPlace {
 }
 
 /**
- * When launched targets start. never: once, before the first run, so all share the machine. run: for each run, so they take turns cell by cell. round:
- * for each round of the cells of one size, so a server that starts slowly stays up for several cells, and targets take turns round by round.
+ * When launched targets start. never: once, before the first run, so all share the machine. run: for each run, so they
+ * take turns cell by cell. round: for each round of the cells of one size, so a server that starts slowly stays up for
+ * several cells, and targets take turns round by round.
  */
 export type Restarts = "never" | "run" | "round";
 

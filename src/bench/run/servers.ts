@@ -1,4 +1,7 @@
-/** Command lines of the servers to measure (this one, llama.cpp's, and node-llama-cpp behind a small server), and their common size. */
+/**
+ * Command lines of the servers to measure (this one, llama.cpp's, and node-llama-cpp behind a small server), and their
+ * common size.
+ */
 import { join } from "node:path";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { packageRoot } from "../../core/package-root.js";

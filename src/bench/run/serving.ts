@@ -1,4 +1,7 @@
-/** `millrace bench serving`: this server, its variants and llama.cpp's server under traffic that shows this server's strengths. */
+/**
+ * `millrace bench serving`: this server, its variants and llama.cpp's server under traffic that shows this server's
+ * strengths.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";

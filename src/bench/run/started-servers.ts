@@ -1,4 +1,6 @@
-/** The servers that `millrace bench run` starts: all with the same model and, if there are several, of the same size. */
+/**
+ * The servers that `millrace bench run` starts: all with the same model and, if there are several, of the same size.
+ */
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
 import { benchedThreads } from "./benched-threads.js";

@@ -126,7 +126,10 @@ async function versionOf({ url }: ServerAddress): Promise<string | undefined> {
   }
 }
 
-/** The abilities that all compared servers share, so that all get the same requests. Each server keeps its own token lengths and ids. */
+/**
+ * The abilities that all compared servers share, so that all get the same requests. Each server keeps its own token
+ * lengths and ids.
+ */
 export function inCommon(all: readonly ProbedServer[]): ProbedServer[] {
   const every = (has: (facts: ProbedServer) => boolean) => all.every(has);
   const hasCompletions = every((facts) => facts.hasCompletions);

@@ -1,4 +1,7 @@
-/** `instances: auto`: measures once how many instances serve a model fastest on this machine, and stores the result in the cache folder. */
+/**
+ * `instances: auto`: measures once how many instances serve a model fastest on this machine, and stores the result in
+ * the cache folder.
+ */
 import { createHash } from "node:crypto";
 import {
   closeSync,
@@ -39,7 +42,9 @@ interface SplitAnswer {
 
 const FINGERPRINT_BYTES = 1 << 20;
 
-/** Hashes a file's size, first and last MiB, because reading all of a large file would take longer than the measurement. */
+/**
+ * Hashes a file's size, first and last MiB, because reading all of a large file would take longer than the measurement.
+ */
 function fingerprint(path: string): string {
   const hash = createHash("sha256");
   if (!existsSync(path)) return path;
@@ -101,8 +106,8 @@ export function keptSplit(question: SplitQuestion): SplitAnswer | undefined {
 }
 
 /**
- * The stored result, or a new measurement, which needs an otherwise idle machine. A split that cannot start, for instance for lack of memory, counts
- * with 0 tokens/s; if none can, throws the last one's error.
+ * The stored result, or a new measurement, which needs an otherwise idle machine. A split that cannot start, for
+ * instance for lack of memory, counts with 0 tokens/s; if none can, throws the last one's error.
  *
  * @param onMeasured called after each split, with the error of a failed one
  */

@@ -1,4 +1,7 @@
-/** Measures a split of the cores or GPUs with an engine's own servers, started as the fleet starts them: all instances at the same time. */
+/**
+ * Measures a split of the cores or GPUs with an engine's own servers, started as the fleet starts them: all instances
+ * at the same time.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +19,10 @@ import { failure, GEN_TOKENS, REPETITIONS } from "./measure-split.js";
 const PROMPT_WORDS = 96;
 const REQUEST_MS = 10 * 60_000;
 
-/** @param spec the model with this split's instances. Throws peer_failed with the last lines of an instance that does not start. */
+/**
+ * @param spec the model with this split's instances. Throws peer_failed with the last lines of an instance that does
+ * not start.
+ */
 export async function measureServedSplit(spec: ModelSpec, split: Split, concurrency: number): Promise<MeasuredSplit> {
   const logFolder = mkdtempSync(join(tmpdir(), "millrace-split-"));
   const supervisor = new Supervisor({ logger: pino({ level: "silent" }), logFolder });

@@ -1,4 +1,6 @@
-/** Measures a split of the cores: all its instances run at the same time, each in a separate process, as when serving. */
+/**
+ * Measures a split of the cores: all its instances run at the same time, each in a separate process, as when serving.
+ */
 import { fork } from "node:child_process";
 import { join } from "node:path";
 import { endingWithUs } from "../../core/child-end.js";

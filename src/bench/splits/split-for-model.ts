@@ -17,11 +17,16 @@ const EXPECTED_REQUESTS = 16;
 export interface SplitPlace {
   /** CPUs of each physical core of the machine. */
   readonly cores: readonly (readonly number[])[];
-  /** If true, nothing is measured: measurement and requests would slow each other down, and the wrong result would be stored. */
+  /**
+   * If true, nothing is measured: measurement and requests would slow each other down, and the wrong result would be
+   * stored.
+   */
   readonly isServing: boolean;
 }
 
-/** How a model's splits are measured: our own engine's in processes of its own, another engine's as the fleet starts it. */
+/**
+ * How a model's splits are measured: our own engine's in processes of its own, another engine's as the fleet starts it.
+ */
 export type SplitSubject =
   | { readonly engineFor: EngineToSplit["engineFor"] }
   | { readonly specFor: (split: Split) => ModelSpec };

@@ -7,7 +7,9 @@ import type { Entry } from "./workload.js";
 
 const message = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() });
 
-/** Fields as in published traces: input_length, output_length, hash_ids of 512 tokens each, timestamp in milliseconds. */
+/**
+ * Fields as in published traces: input_length, output_length, hash_ids of 512 tokens each, timestamp in milliseconds.
+ */
 const line = z
   .object({
     prompt: z.union([z.string().min(1), z.array(z.int().min(0)).min(1)]).optional(),
@@ -24,7 +26,10 @@ const line = z
     "expected one of prompt, messages and input_length",
   );
 
-/** @param defaultTokens length of answers for lines without one. @returns entries ordered by time; throws file_unreadable */
+/**
+ * @param defaultTokens length of answers for lines without one.
+ * @returns entries ordered by time; throws file_unreadable
+ */
 export function readEntries(path: string, defaultTokens: number): Entry[] {
   const refuse = (got: string, cause?: unknown) =>
     new MillraceError("file_unreadable", `expected a JSON object with a prompt on each line of ${path}, got ${got}`, {

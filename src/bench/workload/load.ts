@@ -5,8 +5,8 @@ export type Load =
   /** Clients that send their next request after each answer; their starts are spread evenly over the ramp. */
   | { readonly kind: "closed"; readonly concurrency: number; readonly rampMs: number }
   /**
-   * Gaps between arrivals are gamma-distributed with this shape: 1 is a Poisson process, lower values are burstier, higher ones more even. Undefined:
-   * equal gaps.
+   * Gaps between arrivals are gamma-distributed with this shape: 1 is a Poisson process, lower values are burstier,
+   * higher ones more even. Undefined: equal gaps.
    */
   | { readonly kind: "open"; readonly ratePerS: number; readonly burstiness: number | undefined }
   /** Arrival times of a trace, in milliseconds from the start of the run, ascending. */

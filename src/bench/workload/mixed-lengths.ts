@@ -7,7 +7,8 @@ const SHORTEST = 16;
 const RANGE = 32;
 
 /**
- * Outputs of 16 to 512 tokens, evenly spread on a logarithmic scale and mixed, because 5 and 48 are coprime. All lengths are multiplied by `scale`.
+ * Outputs of 16 to 512 tokens, evenly spread on a logarithmic scale and mixed, because 5 and 48 are coprime. All
+ * lengths are multiplied by `scale`.
  */
 export function mixedLengths(scale = 1): Entry[] {
   const tokens = (count: number) => Math.max(2, Math.round(scale * count));

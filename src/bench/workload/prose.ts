@@ -1,4 +1,6 @@
-/** Reproducible text that resembles real text: reports with names and numbers, questions, source code, search results. */
+/**
+ * Reproducible text that resembles real text: reports with names and numbers, questions, source code, search results.
+ */
 import type { Random } from "./random.js";
 
 const NAMES = "Alder,Birch,Cedar,Dunmore,Elmwood,Fenwick,Garnet,Hollin,Ivory,Juniper,Kestrel,Larch".split(",");

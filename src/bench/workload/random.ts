@@ -33,7 +33,10 @@ export class Random {
     return Math.sqrt(-2 * Math.log(this.uniform())) * Math.cos(2 * Math.PI * this.uniform());
   }
 
-  /** Gamma-distributed with this shape and scale 1 (Marsaglia and Tsang 2000; for shapes below 1, multiplied by a power of a uniform draw). */
+  /**
+   * Gamma-distributed with this shape and scale 1 (Marsaglia and Tsang 2000; for shapes below 1, multiplied by a power
+   * of a uniform draw).
+   */
   gamma(shape: number): number {
     if (shape < 1) return this.gamma(shape + 1) * this.uniform() ** (1 / shape);
     const d = shape - 1 / 3;

@@ -15,7 +15,9 @@ export interface ProbedServer {
   readonly tokenIds: readonly number[];
   readonly ignoresEos: boolean;
   readonly hasJsonMode: boolean;
-  /** Tokens per word of prose, blanks included; and the tokens added to a plain prompt, and to a chat of one message. */
+  /**
+   * Tokens per word of prose, blanks included; and the tokens added to a plain prompt, and to a chat of one message.
+   */
   readonly tokensPerWord: number;
   readonly promptOverhead: number;
   readonly chatOverhead: number;
@@ -181,7 +183,10 @@ class Writer {
     return Math.max(1, Math.round(numTokens / this.server.tokensPerWord));
   }
 
-  /** Random tokens if the server accepts ids, otherwise words of about as many tokens. The server's overhead is subtracted from the last piece. */
+  /**
+   * Random tokens if the server accepts ids, otherwise words of about as many tokens. The server's overhead is
+   * subtracted from the last piece.
+   */
   #pieces(pieces: readonly { readonly random: Random; readonly numTokens: number }[], limit: Limit): Turn {
     const { tokenIds, hasCompletions, promptOverhead, chatOverhead } = this.server;
     const overhead = hasCompletions ? promptOverhead : chatOverhead;

@@ -32,7 +32,10 @@ export type Workload =
       readonly sharedTokens: number;
       readonly outputTokens: Length;
     }
-  /** A shared system prompt, then turns with growing history. With JSON, the user's part is a tool's result and the answer must be an object. */
+  /**
+   * A shared system prompt, then turns with growing history. With JSON, the user's part is a tool's result and the
+   * answer must be an object.
+   */
   | {
       readonly kind: "conversation";
       readonly systemTokens: number;

@@ -33,7 +33,10 @@ export class GatewayClient {
     throw new MillraceError("upstream_failed", `expected JSON from ${this.#base}${path}, got something else`);
   }
 
-  /** Uploads a file for a batch. The file is read as it is sent. Throws file_unreadable where there are no requests to upload. */
+  /**
+   * Uploads a file for a batch. The file is read as it is sent. Throws file_unreadable where there are no requests to
+   * upload.
+   */
   async upload(path: string): Promise<Json> {
     const { assertRequests } = await import("./run-file.js");
     await assertRequests(path);

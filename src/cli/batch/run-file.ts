@@ -1,4 +1,7 @@
-/** Answers every line of a file of requests, some at once, and appends each answer as it comes. A run that was stopped goes on where it was. */
+/**
+ * Answers every line of a file of requests, some at once, and appends each answer as it comes. A run that was stopped
+ * goes on where it was.
+ */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
@@ -49,8 +52,8 @@ const LONGEST_PAUSE_MS = 60_000;
 const AGAIN: readonly number[] = [408, 429, 500, 502, 503, 504];
 
 /**
- * What can be told before a model is loaded. Throws file_unreadable for an input without requests, and invalid_option for an output that cannot be written or
- * is the input: answers would stand among the requests.
+ * What can be told before a model is loaded. Throws file_unreadable for an input without requests, and invalid_option
+ * for an output that cannot be written or is the input: answers would stand among the requests.
  */
 export async function assertRunFiles({ input, output, errors }: Pick<RunFileOptions, "input" | "output" | "errors">) {
   await assertRequests(input);

@@ -1,4 +1,6 @@
-/** `millrace adopt`: brings back a student that was trained elsewhere: evaluated, gated, costed, and tried as a canary. */
+/**
+ * `millrace adopt`: brings back a student that was trained elsewhere: evaluated, gated, costed, and tried as a canary.
+ */
 import { Command, Option } from "commander";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import type { StudentOptions } from "../../distill/adopt/student.js";

@@ -1,4 +1,7 @@
-/** `millrace bench drafts`: measures the gain of speculation on the user's chats, against plain decoding in the same process. */
+/**
+ * `millrace bench drafts`: measures the gain of speculation on the user's chats, against plain decoding in the same
+ * process.
+ */
 
 import { Command, Option } from "commander";
 import type { DraftsBenchResult, DraftsBenchSpec, PromptSet } from "../../bench/engine/drafts-bench.js";
@@ -80,7 +83,10 @@ async function runBenchDrafts(flags: BenchFlags): Promise<void> {
   process.stdout.write(flags.json ? `${jsonText(report)}\n` : `${tableOf(results)}\n`);
 }
 
-/** Prompts by family, in the file's order, each once. Throws file_unreadable, template_missing, and invalid_option with the line. */
+/**
+ * Prompts by family, in the file's order, each once. Throws file_unreadable, template_missing, and invalid_option with
+ * the line.
+ */
 async function readSets(file: string, { tokenizer, chatTemplate }: TextSide): Promise<PromptSet[]> {
   const { readPrompts } = await import("../../distill/prompts.js");
   if (chatTemplate === undefined) {

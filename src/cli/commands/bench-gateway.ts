@@ -1,4 +1,7 @@
-/** `millrace bench gateway`: measures the time that the proxy adds to a mock server, and its throughput. The machine should be idle. */
+/**
+ * `millrace bench gateway`: measures the time that the proxy adds to a mock server, and its throughput. The machine
+ * should be idle.
+ */
 
 import { Command } from "commander";
 import type { GatewayBenchSpec, GatewayReport } from "../../bench/gateway/gateway-bench.js";

@@ -1,4 +1,7 @@
-/** `millrace bench kernels` (`npm run bench:kernels`): measures each operation's speed and its share of the machine's roofline. */
+/**
+ * `millrace bench kernels` (`npm run bench:kernels`): measures each operation's speed and its share of the machine's
+ * roofline.
+ */
 
 import { Command, Option } from "commander";
 import type { DecodeRoofline } from "../../bench/kernels/decode-roofline.js";

@@ -1,4 +1,7 @@
-/** `millrace bench kv-quality`: measures how a smaller KV cache type, or eviction, changes predictions, and how many more sequences it holds. */
+/**
+ * `millrace bench kv-quality`: measures how a smaller KV cache type, or eviction, changes predictions, and how many
+ * more sequences it holds.
+ */
 
 import { Command, Option } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";

@@ -1,4 +1,7 @@
-/** `millrace bench peers` (`npm run bench:peers`): runs this engine and others in turn on the same files, and compares their medians. */
+/**
+ * `millrace bench peers` (`npm run bench:peers`): runs this engine and others in turn on the same files, and compares
+ * their medians.
+ */
 
 import { writeFileSync } from "node:fs";
 import { Command, Option } from "commander";

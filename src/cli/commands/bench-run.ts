@@ -1,4 +1,7 @@
-/** `millrace bench run`: measures an OpenAI-compatible server, or this one with the user's model, under load, alone or beside others. */
+/**
+ * `millrace bench run`: measures an OpenAI-compatible server, or this one with the user's model, under load, alone or
+ * beside others.
+ */
 
 import { Command } from "commander";
 import type { Planned } from "../../bench/run/plan.js";

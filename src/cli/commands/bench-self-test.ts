@@ -1,4 +1,7 @@
-/** `millrace bench self-test`: checks the load generator against a server of known timings. Exits with 1 when it is not accurate here. */
+/**
+ * `millrace bench self-test`: checks the load generator against a server of known timings. Exits with 1 when it is not
+ * accurate here.
+ */
 import { Command } from "commander";
 import type { SelfTestResult } from "../../bench/mock/self-test.js";
 import { pollOption, workersOption } from "../flags/bench-options.js";

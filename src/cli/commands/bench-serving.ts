@@ -1,4 +1,7 @@
-/** `millrace bench serving`: measures this server, variants of it and llama-server in alternation under the same traffic. */
+/**
+ * `millrace bench serving`: measures this server, variants of it and llama-server in alternation under the same
+ * traffic.
+ */
 
 import { Command } from "commander";
 import { locateModel } from "../../formats/locate-model.js";

@@ -1,4 +1,7 @@
-/** `millrace bench speculation`: measures the gain of drafts of a given acceptance, against plain decoding in the same process. */
+/**
+ * `millrace bench speculation`: measures the gain of drafts of a given acceptance, against plain decoding in the same
+ * process.
+ */
 
 import { Command, Option } from "commander";
 import type { SpeculationBenchResult, SpeculationBenchSpec } from "../../bench/engine/speculation-bench.js";

@@ -1,4 +1,7 @@
-/** `millrace boot`: the service of a machine made from an image: pulls the models, starts the fleet, and measures it after the first start. */
+/**
+ * `millrace boot`: the service of a machine made from an image: pulls the models, starts the fleet, and measures it
+ * after the first start.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Command, Option } from "commander";

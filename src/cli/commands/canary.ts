@@ -1,4 +1,7 @@
-/** `millrace canary`: tries changed flags or weights on a share of a running gateway's requests, and takes them back where they are worse. */
+/**
+ * `millrace canary`: tries changed flags or weights on a share of a running gateway's requests, and takes them back
+ * where they are worse.
+ */
 import { Command } from "commander";
 import { silentStages } from "../../core/stages.js";
 import { numberIn } from "../flags/option-values.js";

@@ -1,4 +1,7 @@
-/** `millrace chat`: a conversation in the terminal. Ctrl-C stops an answer in progress; between answers it ends the program. */
+/**
+ * `millrace chat`: a conversation in the terminal. Ctrl-C stops an answer in progress; between answers it ends the
+ * program.
+ */
 
 import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";

@@ -1,4 +1,7 @@
-/** `millrace convert`: writes a model as a GGUF file or as a Hugging Face folder, so that other engines run the same weights. */
+/**
+ * `millrace convert`: writes a model as a GGUF file or as a Hugging Face folder, so that other engines run the same
+ * weights.
+ */
 import { Command, Option } from "commander";
 import { formatBytes } from "../../core/quantities.js";
 import type { PlainType } from "../../formats/files/plain-values.js";

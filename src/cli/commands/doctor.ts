@@ -1,4 +1,7 @@
-/** `millrace doctor`: shows what this machine offers an inference server, and what is missing. Changes nothing and always exits with 0. */
+/**
+ * `millrace doctor`: shows what this machine offers an inference server, and what is missing. Changes nothing and
+ * always exits with 0.
+ */
 import { Command } from "commander";
 import { toMillraceError } from "../../core/errors.js";
 import type { MachineReport } from "../../core/machine-report.js";

@@ -1,4 +1,7 @@
-/** `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another model's. */
+/**
+ * `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another
+ * model's.
+ */
 import { Command } from "commander";
 import { assertReplaceable, isOutlet, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";

@@ -1,4 +1,7 @@
-/** `millrace health`: asks a server whether it accepts requests, for health checks on machines without another HTTP client. */
+/**
+ * `millrace health`: asks a server whether it accepts requests, for health checks on machines without another HTTP
+ * client.
+ */
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";

@@ -1,4 +1,7 @@
-/** `millrace image`: renders the files with which a machine, a container or a cluster serves a planned fleet, and builds a disk that does. */
+/**
+ * `millrace image`: renders the files with which a machine, a container or a cluster serves a planned fleet, and builds
+ * a disk that does.
+ */
 import { Command } from "commander";
 import { type ImageTarget, TARGETS } from "../../image/image-request.js";
 import {

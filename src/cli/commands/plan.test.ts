@@ -1,4 +1,7 @@
-/** `millrace plan` from arguments to output: the table, JSON, page and file it writes, and fifty wrong inputs with a coded answer each. */
+/**
+ * `millrace plan` from arguments to output: the table, JSON, page and file it writes, and fifty wrong inputs with a
+ * coded answer each.
+ */
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

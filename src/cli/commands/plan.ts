@@ -1,4 +1,7 @@
-/** `millrace plan`: from a model, a machine and traffic to configurations, with predictions, costs, reasons and the arguments to start them. */
+/**
+ * `millrace plan`: from a model, a machine and traffic to configurations, with predictions, costs, reasons and the
+ * arguments to start them.
+ */
 import { Command } from "commander";
 import { assertReplaceable, replaceFile } from "../../core/new-file.js";
 import type { Plan, PlanRequest } from "../../plan/request.js";

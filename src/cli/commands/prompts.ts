@@ -1,4 +1,6 @@
-/** `millrace prompts`: shortening, and `audit`: what recorded prompts waste, in tokens and money, and how to mend it. */
+/**
+ * `millrace prompts`: shortening, and `audit`: what recorded prompts waste, in tokens and money, and how to mend it.
+ */
 import { Command } from "commander";
 import { assertNewText, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";

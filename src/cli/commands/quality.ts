@@ -1,4 +1,7 @@
-/** `millrace quality`: how good the answers of a running gateway are, and its failing samples as items of `millrace eval`. */
+/**
+ * `millrace quality`: how good the answers of a running gateway are, and its failing samples as items of `millrace
+ * eval`.
+ */
 import { Command } from "commander";
 import { assertNewText, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";

@@ -1,4 +1,6 @@
-/** `millrace route`: trains the router of a cascade on the user's prompts, and reports what a cascade saves and loses. */
+/**
+ * `millrace route`: trains the router of a cascade on the user's prompts, and reports what a cascade saves and loses.
+ */
 import { Command, Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";

@@ -1,4 +1,7 @@
-/** `millrace train-drafter`: trains a draft model, or heads, on a model's own answers, and reports how often drafts are accepted. */
+/**
+ * `millrace train-drafter`: trains a draft model, or heads, on a model's own answers, and reports how often drafts are
+ * accepted.
+ */
 import { Command } from "commander";
 import type { DrafterOptions } from "../../distill/drafter.js";
 import { modelOption } from "../flags/model-option.js";

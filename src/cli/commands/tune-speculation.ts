@@ -1,4 +1,7 @@
-/** `millrace tune speculation`: the drafts that decode the user's own requests fastest, by class of task and temperature. */
+/**
+ * `millrace tune speculation`: the drafts that decode the user's own requests fastest, by class of task and
+ * temperature.
+ */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
@@ -218,7 +221,10 @@ interface Asked {
 
 type PlanBody = ReturnType<typeof import("../../serve/prompt-reader.js").createRequestPlanner>;
 
-/** The requests as the server would give them to its engine. Throws file_unreadable, template_missing, and invalid_option where none can be asked. */
+/**
+ * The requests as the server would give them to its engine. Throws file_unreadable, template_missing, and
+ * invalid_option where none can be asked.
+ */
 async function askedRequests(
   { requests: file, count }: SpeculationFlags,
   modelPath: string,

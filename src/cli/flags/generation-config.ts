@@ -1,4 +1,7 @@
-/** `--generation-config` and `--override-generation-config`, named as in vLLM: defaults for requests that choose no sampling. */
+/**
+ * `--generation-config` and `--override-generation-config`, named as in vLLM: defaults for requests that choose no
+ * sampling.
+ */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Flags of `image render` and `image build`, checked: the fleet's file, the packages of millrace, and flags that exclude each other. */
+/**
+ * Flags of `image render` and `image build`, checked: the fleet's file, the packages of millrace, and flags that
+ * exclude each other.
+ */
 
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { isIP } from "node:net";
@@ -122,8 +125,9 @@ function packageOf(text: string): PackageSource {
 }
 
 /**
- * The files of `npm run package`, millrace and its kernels, which become part of the rendered files. A name of the npm registry is never the default:
- * millrace is not published there, so another publisher of the name could run code on the machine.
+ * The files of `npm run package`, millrace and its kernels, which become part of the rendered files. A name of the npm
+ * registry is never the default: millrace is not published there, so another publisher of the name could run code on
+ * the machine.
  *
  * Throws invalid_option where the files are missing.
  */

@@ -23,7 +23,10 @@ export function formatTable(given: readonly (readonly string[])[]): string {
 
 const JSON_DIGITS = 9;
 
-/** JSON with fractions rounded to nine digits, which drops the rounding noise of sums and quotients. @example jsonText({ ms: 15.99330400000008 }) // '{"ms":15.993304}' */
+/**
+ * JSON with fractions rounded to nine digits, which drops the rounding noise of sums and quotients.
+ * @example jsonText({ ms: 15.99330400000008 }) // '{"ms":15.993304}'
+ */
 export function jsonText(value: unknown, indent?: number): string {
   return JSON.stringify(
     value,

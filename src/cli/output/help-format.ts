@@ -1,4 +1,7 @@
-/** How help fits the terminal: in a narrow one a description stands below its term, since beside it there is no room for words. */
+/**
+ * How help fits the terminal: in a narrow one a description stands below its term, since beside it there is no room for
+ * words.
+ */
 import { Help } from "commander";
 
 const LEAST_WIDTH = 40;

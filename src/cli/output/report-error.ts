@@ -42,7 +42,10 @@ function normalize(thrown: unknown): MillraceError {
   return thrown instanceof CommanderError ? fromCommander(thrown) : toMillraceError(thrown);
 }
 
-/** @returns the exit code: 2 for usage, 78 for a machine without its GPU, 1 otherwise, 0 where commander showed help or a version. */
+/**
+ * @returns the exit code: 2 for usage, 78 for a machine without its GPU, 1 otherwise, 0 where commander showed help or
+ * a version.
+ */
 export function reportError(thrown: unknown, options: { readonly json: boolean }): number {
   if (thrown instanceof CommanderError && (thrown.exitCode === 0 || thrown.code === "commander.help")) return 0;
   const error = normalize(thrown);

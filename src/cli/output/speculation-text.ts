@@ -1,4 +1,7 @@
-/** A tuning of drafts as tables: the classes, the best drafts of each class and temperature, and the ranking on the whole mix. */
+/**
+ * A tuning of drafts as tables: the classes, the best drafts of each class and temperature, and the ranking on the
+ * whole mix.
+ */
 import { geometricMean } from "../../bench/measure/intervals.js";
 import type { Cell, CellMeasured, Ranked, SpeculationTuning } from "../../lab/speculation/search.js";
 import type { ClassCount } from "../../lab/speculation/task-classes.js";

@@ -1,4 +1,7 @@
-/** Shows stages on a stream: a live line on a terminal; elsewhere a line every ten seconds and one for each finished stage. */
+/**
+ * Shows stages on a stream: a live line on a terminal; elsewhere a line every ten seconds and one for each finished
+ * stage.
+ */
 import { formatDuration } from "../../core/quantities.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import { visible } from "../../core/visible-text.js";

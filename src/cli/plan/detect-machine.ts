@@ -1,4 +1,7 @@
-/** Describes this machine to the planner: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or given by flags. */
+/**
+ * Describes this machine to the planner: its GPUs by nvidia-smi, else its CPU with speeds measured by the probes or
+ * given by flags.
+ */
 
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -70,7 +73,10 @@ export function cpuMachine(whole: Cpu, numNodes: number): Machine {
   return { kind: "cpu", device, count: numNodes };
 }
 
-/** Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5 (docs/background/benchmarks/kernels.md). */
+/**
+ * Multiply-adds of 16-bit weights' and attention's floats, and of 8-bit weights, for each of 4-bit ones: as on Zen 5
+ * (docs/background/benchmarks/kernels.md).
+ */
 const FLOAT_SHARE = 0.32;
 const WIDE_SHARE = 0.5;
 

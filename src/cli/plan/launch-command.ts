@@ -1,4 +1,7 @@
-/** A configuration as it is started: the fleet's adapter renders its command line, so that what a plan shows is what the fleet runs. */
+/**
+ * A configuration as it is started: the fleet's adapter renders its command line, so that what a plan shows is what the
+ * fleet runs.
+ */
 
 import { shellWord } from "../../core/shell-word.js";
 import type { LaunchPlan } from "../../fleet/adapters/adapter.js";

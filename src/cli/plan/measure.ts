@@ -1,4 +1,7 @@
-/** A short measurement of the model on this machine's CPU, in a process of its own, which the speed model is then fitted to. */
+/**
+ * A short measurement of the model on this machine's CPU, in a process of its own, which the speed model is then fitted
+ * to.
+ */
 import { spawn } from "node:child_process";
 import { closeSync, mkdtempSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** A plan as one HTML page: figures, the Pareto frontier, the roofline, memory, reasons. Style and drawing are those of the benchmark's pages. */
+/**
+ * A plan as one HTML page: figures, the Pareto frontier, the roofline, memory, reasons. Style and drawing are those of
+ * the benchmark's pages.
+ */
 
 import { lineChart, type Series } from "../../bench/report/charts.js";
 import { htmlDocument } from "../../bench/report/html-style.js";

@@ -1,4 +1,7 @@
-/** The cost of a student beside its teacher: traffic from the gateway's ledger or the command line, prices given, recorded or planned. */
+/**
+ * The cost of a student beside its teacher: traffic from the gateway's ledger or the command line, prices given,
+ * recorded or planned.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { QUALITY } from "../../plan/data/constants.js";
 import type { ApiPrice } from "../../plan/data/prices.js";
@@ -84,7 +87,9 @@ export function meanTokens(results: readonly TaskResult[]): MeanTokens {
   };
 }
 
-/** Both models under the same requests. The student's tokens are its own tokenizer's: in the ratio that the items have. */
+/**
+ * Both models under the same requests. The student's tokens are its own tokenizer's: in the ratio that the items have.
+ */
 export function trafficOf(
   requestsPerDay: number | undefined,
   recorded: Recorded | undefined,

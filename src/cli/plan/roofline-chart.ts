@@ -1,4 +1,7 @@
-/** The roofline of one device as SVG: the roof of each arithmetic, and where the steps of each configuration lie under it. */
+/**
+ * The roofline of one device as SVG: the roof of each arithmetic, and where the steps of each configuration lie under
+ * it.
+ */
 import {
   escapeXml,
   lineFrom,

@@ -10,7 +10,10 @@ import type { Split } from "../../fleet/scaling/instance-plan.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
 import { writtenFlags } from "../flags/fleet-flags.js";
 
-/** Flags that measurements of splits leave out: the split decides about cores, and random prompts tell nothing about drafts. */
+/**
+ * Flags that measurements of splits leave out: the split decides about cores, and random prompts tell nothing about
+ * drafts.
+ */
 const NOT_MEASURED = ["--threads", "--cpu-affinity", "--speculative-config"];
 
 /** The engine's settings, from the flags of a model's processes. */

@@ -1,4 +1,7 @@
-/** Measures servers from flags to report: shows the progress, saves after every run, and stops on signals with what is measured so far. */
+/**
+ * Measures servers from flags to report: shows the progress, saves after every run, and stops on signals with what is
+ * measured so far.
+ */
 import type { Planned } from "../../bench/run/plan.js";
 import type { Restarts } from "../../bench/run/runner.js";
 import type { ServerUnderTest } from "../../bench/run/target.js";
@@ -18,7 +21,9 @@ interface MeasureJob {
   readonly restarts?: Restarts;
 }
 
-/** The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a report so far; the second ends the process. */
+/**
+ * The first Ctrl-C, SIGTERM or closed terminal ends the measurement with a report so far; the second ends the process.
+ */
 export async function measureServers(
   { targets, planned, restarts = "never", numThreads = defaultNumThreads(cpuCores()) }: MeasureJob,
   flags: OutputFlags,

@@ -14,8 +14,8 @@ const CHANGES_PROMPTS =
   /^--(tokenizer|config|chat[-_]template|default[-_]chat[-_]template|trust[-_]request[-_]chat[-_]template)/;
 
 /**
- * @returns undefined for another program than the engine's own, for an engine that keeps API keys apart (its block hashes are secret), and
- * where the specification does not say how prompts are made
+ * @returns undefined for another program than the engine's own, for an engine that keeps API keys apart (its block
+ * hashes are secret), and where the specification does not say how prompts are made
  */
 export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | undefined> {
   if (spec.engine === "vllm") return loadVllmReader(spec);

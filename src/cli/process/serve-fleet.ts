@@ -1,4 +1,7 @@
-/** `millrace serve` with several instances: measures splits for `auto`, starts the fleet, prints its addresses, reloads and stops it. */
+/**
+ * `millrace serve` with several instances: measures splits for `auto`, starts the fleet, prints its addresses, reloads
+ * and stops it.
+ */
 import { join } from "node:path";
 import type { Command } from "commander";
 import { logFolder } from "../../core/cache-folder.js";

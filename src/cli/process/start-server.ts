@@ -131,8 +131,8 @@ export function registerInstance({ server, modelNames, uses }: ServingInstance):
 }
 
 /**
- * Keeps the process running until a signal. SIGTERM and SIGINT finish the running requests and exit with 0; a second one exits at once. When the engine
- * dies, the process exits with 1.
+ * Keeps the process running until a signal. SIGTERM and SIGINT finish the running requests and exit with 0; a second
+ * one exits at once. When the engine dies, the process exits with 1.
  */
 export function stayUntilStopped({ server, engine }: ServingInstance, onDraining: () => void = () => {}): void {
   let isStopping = false;

@@ -33,8 +33,9 @@ export function onStopSignals(stop: (exitCode: number) => void): () => void {
 }
 
 /**
- * For long commands: the first Ctrl-C, SIGTERM or closed terminal lets the command save or remove its work, the second ends the process at once.
- * After a signal the exit code is 130, 143 or 129, without an error. @param outcome tells what the first signal leads to
+ * For long commands: the first Ctrl-C, SIGTERM or closed terminal lets the command save or remove its work, the second
+ * ends the process at once. After a signal the exit code is 130, 143 or 129, without an error.
+ * @param outcome tells what the first signal leads to
  */
 export async function untilStopped(
   run: (signal: AbortSignal) => Promise<void>,

@@ -2,7 +2,10 @@
 import type { StartStage } from "../../core/stages.js";
 import { locateModel } from "../../formats/locate-model.js";
 
-/** @param model a path or hf:org/repo[:file]; undefined: the bundled model @returns a text's token ids, without special ones */
+/**
+ * @param model a path or hf:org/repo[:file]; undefined: the bundled model
+ * @returns a text's token ids, without special ones
+ */
 export async function openEncoder(
   model: string | undefined,
   startStage: StartStage,

@@ -18,7 +18,8 @@ type Metadata = Record<string, WritableValue>;
 
 /**
  * @param tokenizer the folder's
- * @returns with notes, each on texts that the file's tokenizer reads otherwise, as the files of llama.cpp's own converter do
+ * @returns with notes, each on texts that the file's tokenizer reads otherwise, as the files of llama.cpp's own
+ * converter do
  * @throws tokenizer_unsupported, where no named pre-tokenizer splits text as the folder's does
  */
 export function tokenizerMetadata(
@@ -66,7 +67,10 @@ export function tokenizerMetadata(
 /** Texts that end a turn: llama.cpp takes any stop token's text for it where no id is stated. */
 const TURN_ENDS = ["<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<turn|>"] as const;
 
-/** Ids of the tokens that end a turn (`eot`) and a message within it (`eom`). Stop tokens whose texts no reader knows take a key that is left. */
+/**
+ * Ids of the tokens that end a turn (`eot`) and a message within it (`eom`). Stop tokens whose texts no reader knows
+ * take a key that is left.
+ */
 function turnEnds({ stopIds, eosId }: Tokenizer, vocab: Vocabulary): readonly (readonly ["eot" | "eom", number])[] {
   const stopOf = (texts: readonly string[]) =>
     texts.map((text) => vocab.idByText.get(text)).find((id) => id !== undefined && stopIds.has(id));

@@ -110,7 +110,10 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
   return notes;
 }
 
-/** Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the architecture. */
+/**
+ * Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the
+ * architecture.
+ */
 function windowPattern({ architecture, layers }: ServableModel): WritableValue | undefined {
   const isLocal = layers.map(({ mixer }) => mixer.window > 0 || mixer.rope === 1);
   const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));

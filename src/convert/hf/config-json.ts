@@ -1,4 +1,7 @@
-/** The text of a config.json. transformers checks the types of some values, and Python reads a number without a point as an integer. */
+/**
+ * The text of a config.json. transformers checks the types of some values, and Python reads a number without a point as
+ * an integer.
+ */
 
 /** Keys whose numbers are floats to transformers, in lists too. */
 const FLOAT_KEYS: ReadonlySet<string> = new Set([

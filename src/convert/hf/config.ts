@@ -20,7 +20,10 @@ const TORCH_DTYPES: Readonly<Record<PlainType, string>> = { F32: "float32", F16:
 interface HfClass {
   readonly modelType: ModelType;
   readonly className: string;
-  /** How the configuration lists windows. none: not at all; all: one window for all layers; listed: the layers that have one; switched: the same, with a switch. */
+  /**
+   * How the configuration lists windows. none: not at all; all: one window for all layers; listed: the layers that have
+   * one; switched: the same, with a switch.
+   */
   readonly windows: "none" | "all" | "listed" | "switched";
   /** Its keys that switch biases on, and the parts that each key is for. */
   readonly biases: Readonly<Record<string, readonly string[]>>;
@@ -203,7 +206,9 @@ function partsOf(model: ServableModel): Json {
 /** Experts' biases: only some architectures have them. */
 const EXPERT_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
 
-/** @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others */
+/**
+ * @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others
+ */
 function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: ServableModel, source: TensorSource): Json {
   const numBiased = new Map<string, number>();
   for (const { name } of tensorsOf(model, source)) {

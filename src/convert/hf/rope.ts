@@ -31,7 +31,8 @@ export function ropeOf(model: ServableModel, source: TensorSource, classShare: n
   }
   if (scaling !== undefined) json.rope_scaling = scaling;
   if (local === undefined) return json;
-  // transformers 4 knows of windows no more than Gemma's base; 5 takes the class's own base there, unless a rope for each kind says another.
+  // transformers 4 knows of windows no more than Gemma's base; 5 takes the class's own base there, unless a rope for
+  // each kind says another.
   if (model.architecture === "gemma3") json.rope_local_base_freq = local.base;
   json.rope_parameters = {
     full_attention: { rope_type: "default", ...scaling, rope_theta: base },

@@ -1,6 +1,6 @@
 /**
- * Writes experts as transformers has them where one tensor holds all of a layer's (gpt-oss): transposed, with columns of gate and up in turns.
- * src/model/hf/stacked-experts.ts reads them.
+ * Writes experts as transformers has them where one tensor holds all of a layer's (gpt-oss): transposed, with columns
+ * of gate and up in turns. src/model/hf/stacked-experts.ts reads them.
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
@@ -15,7 +15,9 @@ interface Part extends StackedPart {
 
 const isBias = ({ tensor }: Part): boolean => tensor.shape.length === 1;
 
-/** @returns stacked: for each tensor of the folder that holds several of the model's, these; others: all other tensors */
+/**
+ * @returns stacked: for each tensor of the folder that holds several of the model's, these; others: all other tensors
+ */
 export function splitStacked(
   tensors: readonly ModelTensor[],
   architecture: Architecture,

@@ -1,4 +1,7 @@
-/** The tokenizer files of a folder, from a GGUF file's metadata: tokenizer.json and tokenizer_config.json, as Hugging Face's tokenizers read them. */
+/**
+ * The tokenizer files of a folder, from a GGUF file's metadata: tokenizer.json and tokenizer_config.json, as Hugging
+ * Face's tokenizers read them.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { onigurumaOf } from "../../text/hf/regex.js";
@@ -140,8 +143,8 @@ function characterModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
 }
 
 /**
- * SentencePiece joins any two neighbours whose text is a token, the best score first; tokenizer.json lists such pairs. Pairs that make the
- * same token follow each other, in the order of their halves.
+ * SentencePiece joins any two neighbours whose text is a token, the best score first; tokenizer.json lists such pairs.
+ * Pairs that make the same token follow each other, in the order of their halves.
  */
 function mergesByScore({ texts, types, scores }: Vocabulary): readonly MergePair[] {
   const idByText = new Map<string, number>();

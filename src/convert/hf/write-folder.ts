@@ -145,7 +145,10 @@ function storedTensors(
   return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
 }
 
-/** The parts of one matrix. The matrix is read and encoded for the first part that is written, and dropped after the last part. */
+/**
+ * The parts of one matrix. The matrix is read and encoded for the first part that is written, and dropped after the
+ * last part.
+ */
 function layerTensors(
   layer: string,
   source: TensorSource,

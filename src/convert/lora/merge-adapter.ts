@@ -1,4 +1,7 @@
-/** Writes a model folder with a LoRA adapter added to its weights: every engine reads it, and it costs no more than its base. */
+/**
+ * Writes a model folder with a LoRA adapter added to its weights: every engine reads it, and it costs no more than its
+ * base.
+ */
 import { copyFileSync, existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { MillraceError } from "../../core/errors.js";

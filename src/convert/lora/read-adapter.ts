@@ -1,4 +1,7 @@
-/** Reads a LoRA adapter as peft saves it: which matrices of its base it changes, by which factors. Everything is checked against the base before use. */
+/**
+ * Reads a LoRA adapter as peft saves it: which matrices of its base it changes, by which factors. Everything is checked
+ * against the base before use.
+ */
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
@@ -35,7 +38,9 @@ const UNMERGEABLE = [
   "monteclora_config",
   "velora_config",
 ] as const;
-/** Ways to begin that leave the base's weights as they are; others (PiSSA, OLoRA, CorDA) change them before training. */
+/**
+ * Ways to begin that leave the base's weights as they are; others (PiSSA, OLoRA, CorDA) change them before training.
+ */
 const BEGINNINGS: readonly unknown[] = [undefined, true, false, "gaussian", "eva", "orthogonal"];
 
 /** The matrix becomes W + scale · b · a. */
@@ -128,7 +133,10 @@ interface Scaling {
   scaleOf(name: string): number;
 }
 
-/** peft's rules: alpha ÷ rank, or alpha ÷ √rank, with ranks and alphas of their own for modules whose names end in a pattern. */
+/**
+ * peft's rules: alpha ÷ rank, or alpha ÷ √rank, with ranks and alphas of their own for modules whose names end in a
+ * pattern.
+ */
 function scalingOf(config: JsonObject): Scaling {
   const type = config.string("peft_type");
   if (type !== "LORA") throw unmergeable(config.nameOf("peft_type"), "LORA", type);

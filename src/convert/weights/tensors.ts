@@ -55,7 +55,9 @@ export interface ModelTensor {
   };
   /** How many vectors, where each expert has one. */
   readonly count?: number;
-  /** Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows. */
+  /**
+   * Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows.
+   */
   readonly order?: RowOrder;
 }
 
@@ -66,7 +68,10 @@ interface WiderStack {
   readonly offset: number;
 }
 
-/** Measures a model layer by layer while it is written, because its tensors depend on statistics of each matrix's inputs. */
+/**
+ * Measures a model layer by layer while it is written, because its tensors depend on statistics of each matrix's
+ * inputs.
+ */
 export interface Preparation {
   /** Whether the tensor cannot be read or encoded before `prepare` has resolved. */
   needs(name: string): boolean;
@@ -157,7 +162,10 @@ export function halved(headDim: number): RowOrder {
   return { headDim, rowOf: (row) => (row % (headDim / 2)) * 2 + Math.floor(row / (headDim / 2)) };
 }
 
-/** Width of the dense feed-forward parts; undefined: there are none. @throws architecture_unsupported where they differ */
+/**
+ * Width of the dense feed-forward parts; undefined: there are none.
+ * @throws architecture_unsupported where they differ
+ */
 export function denseWidthOf({ layers }: ServableModel): number | undefined {
   const widths = layers.flatMap(({ feedForward }) => (feedForward.kind === "dense" ? [feedForward.width] : []));
   if (widths.every((width) => width === widths[0])) return widths[0];
@@ -383,8 +391,9 @@ function reordered(values: Float32Array, cols: number, { headDim, rowOf }: RowOr
 }
 
 /**
- * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as scales, so halves hold
- * their values closest. The scales of MXFP4 are powers of two beyond the range of halves. Matrices of F32 stay F32.
+ * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as
+ * scales, so halves hold their values closest. The scales of MXFP4 are powers of two beyond the range of halves.
+ * Matrices of F32 stay F32.
  */
 const IN_BF16: readonly WeightType[] = ["BF16", "F8_E4M3", "I8", "MXFP4"];
 export function plainTypeOf(stored: WeightType | undefined): PlainType {

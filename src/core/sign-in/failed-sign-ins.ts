@@ -1,6 +1,7 @@
 /**
- * Tells an address that fails often to wait. It keeps nobody from signing in with a right key: behind a proxy all share one address, and keys in headers are
- * tried as often as anybody likes, so what keeps keys from being guessed is their length alone.
+ * Tells an address that fails often to wait. It keeps nobody from signing in with a right key: behind a proxy all share
+ * one address, and keys in headers are tried as often as anybody likes, so what keeps keys from being guessed is their
+ * length alone.
  */
 import { MillraceError } from "../errors.js";
 

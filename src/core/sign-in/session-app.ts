@@ -32,7 +32,10 @@ const IN_HEADERS = /^[\x21-\x7e]+$/;
 
 /** The client that a key belongs to. */
 interface KnownClient {
-  /** Sessions of one owner are counted together. The client's own page gets this name to tell its session from others. No secret. */
+  /**
+   * Sessions of one owner are counted together. The client's own page gets this name to tell its session from others.
+   * No secret.
+   */
   readonly owner: string;
   /** Whether the server keeps its conversations. */
   readonly keepsChats: boolean;
@@ -42,7 +45,10 @@ interface KnownClient {
 
 /** Tells to whom the keys of a server belong. */
 export interface KeyOwners {
-  /** @returns a function that finds the person who runs the server, called for each request; undefined: the key is no operator's */
+  /**
+   * @returns a function that finds the person who runs the server, called for each request; undefined: the key is no
+   * operator's
+   */
   operator(key: string): (() => Who | undefined) | undefined;
   /** Throws or rejects where the key is not valid now. @returns undefined: clients have no keys */
   client(key: string): KnownClient | undefined | Promise<KnownClient | undefined>;

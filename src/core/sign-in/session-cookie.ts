@@ -23,15 +23,16 @@ export const addressOf = ({ socket }: Asked): string => socket.remoteAddress ?? 
 export const isHttps = (origin: string | undefined): boolean => origin?.startsWith("https:") ?? false;
 
 /**
- * Over https a name that browsers take from this very host alone, so that no page of a host beside it plants a session. Such a cookie is for all paths of
- * the host, and browsers send cookies to every port of it, so that servers side by side need names of their own.
+ * Over https a name that browsers take from this very host alone, so that no page of a host beside it plants a session.
+ * Such a cookie is for all paths of the host, and browsers send cookies to every port of it, so that servers side by
+ * side need names of their own.
  */
 export const cookieName = (start: string, { socket }: Asked, { serverId }: Sessions, isSecure: boolean): string =>
   isSecure ? `__Host-${start}-${serverId}` : `${start}-${socket.localPort}`;
 
 /**
- * The attributes after the value. Without Path, as over http, a browser takes the folder of the address that it asked. All paths that set a cookie are in the app's
- * own folder, so it is right under any prefix of a proxy.
+ * The attributes after the value. Without Path, as over http, a browser takes the folder of the address that it asked.
+ * All paths that set a cookie are in the app's own folder, so it is right under any prefix of a proxy.
  */
 export const cookieEnd = (sameSite: "Strict" | "Lax", isSecure: boolean): string =>
   `HttpOnly; SameSite=${sameSite}${isSecure ? "; Path=/; Secure" : ""}`;
@@ -64,8 +65,8 @@ export function sessionCookie(
 }
 
 /**
- * The session of one side, for any request that brings its cookie. A cookie with the other side's id is no session. Neither is a cookie of a page by https
- * under the name that any host beside this one may set.
+ * The session of one side, for any request that brings its cookie. A cookie with the other side's id is no session.
+ * Neither is a cookie of a page by https under the name that any host beside this one may set.
  */
 export function foundSession(asked: Asked, sessions: Sessions, side: Side): FoundSession | undefined {
   for (const isSecure of comesByHttps(asked) ? [true] : [true, false]) {
@@ -93,11 +94,17 @@ function sessionWithoutKey(asked: Asked, sessions: Sessions, side: Side): FoundS
   return sessionOf(asked, sessions, side);
 }
 
-/** The operator of the request's session. Throws like `sessionOf`. @returns undefined where the request has a key, or no such session */
+/**
+ * The operator of the request's session. Throws like `sessionOf`.
+ * @returns undefined where the request has a key, or no such session
+ */
 export const sessionOperator = (asked: Asked, sessions: Sessions): Who | undefined =>
   sessionWithoutKey(asked, sessions, "operator")?.who;
 
-/** The Authorization that a client's session stands for. Throws like `sessionOf`. @returns undefined where the request has a key, or no such session */
+/**
+ * The Authorization that a client's session stands for. Throws like `sessionOf`.
+ * @returns undefined where the request has a key, or no such session
+ */
 export function sessionAuthorization(asked: Asked, sessions: Sessions): string | undefined {
   const key = sessionWithoutKey(asked, sessions, "client")?.clientKey;
   return key === undefined ? undefined : `Bearer ${key.reveal()}`;
@@ -109,7 +116,10 @@ export function endSessions(asked: Asked, sessions: Sessions, side: Side): void 
   }
 }
 
-/** Ends the session that the browser had on the grant's side; the other side's goes on, untouched. @returns the session, and its cookie */
+/**
+ * Ends the session that the browser had on the grant's side; the other side's goes on, untouched.
+ * @returns the session, and its cookie
+ */
 export function openSession(
   asked: Asked,
   sessions: Sessions,
@@ -141,7 +151,10 @@ function assertSameSite({ headers }: Asked, others: readonly string[] = []): str
   throw notOwnPage("the app's own page (Sec-Fetch-Site)", site);
 }
 
-/** Throws forbidden where a page of another origin signs its visitor in. @returns the page's origin; undefined: a program */
+/**
+ * Throws forbidden where a page of another origin signs its visitor in.
+ * @returns the page's origin; undefined: a program
+ */
 export function assertOwnPage(asked: Asked): string | undefined {
   const { origin, host: ownHost, "x-forwarded-host": forwarded } = asked.headers;
   if (assertSameSite(asked) !== undefined || origin === undefined) return origin;
@@ -151,7 +164,10 @@ export function assertOwnPage(asked: Asked): string | undefined {
   throw notOwnPage(`a page of ${own.filter((each) => each !== undefined).join(" or ")} (Origin)`, origin);
 }
 
-/** Throws forbidden unless the request comes from the page that signed in. Pages name their origin with every change, and browsers mark the reads of other pages. */
+/**
+ * Throws forbidden unless the request comes from the page that signed in. Pages name their origin with every change,
+ * and browsers mark the reads of other pages.
+ */
 function assertFromApp(asked: Asked, session: Session): void {
   const { origin, [CSRF_HEADER]: token } = asked.headers;
   const isRead = SAFE_METHODS.includes(asked.method ?? "");

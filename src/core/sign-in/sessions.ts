@@ -1,4 +1,6 @@
-/** Sessions of browsers that signed in: kept in memory, bounded in number and in time, so that a restart ends them all. */
+/**
+ * Sessions of browsers that signed in: kept in memory, bounded in number and in time, so that a restart ends them all.
+ */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { Secret } from "../config-values.js";
 import type { Who } from "./roles.js";
@@ -10,11 +12,17 @@ export const SESSION_MS = 12 * 3_600_000;
 export interface Grant {
   /** Asked for with each request, since a reload may change the role or end it. Undefined: a client. */
   readonly operator: (() => Who | undefined) | undefined;
-  /** Requests with the session are requests with this key: its limits are theirs, and whatever ends it ends them. Undefined: an operator. */
+  /**
+   * Requests with the session are requests with this key: its limits are theirs, and whatever ends it ends them.
+   * Undefined: an operator.
+   */
   readonly clientKey: Secret | undefined;
   /** Owner of the key that signed in. */
   readonly owner: string;
-  /** Origin of the page that signed in; requests that change something must come from there. Undefined: a program signed in. */
+  /**
+   * Origin of the page that signed in; requests that change something must come from there. Undefined: a program signed
+   * in.
+   */
   readonly origin: string | undefined;
   /** Whether the sign-in came by https: the session's cookie then has the name that no other host can set. */
   readonly isSecure: boolean;

@@ -1,4 +1,7 @@
-/** A student that was trained elsewhere, as a model that is served: an adapter is merged into its base, and the weights are converted if asked. */
+/**
+ * A student that was trained elsewhere, as a model that is served: an adapter is merged into its base, and the weights
+ * are converted if asked.
+ */
 import { join, resolve } from "node:path";
 import { createRowEncoder } from "../../backend/create/create-backend.js";
 import { LAYOUTS } from "../../compress/folder-formats.js";

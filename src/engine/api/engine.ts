@@ -20,16 +20,22 @@ export interface EngineHandle {
 export interface Engine {
   readonly info: EngineInfo;
   /**
-   * Never blocks. Throws at once: shutting_down, queue_full (with retryAfterSeconds), context_length_exceeded, kv_capacity_exceeded,
-   * token_out_of_range, empty_prompt, engine_failed. Callbacks arrive later, in order.
+   * Never blocks. Throws at once: shutting_down, queue_full (with retryAfterSeconds), context_length_exceeded,
+   * kv_capacity_exceeded, token_out_of_range, empty_prompt, engine_failed. Callbacks arrive later, in order.
    */
   submit(request: EngineRequest, listener: EngineListener): EngineHandle;
   stats(): EngineStats;
-  /** Milliseconds for which the engine's loop has stood still with requests open; 0 while that is within the time of a step. */
+  /**
+   * Milliseconds for which the engine's loop has stood still with requests open; 0 while that is within the time of a
+   * step.
+   */
   stalledMs(): number;
   /** Contents of the prefix cache after the latest step. */
   readonly cachedBlocks: CachedBlocks;
-  /** @param listener gets each step's changes of the prefix cache before the step's outputs go out @returns a function that removes the listener */
+  /**
+   * @param listener gets each step's changes of the prefix cache before the step's outputs go out
+   * @returns a function that removes the listener
+   */
   onCacheChanges(listener: (changes: BlockChanges) => void): () => void;
   /** Refuses new requests and resolves when the accepted ones have ended. */
   drain(): Promise<void>;

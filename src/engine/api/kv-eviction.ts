@@ -1,4 +1,7 @@
-/** Options of eviction: what a sequence keeps when KV memory holds less than its text. `memory/eviction.ts` says how it is chosen. */
+/**
+ * Options of eviction: what a sequence keeps when KV memory holds less than its text. `memory/eviction.ts` says how it
+ * is chosen.
+ */
 
 export const EVICTION_POLICIES = ["window", "snapkv", "chunkkv", "pyramidkv", "entropy"] as const;
 export type EvictionPolicy = (typeof EVICTION_POLICIES)[number];

@@ -34,7 +34,10 @@ export interface EngineOptions extends BackendOptions {
   readonly prefixCacheDisk: DiskTierOptions | undefined;
   readonly enableChunkedPrefill: boolean;
   readonly schedulingPolicy: SchedulingPolicyName;
-  /** Longest step with prompts beside decoding sequences, in milliseconds; auto: a multiple of decoding alone; 0: unbounded. */
+  /**
+   * Longest step with prompts beside decoding sequences, in milliseconds; auto: a multiple of decoding alone; 0:
+   * unbounded.
+   */
   readonly maxStepMs: number | "auto";
   /** static: no sequence is admitted while others run. */
   readonly batching: "continuous" | "static";

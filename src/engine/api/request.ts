@@ -36,14 +36,19 @@ export interface SamplingParams {
   readonly maxTokens: number;
   /** Stop tokens are barred until this many output tokens exist. */
   readonly minTokens: number;
-  /** Tokens that end the sequence; the stop token is reported as the last one. Includes the model's own stop ids unless the client ignores them. */
+  /**
+   * Tokens that end the sequence; the stop token is reported as the last one. Includes the model's own stop ids unless
+   * the client ignores them.
+   */
   readonly stopTokenIds: readonly number[];
   readonly logitBias: readonly (readonly [tokenId: number, bias: number])[];
   /** The only tokens allowed; stop tokens must be listed too. Absent = all. */
   readonly allowedTokenIds?: readonly number[] | undefined;
   /** Token sequences barred from the output. */
   readonly badWords?: readonly (readonly number[])[] | undefined;
-  /** Number of top log-probabilities with each output token; 0 = only the chosen token's; undefined = none. At most 20. */
+  /**
+   * Number of top log-probabilities with each output token; 0 = only the chosen token's; undefined = none. At most 20.
+   */
   readonly numLogprobs: number | undefined;
   /** The same for the prompt's tokens. Such a request reads no cached prefix. */
   readonly numPromptLogprobs: number | undefined;
@@ -70,11 +75,16 @@ export interface EngineRequest {
   /** 1 … contextLength ids, each in the vocabulary. */
   readonly promptIds: Int32Array;
   readonly sampling: SamplingParams;
-  /** The form of the output, as `recipeText` encodes it. The output ends with one of the model's stop ids, which sampling.stopTokenIds must contain. */
+  /**
+   * The form of the output, as `recipeText` encodes it. The output ends with one of the model's stop ids, which
+   * sampling.stopTokenIds must contain.
+   */
   readonly constraint?: { readonly recipe: string };
   /** Asks for the prompt's hidden states as one vector; maxTokens is 0. The mean reads no cached prefix. */
   readonly pooling?: Pooling;
-  /** Position of the first token of the second of two texts, in models that tell them apart; absent: there is one text. */
+  /**
+   * Position of the first token of the second of two texts, in models that tell them apart; absent: there is one text.
+   */
   readonly secondTextStart?: number;
   /** Requests share cached prefixes only with requests of the same salt. */
   readonly cacheSalt?: string;
@@ -82,7 +92,10 @@ export interface EngineRequest {
   readonly priority?: number;
   /** Tenant of the request: the policy `fair` shares the engine equally among tenants. */
   readonly tenant?: string;
-  /** Computed only in steps that have nothing else to compute, whatever the policy; its seat and memory go to others that need them. */
+  /**
+   * Computed only in steps that have nothing else to compute, whatever the policy; its seat and memory go to others
+   * that need them.
+   */
   readonly isBackground?: boolean;
 }
 

@@ -24,9 +24,15 @@ export interface SpeculativeConfig {
   readonly suffixMaxCachedRequests: number;
   /** A draft ends before its estimated probability falls below this. */
   readonly suffixMinTokenProb: number;
-  /** Most other tokens that are checked in place of a draft's first one, in the same step. Drafters that do not rank tokens have none. */
+  /**
+   * Most other tokens that are checked in place of a draft's first one, in the same step. Drafters that do not rank
+   * tokens have none.
+   */
   readonly alternatives: number;
-  /** A draft model of the same vocabulary, or heads trained on the model. With auto they draft where text lookup finds nothing. */
+  /**
+   * A draft model of the same vocabulary, or heads trained on the model. With auto they draft where text lookup finds
+   * nothing.
+   */
   readonly draftModelPath: string | undefined;
   /** true: draft as many tokens as pay off, none if none does; false: always draft all found. */
   readonly isAdaptive: boolean;

@@ -1,4 +1,7 @@
-/** A layer's attention: stores keys and values of a step's rows, and adds the attention output of their queries to the residual stream. */
+/**
+ * A layer's attention: stores keys and values of a step's rows, and adds the attention output of their queries to the
+ * residual stream.
+ */
 import type { Backend } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";

@@ -1,6 +1,6 @@
 /**
- * The input of the first layer: the embeddings of a step's tokens. Encoders may add the embedding of each token's position and that of the text it is
- * in (first or second), and norm the sum.
+ * The input of the first layer: the embeddings of a step's tokens. Encoders may add the embedding of each token's
+ * position and that of the text it is in (first or second), and norm the sum.
  */
 import type { Backend } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";

@@ -1,6 +1,6 @@
 /**
- * A layer's dense feed-forward part: hidden += down(activation(gate(x)) · up(x)), x the normed residual stream; down(activation(up(x))) without a
- * gate.
+ * A layer's dense feed-forward part: hidden += down(activation(gate(x)) · up(x)), x the normed residual stream;
+ * down(activation(up(x))) without a gate.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";

@@ -1,4 +1,6 @@
-/** The cache of packed weights over a real model: hits, misses, damage, the size cap, and how much memory a load takes. */
+/**
+ * The cache of packed weights over a real model: hits, misses, damage, the size cap, and how much memory a load takes.
+ */
 import { createHash } from "node:crypto";
 import {
   chmodSync,
@@ -40,7 +42,10 @@ const LAYOUT_VERSION = loadKernels().packedLayoutVersion();
 const BYTES = PLENTY_BYTES;
 /** Less than the weights of the small model in any type. */
 const LITTLE_BYTES = 2 ** 18;
-/** Of the large model: nine layers of 1024 × (1024 + 512 + 512 + 1024 + 3 × 4096) values and the output, 17 bytes for 32. */
+/**
+ * Of the large model: nine layers of 1024 × (1024 + 512 + 512 + 1024 + 3 × 4096) values and the output, 17 bytes for
+ * 32.
+ */
 const PACKED_BYTES = ((9 * 1024 * 15_360 + 384 * 1024) * 17) / 32;
 let root: string;
 let folder: string;

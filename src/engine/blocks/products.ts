@@ -36,7 +36,10 @@ export function recordNorm(
   return out;
 }
 
-/** Sums or ranges of an input of products: the squares of its columns, f64 [cols], the products of all pairs of them, f32 [cols, cols], or the largest magnitudes of columns, f32 [cols]. */
+/**
+ * Sums or ranges of an input of products: the squares of its columns, f64 [cols], the products of all pairs of them,
+ * f32 [cols, cols], or the largest magnitudes of columns, f32 [cols].
+ */
 export interface InputMeter {
   readonly op: "addSquares" | "addGram" | "keepLargest";
   readonly sums: BufferHandle;
@@ -82,7 +85,10 @@ export class Products {
     });
   }
 
-  /** Operands of x [rows, cols] · linearᵀ for each of `linears`; valid until the next call with the same number of columns. */
+  /**
+   * Operands of x [rows, cols] · linearᵀ for each of `linears`; valid until the next call with the same number of
+   * columns.
+   */
   operands(
     program: Program,
     x: BufferHandle,

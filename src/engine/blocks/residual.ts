@@ -1,4 +1,7 @@
-/** Adds the output of a sub-layer to the residual stream, after a norm or times a factor in some models; in others the sum is normed. */
+/**
+ * Adds the output of a sub-layer to the residual stream, after a norm or times a factor in some models; in others the
+ * sum is normed.
+ */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { Rows } from "./last-rows.js";

@@ -17,7 +17,10 @@ import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
 import type { LayerWeights, ModelWeights } from "./weights.js";
 
-/** Records the operations that fill `hidden` [rows, width] before the first layer. @param variant as passed to `forward` */
+/**
+ * Records the operations that fill `hidden` [rows, width] before the first layer.
+ * @param variant as passed to `forward`
+ */
 type InputRecorder = (program: Program, hidden: BufferHandle, batch: StepBatch, variant: number) => void;
 
 interface TransformerParts {
@@ -46,7 +49,9 @@ interface Layer {
 const MAX_RECORDED = 32;
 
 export class Transformer {
-  /** Programs by shape of the step, most recently used last. Steps of one shape differ only in the contents of buffers. */
+  /**
+   * Programs by shape of the step, most recently used last. Steps of one shape differ only in the contents of buffers.
+   */
   readonly #recorded = new Map<string, Program>();
   #recordedSamples: SampleBuffers | undefined;
   readonly #layers: readonly Layer[];
@@ -129,7 +134,10 @@ export class Transformer {
     });
   }
 
-  /** From the next step on, adds up inputs of products. @param depth layers from here on, of which nothing is metered, are not computed */
+  /**
+   * From the next step on, adds up inputs of products.
+   * @param depth layers from here on, of which nothing is metered, are not computed
+   */
   meterInputs(meters: Products["meters"], depth: number): void {
     this.#recorded.clear();
     this.#products.meters = meters;
@@ -137,8 +145,8 @@ export class Transformer {
   }
 
   /**
-   * Computes the batch's rows, stores their keys and values, samples at logit rows and norms tapped rows. The batch and the sampler's inputs must not
-   * change until the promise resolves.
+   * Computes the batch's rows, stores their keys and values, samples at logit rows and norms tapped rows. The batch and
+   * the sampler's inputs must not change until the promise resolves.
    * @param variant selects the input that `recordInput` records
    */
   forward(samples: SampleBuffers, variant = 0): Promise<void> {

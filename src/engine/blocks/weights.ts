@@ -1,4 +1,7 @@
-/** Binds a model's tensors to weights of the backend; the source checks that every tensor is there and has the shape the config implies. */
+/**
+ * Binds a model's tensors to weights of the backend; the source checks that every tensor is there and has the shape the
+ * config implies.
+ */
 
 import type { Backend, LoadReport, WeightSet } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER, type WeightHandle, type WeightStackHandle } from "../../backend/handles.js";
@@ -62,7 +65,10 @@ export interface LayerWeights {
   readonly query: Linear;
   readonly key: Linear;
   readonly value: Linear;
-  /** A second input of queries, keys and values, to whose products with these matrices those of the residual stream are added (EAGLE-3). */
+  /**
+   * A second input of queries, keys and values, to whose products with these matrices those of the residual stream are
+   * added (EAGLE-3).
+   */
   readonly besides?: BesidesWeights;
   /** Norms of queries and keys: of each head, f32 [headDim] (qwen3, gemma3), or of all together (olmo2). */
   readonly queryNorm: NormWeights | undefined;
@@ -87,7 +93,10 @@ interface BesidesWeights extends Pick<LayerWeights, "query" | "key" | "value"> {
 
 export interface ModelWeights {
   readonly embedding: WeightHandle;
-  /** Added to a token's embedding by its position, and by the text that it is in; undefined: the model has no such table. */
+  /**
+   * Added to a token's embedding by its position, and by the text that it is in; undefined: the model has no such
+   * table.
+   */
   readonly positions: WeightHandle | undefined;
   readonly tokenTypes: WeightHandle | undefined;
   readonly embeddingNorm: NormWeights | undefined;
@@ -114,7 +123,8 @@ interface TensorSet extends Omit<WeightSet, "matrices"> {
 }
 
 /**
- * Binds tensors. `bind` runs twice: first to list the matrices, then with the handles that the backend has placed them under.
+ * Binds tensors. `bind` runs twice: first to list the matrices, then with the handles that the backend has placed them
+ * under.
  * @returns the result of the second run
  */
 export async function bindTensors<T>(
@@ -274,7 +284,10 @@ interface StackPart {
 /** Takes tensors one by one, in the order of the forward pass. */
 export interface Binder {
   has(name: string): boolean;
-  /** Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if it exists. */
+  /**
+   * Rows [start, start + rows) of the matrix `<name>.weight` [totalRows, cols], and the same part of `<name>.bias` if
+   * it exists.
+   */
   linear(name: string, totalRows: number, cols: number, start?: number, rows?: number): Linear;
   /** A part of the matrices that `<name>.weight` stacks, and the same part of `<name>.bias` where they are biased. */
   stack(name: string, part: StackPart): LinearStack;

@@ -1,4 +1,7 @@
-/** Schemas as zod, pydantic and OpenAI's strict mode write them: taken, and whatever a random model writes under them is valid, as is what a client would expect. */
+/**
+ * Schemas as zod, pydantic and OpenAI's strict mode write them: taken, and whatever a random model writes under them is
+ * valid, as is what a client would expect.
+ */
 import Ajv from "ajv";
 import Ajv2020 from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** Turns under attack, on a clock of the test's own: an attacker's grammar takes ten seconds, everybody else's fifty milliseconds. */
+/**
+ * Turns under attack, on a clock of the test's own: an attacker's grammar takes ten seconds, everybody else's fifty
+ * milliseconds.
+ */
 import { describe, expect, test } from "vitest";
 import { BUDGET_MS, CompileOrder, CREDIT_MS, REFILL } from "./compile-order.js";
 

@@ -1,11 +1,17 @@
-/** Chooses the next grammar to compile, and tells which tenants have used up their share of the thread's time. Pure: the caller passes the time. */
+/**
+ * Chooses the next grammar to compile, and tells which tenants have used up their share of the thread's time. Pure: the
+ * caller passes the time.
+ */
 import { FairTurns } from "../../core/fair-turns.js";
 
 /** Largest budget of a tenant, in milliseconds: a tenant that asked for little may use it at once. */
 export const BUDGET_MS = 120_000;
 /** Share of elapsed time by which a tenant's budget grows back. */
 export const REFILL = 0.5;
-/** Head start of a returning tenant over tenants that kept the thread busy, so that its small grammars do not wait for their large ones. */
+/**
+ * Head start of a returning tenant over tenants that kept the thread busy, so that its small grammars do not wait for
+ * their large ones.
+ */
 export const CREDIT_MS = 2000;
 /** Beyond this number, tenants with nothing waiting and a full budget are forgotten. */
 const MAX_TENANTS = 4096;

@@ -1,4 +1,7 @@
-/** A random model held to grammars: what it writes is in the language, and a grammar that cannot be had ends its own request only. */
+/**
+ * A random model held to grammars: what it writes is in the language, and a grammar that cannot be had ends its own
+ * request only.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,7 @@
 /**
- * Holds constrained sequences to their grammars: compiles before admission, requests the next mask while other sequences compute, and cuts drafts
- * that the grammar refuses. Masks depend on grammar and output alone, so exactness holds.
+ * Holds constrained sequences to their grammars: compiles before admission, requests the next mask while other
+ * sequences compute, and cuts drafts that the grammar refuses. Masks depend on grammar and output alone, so exactness
+ * holds.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type ConstraintStats, NO_CONSTRAINTS } from "../api/stats.js";
@@ -114,8 +115,8 @@ export class Constraints {
   }
 
   /**
-   * Selects the sequences that the step can compute: unconstrained ones, and those with their masks. Drafts end where the grammar refuses a token or
-   * leaves none after it.
+   * Selects the sequences that the step can compute: unconstrained ones, and those with their masks. Drafts end where
+   * the grammar refuses a token or leaves none after it.
    * @param patienceMs longest delay for the other sequences
    */
   ready(scheduled: readonly ScheduledSequence[], patienceMs = PATIENCE_MS): readonly ScheduledSequence[] {
@@ -191,7 +192,9 @@ export class Constraints {
     this.lanes.stop();
   }
 
-  /** An idle engine takes no steps and so reads no events: without this timer, a hanging grammar would keep a core busy. */
+  /**
+   * An idle engine takes no steps and so reads no events: without this timer, a hanging grammar would keep a core busy.
+   */
   #watch(): void {
     clearTimeout(this.#watcher);
     if (this.#byId.size > 0 || !this.lanes.isBusy) return;

@@ -1,8 +1,9 @@
 /**
- * Three threads in three lanes, since masks must not wait for compiles of unknown length. One compiles. One computes the masks of grammars that
- * compile quickly; it compiles a grammar again if it already serves other requests. One does both for slow grammars. A thread that serves no request
- * trades lanes with the thread that has just compiled, so that most grammars are compiled once. A thread starts when it is needed; a spare one
- * replaces a thread that must be ended at its work, since a start takes as long as some compiles.
+ * Three threads in three lanes, since masks must not wait for compiles of unknown length. One compiles. One computes
+ * the masks of grammars that compile quickly; it compiles a grammar again if it already serves other requests. One does
+ * both for slow grammars. A thread that serves no request trades lanes with the thread that has just compiled, so that
+ * most grammars are compiled once. A thread starts when it is needed; a spare one replaces a thread that must be ended
+ * at its work, since a start takes as long as some compiles.
  */
 import { createHash } from "node:crypto";
 import { errorFromRecord, MillraceError } from "../../core/errors.js";
@@ -22,7 +23,10 @@ const SLICE_MS = 300;
 const WARM_MS = 100;
 /** Longest wait of a key for a compile turn. */
 const MOST_WAIT_MS = 30_000;
-/** Time for which a failed grammar is refused at once. It is tried again later, since a busy machine may have been the cause. */
+/**
+ * Time for which a failed grammar is refused at once. It is tried again later, since a busy machine may have been the
+ * cause.
+ */
 const CULPRIT_MS = 10 * 60_000;
 const MAX_REMEMBERED = 1024;
 
@@ -64,7 +68,10 @@ interface Lane {
   readonly entries: Set<Entry>;
   /** The compile under way. */
   job: Job | undefined;
-  /** Keys of the grammars that the lane's thread keeps compiled. A map of the same size, set in the same order, drops the same ones. */
+  /**
+   * Keys of the grammars that the lane's thread keeps compiled. A map of the same size, set in the same order, drops
+   * the same ones.
+   */
   readonly known: RecentMap<true>;
 }
 
@@ -284,7 +291,10 @@ export class GrammarLanes {
     this.#events.push({ kind: "opened", requestId: entry.requestId });
   }
 
-  /** A slow compile makes room for compiles that others wait for: it goes on in the slow lane, or begins again there later. */
+  /**
+   * A slow compile makes room for compiles that others wait for: it goes on in the slow lane, or begins again there
+   * later.
+   */
   #makeRoom(nowMs: number): void {
     const lane = this.#lanes.compile;
     const { job } = lane;

@@ -1,4 +1,7 @@
-/** The grammar thread when it hangs, dies or never starts: it is replaced, whoever's work it was fails, and nobody waits for it beyond a bound. */
+/**
+ * The grammar thread when it hangs, dies or never starts: it is replaced, whoever's work it was fails, and nobody waits
+ * for it beyond a bound.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -311,7 +314,10 @@ describe("sequences", () => {
   test("have a grammar compiled in a turn of its own once more where the thread that computes its masks has forgotten it", () => {
     create();
     const send = vi.spyOn(GrammarService.prototype, "send");
-    /** How often the request's grammar was sent to a thread: twice where it was compiled in its turn and then where its masks are. */
+    /**
+     * How often the request's grammar was sent to a thread: twice where it was compiled in its turn and then where its
+     * masks are.
+     */
     const numSent = (id: number) =>
       send.mock.calls.filter(([message]) => message.kind === "open" && message.requestId === id).length;
     const openNew = (id: number, text: string) => {

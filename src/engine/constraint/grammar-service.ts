@@ -110,7 +110,8 @@ export class GrammarService {
       port: port2,
     };
     const worker = new Worker(join(packageRoot(), THREAD), { workerData, transferList: [port2] });
-    // The end of the thread shows as a job that stands still: its own events are not delivered while the engine's loop turns.
+    // The end of the thread shows as a job that stands still: its own events are not delivered while the engine's loop
+    // turns.
     worker.on("error", () => {});
     worker.unref();
     port1.unref();

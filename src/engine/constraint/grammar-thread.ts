@@ -1,6 +1,6 @@
 /**
- * The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable; the thread then reports that and
- * ends.
+ * The thread that compiles grammars and computes masks. A refused grammar may leave the grammar engine unusable; the
+ * thread then reports that and ends.
  */
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import { errorToRecord, MillraceError } from "../../core/errors.js";
@@ -123,8 +123,8 @@ class GrammarThread {
 }
 
 /**
- * Accepts tokens chosen under masks, for good. Bounds must see each position: those of accepted drafts are known, and the next mask shows those after
- * the last token.
+ * Accepts tokens chosen under masks, for good. Bounds must see each position: those of accepted drafts are known, and
+ * the next mask shows those after the last token.
  */
 async function accept(request: OpenRequest, tokenIds: readonly number[]): Promise<void> {
   const { matcher, bounds } = request;

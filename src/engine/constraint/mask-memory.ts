@@ -1,6 +1,7 @@
 /**
- * Memory shared by the engine's thread and a grammar thread: a header, and for each seat a slot with the masks of its next position and of the
- * positions after each drafted token. The grammar thread writes a slot, then its ticket. The engine reads the slot once it holds the awaited ticket.
+ * Memory shared by the engine's thread and a grammar thread: a header, and for each seat a slot with the masks of its
+ * next position and of the positions after each drafted token. The grammar thread writes a slot, then its ticket. The
+ * engine reads the slot once it holds the awaited ticket.
  */
 
 /** Words of the header. */
@@ -8,7 +9,9 @@ const BUSY = 0;
 const JOBS = 1;
 const HEADER_WORDS = 16;
 
-/** The value of `busy` after the grammar thread has finished that many messages: each message begins a job and ends it. */
+/**
+ * The value of `busy` after the grammar thread has finished that many messages: each message begins a job and ends it.
+ */
 export function jobAfter(numMessages: number): number {
   return (2 * numMessages) | 0;
 }
@@ -59,7 +62,9 @@ export class MaskMemory {
     Atomics.add(this.#words, JOBS, 1);
   }
 
-  /** The request of the current job (0: none), and a number that changes whenever a job begins or ends; see `jobAfter`. */
+  /**
+   * The request of the current job (0: none), and a number that changes whenever a job begins or ends; see `jobAfter`.
+   */
   busy(): { readonly requestId: number; readonly job: number } {
     return { requestId: Atomics.load(this.#words, BUSY), job: Atomics.load(this.#words, JOBS) };
   }

@@ -1,4 +1,7 @@
-/** Two hundred random schemas: whatever a random model writes under them at temperature 1 is valid, by a validator that is not ours. */
+/**
+ * Two hundred random schemas: whatever a random model writes under them at temperature 1 is valid, by a validator that
+ * is not ours.
+ */
 import Ajv2020 from "ajv/dist/2020.js";
 import { expect, test } from "vitest";
 import { randomSchema } from "../../../test/helpers/random-schema.js";

@@ -1,6 +1,6 @@
 /**
- * Enforces lengths of strings that a grammar only signals (text/grammar/string-length.ts): counts characters, and bars tokens that would make a
- * string too long or close it too early.
+ * Enforces lengths of strings that a grammar only signals (text/grammar/string-length.ts): counts characters, and bars
+ * tokens that would make a string too long or close it too early.
  */
 import {
   boundsOf,
@@ -144,8 +144,8 @@ export class StringBounds {
   }
 
   /**
-   * Bars tokens that would break a bound. Call for every position in order: bounds are signalled between the characters of a string, never within an
-   * escape.
+   * Bars tokens that would break a bound. Call for every position in order: bounds are signalled between the characters
+   * of a string, never within an escape.
    * @param mask the position's mask, with the bits of signals after those of tokens
    */
   restrict(mask: Int32Array): void {
@@ -163,7 +163,8 @@ export class StringBounds {
     const numLeft = max === undefined ? Number.POSITIVE_INFINITY : max - numCharacters;
     const numMissing = min - numCharacters;
     if (numLeft >= lengths.longest && numMissing <= 0) return;
-    // To the end of an escape only single bytes are allowed: the meaning of a longer token depends on the start of the escape.
+    // To the end of an escape only single bytes are allowed: the meaning of a longer token depends on the start of the
+    // escape.
     if (isInEscape) and(mask, lengths.singleBytes);
     else {
       if (numLeft < lengths.longest) and(mask, lengths.within(numLeft));

@@ -7,7 +7,10 @@ import { createTokenizer } from "../../text/tokenizer/create-tokenizer.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface TokenBytes {
-  /** Bytes of each token; special tokens have SPECIAL_BYTE in front. Empty for tokens that no grammar accepts: end tokens and tokens without text. */
+  /**
+   * Bytes of each token; special tokens have SPECIAL_BYTE in front. Empty for tokens that no grammar accepts: end
+   * tokens and tokens without text.
+   */
   readonly bytes: readonly Uint8Array[];
   readonly stopIds: ReadonlySet<number>;
 }

@@ -1,4 +1,7 @@
-/** Random functions in every format: whatever calls a random model writes under their grammars at temperature 1 are read back whole, and are valid by a validator that is not ours. */
+/**
+ * Random functions in every format: whatever calls a random model writes under their grammars at temperature 1 are read
+ * back whole, and are valid by a validator that is not ours.
+ */
 import Ajv2020 from "ajv/dist/2020.js";
 import { expect, test } from "vitest";
 import { randomParameters } from "../../../test/helpers/random-schema.js";

@@ -1,4 +1,7 @@
-/** Grammars leave exactly the texts that they are meant to, in the grammar engine's own reading: all short texts are tried. */
+/**
+ * Grammars leave exactly the texts that they are meant to, in the grammar engine's own reading: all short texts are
+ * tried.
+ */
 import { beforeAll, expect, test } from "vitest";
 import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";
 import { TestRng } from "../../../test/helpers/rng.js";

@@ -1,6 +1,7 @@
 /**
- * Loads the grammar engine. Its package is a script that sets `exports`, in a file that its package.json calls a module, so Node can neither
- * import nor require it: the script is wrapped into a function of a module of its own, which also gives it a console to write refusals to.
+ * Loads the grammar engine. Its package is a script that sets `exports`, in a file that its package.json calls a
+ * module, so Node can neither import nor require it: the script is wrapped into a function of a module of its own,
+ * which also gives it a console to write refusals to.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -21,7 +21,10 @@ const MOST_SUM = 2 ** 30;
 export class AttentionCounts {
   readonly #layers = new Map<number, LayerCounts>();
 
-  /** @param numObserved most queries of a sequence that are counted before its counts are cleared; @param countStride most entries of a sequence */
+  /**
+   * @param numObserved most queries of a sequence that are counted before its counts are cleared;
+   * @param countStride most entries of a sequence
+   */
   constructor(
     { layers }: ServableModel,
     groups: readonly KvGroupSpec[],

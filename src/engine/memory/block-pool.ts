@@ -1,4 +1,7 @@
-/** The blocks of one pool, for the KV groups of one window width: reference counts, and a free list in order of reuse (least recently freed first). */
+/**
+ * The blocks of one pool, for the KV groups of one window width: reference counts, and a free list in order of reuse
+ * (least recently freed first).
+ */
 
 /** Sentinel of the intrusive list. */
 const NONE = -1;

@@ -1,4 +1,6 @@
-/** Whoever follows the changes knows what the cache holds: random histories of prompts in a memory too small for them. */
+/**
+ * Whoever follows the changes knows what the cache holds: random histories of prompts in a memory too small for them.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { cacheOf } from "../../../test/helpers/kv-cache.js";

@@ -1,6 +1,7 @@
 /**
- * KV blocks as files, one per block, named by its key. A file is written under another name and renamed, so that it is whole once it is visible; its
- * contents are used only if the checksum fits. Every model, KV type and build has a folder of its own in the cache's folder.
+ * KV blocks as files, one per block, named by its key. A file is written under another name and renamed, so that it is
+ * whole once it is visible; its contents are used only if the checksum fits. Every model, KV type and build has a
+ * folder of its own in the cache's folder.
  */
 import { createHash, randomBytes } from "node:crypto";
 import {
@@ -82,7 +83,8 @@ interface StoredFile {
 }
 
 /**
- * Removes abandoned writes and then the least recently used blocks of all folders below `root`, until the rest is within `maxBytes`.
+ * Removes abandoned writes and then the least recently used blocks of all folders below `root`, until the rest is
+ * within `maxBytes`.
  * @returns bytes and blocks left, and the number of blocks removed
  */
 export function makeRoom(root: string, maxBytes: number): { numBytes: number; numEvicted: number } {

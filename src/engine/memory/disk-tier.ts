@@ -1,7 +1,8 @@
 /**
- * Published KV blocks on disk. Every published block is written in the background; a sequence whose prefix is not in memory continues from blocks of
- * earlier sequences and processes. A block's key is chained from its parent's key and its tokens; the first key derives from the cache salt and a
- * secret of this machine, so that file names reveal nothing of prompts.
+ * Published KV blocks on disk. Every published block is written in the background; a sequence whose prefix is not in
+ * memory continues from blocks of earlier sequences and processes. A block's key is chained from its parent's key and
+ * its tokens; the first key derives from the cache salt and a secret of this machine, so that file names reveal nothing
+ * of prompts.
  */
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,10 +1,11 @@
 /**
- * Which keys and values a sequence keeps when KV memory holds less than its text (opt-in). Entries are dropped in whole blocks, by layer, at fixed
- * points of the text: the prompt's end, and every INTERVAL tokens after it. No step computes beyond a point, so the choice is a function of the
- * sequence alone: chunks, neighbours, pre-emption and drafts change nothing.
+ * Which keys and values a sequence keeps when KV memory holds less than its text (opt-in). Entries are dropped in whole
+ * blocks, by layer, at fixed points of the text: the prompt's end, and every INTERVAL tokens after it. No step computes
+ * beyond a point, so the choice is a function of the sequence alone: chunks, neighbours, pre-emption and drafts change
+ * nothing.
  *
- * Sources: StreamingLLM (arXiv 2309.17453) for sinks and window, SnapKV (2404.14469), ChunkKV (2502.00299), PyramidKV (2406.02069). All of ours
- * choose blocks, not tokens, and one set for all heads of a layer.
+ * Sources: StreamingLLM (arXiv 2309.17453) for sinks and window, SnapKV (2404.14469), ChunkKV (2502.00299), PyramidKV
+ * (2406.02069). All of ours choose blocks, not tokens, and one set for all heads of a layer.
  */
 
 import type { EvictionOptions } from "../api/kv-eviction.js";
@@ -65,7 +66,10 @@ export class Eviction {
     return isCounted ? Math.max(0, point - NUM_OBSERVED) : point;
   }
 
-  /** Positions that a cached prefix may spare a sequence: its observed queries must be computed, and an answer's entries depend on what was dropped. */
+  /**
+   * Positions that a cached prefix may spare a sequence: its observed queries must be computed, and an answer's entries
+   * depend on what was dropped.
+   */
   mostCached(numPromptTokens: number): number {
     return this.firstObserved(numPromptTokens, 0);
   }
@@ -163,8 +167,8 @@ interface LayerBounds {
 }
 
 /**
- * Shares `total` blocks out in proportion to the weights, between the layers' bounds (Sainte-Laguë's method of the highest averages; of layers that
- * are equal the first one comes first).
+ * Shares `total` blocks out in proportion to the weights, between the layers' bounds (Sainte-Laguë's method of the
+ * highest averages; of layers that are equal the first one comes first).
  */
 function shareOut(total: number, weights: readonly number[], layers: readonly LayerBounds[]): number[] {
   const budgets = layers.map(({ least }) => least);

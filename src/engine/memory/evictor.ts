@@ -21,7 +21,10 @@ export class Evictor {
     this.#groups = groups.flatMap(({ window }, group) => (window === 0 ? [group] : []));
   }
 
-  /** Prepares for the query at `position`: the first one that is counted begins from zero. @returns whether its attention is counted */
+  /**
+   * Prepares for the query at `position`: the first one that is counted begins from zero.
+   * @returns whether its attention is counted
+   */
   observe(sequence: KvSequence, position: number): boolean {
     if (this.counts === undefined) return false;
     const { numPromptTokens, seat } = sequence;

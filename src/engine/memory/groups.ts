@@ -1,6 +1,7 @@
 /**
- * KV groups: layers that keep the same entries share one table per sequence. Groups of one window width (0: full attention) share a block pool: they
- * are one group, unless entries are evicted by layer. Encoders keep nothing beyond a step: all their layers are one group.
+ * KV groups: layers that keep the same entries share one table per sequence. Groups of one window width (0: full
+ * attention) share a block pool: they are one group, unless entries are evicted by layer. Encoders keep nothing beyond
+ * a step: all their layers are one group.
  */
 
 import { MillraceError } from "../../core/errors.js";
@@ -40,7 +41,9 @@ export function poolSizes(numBlocks: readonly number[], pools: readonly number[]
   return sizes;
 }
 
-/** The group whose blocks limit the length of a sequence: full attention if any layer has it, else the widest window. */
+/**
+ * The group whose blocks limit the length of a sequence: full attention if any layer has it, else the widest window.
+ */
 export function mainGroup(windows: readonly number[]): number {
   return windows.includes(0) ? windows.indexOf(0) : windows.indexOf(Math.max(...windows));
 }
@@ -64,14 +67,18 @@ export interface KvBudget {
   readonly kvBytes: number;
 }
 
-/** Where memory is short: blocks of a window as a share of those of full attention. Sequences four windows long fill both. */
+/**
+ * Where memory is short: blocks of a window as a share of those of full attention. Sequences four windows long fill
+ * both.
+ */
 const WINDOW_SHARE = 1 / 4;
 /** Factor on the blocks that all running sequences need: the other half keeps cached prefixes. */
 const CACHE_FACTOR = 2;
 
 /**
- * Plans the number of blocks of each group. Without an explicit size: enough for every seat at full length, but at most a quarter of the free memory.
- * A window always gets enough blocks to compute alone any sequence that fits the main group.
+ * Plans the number of blocks of each group. Without an explicit size: enough for every seat at full length, but at most
+ * a quarter of the free memory. A window always gets enough blocks to compute alone any sequence that fits the main
+ * group.
  * @param entryBytes bytes of a token's keys and values in one layer
  * @param explicitBytes the size that the user asked for, or undefined
  */

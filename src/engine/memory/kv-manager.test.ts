@@ -76,7 +76,8 @@ describe("a store", () => {
         kv.settle(sequence);
       }
     }
-    // Three blocks come back, one is computed, three come back, one is computed, one comes back, and the rest is computed.
+    // Three blocks come back, one is computed, three come back, one is computed, one comes back, and the rest is
+    // computed.
     expect(numComputed).toEqual([4, 4, 16, 8]);
     expect(sequence.numCachedTokens).toBe(numStored * BLOCK_SIZE);
     expect(kv.hitTokens).toBe(numStored * BLOCK_SIZE);

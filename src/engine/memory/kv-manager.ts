@@ -1,6 +1,6 @@
 /**
- * Allocates KV blocks to sequences on demand, shares published prefixes, and releases blocks in an order that keeps the heads of prefixes cached
- * longest.
+ * Allocates KV blocks to sequences on demand, shares published prefixes, and releases blocks in an order that keeps the
+ * heads of prefixes cached longest.
  */
 import { countUsable, firstSeenBlock } from "../../text/block-windows.js";
 import { BlockPool } from "./block-pool.js";
@@ -47,7 +47,9 @@ export class KvManager {
   readonly #groupsOf: readonly (readonly number[])[];
   readonly #index: PrefixIndex;
   readonly #main: number;
-  /** By key of a prompt block: the leader, an admitted sequence that is about to compute it and that others wait for. */
+  /**
+   * By key of a prompt block: the leader, an admitted sequence that is about to compute it and that others wait for.
+   */
   readonly #leaders = new Map<number, KvSequence>();
   /** Set once, before the first sequence arrives. */
   store: BlockStore | undefined;
@@ -93,8 +95,8 @@ export class KvManager {
   }
 
   /**
-   * True while another admitted sequence computes the first block that this one lacks: waiting is cheaper than computing it twice. A background sequence may
-   * stand still for long, so only others of its kind wait for it.
+   * True while another admitted sequence computes the first block that this one lacks: waiting is cheaper than
+   * computing it twice. A background sequence may stand still for long, so only others of its kind wait for it.
    */
   shouldWaitForLeader(sequence: KvSequence): boolean {
     if (!this.#reads(sequence)) return false;
@@ -106,8 +108,8 @@ export class KvManager {
   }
 
   /**
-   * Attaches the cached blocks of the longest known prefix and sets numComputedTokens to its length. The last token is never taken from the cache,
-   * since its logits are needed.
+   * Attaches the cached blocks of the longest known prefix and sets numComputedTokens to its length. The last token is
+   * never taken from the cache, since its logits are needed.
    */
   attachPrefix(sequence: KvSequence): void {
     const hits = this.#reads(sequence) ? this.#walk(sequence) : [];
@@ -251,7 +253,10 @@ export class KvManager {
     this.#unleadAll(sequence);
   }
 
-  /** Gives blocks back, tails first in all groups alike: the head of a prefix is worth nothing where one of its layers is gone. */
+  /**
+   * Gives blocks back, tails first in all groups alike: the head of a prefix is worth nothing where one of its layers
+   * is gone.
+   */
   #free(
     { blockTables }: KvSequence,
     groups: readonly number[],

@@ -18,7 +18,10 @@ export interface KvSequence {
   numComputedTokens: number;
   /** Prompt tokens found in the prefix cache at first admission. */
   numCachedTokens: number;
-  /** Per KV group: block ids, append-only while admitted; −1 where no later query sees the block, so that it was given back. */
+  /**
+   * Per KV group: block ids, append-only while admitted; −1 where no later query sees the block, so that it was given
+   * back.
+   */
   readonly blockTables: number[][];
   /** Per KV group: the number of blocks given back, all at the start. */
   readonly numGivenBack: number[];
@@ -30,6 +33,9 @@ export interface KvSequence {
   readonly nodes: PrefixNode[];
   /** Chained keys of the prompt's full blocks. */
   readonly promptKeys: number[];
-  /** False once another sequence has published one of its blocks with other contents under the same key, or entries are evicted. */
+  /**
+   * False once another sequence has published one of its blocks with other contents under the same key, or entries are
+   * evicted.
+   */
   isPublishing: boolean;
 }

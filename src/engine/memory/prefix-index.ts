@@ -1,6 +1,7 @@
 /**
- * Maps prefixes to blocks. An entry is a node in a tree of full blocks. It is found by its chained hash and used only after its tokens and parent are
- * compared, so that a hash collision causes a miss, never a wrong hit. Published blocks are never rewritten.
+ * Maps prefixes to blocks. An entry is a node in a tree of full blocks. It is found by its chained hash and used only
+ * after its tokens and parent are compared, so that a hash collision causes a miss, never a wrong hit. Published blocks
+ * are never rewritten.
  */
 import { blockKey, rootKey } from "../../text/block-hash.js";
 

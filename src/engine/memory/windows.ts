@@ -1,6 +1,8 @@
 /** Blocks within a sliding window. Window 0 is full attention. */
 
-/** Most blocks that a sequence of `numTokens` tokens holds at once, if a step computes up to `maxStepTokens` of them. */
+/**
+ * Most blocks that a sequence of `numTokens` tokens holds at once, if a step computes up to `maxStepTokens` of them.
+ */
 export function blocksAtOnce(window: number, numTokens: number, maxStepTokens: number, blockSize: number): number {
   const all = Math.ceil(numTokens / blockSize);
   if (window === 0) return all;

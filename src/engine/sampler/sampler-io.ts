@@ -105,8 +105,8 @@ export class SamplerIo {
   }
 
   /**
-   * The next logit row chooses the token at `position` of the sequence, given that all drafted tokens before it are right. Add the rows of a sequence
-   * one after another.
+   * The next logit row chooses the token at `position` of the sequence, given that all drafted tokens before it are
+   * right. Add the rows of a sequence one after another.
    */
   addSampleRow(sequence: Sequence, position: number, mask?: PositionMask): void {
     const words = this.#bars.maskAt(sequence, position, mask?.words);
@@ -145,7 +145,10 @@ export class SamplerIo {
     return row;
   }
 
-  /** As addSampleRow, for a drafter: reports the probabilities of the chosen token and of the `numTop` likeliest ones only. */
+  /**
+   * As addSampleRow, for a drafter: reports the probabilities of the chosen token and of the `numTop` likeliest ones
+   * only.
+   */
   addGuessRow(sequence: Sequence, position: number, numTop = 0): void {
     this.#addChoice(sequence, position, numTop, false);
   }

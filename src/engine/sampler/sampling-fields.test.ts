@@ -1,4 +1,7 @@
-/** Every field of SamplingParams reaches the sampler: the engine chooses what the reference sampler chooses from the engine's own logits, and something else without the field. */
+/**
+ * Every field of SamplingParams reaches the sampler: the engine chooses what the reference sampler chooses from the
+ * engine's own logits, and something else without the field.
+ */
 import { afterAll, expect, test } from "vitest";
 import { runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
@@ -33,7 +36,10 @@ const PROMPT = [1, 403, 407, 261, 378, 403, 407, 261];
 const DEFAULTS: SamplingParams = { ...GREEDY_SAMPLING, maxTokens: 24 };
 const HOT = { temperature: 1.3, seed: 0x1_2345_6789n };
 
-/** What shows each field at work: by type, none can be forgotten. The first greedy tokens after the prompt are used below. */
+/**
+ * What shows each field at work: by type, none can be forgotten. The first greedy tokens after the prompt are used
+ * below.
+ */
 const greedy = (await generate(DEFAULTS)).tokenIds;
 const CASES: { readonly [Field in keyof Required<SamplingParams>]: Partial<SamplingParams> } = {
   temperature: HOT,

@@ -1,6 +1,6 @@
 /**
- * Bars tokens by a request's own lists, beside its grammar: `allowedTokenIds` and bad words. The barred tokens are a function of the tokens before
- * the position, drafted ones included, so they advance and roll back with drafts.
+ * Bars tokens by a request's own lists, beside its grammar: `allowedTokenIds` and bad words. The barred tokens are a
+ * function of the tokens before the position, drafted ones included, so they advance and roll back with drafts.
  */
 import type { SamplingParams } from "../api/request.js";
 
@@ -26,8 +26,8 @@ export class TokenBars {
   }
 
   /**
-   * The mask of tokens allowed at `position`, given that all before it are right. If the rules conflict so that no token is left, the grammar takes
-   * precedence over the allowed tokens, and these over bad words.
+   * The mask of tokens allowed at `position`, given that all before it are right. If the rules conflict so that no
+   * token is left, the grammar takes precedence over the allowed tokens, and these over bad words.
    * @param grammar the grammar's mask; undefined: all tokens
    * @returns undefined: all tokens are allowed; else valid until the next call
    */

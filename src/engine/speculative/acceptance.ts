@@ -37,7 +37,10 @@ export class Rate {
   }
 }
 
-/** Acceptance rates by expected probability, of one request or of all: each level of expectation is corrected on its own. */
+/**
+ * Acceptance rates by expected probability, of one request or of all: each level of expectation is corrected on its
+ * own.
+ */
 export class Acceptance {
   readonly #levels: readonly Rate[];
 
@@ -46,7 +49,10 @@ export class Acceptance {
     this.#levels = Array.from({ length: numLevels }, () => new Rate(memory));
   }
 
-  /** The corrected probability of a token that the drafter expects with probability `chance`. @param prior the rate of such tokens elsewhere */
+  /**
+   * The corrected probability of a token that the drafter expects with probability `chance`.
+   * @param prior the rate of such tokens elsewhere
+   */
   estimate(chance: number, prior = chance): number {
     return this.#levelOf(chance).estimate(prior, PRIOR_WEIGHT);
   }

@@ -1,6 +1,7 @@
 /**
- * A table from contexts (the last few tokens, in several lengths) to the token that followed them last, and how often in a row it did. Learning and
- * asking cost the same however long the text is. Context-mixing compressors predict with such tables.
+ * A table from contexts (the last few tokens, in several lengths) to the token that followed them last, and how often
+ * in a row it did. Learning and asking cost the same however long the text is. Context-mixing compressors predict with
+ * such tables.
  */
 
 /** Lengths of context in tokens. Each costs the same; longer ones predict more surely. */

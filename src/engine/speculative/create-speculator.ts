@@ -1,4 +1,7 @@
-/** Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their guesses. */
+/**
+ * Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their
+ * guesses.
+ */
 
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { EngineOptions } from "../api/options.js";

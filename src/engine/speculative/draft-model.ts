@@ -1,6 +1,6 @@
 /**
- * A small model of the same vocabulary that drafts for a large one, with its own weights, KV memory and batches. It samples with the noise and the
- * filters of the sequence it drafts for, which makes the two agree at any temperature.
+ * A small model of the same vocabulary that drafts for a large one, with its own weights, KV memory and batches. It
+ * samples with the noise and the filters of the sequence it drafts for, which makes the two agree at any temperature.
  */
 
 import type { Backend } from "../../backend/backend.js";

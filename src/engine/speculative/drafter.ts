@@ -26,13 +26,19 @@ export interface Drafter {
   readonly name: string;
   /** Reads the sequence's tokens when it begins to decode. Without this, the first `propose` reads them. */
   begin?(sequence: Sequence): void;
-  /** Drafts at most maxTokens (1 or more) tokens; undefined: none found. Called when all tokens of the sequence but the last are computed. */
+  /**
+   * Drafts at most maxTokens (1 or more) tokens; undefined: none found. Called when all tokens of the sequence but the
+   * last are computed.
+   */
   propose(sequence: Sequence, maxTokens: number): Draft | undefined;
   /** The sequence has ended, finished or aborted. */
   forget(sequence: Sequence): void;
 }
 
-/** @param chance of the drafted token in the drafter's own distribution; @param numActive sequences drafted for in the same step */
+/**
+ * @param chance of the drafted token in the drafter's own distribution;
+ * @param numActive sequences drafted for in the same step
+ */
 export type GoesOn = (index: number, chance: number, numActive: number) => boolean;
 
 /** A drafter that computes drafts for many sequences at once, at a cost that must be weighed. */

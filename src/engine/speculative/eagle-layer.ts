@@ -1,4 +1,7 @@
-/** The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values stored by one of the model's layers. */
+/**
+ * The layer of EAGLE-style heads: a llama layer with queries only, which attend to the keys and values stored by one of
+ * the model's layers.
+ */
 import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/attention.js";
@@ -45,7 +48,10 @@ export class EagleLayer {
   readonly #gate: BufferHandle;
   readonly #up: BufferHandle;
   readonly #ropeTable: BufferHandle;
-  /** Stand-ins for keys and values: the operation that rotates queries also takes keys, and this layer has none to store. */
+  /**
+   * Stand-ins for keys and values: the operation that rotates queries also takes keys, and this layer has none to
+   * store.
+   */
   readonly #noKeys: BufferHandle;
   readonly #noSlots: BufferHandle;
 
@@ -69,7 +75,10 @@ export class EagleLayer {
     backend.write(this.#noSlots, 0, new Int32Array(maxRows).fill(-1));
   }
 
-  /** hidden [rows, width] += attention over the entries that `kvLengths` and `sequenceIndex` let each row see, then += the feed-forward part. */
+  /**
+   * hidden [rows, width] += attention over the entries that `kvLengths` and `sequenceIndex` let each row see, then +=
+   * the feed-forward part.
+   */
   record(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, queryWidth, ffWidth, rmsEps } = this.sizes;
     const { numRows } = batch;

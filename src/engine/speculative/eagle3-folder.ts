@@ -1,6 +1,6 @@
 /**
- * Folders of EAGLE-3 heads as the hub has them (arXiv 2503.01840; architecture LlamaForCausalLMEagle3): a config.json beside safetensors files,
- * checked against the model they draft for.
+ * Folders of EAGLE-3 heads as the hub has them (arXiv 2503.01840; architecture LlamaForCausalLMEagle3): a config.json
+ * beside safetensors files, checked against the model they draft for.
  */
 import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
@@ -48,8 +48,8 @@ export function isEagle3Folder(path: string): boolean {
 /**
  * @param method the wanted kind
  * @param target the model to draft for
- * @throws invalid_option unless the folder is an EAGLE-3 head for that model; model_config, model_tensor and the errors of safetensors files for
- * damaged ones
+ * @throws invalid_option unless the folder is an EAGLE-3 head for that model; model_config, model_tensor and the errors
+ * of safetensors files for damaged ones
  */
 export function readEagle3(path: string, method: string, target: ServableModel): Eagle3Folder {
   if (!isEagle3Folder(path)) {
@@ -122,7 +122,9 @@ function readConfig(stated: JsonObject, name: string, target: ServableModel, fil
 
 const LAYERS_KEY = "eagle_aux_hidden_state_layer_ids";
 
-/** Where the file does not say: the third layer, the middle one, and the third from the end, as EAGLE's own code has it. */
+/**
+ * Where the file does not say: the third layer, the middle one, and the third from the end, as EAGLE's own code has it.
+ */
 function inputLayersOf(place: JsonObject, numLayers: number): readonly number[] {
   const layers = place.numbers(LAYERS_KEY) ?? [2, Math.floor(numLayers / 2), numLayers - 3];
   const isLayer = (layer: number) => Number.isInteger(layer) && layer >= 0 && layer < numLayers;
@@ -205,7 +207,10 @@ interface StoredPart {
   readonly totalCols: number;
 }
 
-/** Names of `PARTS`, but in two where a matrix reads two inputs one behind the other: `attn_q` the state, `attn_q_embd` the token's embedding. */
+/**
+ * Names of `PARTS`, but in two where a matrix reads two inputs one behind the other: `attn_q` the state, `attn_q_embd`
+ * the token's embedding.
+ */
 class Eagle3Source implements TensorSource {
   readonly #prefix: string;
 

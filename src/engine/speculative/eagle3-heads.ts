@@ -1,7 +1,8 @@
 /**
- * A drafter of one EAGLE-3 head (arXiv 2503.01840). Its layer reads the fused states of some of the model's layers at a position, with the token
- * after it, and drafts the token after that; from then on it reads its own states. It has keys and values of its own, in blocks beside the model's:
- * a prefix that the cache has is the head's too. Blocks from disk lack the head's part, so that fewer drafts come true after them.
+ * A drafter of one EAGLE-3 head (arXiv 2503.01840). Its layer reads the fused states of some of the model's layers at a
+ * position, with the token after it, and drafts the token after that; from then on it reads its own states. It has keys
+ * and values of its own, in blocks beside the model's: a prefix that the cache has is the head's too. Blocks from disk
+ * lack the head's part, so that fewer drafts come true after them.
  */
 import type { Backend, HostBuffer, LoadReport } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -185,7 +186,10 @@ export class Eagle3Heads implements BatchDrafter {
     this.#isServed.delete(sequence);
   }
 
-  /** Stores the keys and values that no draft has stored, before the model's step replaces its states; where drafts do not pay, only prompts of sequences to try. */
+  /**
+   * Stores the keys and values that no draft has stored, before the model's step replaces its states; where drafts do
+   * not pay, only prompts of sequences to try.
+   */
   async tapHidden(scheduled: readonly ScheduledSequence[], isWorthIt: boolean): Promise<void> {
     const pending = this.#takePending().filter(({ sequence, first, last }) => {
       const isLeft = !isWorthIt && first === last;

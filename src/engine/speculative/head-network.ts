@@ -19,12 +19,16 @@ export interface HeadNetwork {
   readonly weights: ModelWeights;
   /** Length of the longest draft, in tokens. */
   readonly maxTokens: number;
-  /** true: each drafted token after the first is computed from a state of the network's own; false: all from the model's state. */
+  /**
+   * true: each drafted token after the first is computed from a state of the network's own; false: all from the model's
+   * state.
+   */
   readonly readsOwn: boolean;
   /**
-   * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on; 1 for all later ones of a layer), for each row of the batch, whose token
-   * is the one at its position and whose `kvLengths` say how much of the model's past it sees.
-   * @param states for each row the hidden state before its token: the model's [rows, model's width], or what a layer made itself [rows, width]
+   * Fills `hidden` [rows, width] for the guess at `depth` (from 0 on; 1 for all later ones of a layer), for each row of
+   * the batch, whose token is the one at its position and whose `kvLengths` say how much of the model's past it sees.
+   * @param states for each row the hidden state before its token: the model's [rows, model's width], or what a layer
+   * made itself [rows, width]
    */
   recordInput(program: Program, hidden: BufferHandle, states: States, batch: StepBatch, depth: number): void;
 }
@@ -49,9 +53,10 @@ export function createHeadNetwork(file: HeadsFile, target: HeadsTarget, place: H
 }
 
 /**
- * One layer over (hidden state of t, token t + 1), whose output stands for the hidden state of t + 1 and feeds the next run. It has queries and no
- * keys or values: it attends to those that one of the model's layers stored up to t, so prompts cost it nothing. With a small model, the output
- * matrix would dominate the cost of a drafted token: a layer that is narrower than the model has an output matrix of its own.
+ * One layer over (hidden state of t, token t + 1), whose output stands for the hidden state of t + 1 and feeds the next
+ * run. It has queries and no keys or values: it attends to those that one of the model's layers stored up to t, so
+ * prompts cost it nothing. With a small model, the output matrix would dominate the cost of a drafted token: a layer
+ * that is narrower than the model has an output matrix of its own.
  */
 async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
   const config = headsConfig(file, target.config);

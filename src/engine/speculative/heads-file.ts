@@ -1,4 +1,7 @@
-/** Files of trained heads (architecture "mill-heads", written by models/training/heads.py), checked against the model they draft for. */
+/**
+ * Files of trained heads (architecture "mill-heads", written by models/training/heads.py), checked against the model
+ * they draft for.
+ */
 
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import { MillraceError } from "../../core/errors.js";
@@ -36,8 +39,8 @@ export function isHeadsFile(path: string): boolean {
 }
 
 /**
- * @param method the wanted kind; "heads" and "auto": either Throws the errors of reading a GGUF file, and invalid_option unless the file holds heads
- * of that kind for `target`.
+ * @param method the wanted kind; "heads" and "auto": either Throws the errors of reading a GGUF file, and
+ * invalid_option unless the file holds heads of that kind for `target`.
  */
 export function readHeads(path: string, method: string, target: ServableModel): HeadsFile {
   const gguf = readGguf(path);

@@ -7,7 +7,10 @@ import type { EngineOptions } from "../api/options.js";
 import { loadWeights } from "../blocks/load-weights.js";
 import { DraftModel } from "./draft-model.js";
 
-/** Its KV memory holds as many tokens as the target's. Throws the errors of opening a model, and invalid_option if the two do not fit. */
+/**
+ * Its KV memory holds as many tokens as the target's. Throws the errors of opening a model, and invalid_option if the
+ * two do not fit.
+ */
 export async function loadDraftModel(
   path: string,
   target: ServableModel,

@@ -1,7 +1,8 @@
 /**
- * Drafts from known text: the sequence's own (prompt lookup) and earlier outputs of this server (suffix). A continuation of the same last tokens is
- * likely to repeat where text is copied, edited or quoted, or where answers share a form. Each token comes from the source with the higher acceptance
- * rate for such a guess: a draft may take a value from the prompt and the next key from earlier answers.
+ * Drafts from known text: the sequence's own (prompt lookup) and earlier outputs of this server (suffix). A
+ * continuation of the same last tokens is likely to repeat where text is copied, edited or quoted, or where answers
+ * share a form. Each token comes from the source with the higher acceptance rate for such a guess: a draft may take a
+ * value from the prompt and the next key from earlier answers.
  */
 
 import type { SpeculativeConfig } from "../api/speculative-config.js";
@@ -25,7 +26,10 @@ const FIRST_WEIGHT = 4;
 const NUM_SOURCES = 2;
 /** Classes of confidence: the successor occurred once, twice, up to five times, or more often. */
 const NUM_COUNTS = 4;
-/** Classes of the other source: it has no guess, agrees (with lower or higher confidence), or disagrees (by a context that is longer or not). */
+/**
+ * Classes of the other source: it has no guess, agrees (with lower or higher confidence), or disagrees (by a context
+ * that is longer or not).
+ */
 const NUM_VIEWS = 7;
 
 const countClass = (count: number): number => (count <= 2 ? count - 1 : count <= 5 ? 2 : 3);
@@ -125,7 +129,10 @@ export class TextLookup implements Drafter {
     corpus.numCurrentOutputs = 0;
   }
 
-  /** The guesses of both sources after the tail's first `end` tokens, and the likelier one. Both are judged once the token is known. */
+  /**
+   * The guesses of both sources after the tail's first `end` tokens, and the likelier one. Both are judged once the
+   * token is known.
+   */
   #guess(reading: Reading, end: number): { readonly token: number; readonly chance: number } | undefined {
     const hashes = this.#hashes;
     const numHashes = hashContexts(this.#tail, end, hashes);

@@ -1,4 +1,7 @@
-/** What single decisions of the speculator are: which found drafts are kept, when a drafter is asked, the counters, and the account of background sequences. Costs are exact, time stands still. */
+/**
+ * What single decisions of the speculator are: which found drafts are kept, when a drafter is asked, the counters, and
+ * the account of background sequences. Costs are exact, time stands still.
+ */
 import { describe, expect, test, vi } from "vitest";
 import {
   ADAPTIVE,

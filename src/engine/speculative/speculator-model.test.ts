@@ -1,4 +1,7 @@
-/** When the speculator asks a draft model, for how many sequences and tokens, and how it weighs the model's time. Costs are exact, time stands still. */
+/**
+ * When the speculator asks a draft model, for how many sequences and tokens, and how it weighs the model's time. Costs
+ * are exact, time stands still.
+ */
 import { describe, expect, test } from "vitest";
 import {
   ADAPTIVE,

@@ -1,6 +1,7 @@
 /**
- * Decides how much to draft: weighs the acceptance probability of each drafted token against the cost of its row, and keeps the number that gives the
- * most tokens per second, often none. Drafts never change a result, only the time it takes.
+ * Decides how much to draft: weighs the acceptance probability of each drafted token against the cost of its row, and
+ * keeps the number that gives the most tokens per second, often none. Drafts never change a result, only the time it
+ * takes.
  */
 
 import type { SpeculativeConfig } from "../api/speculative-config.js";
@@ -16,8 +17,8 @@ const MIN_GAIN = 1.06;
 /** Every 32nd step has no drafts, so that the cost of plain decoding stays known. */
 const PLAIN_EVERY = 32;
 /**
- * Probe interval: of the steps in which no draft of the draft model looks profitable, every 64th drafts one token all the same, so that a changed
- * acceptance rate is noticed.
+ * Probe interval: of the steps in which no draft of the draft model looks profitable, every 64th drafts one token all
+ * the same, so that a changed acceptance rate is noticed.
  */
 const PROBE_EVERY = 64;
 /** Prior acceptance rate of the draft model. */
@@ -60,7 +61,10 @@ interface RequestAcceptance {
 }
 
 export class Speculator {
-  /** Background requests are of other texts, and are kept apart: what becomes of their drafts says nothing about others'. */
+  /**
+   * Background requests are of other texts, and are kept apart: what becomes of their drafts says nothing about
+   * others'.
+   */
   readonly #foreground = new Experience();
   readonly #background = new Experience();
   /** The shared counts of the step under way: no step has sequences of both kinds. */
@@ -84,7 +88,11 @@ export class Speculator {
     this.#acceptedPerPosition = new Array<number>(config.numSpeculativeTokens).fill(0);
   }
 
-  /** Sets the drafts of `sequences`, all of which decode. @param numRows rows of the step without drafts; @param maxRows rows that drafts may add */
+  /**
+   * Sets the drafts of `sequences`, all of which decode.
+   * @param numRows rows of the step without drafts;
+   * @param maxRows rows that drafts may add
+   */
   async propose(sequences: readonly Sequence[], numRows: number, maxRows: number): Promise<void> {
     this.#shared = this.#sharedBy(sequences[0]);
     if (!this.config.isAdaptive) {
@@ -156,7 +164,10 @@ export class Speculator {
     return numChosen;
   }
 
-  /** Lets the draft model draft for sequences without another draft, as long as a further token pays. @returns the number of tokens to verify */
+  /**
+   * Lets the draft model draft for sequences without another draft, as long as a further token pays.
+   * @returns the number of tokens to verify
+   */
   async #askModel(
     model: BatchDrafter,
     sequences: readonly Sequence[],
@@ -211,8 +222,8 @@ export class Speculator {
   }
 
   /**
-   * Plans drafts of equal length for all sequences from average acceptance rates: the best length, the speed it gives, and the cost of one more row
-   * at that length.
+   * Plans drafts of equal length for all sequences from average acceptance rates: the best length, the speed it gives,
+   * and the cost of one more row at that length.
    */
   #planGuesses(
     model: BatchDrafter,
@@ -266,7 +277,10 @@ export class Speculator {
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
   }
 
-  /** Counts the first token that was not worth verifying by its estimate: leaving out unlikely tokens would bias the average. */
+  /**
+   * Counts the first token that was not worth verifying by its estimate: leaving out unlikely tokens would bias the
+   * average.
+   */
   #expectAtAll(request: RequestAcceptance, chance: number | undefined): void {
     if (chance === undefined) return;
     request.byModelAtAll.expect(chance);

@@ -1,8 +1,8 @@
 /**
- * A drafter of heads trained on the model's own hidden states. Each step of the model hands over the hidden state of each sequence's last accepted
- * token, from which the heads draft. Beyond that they read only the KV that the model has stored: prompts cost them nothing, and a prefix from the
- * cache or from disk serves as well as a computed one. Like a draft model, heads sample with the noise and the filters of the sequence they draft
- * for.
+ * A drafter of heads trained on the model's own hidden states. Each step of the model hands over the hidden state of
+ * each sequence's last accepted token, from which the heads draft. Beyond that they read only the KV that the model has
+ * stored: prompts cost them nothing, and a prefix from the cache or from disk serves as well as a computed one. Like a
+ * draft model, heads sample with the noise and the filters of the sequence they draft for.
  */
 import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -38,7 +38,8 @@ export class TrainedHeads implements BatchDrafter {
   /** [maxNumSeqs, model's width]: by seat, the latest hidden state. */
   readonly #states: BufferHandle;
   /**
-   * [maxNumSeqs]: for each row of the batch, the row of its state: among the latest hidden states, or in the network's own output of the step before.
+   * [maxNumSeqs]: for each row of the batch, the row of its state: among the latest hidden states, or in the network's
+   * own output of the step before.
    */
   readonly #sourceRows: HostBuffer<"i32">;
   /** Rows tapped in the present step, from the model's tap `#firstTap` on. */
@@ -114,7 +115,10 @@ export class TrainedHeads implements BatchDrafter {
     this.#seen.delete(sequence);
   }
 
-  /** Taps the rows that a draft could start from: for each sequence that may be drafted for, its last token and its draft. */
+  /**
+   * Taps the rows that a draft could start from: for each sequence that may be drafted for, its last token and its
+   * draft.
+   */
   tapHidden(scheduled: readonly ScheduledSequence[]): void {
     const { batch } = this.model;
     this.#firstTap = batch.numHiddenTaps;
@@ -148,7 +152,10 @@ export class TrainedHeads implements BatchDrafter {
     this.sampler.clear();
   }
 
-  /** Lays out the row of the last token of `draft`, or of the text where nothing is drafted yet: it drafts the next token. */
+  /**
+   * Lays out the row of the last token of `draft`, or of the text where nothing is drafted yet: it drafts the next
+   * token.
+   */
   #addRow(sequence: Sequence, draft: readonly number[], source: number): void {
     const batch = this.batch;
     const { numTokens, tokens, seat } = sequence;

@@ -1,8 +1,9 @@
 /**
- * Spare blocks in which a step stores alternatives to the first token of a draft. The row of an alternative has a block table of its own: the
- * sequence's, but for the last block, which is a copy. The token before the alternative is computed by the same step and stored in both blocks. So
- * attention reads the entries that it would read if the alternative were the text, by the same operations in the same order. Where the alternative
- * comes true, its block is copied back.
+ * Spare blocks in which a step stores alternatives to the first token of a draft. The row of an alternative has a block
+ * table of its own: the sequence's, but for the last block, which is a copy. The token before the alternative is
+ * computed by the same step and stored in both blocks. So attention reads the entries that it would read if the
+ * alternative were the text, by the same operations in the same order. Where the alternative comes true, its block is
+ * copied back.
  */
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { KvSequence } from "../memory/kv-sequence.js";
@@ -21,7 +22,10 @@ export class Forks {
   readonly #copy: Uint8Array;
   readonly #kept: number[] = [];
 
-  /** @param caches have as many blocks behind those of each pool as there are forks, and `batch` as many seats behind those of sequences */
+  /**
+   * @param caches have as many blocks behind those of each pool as there are forks, and `batch` as many seats behind
+   * those of sequences
+   */
   constructor(
     private readonly caches: KvCaches,
     private readonly batch: StepBatch,
@@ -65,7 +69,10 @@ export class Forks {
     return fork;
   }
 
-  /** Copies the entries from before this step into the forks' blocks. Call before it is computed. @returns whether there are forks */
+  /**
+   * Copies the entries from before this step into the forks' blocks. Call before it is computed.
+   * @returns whether there are forks
+   */
   async fill(): Promise<boolean> {
     for (const [fork, blocks] of this.#originals.entries()) await this.#move(blocks, this.#spare(fork));
     return this.#originals.length > 0;

@@ -1,4 +1,7 @@
-/** Pools a prompt's hidden states (after the final norm) into one vector: their mean, the first or the last. Not normalised. */
+/**
+ * Pools a prompt's hidden states (after the final norm) into one vector: their mean, the first or the last. Not
+ * normalised.
+ */
 import type { Pooling } from "../../model/description/pooling.js";
 
 export class Pooler {

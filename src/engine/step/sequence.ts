@@ -38,7 +38,10 @@ export class Sequence implements KvSequence {
   seat = -1;
   /** Per KV group: entries of the block table already written to the seat's row of the batch. */
   readonly numTableEntriesWritten: number[];
-  /** Per KV group: block ids, append-only while admitted; −1 where the block was given back since no later query sees it. */
+  /**
+   * Per KV group: block ids, append-only while admitted; −1 where the block was given back since no later query sees
+   * it.
+   */
   readonly blockTables: number[][];
   /** Per KV group: number of blocks given back, all at the start of the table. */
   readonly numGivenBack: number[];

@@ -1,6 +1,7 @@
 /**
- * The inputs of one step for all its sequences: the only batch type of the engine. Every step reuses its arrays. Position (the token's place in the
- * text) and slot (where its K and V are stored) are separate, which leaves room for draft trees and evicted blocks.
+ * The inputs of one step for all its sequences: the only batch type of the engine. Every step reuses its arrays.
+ * Position (the token's place in the text) and slot (where its K and V are stored) are separate, which leaves room for
+ * draft trees and evicted blocks.
  */
 
 import type { Backend, HostBuffer } from "../../backend/backend.js";
@@ -13,7 +14,10 @@ export interface StepCapacity {
   /** Blocks of the longest sequence. */
   readonly tableStride: number;
   readonly numGroups: number;
-  /** For an encoder: how many entries a row of its windowed layers sees, half of the others on each side; absent: no layer has a window. */
+  /**
+   * For an encoder: how many entries a row of its windowed layers sees, half of the others on each side; absent: no
+   * layer has a window.
+   */
   readonly encoderWindow?: number;
 }
 
@@ -33,7 +37,10 @@ export class StepBatch {
   readonly tokenTypes: Ints;
   /** Per group [maxRows]: stored entries that the row attends to, its own included. */
   readonly kvLengths: readonly Ints[];
-  /** [maxRows] each: in an encoder's windowed layers, the first entry that the row attends to, and the one after the last. */
+  /**
+   * [maxRows] each: in an encoder's windowed layers, the first entry that the row attends to, and the one after the
+   * last.
+   */
   readonly windowBegins: Ints;
   readonly windowEnds: Ints;
   /** [maxRows]: the seat of the row's sequence, that is its row of the block tables. */
@@ -56,7 +63,10 @@ export class StepBatch {
   constructor(
     readonly capacity: StepCapacity,
     backend: Backend,
-    /** Tables of another batch, whose sequences share their blocks with these rows; absent: the batch has tables of its own. */
+    /**
+     * Tables of another batch, whose sequences share their blocks with these rows; absent: the batch has tables of its
+     * own.
+     */
     sharedTables?: readonly Ints[],
   ) {
     const ints = (length: number) => backend.input("i32", length);

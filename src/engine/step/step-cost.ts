@@ -30,7 +30,8 @@ export class StepCost {
   /**
    * @param msOf milliseconds of a step of `numRows` rows
    * @param maxRows upper bound of later questions
-   * @param anchors ascending numbers of rows, from 1 on, at which the cost is known; it is linear in between (`Backend.stepCostRows`)
+   * @param anchors ascending numbers of rows, from 1 on, at which the cost is known; it is linear in between
+   * (`Backend.stepCostRows`)
    */
   constructor(msOf: (numRows: number) => number, maxRows: number, anchors: readonly number[] = EVEN_ROWS) {
     this.#anchors = anchors.filter((rows) => rows <= maxRows);

@@ -1,4 +1,7 @@
-/** The interface to an engine: how to start it, check it, read its metrics and put it to sleep. One file per engine implements it. */
+/**
+ * The interface to an engine: how to start it, check it, read its metrics and put it to sleep. One file per engine
+ * implements it.
+ */
 
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { CommonEngineOptions, EngineMetrics, EngineName } from "../upstream/engine.js";
@@ -72,15 +75,23 @@ export interface Adapter {
   /** Path of the Prometheus metrics; undefined where the engine has none. */
   readonly metricsPath: string | undefined;
   /**
-   * Follows the prefix cache of a running engine: yields its blocks after each change, throws when it loses track, and ends without any
-   * where the engine does not report them. Absent: it never does, and routing guesses.
+   * Follows the prefix cache of a running engine: yields its blocks after each change, throws when it loses track, and
+   * ends without any where the engine does not report them. Absent: it never does, and routing guesses.
    */
   readonly followCache?: (target: UpstreamTarget, signal: AbortSignal) => AsyncIterable<CachedBlocks>;
-  /** How a request names the cached prefixes it may use: by our header, or by `cache_salt` on the listed paths. An empty list: not at all. */
+  /**
+   * How a request names the cached prefixes it may use: by our header, or by `cache_salt` on the listed paths. An empty
+   * list: not at all.
+   */
   readonly cacheScope: "header" | readonly string[];
-  /** With `enablePrefixCaching: false` the engine caches no prefix, even if a request asks for it. Absent: it may cache some. */
+  /**
+   * With `enablePrefixCaching: false` the engine caches no prefix, even if a request asks for it. Absent: it may cache
+   * some.
+   */
   readonly turnsCacheOff?: true;
-  /** Whether this method drafts from the earlier requests of all tenants. Absent: never, or only within one cache scope. */
+  /**
+   * Whether this method drafts from the earlier requests of all tenants. Absent: never, or only within one cache scope.
+   */
   readonly sharesDrafts?: (config: NonNullable<CommonEngineOptions["speculativeConfig"]>) => boolean;
   parseMetrics(text: string): EngineMetrics;
   /** Called once, after the instance became ready. Figures that the engine does not report are undefined. */

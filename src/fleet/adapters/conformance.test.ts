@@ -1,4 +1,7 @@
-/** Every adapter that starts an engine, against a process that speaks this engine's documented interface. Real engines: test/e2e/fleet-engines.test.ts. */
+/**
+ * Every adapter that starts an engine, against a process that speaks this engine's documented interface. Real engines:
+ * test/e2e/fleet-engines.test.ts.
+ */
 import { describeConformance } from "../../../test/helpers/engine-conformance.js";
 import type { CommonEngineOptions } from "../upstream/engine.js";
 

@@ -11,7 +11,10 @@ interface EngineAnswer {
   readonly text: string;
 }
 
-/** Sends a POST where there is a body, even an empty one, and a GET where there is none. Rejects with the network's error where no answer comes. */
+/**
+ * Sends a POST where there is a body, even an empty one, and a GET where there is none. Rejects with the network's
+ * error where no answer comes.
+ */
 export async function askEngine(
   target: UpstreamTarget,
   path: string,
@@ -63,7 +66,10 @@ export async function askForJson(
   throw unexpected(target, path, text.slice(0, 200));
 }
 
-/** @returns the `max_model_len` with which the engine lists a model, as vLLM does; where it lists one model only, its name does not matter */
+/**
+ * @returns the `max_model_len` with which the engine lists a model, as vLLM does; where it lists one model only, its
+ * name does not matter
+ */
 export async function listedModelLen(
   target: UpstreamTarget,
   name: string,
@@ -79,7 +85,10 @@ export async function listedModelLen(
 /** A proxy before the engine may never answer this path, and the engine's other figures must not wait for that. */
 const TEMPLATE_TIMEOUT_MS = 2000;
 
-/** @returns the tokens of a conversation without a text; undefined where the engine does not tell in time, or holds no conversations */
+/**
+ * @returns the tokens of a conversation without a text; undefined where the engine does not tell in time, or holds no
+ * conversations
+ */
 export async function askTemplateTokens(target: UpstreamTarget, ended: AbortSignal): Promise<number | undefined> {
   const signal = AbortSignal.any([ended, AbortSignal.timeout(TEMPLATE_TIMEOUT_MS)]);
   const body = { model: target.modelName, messages: [{ role: "user", content: "" }] };
@@ -91,7 +100,10 @@ export async function askTemplateTokens(target: UpstreamTarget, ended: AbortSign
   }
 }
 
-/** @returns undefined for anything but a positive whole number. Routing cuts prompts into blocks of the size that an engine reports. */
+/**
+ * @returns undefined for anything but a positive whole number. Routing cuts prompts into blocks of the size that an
+ * engine reports.
+ */
 export function countOrNothing(value: unknown): number | undefined {
   const count = typeof value === "string" && value !== "" ? Number(value) : value;
   return Number.isSafeInteger(count) && (count as number) > 0 ? (count as number) : undefined;

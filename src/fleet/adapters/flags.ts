@@ -1,7 +1,10 @@
 /** Translates our options to an engine's flags by a table, and reports the options that have no flag. */
 import type { CommonEngineOptions, EngineName } from "../upstream/engine.js";
 
-/** Either the name of a flag that takes the value (objects as JSON), or a function that returns the arguments: [] where the option is passed another way. */
+/**
+ * Either the name of a flag that takes the value (objects as JSON), or a function that returns the arguments: [] where
+ * the option is passed another way.
+ */
 type FlagFor<Value> = string | ((value: Value, options: CommonEngineOptions) => readonly string[]);
 
 export type FlagTable = {

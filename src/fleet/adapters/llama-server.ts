@@ -102,7 +102,8 @@ export const llamaServer: Adapter = {
   },
   healthPath: "/health",
   metricsPath: "/metrics",
-  // `cache_prompt: false` recomputes the prompt, but the time to load the cached copy still reveals other tenants' prompts.
+  // `cache_prompt: false` recomputes the prompt, but the time to load the cached copy still reveals other tenants'
+  // prompts.
   cacheScope: [],
   parseMetrics(text) {
     const metrics = metricsByName(text, METRICS);

@@ -15,7 +15,10 @@ const FLAGS: FlagTable = {
   enableSleepMode: elsewhere,
 };
 
-/** Sets how long the model stays loaded: 0 unloads it now, a negative number keeps it for good. A request without a prompt sets only that. */
+/**
+ * Sets how long the model stays loaded: 0 unloads it now, a negative number keeps it for good. A request without a
+ * prompt sets only that.
+ */
 async function keepAlive(target: UpstreamTarget, seconds: number, signal: AbortSignal): Promise<void> {
   if (target.modelName === undefined) {
     throw new MillraceError("instance_failed", `expected a model name for the ollama at ${target.url}, got none`, {

@@ -1,4 +1,7 @@
-/** Servers that are attached, never started: any with an OpenAI API, checked by its list of models alone, and the paid APIs, which are not checked. */
+/**
+ * Servers that are attached, never started: any with an OpenAI API, checked by its list of models alone, and the paid
+ * APIs, which are not checked.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { Adapter } from "./adapter.js";

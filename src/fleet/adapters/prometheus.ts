@@ -33,7 +33,10 @@ export class PrometheusText {
     }
   }
 
-  /** Sum over all labels, such as an engine's ranks, of the first of these names that the text has; undefined: it has none, or the sum is no count. */
+  /**
+   * Sum over all labels, such as an engine's ranks, of the first of these names that the text has; undefined: it has
+   * none, or the sum is no count.
+   */
   sum(names: readonly string[]): number | undefined {
     return countOf(this.#first(names)?.sum);
   }
@@ -70,11 +73,17 @@ export class PrometheusText {
   }
 }
 
-/** @returns undefined for a value that is no count. One load that is infinite or not a number would decide where all requests go. */
+/**
+ * @returns undefined for a value that is no count. One load that is infinite or not a number would decide where all
+ * requests go.
+ */
 const countOf = (value: number | undefined): number | undefined =>
   value !== undefined && value >= 0 && value <= Number.MAX_SAFE_INTEGER ? value : undefined;
 
-/** An engine's names for each of our metrics, newest first; an empty list, or none for those that few engines have, where the engine does not have the metric. */
+/**
+ * An engine's names for each of our metrics, newest first; an empty list, or none for those that few engines have,
+ * where the engine does not have the metric.
+ */
 export type MetricNames = {
   readonly [Metric in Exclude<keyof EngineMetrics, TimeName | RareName>]: readonly string[];
 } & { readonly [Metric in TimeName | RareName]?: readonly string[] };

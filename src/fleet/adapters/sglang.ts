@@ -1,6 +1,6 @@
 /**
- * SGLang: `python -m sglang.launch_server`. Flags and names are those of 0.5.23. Its health check generates a token when the engine is idle, and its
- * gauges follow a running batch every forty steps (`--decode-log-interval`).
+ * SGLang: `python -m sglang.launch_server`. Flags and names are those of 0.5.23. Its health check generates a token
+ * when the engine is idle, and its gauges follow a running batch every forty steps (`--decode-log-interval`).
  */
 
 import type { CommonEngineOptions } from "../upstream/engine.js";
@@ -41,7 +41,10 @@ const FLAGS: FlagTable = {
   apiKey: "--api-key",
 };
 
-/** SGLang wants depth, width and size of the draft: a chain of k tokens is k steps of one branch, and k + 1 tokens with the last verified one. */
+/**
+ * SGLang wants depth, width and size of the draft: a chain of k tokens is k steps of one branch, and k + 1 tokens with
+ * the last verified one.
+ */
 function speculation(config: NonNullable<CommonEngineOptions["speculativeConfig"]>): readonly string[] {
   const { method, model, num_speculative_tokens: numTokens } = config;
   const algorithm = typeof method === "string" ? (ALGORITHMS[method] ?? method.toUpperCase()) : "STANDALONE";

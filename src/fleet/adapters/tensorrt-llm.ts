@@ -1,6 +1,7 @@
 /**
- * NVIDIA TensorRT-LLM: `trtllm-serve`, with a YAML file for options that have no flag. Its PyTorch backend loads a model as it is; with
- * `buildEngine`, `trtllm-build` compiles it for the GPU first, and the TensorRT backend loads the result. Flags and names are those of its source (1.3).
+ * NVIDIA TensorRT-LLM: `trtllm-serve`, with a YAML file for options that have no flag. Its PyTorch backend loads a
+ * model as it is; with `buildEngine`, `trtllm-build` compiles it for the GPU first, and the TensorRT backend loads the
+ * result. Flags and names are those of its source (1.3).
  */
 import { join } from "node:path";
 import { stringify } from "yaml";

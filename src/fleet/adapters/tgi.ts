@@ -1,4 +1,6 @@
-/** Hugging Face's Text Generation Inference: `text-generation-launcher`. Flags and names are those of its documentation. */
+/**
+ * Hugging Face's Text Generation Inference: `text-generation-launcher`. Flags and names are those of its documentation.
+ */
 import { join } from "node:path";
 import type { Adapter } from "./adapter.js";
 import { askForJson, countOrNothing } from "./engine-http.js";

@@ -33,7 +33,10 @@ const METRICS = vllmMetricNames("vllm:");
 /** Longest path of a Unix socket, without its final zero. */
 const MAX_SOCKET_PATH = 107;
 
-/** Unix sockets in a folder of the instance's own: vLLM binds TCP addresses of all interfaces only, and anybody could read them. */
+/**
+ * Unix sockets in a folder of the instance's own: vLLM binds TCP addresses of all interfaces only, and anybody could
+ * read them.
+ */
 function socketsIn(folder: string): CacheEventSockets | undefined {
   const paths = ["cache-events.sock", "cache-replay.sock"].map((name) => join(resolve(folder), name));
   if (paths.some((path) => Buffer.byteLength(path) > MAX_SOCKET_PATH)) return undefined;

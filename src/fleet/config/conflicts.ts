@@ -1,4 +1,6 @@
-/** Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances. */
+/**
+ * Finds mistakes that involve several values: duplicate names, keys that exclude each other, models without instances.
+ */
 import { ADMIN_NAME } from "../../core/sign-in/roles.js";
 import { isCanaryName } from "../../gateway/canary/canary-name.js";
 import type { Finding } from "./problems.js";

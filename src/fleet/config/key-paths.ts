@@ -1,4 +1,7 @@
-/** Uses the published JSON Schema to describe the values that a key may have, and to find the key that a misspelt one was meant to be. */
+/**
+ * Uses the published JSON Schema to describe the values that a key may have, and to find the key that a misspelt one
+ * was meant to be.
+ */
 import { z } from "zod";
 import { configSchema } from "./schema.js";
 
@@ -74,7 +77,10 @@ export function formatPath(path: KeyPath): string {
   return parts.join("").replace(/^\./, "");
 }
 
-/** Number of insertions, deletions, replacements and swaps of neighbours from one text to the other (optimal string alignment). */
+/**
+ * Number of insertions, deletions, replacements and swaps of neighbours from one text to the other (optimal string
+ * alignment).
+ */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
   let row = Array.from({ length: to.length + 1 }, (_, i) => i);
@@ -94,7 +100,9 @@ function editDistance(from: string, to: string): number {
 
 const LONGEST_KEY = 64;
 
-/** The known key closest to the given one, which may be in camelCase or have underscores; undefined if none is close. */
+/**
+ * The known key closest to the given one, which may be in camelCase or have underscores; undefined if none is close.
+ */
 export function nearestKey(given: string, known: readonly string[]): string | undefined {
   if (given.length > LONGEST_KEY) return undefined;
   const kebab = given

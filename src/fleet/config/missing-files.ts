@@ -1,4 +1,7 @@
-/** Warns of model files that do not exist on this machine. This is no error, since the configuration may be meant for another machine. */
+/**
+ * Warns of model files that do not exist on this machine. This is no error, since the configuration may be meant for
+ * another machine.
+ */
 import type { Finding } from "./problems.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
 

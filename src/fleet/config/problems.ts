@@ -1,4 +1,7 @@
-/** Describes each mistake in a configuration file: its place, what was expected, what came and what to do. Secrets are never shown. */
+/**
+ * Describes each mistake in a configuration file: its place, what was expected, what came and what to do. Secrets are
+ * never shown.
+ */
 import { type Document, isMap, isScalar, isSeq, type LineCounter, type Node } from "yaml";
 import type { z } from "zod";
 import type { ErrorCode } from "../../core/errors.js";
@@ -87,7 +90,10 @@ function unknownKey(path: KeyPath, key: string): Finding {
 
 const variableOf = (issue: Issue): unknown => (issue.code === "custom" ? issue.params?.variable : undefined);
 
-/** For a value that may have several forms, the problems of the intended form: the one with mistakes only inside the value, or the name of a variable. */
+/**
+ * For a value that may have several forms, the problems of the intended form: the one with mistakes only inside the
+ * value, or the name of a variable.
+ */
 function insideUnion(issue: Issue): readonly Issue[] {
   if (issue.code !== "invalid_union") return [];
   const tried = issue.errors.find((errors) =>

@@ -64,7 +64,10 @@ function failed(problems: readonly ConfigProblem[]): CheckedConfig {
   return { config: undefined, problems: [first, ...rest], warnings: [] };
 }
 
-/** An environment for checks that do not need the values of `env:NAME`: every variable is set, each to a different value. */
+/**
+ * An environment for checks that do not need the values of `env:NAME`: every variable is set, each to a different
+ * value.
+ */
 export const ANY_ENVIRONMENT: NodeJS.ProcessEnv = new Proxy(
   {},
   { get: (_, name) => `value-of-${String(name).replace(/\s/g, "_")}` },

@@ -35,7 +35,9 @@ export function authorizeBy(
     callers.get(check(authorization, typeof apiKey === "string" ? apiKey : undefined)) ?? { tenant: "" };
 }
 
-/** Whether each tenant of a configuration has its own cached prefixes. Organisations are tenants of which more may come. */
+/**
+ * Whether each tenant of a configuration has its own cached prefixes. Organisations are tenants of which more may come.
+ */
 export function tenantsApart(
   config: Pick<FleetConfig, "apiKeys" | "isolateApiKeys" | "managedKeys" | "oidc">,
 ): boolean {
@@ -56,7 +58,10 @@ export function needsKeys(config: Pick<FleetConfig, "apiKeys" | "managedKeys" | 
   return config.apiKeys.length > 0 || hasTenants(config);
 }
 
-/** Finds callers by the text of a key or token: managed keys, tokens. Throws if the text is one of its own but not valid now. */
+/**
+ * Finds callers by the text of a key or token: managed keys, tokens. Throws if the text is one of its own but not valid
+ * now.
+ */
 type CallerSource = (text: string) => Caller | Promise<Caller> | undefined;
 
 export interface CallerSources {
@@ -64,7 +69,10 @@ export interface CallerSources {
   readonly tokens?: CallerSource | undefined;
 }
 
-/** Asks for managed keys, which are found fastest, then the file's, then tokens. With keys in both headers, Authorization counts. */
+/**
+ * Asks for managed keys, which are found fastest, then the file's, then tokens. With keys in both headers,
+ * Authorization counts.
+ */
 export function authorizeWith(
   config: Pick<FleetConfig, "apiKeys" | "isolateApiKeys" | "managedKeys" | "oidc">,
   { managed, tokens }: CallerSources,
@@ -86,7 +94,10 @@ export function authorizeWith(
   };
 }
 
-/** Finds the callers of the file's keys by their identities; without any keys, everybody. @returns undefined if the key is no longer in the file */
+/**
+ * Finds the callers of the file's keys by their identities; without any keys, everybody.
+ * @returns undefined if the key is no longer in the file
+ */
 export function fileCallers(
   config: Pick<FleetConfig, "apiKeys" | "isolateApiKeys" | "managedKeys" | "oidc">,
 ): (identity: CallerIdentity) => Caller | undefined {

@@ -24,7 +24,10 @@ const CONTINUOUS: readonly (EngineName | undefined)[] = ["millrace", "vllm"];
 /** Time between two lines of the log that say the same. */
 const QUIET_MS = 10_000;
 
-/** The policy is always there, since a reload or the admin API may set limits at any time; without limits it costs a request nothing. */
+/**
+ * The policy is always there, since a reload or the admin API may set limits at any time; without limits it costs a
+ * request nothing.
+ */
 export function createLimits(context: PolicyContext): LimitsPolicy {
   const { config, models, logger } = context;
   const { prices } = context.ledger;
@@ -87,7 +90,10 @@ function hasLimits({ models, apiKeys }: FleetConfig): boolean {
   return models.some(({ limits }) => limits !== undefined) || apiKeys.some(({ scopes }) => scopes.length > 0);
 }
 
-/** The amounts that this gateway's budgets will charge for requests that an earlier process lost, by their ids: the ledger has the same. */
+/**
+ * The amounts that this gateway's budgets will charge for requests that an earlier process lost, by their ids: the
+ * ledger has the same.
+ */
 export function lostCharges(config: FleetConfig, database: () => Database.Database): LostCharge {
   let charges: LostCharge | undefined;
   return (requestId) => {

@@ -8,7 +8,10 @@ import type { Json } from "../../../test/helpers/json.js";
 import { parseConfig } from "../config/read-config.js";
 import { Fleet } from "../fleet.js";
 
-/** A server under vLLM's flags whose number of seats plants a fault: 0: it does not start, 1: slow, 2: every answer is an error. It answers with its seats. */
+/**
+ * A server under vLLM's flags whose number of seats plants a fault: 0: it does not start, 1: slow, 2: every answer is
+ * an error. It answers with its seats.
+ */
 const ENGINE = `
 const flag = (name) => process.argv[process.argv.lastIndexOf(name) + 1];
 const seats = process.argv.includes("--max-num-seqs") ? flag("--max-num-seqs") : "64";

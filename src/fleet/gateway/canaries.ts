@@ -1,6 +1,7 @@
 /**
- * Canaries: one more instance of a model, with changed flags or weights, gets a share of the model's requests for a time. It is stopped as soon as it is
- * surely worse than the instances beside it, and its instance is removed at the end in any case. The operators then change the file, or leave it.
+ * Canaries: one more instance of a model, with changed flags or weights, gets a share of the model's requests for a
+ * time. It is stopped as soon as it is surely worse than the instances beside it, and its instance is removed at the
+ * end in any case. The operators then change the file, or leave it.
  */
 import { freemem } from "node:os";
 import { isDeepStrictEqual } from "node:util";

@@ -1,4 +1,7 @@
-/** The gateway of a running fleet: its policies with their databases, its tenants, ledger and batches, and the paths that they serve. */
+/**
+ * The gateway of a running fleet: its policies with their databases, its tenants, ledger and batches, and the paths
+ * that they serve.
+ */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Hono } from "hono";
 import type Database from "libsql";

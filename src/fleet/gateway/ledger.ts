@@ -1,4 +1,7 @@
-/** Prices and the ledger as the configuration asks for them: the first policy, /admin/ledger, GET /v1/usage, and the deletion of old rows. */
+/**
+ * Prices and the ledger as the configuration asks for them: the first policy, /admin/ledger, GET /v1/usage, and the
+ * deletion of old rows.
+ */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Hono } from "hono";
@@ -27,7 +30,9 @@ import { logFailure, respondJson, respondWithError } from "../proxy/respond.js";
 
 const OWN_USAGE_PATH = "/v1/usage";
 
-/** Time between two searches for old rows and for alerts, rows deleted in one transaction, and the pause between two. */
+/**
+ * Time between two searches for old rows and for alerts, rows deleted in one transaction, and the pause between two.
+ */
 const SWEEP_MS = 60_000;
 const SWEPT_ROWS = 500;
 const PAUSE_MS = 10;

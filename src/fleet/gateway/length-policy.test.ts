@@ -1,4 +1,7 @@
-/** Limits of answers through the real proxy: what the upstream gets, what the ledger and the metrics say, and what the next process knows. */
+/**
+ * Limits of answers through the real proxy: what the upstream gets, what the ledger and the metrics say, and what the
+ * next process knows.
+ */
 import { pino } from "pino";
 import { afterEach, expect, test } from "vitest";
 import { answerJson, type Behaviour, beginStream, sse, startFleet, until } from "../../../test/helpers/stand-in.js";

@@ -1,4 +1,6 @@
-/** Makes the policy of answers' lengths from the configuration. Answers of earlier processes are read from the ledger. */
+/**
+ * Makes the policy of answers' lengths from the configuration. Answers of earlier processes are read from the ledger.
+ */
 import { type EarlierAnswer, LengthPolicy, type LengthRules } from "../../gateway/lengths/length-policy.js";
 import type { FleetConfig } from "../config/schema.js";
 import { maxTokensField } from "./paid-models.js";
@@ -39,7 +41,10 @@ function rulesFor(config: FleetConfig, asked: string, modelOf: ModelOf) {
   return { name: entry.name, rules: { default: own?.default, cap: caps.length === 0 ? undefined : Math.min(...caps) } };
 }
 
-/** Answers to requests that set no limit, from the oldest kept row on, because older answers lose weight. Rows of earlier versions do not say whether a request had a limit. */
+/**
+ * Answers to requests that set no limit, from the oldest kept row on, because older answers lose weight. Rows of
+ * earlier versions do not say whether a request had a limit.
+ */
 function earlierAnswers({ config, database }: PolicyContext, modelOf: ModelOf): EarlierAnswer[] {
   if (config().ledger === undefined) return [];
   const sql = `SELECT r.key, r.tenant, r.asked, r.answers, a.output FROM ledger_attempts a

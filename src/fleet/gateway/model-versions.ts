@@ -1,6 +1,6 @@
 /**
- * The identity of what answers under a model's name: engine, settings and weights. It changes with every reload and every other file of weights, so that no
- * kept answer outlives the model that gave it.
+ * The identity of what answers under a model's name: engine, settings and weights. It changes with every reload and
+ * every other file of weights, so that no kept answer outlives the model that gave it.
  */
 import { createHash, randomUUID } from "node:crypto";
 import { stat } from "node:fs/promises";
@@ -131,7 +131,10 @@ function settingsOf({ name, engine, program, options, args, env, attach = [] }: 
   return [name, engine, program, rest, args, env, places, ...own];
 }
 
-/** The files that a model's description names. @returns undefined where the model is none of them, but a name that the engine downloads */
+/**
+ * The files that a model's description names.
+ * @returns undefined where the model is none of them, but a name that the engine downloads
+ */
 async function filesOf({ options, args, program }: ModelSpec): Promise<string | undefined> {
   const weights = await printOf(options.model);
   if (weights === undefined) return undefined;

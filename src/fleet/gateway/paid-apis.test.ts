@@ -1,4 +1,7 @@
-/** Paid APIs behind the gateway, asked by the official clients of both dialects: whole answers, streams and loops of tools. */
+/**
+ * Paid APIs behind the gateway, asked by the official clients of both dialects: whole answers, streams and loops of
+ * tools.
+ */
 import type Anthropic from "@anthropic-ai/sdk";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";

@@ -11,8 +11,8 @@ import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
 /**
- * A policy that the configuration does not ask for is left out, so that requests pay for nothing. What changes a body for the upstream stands behind the
- * caches: they, and retries, know the client's request.
+ * A policy that the configuration does not ask for is left out, so that requests pay for nothing. What changes a body
+ * for the upstream stands behind the caches: they, and retries, know the client's request.
  */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
   const { config, models, observing, virtual, canary } = context;

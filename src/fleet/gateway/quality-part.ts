@@ -1,4 +1,7 @@
-/** The quality of production traffic as the configuration asks for it: its policy, POST /v1/feedback, and the administrator's paths. */
+/**
+ * The quality of production traffic as the configuration asks for it: its policy, POST /v1/feedback, and the
+ * administrator's paths.
+ */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Hono } from "hono";
 import type { Logger } from "pino";

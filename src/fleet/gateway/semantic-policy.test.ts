@@ -1,4 +1,7 @@
-/** The semantic cache in a whole fleet: configuration, vectors of a model of the fleet, shadow, service, reports and the administrator's page. */
+/**
+ * The semantic cache in a whole fleet: configuration, vectors of a model of the fleet, shadow, service, reports and the
+ * administrator's page.
+ */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

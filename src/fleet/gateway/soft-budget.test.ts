@@ -1,4 +1,6 @@
-/** Soft budgets through the whole gateway: what its webhooks are sent when a key, a team or an organisation passes one. */
+/**
+ * Soft budgets through the whole gateway: what its webhooks are sent when a key, a team or an organisation passes one.
+ */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

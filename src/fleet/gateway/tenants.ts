@@ -1,4 +1,7 @@
-/** The tenants of a gateway as its configuration asks for them: managed keys in the database, tokens of an identity provider, and GET /v1/key. */
+/**
+ * The tenants of a gateway as its configuration asks for them: managed keys in the database, tokens of an identity
+ * provider, and GET /v1/key.
+ */
 import { createHash, createHmac } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Hono } from "hono";

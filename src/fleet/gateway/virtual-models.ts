@@ -1,4 +1,7 @@
-/** The virtual models of a configuration: their names, the policies that resolve them, and what administrators see and do. */
+/**
+ * The virtual models of a configuration: their names, the policies that resolve them, and what administrators see and
+ * do.
+ */
 import { createHash } from "node:crypto";
 import type Database from "libsql";
 import type { Logger } from "pino";

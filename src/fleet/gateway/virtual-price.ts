@@ -1,4 +1,7 @@
-/** The most that a virtual model may cost: the dearest model of a route, all models of a cascade. A budget reserves that, and pays what was used. */
+/**
+ * The most that a virtual model may cost: the dearest model of a route, all models of a cascade. A budget reserves
+ * that, and pays what was used.
+ */
 import type { Price } from "../../gateway/prices/price.js";
 import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -51,7 +54,10 @@ export function highestPrice(
   return combined(prices, most);
 }
 
-/** Cost of a judge's two replies, per token of the prompt and of one answer: it reads the prompt and both answers, in both orders. */
+/**
+ * Cost of a judge's two replies, per token of the prompt and of one answer: it reads the prompt and both answers, in
+ * both orders.
+ */
 function judgedTwice(price: Price | undefined): Price | undefined {
   if (price === undefined) return undefined;
   const read = [price.fresh, price.cacheRead, price.cacheWrite].reduce(most);

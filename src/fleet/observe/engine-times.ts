@@ -1,4 +1,7 @@
-/** Histograms of the instances' last scrapes, in Prometheus' text format. The library of the other metrics counts only its own observations. */
+/**
+ * Histograms of the instances' last scrapes, in Prometheus' text format. The library of the other metrics counts only
+ * its own observations.
+ */
 import type { EngineMetrics } from "../upstream/engine.js";
 import type { Upstream } from "../upstream/upstream.js";
 import { familyText, histogramLines, labelsText } from "./metric-text.js";

@@ -1,4 +1,7 @@
-/** Notices what happens to the instances of a fleet: events for the dashboard's time axis, and the conditions that are worth an alert. */
+/**
+ * Notices what happens to the instances of a fleet: events for the dashboard's time axis, and the conditions that are
+ * worth an alert.
+ */
 import type { Condition } from "../../gateway/alerts/alert-watch.js";
 import type { EventKind } from "../../observe/live/event-log.js";
 import type { BreakerState } from "../routing/breaker.js";

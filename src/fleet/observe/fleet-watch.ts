@@ -1,4 +1,7 @@
-/** Watches a fleet for its dashboard: figures and events, kept in the data folder where there is one, and alerts on instances. */
+/**
+ * Watches a fleet for its dashboard: figures and events, kept in the data folder where there is one, and alerts on
+ * instances.
+ */
 import { join } from "node:path";
 import type { Logger } from "pino";
 import type { AlertWatch } from "../../gateway/alerts/alert-watch.js";

@@ -1,6 +1,6 @@
 /**
- * The gateway's last requests, with the time of each of their parts: its own from the observer's events, and an instance's from the instance, which is asked
- * only when somebody looks.
+ * The gateway's last requests, with the time of each of their parts: its own from the observer's events, and an
+ * instance's from the instance, which is asked only when somebody looks.
  */
 import type { ErrorCode } from "../../core/errors.js";
 import type { Outcome, ProxyObserver, RequestObserver, RequestStart } from "../../gateway/observer.js";

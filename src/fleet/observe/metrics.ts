@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics of the fleet: its own (`millrace_fleet:`), counted as requests pass, and those of the last scrape of each instance, under the same names
- * for all engines (`millrace:`, after vLLM's).
+ * Prometheus metrics of the fleet: its own (`millrace_fleet:`), counted as requests pass, and those of the last scrape
+ * of each instance, under the same names for all engines (`millrace:`, after vLLM's).
  */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -325,7 +325,10 @@ class CountedRequest implements RequestObserver {
   }
 }
 
-/** @param traceparent 00-<32 digits of the trace>-<16 of the span>-<flags> @returns undefined: nobody keeps the trace */
+/**
+ * @param traceparent 00-<32 digits of the trace>-<16 of the span>-<flags>
+ * @returns undefined: nobody keeps the trace
+ */
 const sampledTraceOf = (traceparent: string | undefined): string | undefined =>
   (Number.parseInt(traceparent?.slice(53, 55) ?? "0", 16) & 1) === 1 ? traceparent!.slice(3, 35) : undefined;
 

@@ -1,6 +1,6 @@
 /**
- * Tokens and money by model, counted from the ledger's rows as requests end. They are beside the tenants' figures and not in the open metrics: what a gateway
- * pays is its operators' to know.
+ * Tokens and money by model, counted from the ledger's rows as requests end. They are beside the tenants' figures and
+ * not in the open metrics: what a gateway pays is its operators' to know.
  */
 import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import { familyText, labelsText } from "./metric-text.js";
@@ -35,7 +35,10 @@ export class ModelFigures {
   /** @param modelOf the model that a name stands for; undefined: none */
   constructor(private readonly modelOf: (name: string) => string | undefined) {}
 
-  /** A request has ended. Each attempt counts for its own model, and what was saved for the one that the ledger's spend names. */
+  /**
+   * A request has ended. Each attempt counts for its own model, and what was saved for the one that the ledger's spend
+   * names.
+   */
   count({ attempts, asked, served, saved, outcome }: RequestRow): void {
     for (const { model, counts, cost } of attempts) {
       // A lost request's row knows the model only by the client's own name.

@@ -1,6 +1,6 @@
 /**
- * Exemplars: the trace of the last request in each bucket of a histogram, so that a click on a slow bucket finds a slow trace. Prometheus' own text format has
- * none, so scrapers that accept OpenMetrics get that.
+ * Exemplars: the trace of the last request in each bucket of a histogram, so that a click on a slow bucket finds a slow
+ * trace. Prometheus' own text format has none, so scrapers that accept OpenMetrics get that.
  */
 import { labelsText } from "./metric-text.js";
 

@@ -1,6 +1,7 @@
 /**
- * Sends spans and metrics of requests to an OpenTelemetry collector by OTLP/HTTP (JSON). Names follow OpenTelemetry's GenAI conventions, which are still marked
- * Development, in the version given below. This file is loaded only if an endpoint is configured.
+ * Sends spans and metrics of requests to an OpenTelemetry collector by OTLP/HTTP (JSON). Names follow OpenTelemetry's
+ * GenAI conventions, which are still marked Development, in the version given below. This file is loaded only if an
+ * endpoint is configured.
  */
 import type { Attributes, Context, Span, SpanContext } from "@opentelemetry/api";
 import { packageVersion } from "../../core/package-root.js";
@@ -131,7 +132,8 @@ class ObservedRequest implements RequestObserver {
     const errorType = code ?? (outcome === "answered" ? (status >= 400 ? String(status) : undefined) : outcome);
     const attributes = errorType === undefined ? this.#attributes : { ...this.#attributes, "error.type": errorType };
     this.#span.setAttributes({ ...attributes, "http.response.status_code": status });
-    // 2 is SpanStatusCode.ERROR of the API, which is not loaded here. Errors below 500 are the client's, so the span itself succeeded.
+    // 2 is SpanStatusCode.ERROR of the API, which is not loaded here. Errors below 500 are the client's, so the span
+    // itself succeeded.
     if (errorType !== undefined && status >= 500) this.#span.setStatus({ code: 2 });
     this.#span.end();
     const seconds = this.#seconds();
@@ -151,7 +153,10 @@ class ObservedRequest implements RequestObserver {
   }
 }
 
-/** @example const telemetry = await startTelemetry({ endpoint: "http://127.0.0.1:4318", serviceName: "millrace", engineOf }) */
+/**
+ * @example const telemetry = await startTelemetry({ endpoint: "http://127.0.0.1:4318", serviceName: "millrace",
+ *   engineOf })
+ */
 export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const [api, traces, metrics, traceExport, metricExport, resources] = await Promise.all([
     import("@opentelemetry/api"),

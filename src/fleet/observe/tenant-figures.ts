@@ -1,6 +1,6 @@
 /**
- * The figures of the gateway's tenants, counted from the ledger's rows as requests end, so that money is the ledger's own and a request costs one look-up.
- * At most so many tenants are told apart; requests of the others count together.
+ * The figures of the gateway's tenants, counted from the ledger's rows as requests end, so that money is the ledger's
+ * own and a request costs one look-up. At most so many tenants are told apart; requests of the others count together.
  */
 import { LATENCY_BUCKETS_S, TOKEN_BUCKETS_S } from "../../core/latency-buckets.js";
 import type { RequestRow, RowOutcome } from "../../gateway/ledger/ledger-rows.js";
@@ -104,7 +104,10 @@ function firstTokenMs({ isStream, firstByteMs, outcome, status }: RequestRow): n
   return isStream && !isError ? firstByteMs : undefined;
 }
 
-/** First to last token of a whole stream, divided by the tokens after the first. Several answers come at once, and estimates are no counts. */
+/**
+ * First to last token of a whole stream, divided by the tokens after the first. Several answers come at once, and
+ * estimates are no counts.
+ */
 function perTokenMs(row: RequestRow): number | undefined {
   const firstMs = firstTokenMs(row);
   const [answer, ...others] = row.attempts.filter(({ outcome }) => outcome === "answered");
@@ -141,7 +144,10 @@ export class TenantFigures {
     this.#placeOf(row.tenant, row.beganMs + row.totalMs).count(row);
   }
 
-  /** Gives a tenant a place, or keeps the one that it has. @returns the name under which its figures are shown: its own, or `OTHER` */
+  /**
+   * Gives a tenant a place, or keeps the one that it has.
+   * @returns the name under which its figures are shown: its own, or `OTHER`
+   */
   placeFor(tenant: string, nowMs: number): string {
     return this.#placeOf(tenant, nowMs).name;
   }
@@ -155,7 +161,10 @@ export class TenantFigures {
     this.#isFull = false;
   }
 
-  /** By the dashboard's keys. The tenant of a gateway without keys has no name, and none here: its figures are the whole server's. */
+  /**
+   * By the dashboard's keys. The tenant of a gateway without keys has no name, and none here: its figures are the whole
+   * server's.
+   */
   readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading> {
     const named = this.#all().filter(({ name }) => name !== "");
     const keyed = named.map((figures) => [keyOf({ kind: "tenant", name: figures.name }), figures] as const);

@@ -5,8 +5,9 @@ import { MillraceError } from "../../core/errors.js";
 import type { Role } from "../../core/sign-in/roles.js";
 
 /**
- * Method and path of each route → the least role. Reading needs no more than a viewer, except the audit, and the gateway's requests to the hub with its own
- * token: that may name private repositories, costs requests of its quota, and helps only those who may pull.
+ * Method and path of each route → the least role. Reading needs no more than a viewer, except the audit, and the
+ * gateway's requests to the hub with its own token: that may name private repositories, costs requests of its quota,
+ * and helps only those who may pull.
  */
 export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
   "GET /metrics/tenants": "viewer",

@@ -1,4 +1,7 @@
-/** The two paths of a sign-in at an identity provider. They stand in the app's own folder, since cookies without Path are right there. */
+/**
+ * The two paths of a sign-in at an identity provider. They stand in the app's own folder, since cookies without Path
+ * are right there.
+ */
 import { type Context, Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import { incomingOf } from "../../core/sign-in/session-app.js";
@@ -31,7 +34,8 @@ export function createProviderApp(provider: ProviderSignIn | undefined, sessions
   app.get("/signed-in", async (c) => {
     const who = await known().finish(cookiesNamed(incomingOf(c), nameOf(c))[0], new URL(c.req.url).search);
     const grant = { operator: () => who, clientKey: undefined, owner: `operator ${who.name}` };
-    // The browser keeps its cookies of sessions to itself here, since the visitor comes from another site: a client's session stays as it is.
+    // The browser keeps its cookies of sessions to itself here, since the visitor comes from another site: a client's
+    // session stays as it is.
     const { cookie } = openSession(incomingOf(c), sessions, { ...grant, origin: publicUrl.origin });
     setAttempt(c, "", 0);
     c.header("Set-Cookie", cookie, { append: true });

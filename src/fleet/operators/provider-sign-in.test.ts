@@ -1,4 +1,6 @@
-/** Sign-in at a provider that runs in the test, which checks what real ones check, and misbehaves when it is told to. */
+/**
+ * Sign-in at a provider that runs in the test, which checks what real ones check, and misbehaves when it is told to.
+ */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportSPKI, UnsecuredJWT } from "jose";

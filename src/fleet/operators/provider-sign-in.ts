@@ -1,4 +1,7 @@
-/** Sign-in of operators at an OpenID Connect provider: the authorization-code flow with PKCE, state and nonce, whose messages openid-client makes and checks. */
+/**
+ * Sign-in of operators at an OpenID Connect provider: the authorization-code flow with PKCE, state and nonce, whose
+ * messages openid-client makes and checks.
+ */
 import { createHash, randomBytes } from "node:crypto";
 import { EncryptJWT, jwtDecrypt } from "jose";
 import * as openid from "openid-client";
@@ -97,7 +100,8 @@ export class ProviderSignIn {
     const { roleClaim, roles } = this.settings;
     const given = [claims[roleClaim]].flat();
     const role = ROLES.findLast((each) => roles[each].some((value) => given.includes(value)));
-    // A provider may let a person write another's address into their account: such a person must not stand for the other in the audit.
+    // A provider may let a person write another's address into their account: such a person must not stand for the
+    // other in the audit.
     const email = claims.email_verified === false ? undefined : claims.email;
     const name = [email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
     // No name of the file's operators begins so.

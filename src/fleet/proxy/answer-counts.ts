@@ -33,7 +33,10 @@ export class AnswerCounts {
     return counts && { inputTokens: promptTokensOf(counts), outputTokens: counts.output };
   }
 
-  /** Counts of an answer that was cut after it had begun. @param promptTokens as the router counted or estimated them */
+  /**
+   * Counts of an answer that was cut after it had begun.
+   * @param promptTokens as the router counted or estimated them
+   */
   cut(promptTokens: number): TokenCounts | undefined {
     if (this.reader === undefined) return this.translation?.counts();
     return this.reader.estimate(promptTokens, this.translation?.counts());

@@ -48,7 +48,10 @@ export interface Arrival {
 export interface Sendable {
   readonly request: GatewayRequest;
   readonly entrant: Omit<Entrant, "excluded" | "isRetry">;
-  /** The cache scope of the request; "": the shared one. Evaluated when the request is sent, since a reload may turn caching on while it waits. */
+  /**
+   * The cache scope of the request; "": the shared one. Evaluated when the request is sent, since a reload may turn
+   * caching on while it waits.
+   */
   readonly cacheScope: () => string;
   /** Whether the model's engines take a priority other than 0. */
   readonly schedulesByPriority: boolean;

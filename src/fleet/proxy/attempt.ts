@@ -1,4 +1,6 @@
-/** One request sent to one instance: streams the answer to its sink at the sink's pace, and enforces the time limits. */
+/**
+ * One request sent to one instance: streams the answer to its sink at the sink's pace, and enforces the time limits.
+ */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import { MillraceError } from "../../core/errors.js";
@@ -23,8 +25,9 @@ export interface Refused {
   readonly kind: "refused";
   readonly error: MillraceError;
   /**
-   * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network failure; late: the first byte exceeded its
-   * time limit; forsaken: the instance became suspect or failed while another was ready; malformed: the answer could not be read; redirected: it leads to another address.
+   * busy: the instance refused with 429 or 503; reset: an open connection broke; unreachable: any other network
+   * failure; late: the first byte exceeded its time limit; forsaken: the instance became suspect or failed while
+   * another was ready; malformed: the answer could not be read; redirected: it leads to another address.
    */
   readonly how: "busy" | "reset" | "unreachable" | "late" | "forsaken" | "malformed" | "redirected";
   readonly status: number | undefined;
@@ -52,7 +55,9 @@ export interface AttemptContext {
 
 /** Statuses of an instance that did not take the request: busy, and not ready. */
 const NOT_TAKEN: readonly number[] = [429, 503];
-/** A provider also refuses a key, for which another may do, and Anthropic has a status of its own for being overloaded. */
+/**
+ * A provider also refuses a key, for which another may do, and Anthropic has a status of its own for being overloaded.
+ */
 const NOT_TAKEN_BY_PROVIDER: readonly number[] = [401, 402, 403, ...NOT_TAKEN, 529];
 /** A refusal's body is read up to this size, so that its connection can be reused. */
 const MAX_DISCARDED_BYTES = 64 * 1024;
@@ -87,7 +92,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** Closes the connection, so that the instance stops computing. @param error ends an answer that has begun; undefined: the client left */
+  /**
+   * Closes the connection, so that the instance stops computing.
+   * @param error ends an answer that has begun; undefined: the client left
+   */
   cancel(error?: MillraceError): void {
     if (this.#state === "over" || this.#state === "discarding") return;
     if (error !== undefined && this.#state === "passing") this.context.sink.breakOff(error);
@@ -95,7 +103,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     this.#abort();
   }
 
-  /** Called when the instance is suspect or failed: refuses the request if its answer has not begun and another instance could take it. */
+  /**
+   * Called when the instance is suspect or failed: refuses the request if its answer has not begun and another instance
+   * could take it.
+   */
   forsake(): void {
     if (this.#state !== "waiting" || !this.context.mayRetry()) return;
     this.#refuse("forsaken", this.#failure("none, and none to its health check either"));

@@ -1,4 +1,7 @@
-/** Everything at once, at random from a seed: whatever instances and clients do, answers are whole or say that they are not, and nothing is left behind. */
+/**
+ * Everything at once, at random from a seed: whatever instances and clients do, answers are whole or say that they are
+ * not, and nothing is left behind.
+ */
 import { afterEach, expect, test } from "vitest";
 import { cases } from "../../../test/helpers/long.js";
 import { TestRng } from "../../../test/helpers/rng.js";

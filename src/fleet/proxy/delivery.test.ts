@@ -1,4 +1,7 @@
-/** Where a request goes when its instance falls silent, comes back, or is slow: on stand-ins whose health is the test's to say. */
+/**
+ * Where a request goes when its instance falls silent, comes back, or is slow: on stand-ins whose health is the test's
+ * to say.
+ */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import {
   answerJson,

@@ -1,6 +1,7 @@
 /**
- * Sends a request to instances until one answers. If an instance refuses it, breaks off or falls silent before its answer begins, another gets it. With
- * hedging, a slow request also goes to a second instance: the first answer wins, and the other attempt is cancelled.
+ * Sends a request to instances until one answers. If an instance refuses it, breaks off or falls silent before its
+ * answer begins, another gets it. With hedging, a slow request also goes to a second instance: the first answer wins,
+ * and the other attempt is cancelled.
  */
 import { randomBytes } from "node:crypto";
 import type { MillraceError } from "../../core/errors.js";
@@ -94,9 +95,11 @@ export class Delivery {
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
     if (router.hasReady(model, this.#excluded)) return;
-    // Every instance has been tried: a busy one stays busy, and a request that was too slow, or whose answer could not be read, will be again.
+    // Every instance has been tried: a busy one stays busy, and a request that was too slow, or whose answer could not
+    // be read, will be again.
     if (how === "busy" || how === "late" || how === "malformed") throw error;
-    // The health check decides: a kept connection may have closed just as it was used, or a new process may be starting.
+    // The health check decides: a kept connection may have closed just as it was used, or a new process may be
+    // starting.
     await verdict;
     if (!router.hasReady(model, []) && !router.isComing(model)) throw error;
     this.#excluded = [];
@@ -107,7 +110,10 @@ export class Delivery {
     return isInstanceAtFault ? this.context.options.pool.reportFailure(instanceId) : undefined;
   }
 
-  /** Makes one attempt, and a second one if the first has no answer after `hedgeAfterMs`. @returns the attempt that answered, else the last to fail */
+  /**
+   * Makes one attempt, and a second one if the first has no answer after `hedgeAfterMs`.
+   * @returns the attempt that answered, else the last to fail
+   */
   #race(first: Lease): Promise<Ended> {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
@@ -146,7 +152,10 @@ export class Delivery {
     return hedgeAfterMs === "auto" ? hedging.delayMs(this.#pace(model), prefix.promptTokens) : hedgeAfterMs;
   }
 
-  /** Leases a free seat on another instance, unless requests are waiting for seats, or most seats are taken, or the budget is spent. */
+  /**
+   * Leases a free seat on another instance, unless requests are waiting for seats, or most seats are taken, or the
+   * budget is spent.
+   */
   #hedge(first: Lease): Lease | undefined {
     const { router, waitingRoom, hedging } = this.context;
     const { request } = this.sendable.entrant;
@@ -249,7 +258,8 @@ export class Delivery {
   #countWhole(record: AttemptRecord, counts: AnswerCounts): void {
     const { route, path, observer, record: requestRecord } = this.sendable.request;
     const { promptTokens } = this.sendable.entrant.request.prefix;
-    // An answer without reported usage is not free: its tokens are estimated. Other paths may have nothing that is counted in tokens.
+    // An answer without reported usage is not free: its tokens are estimated. Other paths may have nothing that is
+    // counted in tokens.
     const isEstimable = requestRecord.wantsUsage && isOwnPath(path);
     const estimated = () => (isEstimable ? counts.estimate(promptTokens, route.isGeneration) : undefined);
     // An error costs nothing, whatever it reports.
@@ -298,7 +308,10 @@ export class Delivery {
     }
   }
 
-  /** Draws the seed once per request, so that the answer does not depend on the instance that gives it (exactness rule E5). */
+  /**
+   * Draws the seed once per request, so that the answer does not depend on the instance that gives it (exactness rule
+   * E5).
+   */
   #seed(): number | undefined {
     if ("seed" in this.sendable.request.body) return undefined;
     // Seeds below 2⁴⁸ are exact in every JSON parser.

@@ -1,4 +1,6 @@
-/** What a request's way through the proxy tells: to its client, to the observer, to the log; and in which turn it goes. */
+/**
+ * What a request's way through the proxy tells: to its client, to the observer, to the log; and in which turn it goes.
+ */
 import { afterEach, describe, expect, test } from "vitest";
 import {
   answerJson,

@@ -25,7 +25,10 @@ export class Exchange {
     private readonly arrival: Arrival,
   ) {}
 
-  /** Called when the client's connection closes, even after the whole answer. @param error the client's error, if the gateway shuts down */
+  /**
+   * Called when the client's connection closes, even after the whole answer.
+   * @param error the client's error, if the gateway shuts down
+   */
   abandon(error?: MillraceError): void {
     this.#cancellation.cancel(error);
   }

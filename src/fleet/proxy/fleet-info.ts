@@ -7,7 +7,8 @@ import type { UpstreamPool } from "../upstream/upstream.js";
 /**
  * @param path /v1/models, or /v1/models/<name>, where the name may contain slashes
  * @param modelOf the model that a name stands for, which is its `root`, as in vLLM's list
- * @param pool its instances say how long a request may be: a model's shortest length holds, since any of them may get the request
+ * @param pool its instances say how long a request may be: a model's shortest length holds, since any of them may get
+ * the request
  */
 export function modelList(
   models: readonly string[],

@@ -28,8 +28,8 @@ interface RequestParts {
 }
 
 /**
- * Throws model_not_found if the request names no model of the fleet, unknown_field for a field that is spelled in another case, and invalid_parameter for an
- * amount that an engine might read otherwise.
+ * Throws model_not_found if the request names no model of the fleet, unknown_field for a field that is spelled in
+ * another case, and invalid_parameter for an amount that an engine might read otherwise.
  */
 export function gatewayRequest(options: ProxyOptions, parts: RequestParts): GatewayRequest {
   const { id, url, path, route, headers, caller, cancellation } = parts;
@@ -42,7 +42,8 @@ export function gatewayRequest(options: ProxyOptions, parts: RequestParts): Gate
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
   const observer = parts.observer ?? (options.observer ?? DEAF_OBSERVER).started(start);
   const record = parts.record ?? new RequestRecord();
-  // Field by field: to spread an object and add fields to it takes a hundred times as long. Absent ones are there too, so that all requests have one shape.
+  // Field by field: to spread an object and add fields to it takes a hundred times as long. Absent ones are there too,
+  // so that all requests have one shape.
   return {
     id,
     url,

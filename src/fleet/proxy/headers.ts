@@ -1,4 +1,7 @@
-/** Decides which headers pass the proxy: those of one connection do not, and API keys go only to instances they are meant for. */
+/**
+ * Decides which headers pass the proxy: those of one connection do not, and API keys go only to instances they are
+ * meant for.
+ */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { CACHE_SCOPE_HEADER } from "../../core/cache-scope.js";
 import { mediaTypeOf } from "../../gateway/dialects/wire/encoding.js";
@@ -40,8 +43,9 @@ const NOT_SENT = new Set([
   "x-csrf-token",
 ]);
 /**
- * Headers of an answer that pass, beside those of the providers' own. Many others change a server's whole origin in a browser, or send the browser
- * elsewhere, and new ones are invented. The origin is the gateway's and has the app; an instance may belong to anybody.
+ * Headers of an answer that pass, beside those of the providers' own. Many others change a server's whole origin in a
+ * browser, or send the browser elsewhere, and new ones are invented. The origin is the gateway's and has the app; an
+ * instance may belong to anybody.
  */
 const RETURNED = new Set([
   "cache-control",
@@ -59,7 +63,10 @@ const RETURNED = new Set([
   "warning",
 ]);
 const PROVIDERS_HEADERS = /^(?:x|openai|anthropic|ratelimit)-/;
-/** These headers are the gateway's. One comes from our engine, and names the rules of a schema that the engine does not keep. */
+/**
+ * These headers are the gateway's. One comes from our engine, and names the rules of a schema that the engine does not
+ * keep.
+ */
 const OWN_HEADERS = "x-millrace-";
 const NOT_RETURNED = new Set(["x-request-id"]);
 
@@ -68,7 +75,10 @@ function isReturned(name: string): boolean {
   return RETURNED.has(name) || (PROVIDERS_HEADERS.test(name) && !NOT_RETURNED.has(name));
 }
 
-/** Browsers run nothing in answers of these types, even opened as a page. If commas separate several types, browsers take the last. */
+/**
+ * Browsers run nothing in answers of these types, even opened as a page. If commas separate several types, browsers
+ * take the last.
+ */
 const DATA_TYPE = /^(?:application\/json|text\/event-stream)\s*(?:;[^,]*)?$/;
 /** Opened as a page, an answer is of no origin and runs nothing. */
 const AS_PAGE = { "content-security-policy": "sandbox", "x-content-type-options": "nosniff" };
@@ -82,8 +92,8 @@ function connectionNames(headers: IncomingHttpHeaders): readonly string[] {
 }
 
 /**
- * Names and values in alternation. The client's key passes unchanged, so that the engine can tell tenants apart, unless the instance has its own key or is an
- * attached server of unknown kind.
+ * Names and values in alternation. The client's key passes unchanged, so that the engine can tell tenants apart, unless
+ * the instance has its own key or is an attached server of unknown kind.
  * @param isKeyHidden the key is the gateway's business only
  */
 export function requestHeaders(
@@ -109,7 +119,10 @@ export function requestHeaders(
   return sent;
 }
 
-/** The headers of an upstream's answer that pass. @param isEventStream an event of ours may follow, so the body may become longer than its content-length */
+/**
+ * The headers of an upstream's answer that pass.
+ * @param isEventStream an event of ours may follow, so the body may become longer than its content-length
+ */
 export function answerHeaders(headers: IncomingHttpHeaders, isEventStream: boolean): OutgoingHttpHeaders {
   const named = connectionNames(headers);
   const returned: OutgoingHttpHeaders = {};

@@ -1,4 +1,7 @@
-/** What needs a key, at one engine's own door and at the gateway's; and how the gateway comes by an engine's description of its API. */
+/**
+ * What needs a key, at one engine's own door and at the gateway's; and how the gateway comes by an engine's description
+ * of its API.
+ */
 import { afterEach, describe, expect, it, test, vi } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";

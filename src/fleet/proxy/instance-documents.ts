@@ -1,6 +1,6 @@
 /**
- * Documents in which engines describe themselves, such as their API at GET /openapi.json. A request for one costs little: it takes no seat, starts no model, and asks
- * each process of an instance once.
+ * Documents in which engines describe themselves, such as their API at GET /openapi.json. A request for one costs
+ * little: it takes no seat, starts no model, and asks each process of an instance once.
  */
 
 import { MillraceError, toMillraceError } from "../../core/errors.js";
@@ -38,7 +38,10 @@ export class InstanceDocuments {
     private readonly question: Question,
   ) {}
 
-  /** The document of one of the model's ready instances. Rejects with no_instance_ready, upstream_failed, or not_found if the engine publishes none. */
+  /**
+   * The document of one of the model's ready instances. Rejects with no_instance_ready, upstream_failed, or not_found
+   * if the engine publishes none.
+   */
   of(model: string): Promise<Buffer> {
     const { isOf = () => true } = this.question;
     const ready = this.pool

@@ -1,4 +1,7 @@
-/** How an engine keeps the cached prefixes of tenants apart on each path. Paths where it cannot are refused, unless tenants may share or nothing is cached. */
+/**
+ * How an engine keeps the cached prefixes of tenants apart on each path. Paths where it cannot are refused, unless
+ * tenants may share or nothing is cached.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { PROMPT_PATHS, routeOf } from "../../gateway/api/routes.js";
 import { ADAPTERS } from "../adapters/index.js";
@@ -43,7 +46,10 @@ export function promptPathsOf(engine: EngineName): {
   return { isolated: paths.filter((path) => !isRefused(path)), refused: paths.filter(isRefused) };
 }
 
-/** Whether instances of a model may keep prefixes between requests. Attached servers are assumed to, since their settings are unknown. */
+/**
+ * Whether instances of a model may keep prefixes between requests. Attached servers are assumed to, since their
+ * settings are unknown.
+ */
 export function cachesPrefixes({ engine, options, attach = [] }: Pick<ModelSpec, "engine" | "options" | "attach">) {
   const isOff = options.enablePrefixCaching === false && ADAPTERS[engine].turnsCacheOff === true;
   return !isOff || attach.length > 0;

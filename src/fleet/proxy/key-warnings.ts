@@ -1,4 +1,7 @@
-/** Says that a provider refuses the gateway's key, which clients cannot mend and are told little about: once for each upstream and minute. */
+/**
+ * Says that a provider refuses the gateway's key, which clients cannot mend and are told little about: once for each
+ * upstream and minute.
+ */
 import type { RequestLogger } from "../../core/request-logger.js";
 
 /** A key that is wrong, or has no money or no rights left. */

@@ -54,7 +54,10 @@ function toProvider(target: UpstreamTarget, provider: Provider, { request, cache
   return { path: asked.path, method: "POST", headers, body: asked.body, translation: asked.translation };
 }
 
-/** Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it is. */
+/**
+ * Priority and deadline in the engine's own fields, where it has them. Anything else in the client's body stays as it
+ * is.
+ */
 function toldTerms(
   { request, entrant, schedulesByPriority }: Sendable,
   engine: EngineName,

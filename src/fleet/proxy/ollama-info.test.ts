@@ -1,4 +1,7 @@
-/** What a gateway says of its models to Ollama's clients: its own engine's facts where it has them, and never another's nonsense. */
+/**
+ * What a gateway says of its models to Ollama's clients: its own engine's facts where it has them, and never another's
+ * nonsense.
+ */
 import { afterEach, expect, it } from "vitest";
 import { type FakeServer, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { upstreamOf } from "../../../test/helpers/fleet-pool.js";

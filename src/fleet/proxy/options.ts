@@ -39,7 +39,10 @@ export const DEFAULT_PROXY_LIMITS: ProxyLimits = {
 
 export interface ProxyTimeouts {
   readonly connectMs: number;
-  /** Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and the whole answer if it is not streamed. Also between two events of a stream that are no comments, unless `idleMs` is longer. */
+  /**
+   * Time from sending a request to the first byte of its answer: the engine's queue, the prompt, and the whole answer
+   * if it is not streamed. Also between two events of a stream that are no comments, unless `idleMs` is longer.
+   */
   readonly firstByteMs: number;
   /** Time between two bytes of an answer. */
   readonly idleMs: number;
@@ -64,7 +67,10 @@ export interface ProxyOptions {
   /** Key source of a model; prompts are keyed by text where it is absent or returns undefined. */
   readonly keySource?: (model: string) => KeySource | undefined;
   readonly authorize: Authorize;
-  /** The Authorization that stands behind a browser's cookie, for the paths under /v1. Throws where another page sends the cookie. Absent or undefined: there is none. */
+  /**
+   * The Authorization that stands behind a browser's cookie, for the paths under /v1. Throws where another page sends
+   * the cookie. Absent or undefined: there is none.
+   */
   readonly sessionAuthorization?: (incoming: IncomingMessage) => string | undefined;
   /** Limits of the store for /v1/responses. */
   readonly responseLimits?: StoreLimits;
@@ -73,25 +79,36 @@ export interface ProxyOptions {
   readonly observer?: ProxyObserver;
   /** From the first to see a request to the last. */
   readonly policies?: readonly Policy[];
-  /** The models on the machine's disk. Throws unless the headers have the administrator's key. Absent or undefined: nobody manages them. */
+  /**
+   * The models on the machine's disk. Throws unless the headers have the administrator's key. Absent or undefined:
+   * nobody manages them.
+   */
   readonly library?: (headers: IncomingHttpHeaders) => ModelLibrary | undefined;
   /** The web pages that may call the gateway, asked for every request; absent: no page is refused. */
   readonly pages?: () => PagePolicy;
   /** The model that a client's name stands for, since one model may have several. Absent: the name itself. */
   readonly modelOf?: ((name: string) => string) | undefined;
-  /** Names without instances, which policies resolve; listed after the models. Absent: none. Called for every request. */
+  /**
+   * Names without instances, which policies resolve; listed after the models. Absent: none. Called for every request.
+   */
   readonly virtualModels?: () => readonly string[];
   /** Names of models that policies may choose and clients may not send. */
   readonly canaries?: () => readonly string[];
   /** Whether a model's engines order their queue by priority, and so take one. Absent: none does. */
   readonly schedulesByPriority?: (model: string) => boolean;
-  /** Starts or wakes an instance of a model without a ready one, while the request waits. Absent: such requests fail with no_instance_ready. */
+  /**
+   * Starts or wakes an instance of a model without a ready one, while the request waits. Absent: such requests fail
+   * with no_instance_ready.
+   */
   readonly demand?: Demand;
   /** Whether a model's instances may keep prefixes between requests. Absent: they may. */
   readonly cachesPrefixes?: (model: string) => boolean;
   /** Whether a model loads on demand, and so is healthy without a ready instance. Absent: no model does. */
   readonly startsOnDemand?: (model: string) => boolean;
-  /** Handles the paths that neither instances nor the proxy serve (metrics, administration, batches). Called first. @returns whether it handled the request */
+  /**
+   * Handles the paths that neither instances nor the proxy serve (metrics, administration, batches). Called first.
+   * @returns whether it handled the request
+   */
   readonly handleOther?: (incoming: IncomingMessage, outgoing: ServerResponse, requestId: string) => boolean;
   readonly host: string;
   /** 0: any free port. */

@@ -1,4 +1,6 @@
-/** The HTTP server in front of a fleet: passes each request to an instance of its model, and streams the answer back. */
+/**
+ * The HTTP server in front of a fleet: passes each request to an instance of its model, and streams the answer back.
+ */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline as flow } from "node:stream/promises";
@@ -53,13 +55,19 @@ export interface RunningProxy {
   breakerState(id: string): BreakerState;
   /** Sends a request of the gateway's own, such as a line of a batch, through all policies. Rejects like a Handler. */
   submit(request: OwnRequest, sink: AnswerSink): Promise<Ending>;
-  /** Refuses new requests with shutting_down, and ends those that still run after `drainMs` with it. Resolves when every connection is closed. */
+  /**
+   * Refuses new requests with shutting_down, and ends those that still run after `drainMs` with it. Resolves when every
+   * connection is closed.
+   */
   drain(): Promise<void>;
   /** Cuts every connection to clients and instances. */
   close(): Promise<void>;
 }
 
-/** @example const proxy = await startProxy({ pool, routing: () => DEFAULT_ROUTING, authorize, limits, timeouts, host, port, logger }); */
+/**
+ * @example const proxy = await startProxy({ pool, routing: () => DEFAULT_ROUTING, authorize, limits, timeouts, host,
+ *   port, logger });
+ */
 export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const now = () => performance.now();
   const text = new TextKeySource();
@@ -261,7 +269,10 @@ class ProxyListener {
     );
   }
 
-  /** The models on the disk, for the administrator. Others may ask for a model that is there already, and may remove none. */
+  /**
+   * The models on the disk, for the administrator. Others may ask for a model that is there already, and may remove
+   * none.
+   */
   #libraryFor({ headers }: IncomingMessage, path: string): ModelLibrary | undefined {
     try {
       const library = this.context.options.library?.(headers);

@@ -12,7 +12,10 @@ import type { RoutedRequest, RoutingOptions } from "../routing/router.js";
 /** Most output tokens that a choice counts for: requests often ask for far more than they get. */
 const MAX_OUTPUT_TOKENS = 4096;
 
-/** Marks a request that a gateway sends to another region: two full regions would otherwise pass it to each other for ever. */
+/**
+ * Marks a request that a gateway sends to another region: two full regions would otherwise pass it to each other for
+ * ever.
+ */
 export const FROM_AFAR_HEADER = "x-millrace-from-afar";
 
 interface RequestTerms {

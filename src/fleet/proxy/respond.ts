@@ -40,7 +40,10 @@ export function respondWithError(
   cutUnreadBody(outgoing.req);
 }
 
-/** Reads and drops the rest of a refused body for a while: closing at once would reset the connection before the client reads the answer. */
+/**
+ * Reads and drops the rest of a refused body for a while: closing at once would reset the connection before the client
+ * reads the answer.
+ */
 function cutUnreadBody(incoming: IncomingMessage): void {
   if (incoming.complete) return;
   setTimeout(() => {

@@ -1,4 +1,7 @@
-/** /v1/responses with state, by the official client: at one engine's own door, and at the gateway's, whose instances keep nothing. */
+/**
+ * /v1/responses with state, by the official client: at one engine's own door, and at the gateway's, whose instances
+ * keep nothing.
+ */
 import OpenAI, { NotFoundError } from "openai";
 import { afterEach, describe, expect, it } from "vitest";
 import { type FakeServer, startFakeServer, until } from "../../../test/helpers/fake-server.js";

@@ -27,7 +27,8 @@ export class UpstreamConnections {
     this.#forgetOld();
     const pool = new Pool(url, {
       connectTimeout: this.connectMs,
-      // Each request has a connection of its own. The attempt enforces the time limits, since it knows the client's pace.
+      // Each request has a connection of its own. The attempt enforces the time limits, since it knows the client's
+      // pace.
       pipelining: 1,
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -27,7 +27,10 @@ async function sendable({ options, keySourceOf }: UpstreamContext, request: Gate
   const { tenant } = caller;
   // A policy may have chosen another model than the body's, and a reload may have removed it since.
   const model = modelOf({ model: request.model }, options.pool.models(), options.modelOf, options.canaries?.());
-  /** The cache scope; "" if nothing has to be kept apart. Throws if the engine cannot do it. Checked before the request waits and when it is sent. */
+  /**
+   * The cache scope; "" if nothing has to be kept apart. Throws if the engine cannot do it. Checked before the request
+   * waits and when it is sent.
+   */
   const cacheScope = (): string => {
     const { cacheScope: own = "" } = caller;
     if (own === "" || options.cachesPrefixes?.(model) === false) return "";

@@ -1,4 +1,7 @@
-/** A circuit breaker as immutable values: after several failures in a row an instance gets no requests for a while, then one request as a probe. */
+/**
+ * A circuit breaker as immutable values: after several failures in a row an instance gets no requests for a while, then
+ * one request as a probe.
+ */
 
 export const BREAKER_STATES = ["closed", "open", "half-open"] as const;
 export type BreakerState = (typeof BREAKER_STATES)[number];
@@ -19,7 +22,9 @@ const LONGEST_PAUSE_MS = 30_000;
 
 export const CLOSED: Breaker = { state: "closed", numFailures: 0, numTrips: 0, retryAtMs: 0 };
 
-/** Whether a request may be sent. A half-open breaker already has its one probe under way, so it lets no other through. */
+/**
+ * Whether a request may be sent. A half-open breaker already has its one probe under way, so it lets no other through.
+ */
 export function mayTry(breaker: Breaker, nowMs: number): boolean {
   return breaker.state === "closed" || (breaker.state === "open" && nowMs >= breaker.retryAtMs);
 }
@@ -29,7 +34,10 @@ export function onTry(breaker: Breaker): Breaker {
   return breaker.state === "open" ? { ...breaker, state: "half-open" } : breaker;
 }
 
-/** Records that an answer has begun: a probe may run for minutes, so others need not wait for its end. One failure still opens the breaker again. */
+/**
+ * Records that an answer has begun: a probe may run for minutes, so others need not wait for its end. One failure still
+ * opens the breaker again.
+ */
 export function onFirstByte(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "closed", numFailures: FAILURES_TO_OPEN - 1 } : breaker;
 }
@@ -47,7 +55,10 @@ export function onFailure(breaker: Breaker, nowMs: number): Breaker {
   return { state: "open", numFailures, numTrips: breaker.numTrips + 1, retryAtMs: nowMs + pauseMs };
 }
 
-/** Records a request whose end says nothing about the instance (its client left, for instance): another probe may follow. */
+/**
+ * Records a request whose end says nothing about the instance (its client left, for instance): another probe may
+ * follow.
+ */
 export function onNothingLearnt(breaker: Breaker): Breaker {
   return breaker.state === "half-open" ? { ...breaker, state: "open" } : breaker;
 }

@@ -1,4 +1,7 @@
-/** The contents of an instance's prefix cache as routing knows them: guessed (guessed-index.ts) or reported by the instance (exact-index.ts). */
+/**
+ * The contents of an instance's prefix cache as routing knows them: guessed (guessed-index.ts) or reported by the
+ * instance (exact-index.ts).
+ */
 export interface CacheIndex {
   /** Length of the known prefix, in blocks. */
   numMatched(keys: readonly number[]): number;

@@ -1,7 +1,7 @@
 /**
- * Follows the prefix caches of ready instances, each as its adapter reports it. After an error the adapter begins anew; after an error of ours, which
- * says that the report cannot be read, only when the instance is ready again. Until then the cache counts as unknown, which is safer than a stale
- * view.
+ * Follows the prefix caches of ready instances, each as its adapter reports it. After an error the adapter begins anew;
+ * after an error of ours, which says that the report cannot be read, only when the instance is ready again. Until then
+ * the cache counts as unknown, which is safer than a stale view.
  */
 import { pause } from "../../core/abort-signals.js";
 import { MillraceError } from "../../core/errors.js";

@@ -22,7 +22,9 @@ export class ExactIndex implements CacheIndex {
     return this.blocks()?.numUsable(keys, (key) => this.#credited.has(key)) ?? 0;
   }
 
-  /** After the request's end the report alone counts: an instance reports the blocks that it stored before it answers. */
+  /**
+   * After the request's end the report alone counts: an instance reports the blocks that it stored before it answers.
+   */
   credit(keys: readonly number[]): () => void {
     for (const key of keys) this.#credited.set(key, (this.#credited.get(key) ?? 0) + 1);
     return () => {

@@ -9,8 +9,8 @@ export interface Waiter {
 }
 
 /**
- * Counts the tokens each tenant was served while there was a queue. A tenant that joins starts level with the least served waiting tenant, and gets no credit
- * for time without requests.
+ * Counts the tokens each tenant was served while there was a queue. A tenant that joins starts level with the least
+ * served waiting tenant, and gets no credit for time without requests.
  */
 export class FairQueue<T extends Waiter> {
   /** Waiting requests in order of arrival. */

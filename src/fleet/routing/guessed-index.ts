@@ -1,4 +1,7 @@
-/** The probable contents of an instance's prefix cache: the blocks sent there last, as many as its memory holds, evicting the least recently used. */
+/**
+ * The probable contents of an instance's prefix cache: the blocks sent there last, as many as its memory holds,
+ * evicting the least recently used.
+ */
 import type { Capacity } from "../upstream/upstream.js";
 import type { CacheIndex } from "./cache-index.js";
 
@@ -6,7 +9,10 @@ import type { CacheIndex } from "./cache-index.js";
 const DEFAULT_BLOCKS = 16_384;
 /** For engines that report more than machines have: keys of this many blocks take a tenth of a gigabyte. */
 const MOST_BLOCKS = 1 << 21;
-/** Share of entries above the limit before a batch is removed: each search for the oldest entry walks over the gaps that removed entries leave. */
+/**
+ * Share of entries above the limit before a batch is removed: each search for the oldest entry walks over the gaps that
+ * removed entries leave.
+ */
 const SLACK = 1 / 8;
 
 export class GuessedIndex implements CacheIndex {
@@ -26,7 +32,10 @@ export class GuessedIndex implements CacheIndex {
     return numMatched;
   }
 
-  /** Adds the last block first, so that a block is never older than its successors and eviction removes the ends of prompts first. */
+  /**
+   * Adds the last block first, so that a block is never older than its successors and eviction removes the ends of
+   * prompts first.
+   */
   add(keys: readonly number[]): void {
     for (let i = Math.min(keys.length, this.maxBlocks) - 1; i >= 0; i--) {
       const key = keys[i]!;

@@ -1,6 +1,7 @@
 /**
- * Decides when a request goes to a second instance too: after the time within which 95 % of requests of its size have begun to answer, within a budget of
- * extra requests, and not while the instances are busy. A backend that turns slow would otherwise get twice its load.
+ * Decides when a request goes to a second instance too: after the time within which 95 % of requests of its size have
+ * begun to answer, within a budget of extra requests, and not while the instances are busy. A backend that turns slow
+ * would otherwise get twice its load.
  */
 
 /** Share of requests that may be sent twice. */
@@ -43,7 +44,9 @@ export class Hedging {
     return this.#of(model).classes.get(classOf(promptTokens))?.delayMs;
   }
 
-  /** @param ms time from sending the request to the first byte, or to the moment at which nobody waited for it any more */
+  /**
+   * @param ms time from sending the request to the first byte, or to the moment at which nobody waited for it any more
+   */
   observe(model: string, promptTokens: number, ms: number): void {
     const { classes } = this.#of(model);
     const key = classOf(promptTokens);

@@ -1,4 +1,7 @@
-/** Routing's knowledge of one process of an instance: its cached prefixes, the load from this fleet and from others, and its recent failures. */
+/**
+ * Routing's knowledge of one process of an instance: its cached prefixes, the load from this fleet and from others, and
+ * its recent failures.
+ */
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import type { EngineMetrics } from "../upstream/engine.js";
 import type { Capacity, Upstream } from "../upstream/upstream.js";
@@ -25,7 +28,10 @@ export class InstanceRecord {
   readonly limits = new KeyLimits();
   /** Sequences of this fleet on the instance. */
   numInFlight = 0;
-  /** The instance failed or stopped. Its process may still finish running requests; the record is dropped after the last one. */
+  /**
+   * The instance failed or stopped. Its process may still finish running requests; the record is dropped after the last
+   * one.
+   */
   isDown = false;
   /** The instance is suspect or failed. */
   isDoubted = false;
@@ -65,8 +71,8 @@ export class InstanceRecord {
   }
 
   /**
-   * A scrape also counts this fleet's requests, including some that have ended since. Subtracting the most that were in flight since the last scrape keeps
-   * those from counting as foreign ones.
+   * A scrape also counts this fleet's requests, including some that have ended since. Subtracting the most that were in
+   * flight since the last scrape keeps those from counting as foreign ones.
    */
   #observeLoad(metrics: EngineMetrics): void {
     this.#metrics = metrics;
@@ -107,7 +113,10 @@ export class InstanceRecord {
     this.tokensInFlight -= tokens;
   }
 
-  /** A request with more sequences than seats needs one free seat: the rest waits in the engine, and later requests need not wait for an empty instance. */
+  /**
+   * A request with more sequences than seats needs one free seat: the rest waits in the engine, and later requests need
+   * not wait for an empty instance.
+   */
   hasRoom(numSequences: number, seatFactor: number): boolean {
     const { seats } = this.#capacity;
     if (seats === undefined) return true;
@@ -116,7 +125,9 @@ export class InstanceRecord {
     return numBusy + Math.min(numSequences, limit) <= limit || (numSequences > limit && numBusy < limit);
   }
 
-  /** Share of the seats in use, where requests count by their tokens; above 1 if more is sent than there are seats for. */
+  /**
+   * Share of the seats in use, where requests count by their tokens; above 1 if more is sent than there are seats for.
+   */
   load(meanTokens: number): number {
     const tokens = this.tokensInFlight + this.numForeign * meanTokens;
     return tokens / (meanTokens * this.seats);

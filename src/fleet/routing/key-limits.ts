@@ -1,6 +1,6 @@
 /**
- * The rest of a provider's limits for one key, so that a request which the provider would refuse is not sent. The provider's counts are as old as its
- * answer: requests that were sent since are taken off them.
+ * The rest of a provider's limits for one key, so that a request which the provider would refuse is not sent. The
+ * provider's counts are as old as its answer: requests that were sent since are taken off them.
  */
 import type { Allowance, RateLimits } from "../../gateway/dialects/wire/rate-limits.js";
 

@@ -77,7 +77,10 @@ interface FieldText {
   readonly numUnwritten: number;
 }
 
-/** The hashed part of a field as JSON, since writing megabytes would block the event loop. A list is written item by item, in the same form as JSON. */
+/**
+ * The hashed part of a field as JSON, since writing megabytes would block the event loop. A list is written item by
+ * item, in the same form as JSON.
+ */
 function fieldText(field: string, value: unknown, maxCharacters: number): FieldText {
   if (typeof value === "string") {
     const text = value.length > maxCharacters ? value.slice(0, maxCharacters) : value;

@@ -28,7 +28,10 @@ export interface Question {
 /** @returns an index of `candidates` */
 type RoutingPolicy = (question: Question) => number;
 
-/** Least mean load to compare with: while seats are free, a busier instance is hardly slower, and recomputing a prompt costs more. */
+/**
+ * Least mean load to compare with: while seats are free, a busier instance is hardly slower, and recomputing a prompt
+ * costs more.
+ */
 const QUIET_LOAD = 0.5;
 /** A session leaves an instance that has this many times its share of the sequences. */
 const BOUNDED_LOAD = 1.25;
@@ -49,8 +52,9 @@ function best({ candidates, turn }: Question, scoreOf: (candidate: RoutingCandid
 }
 
 /**
- * Score: matched share of the prompt − β · load relative to the mean. The match alone would send everything to one instance; the load alone would ignore the
- * caches. A popular prefix spills over once its instance is busier than another by the mean load, and then both have it cached.
+ * Score: matched share of the prompt − β · load relative to the mean. The match alone would send everything to one
+ * instance; the load alone would ignore the caches. A popular prefix spills over once its instance is busier than
+ * another by the mean load, and then both have it cached.
  */
 function byPrefix(question: Question): number {
   const { candidates, beta } = question;
@@ -68,8 +72,9 @@ function byTurn({ candidates, turn }: Question): number {
 }
 
 /**
- * Rendezvous hashing: each session ranks the instances in its own order, so an instance that joins or leaves moves only its own sessions. The request goes to
- * the first instance in that order with less than 1.25 times its share of the sequences (consistent hashing with bounded loads).
+ * Rendezvous hashing: each session ranks the instances in its own order, so an instance that joins or leaves moves only
+ * its own sessions. The request goes to the first instance in that order with less than 1.25 times its share of the
+ * sequences (consistent hashing with bounded loads).
  */
 function bySession(question: Question): number {
   const { candidates, session } = question;

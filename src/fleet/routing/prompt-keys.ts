@@ -1,4 +1,7 @@
-/** Chooses a model's routing keys: by tokens if there are several instances and its prompts can be tokenized here, by text otherwise. */
+/**
+ * Chooses a model's routing keys: by tokens if there are several instances and its prompts can be tokenized here, by
+ * text otherwise.
+ */
 import type { Logger } from "pino";
 import { saltOfScope } from "../../core/cache-scope.js";
 import { scopedSalt } from "../../text/block-hash.js";

@@ -1,4 +1,7 @@
-/** The design for 10,000 requests a second: three regions of gateways with their instances, behind the real router, in virtual time. */
+/**
+ * The design for 10,000 requests a second: three regions of gateways with their instances, behind the real router, in
+ * virtual time.
+ */
 import { beforeAll, describe, expect, test } from "vitest";
 import type { SimulatedRequest } from "../../../test/helpers/fleet-simulation.js";
 import { type Fate, simulateRegions } from "../../../test/helpers/region-simulation.js";

@@ -1,4 +1,6 @@
-/** Chooses the instance for each request and counts the requests under way: each choice is a lease that must be ended. */
+/**
+ * Chooses the instance for each request and counts the requests under way: each choice is a lease that must be ended.
+ */
 import type { RateLimits } from "../../gateway/dialects/wire/rate-limits.js";
 import type { CachedBlocks } from "../../text/cached-blocks.js";
 import {
@@ -21,7 +23,10 @@ export interface RoutingOptions {
   readonly seatFactor: number;
   /** Header that names the session, for the policy `session`; without the header, fields of the body name it. */
   readonly sessionHeader: string;
-  /** Time after which a request whose answer has not begun also goes to a second instance; auto: as measured; undefined: never. */
+  /**
+   * Time after which a request whose answer has not begun also goes to a second instance; auto: as measured; undefined:
+   * never.
+   */
   readonly hedgeAfterMs?: number | "auto" | undefined;
 }
 
@@ -52,17 +57,23 @@ export interface Lease {
   readonly matchedFraction: number;
   /** The first byte arrived, so the prompt has been computed. @param isWell the answer is not an error */
   promptDone(isWell: boolean): void;
-  /** @param listener called, perhaps more than once, before the answer begins, if the instance is suspect or failed and another may serve the request better */
+  /**
+   * @param listener called, perhaps more than once, before the answer begins, if the instance is suspect or failed and
+   * another may serve the request better
+   */
   onLost(listener: () => void): void;
-  /** Learns the limits of a provider's key from its answer. @param isRefusal the provider refused the request because of them */
+  /**
+   * Learns the limits of a provider's key from its answer.
+   * @param isRefusal the provider refused the request because of them
+   */
   learn(limits: RateLimits, isRefusal: boolean): void;
   /** Further calls do nothing. */
   end(how: LeaseEnd): void;
 }
 
 /**
- * none: no instance is ready, apart from excluded ones; full: all seats of the ready instances are taken; limited: all seats that are left are of paid
- * APIs whose keys have used up their limits.
+ * none: no instance is ready, apart from excluded ones; full: all seats of the ready instances are taken; limited: all
+ * seats that are left are of paid APIs whose keys have used up their limits.
  */
 export type Refusal = "none" | "full" | "limited";
 
@@ -74,7 +85,9 @@ const FIRST_MEAN_MS = 1_000;
 /** States in which an instance might not finish its requests. */
 const DOUBTED: readonly InstanceState[] = ["suspect", "failed"];
 
-/** The instances of the nearest region among them: a cached prefix in another region does not outweigh the way there. */
+/**
+ * The instances of the nearest region among them: a cached prefix in another region does not outweigh the way there.
+ */
 function nearest<T extends { readonly upstream: Upstream }>(open: readonly T[]): readonly T[] {
   const distanceOf = ({ upstream }: T) => upstream.target?.distance ?? 0;
   const least = open.reduce((min, each) => Math.min(min, distanceOf(each)), Number.POSITIVE_INFINITY);
@@ -165,7 +178,9 @@ export class Router {
     return this.#withRoom(request, this.#ready(request.model, [])).some(({ record }) => this.#isOpen(record, request));
   }
 
-  /** Whether an instance could be asked now: ready, and if it is a paid API, with something left of its key's limits. */
+  /**
+   * Whether an instance could be asked now: ready, and if it is a paid API, with something left of its key's limits.
+   */
   hasOpen(request: RoutedRequest, excluded: readonly string[]): boolean {
     return this.#ready(request.model, excluded).some((upstream) => this.#isOpen(this.#recordOf(upstream), request));
   }
@@ -211,7 +226,10 @@ export class Router {
     return state;
   }
 
-  /** Ready instances with a closed breaker; all ready ones if every breaker is open, since refusing every request would help no client. */
+  /**
+   * Ready instances with a closed breaker; all ready ones if every breaker is open, since refusing every request would
+   * help no client.
+   */
   #ready(name: string, excluded: readonly string[]): readonly Upstream[] {
     const ready = this.pool
       .upstreams(name)

@@ -1,4 +1,7 @@
-/** Keys of token blocks, for models whose prompts the fleet can tokenize itself. They equal the keys in the engine's own prefix cache. */
+/**
+ * Keys of token blocks, for models whose prompts the fleet can tokenize itself. They equal the keys in the engine's own
+ * prefix cache.
+ */
 
 import type { RequestBody } from "../../gateway/request.js";
 import type { JobOwner } from "../../text/async-tokenizer.js";
@@ -21,7 +24,10 @@ interface Prompts {
 
 /** Longer requests are keyed by text: tokenizing them would take longer than routing by tokens saves. */
 const MAX_READ_BYTES = 256 * 1024;
-/** Requests with more messages or items are keyed by text too: a chat template takes up to a hundred microseconds for each. */
+/**
+ * Requests with more messages or items are keyed by text too: a chat template takes up to a hundred microseconds for
+ * each.
+ */
 const MAX_READ_ITEMS = 256;
 
 function isReadable(body: RequestBody, numBytes: number): boolean {

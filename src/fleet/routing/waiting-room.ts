@@ -1,4 +1,6 @@
-/** Holds requests while every seat is taken: bounded, fair between tenants, and without requests whose client has left. */
+/**
+ * Holds requests while every seat is taken: bounded, fair between tenants, and without requests whose client has left.
+ */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { FairQueue, type Waiter } from "./fair-queue.js";
 import type { Lease, Refusal, RoutedRequest, Router } from "./router.js";
@@ -79,7 +81,10 @@ export class WaitingRoom {
     });
   }
 
-  /** Lets in the requests that find a seat now, in the queues of all models, since models may share instances under several names. */
+  /**
+   * Lets in the requests that find a seat now, in the queues of all models, since models may share instances under
+   * several names.
+   */
   admit(): void {
     for (const queue of this.#queues.values()) this.#admitOf(queue);
   }

@@ -21,7 +21,10 @@ interface Moment {
   readonly target: number;
 }
 
-/** A host of instances with seats: requests arrive (per second), wait, take a seat for `serviceS` and leave; starts take `startS`. */
+/**
+ * A host of instances with seats: requests arrive (per second), wait, take a seat for `serviceS` and leave; starts take
+ * `startS`.
+ */
 function simulate(
   arrivals: readonly number[],
   { rules = RULES, instances = rules.min, startS = 60, serviceS = 10 }: Host = {},

@@ -1,6 +1,6 @@
 /**
- * How many instances a model should have, by its queue: a pure policy, evaluated once a second. It scales up fast and down slowly, and no constant load meets
- * both conditions, so the number does not oscillate.
+ * How many instances a model should have, by its queue: a pure policy, evaluated once a second. It scales up fast and
+ * down slowly, and no constant load meets both conditions, so the number does not oscillate.
  */
 
 export interface AutoscaleRules {
@@ -47,7 +47,10 @@ interface ScaleDecision {
   readonly memory: ScaleMemory;
 }
 
-/** An instance is removed only if the others stay at most this full: that leaves room for bursts and keeps the two conditions apart. */
+/**
+ * An instance is removed only if the others stay at most this full: that leaves room for bursts and keeps the two
+ * conditions apart.
+ */
 const FULL_ENOUGH = 0.6;
 
 /** Instances that the load needs, each as full as stepDown allows, and the spare ones. */

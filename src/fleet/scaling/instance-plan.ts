@@ -1,4 +1,7 @@
-/** One instance on all cores (or GPUs), or several instances that share them: which splits to measure, and which measurement wins. */
+/**
+ * One instance on all cores (or GPUs), or several instances that share them: which splits to measure, and which
+ * measurement wins.
+ */
 
 export interface Split {
   readonly instances: number;
@@ -11,7 +14,10 @@ export interface MeasuredSplit extends Split {
   readonly tokensPerS: number;
 }
 
-/** More processes must win by more than the noise of a measurement: each has its own prefix cache, and a request can use only one. */
+/**
+ * More processes must win by more than the noise of a measurement: each has its own prefix cache, and a request can use
+ * only one.
+ */
 const LEAST_GAIN = 0.05;
 
 const MAX_SPLITS = 6;

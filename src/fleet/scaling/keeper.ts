@@ -1,4 +1,7 @@
-/** Scales every model to its queue and to the memory budget: evaluates the two policies, and passes their decisions to the supervisor. */
+/**
+ * Scales every model to its queue and to the memory budget: evaluates the two policies, and passes their decisions to
+ * the supervisor.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { InstanceState, Upstream } from "../upstream/upstream.js";
 import { type AutoscaleRules, NO_MEMORY, type ScaleMemory, scale } from "./autoscale.js";
@@ -42,7 +45,10 @@ const HOLDING: readonly InstanceState[] = ["starting", "ready", "suspect", "drai
 /** KV usage above which it is used to estimate how many sequences fit; below, the estimate would be too rough. */
 const TELLING_KV_USAGE = 0.5;
 
-/** Seats of an instance: its reported number, or fewer if its KV memory would be full before, judged by the sequences running now. */
+/**
+ * Seats of an instance: its reported number, or fewer if its KV memory would be full before, judged by the sequences
+ * running now.
+ */
 function seatsOf(ready: readonly Upstream[]): number {
   const said = ready.find(({ capacity }) => capacity.seats !== undefined)?.capacity.seats ?? DEFAULT_SEATS;
   const byMemory = ready.flatMap(({ metrics }) => {
@@ -119,7 +125,10 @@ export class Keeper {
     this.#set(kept, count, "asked for by the administrator");
   }
 
-  /** Called for a request to a model without a ready instance. @returns whether one will come; throws if the model never fits into memory */
+  /**
+   * Called for a request to a model without a ready instance.
+   * @returns whether one will come; throws if the model never fits into memory
+   */
   demand(name: string): boolean {
     const kept = this.#kept.get(name);
     if (kept === undefined) return false;
@@ -136,7 +145,10 @@ export class Keeper {
     return this.#kept.get(name)?.rules.min === 0 && this.#canStart(name);
   }
 
-  /** Whether an instance can come: a model that was unloaded for another gets its next turn, but one that was given up stays away. */
+  /**
+   * Whether an instance can come: a model that was unloaded for another gets its next turn, but one that was given up
+   * stays away.
+   */
   #canStart(name: string): boolean {
     return !isGivenUpWhole(this.fleet.instances(name));
   }

@@ -19,8 +19,8 @@ function familyOf(pid: number, root: string): readonly number[] {
 }
 
 /**
- * Resident bytes of a process and its descendants; undefined where the system does not report them. A page of a mapped file counts in every process that has
- * touched it, so the sum over instances that share weights is too large.
+ * Resident bytes of a process and its descendants; undefined where the system does not report them. A page of a mapped
+ * file counts in every process that has touched it, so the sum over instances that share weights is too large.
  * @param root "/" except in tests
  */
 export function residentBytes(pid: number, root = "/"): number | undefined {
@@ -31,7 +31,9 @@ export function residentBytes(pid: number, root = "/"): number | undefined {
   return total > 0 ? total : undefined;
 }
 
-/** Bytes of a model file, of all its shards, or of the files in a model folder; undefined if the path does not exist. */
+/**
+ * Bytes of a model file, of all its shards, or of the files in a model folder; undefined if the path does not exist.
+ */
 export function modelFileBytes(path: string): number | undefined {
   try {
     const stats = statSync(path);

@@ -1,7 +1,8 @@
 /**
- * Decides which models stay in memory: a pure policy that loads requested models and unloads the least recently used ones to make room. Models load in the order of
- * their oldest request, so none starves. A loaded model stays long enough to justify its load: two models with room for one take turns of many requests each
- * instead of swapping at every request.
+ * Decides which models stay in memory: a pure policy that loads requested models and unloads the least recently used
+ * ones to make room. Models load in the order of their oldest request, so none starves. A loaded model stays long
+ * enough to justify its load: two models with room for one take turns of many requests each instead of swapping at
+ * every request.
  */
 
 export interface ModelResidence {
@@ -41,7 +42,9 @@ interface ResidenceDecision {
   readonly impossible: readonly string[];
 }
 
-/** Whether the model has been unused for its load time: waiting longer would cost more than loading it again by mistake. */
+/**
+ * Whether the model has been unused for its load time: waiting longer would cost more than loading it again by mistake.
+ */
 function isIdle({ waiting, inFlight, lastUsedMs, loadMs }: ModelResidence, nowMs: number, maxStayMs: number): boolean {
   return waiting + inFlight === 0 && nowMs - lastUsedMs >= Math.min(loadMs, maxStayMs);
 }
@@ -51,7 +54,10 @@ function hasStayed({ loadedAtMs, loadMs }: ModelResidence, nowMs: number, rules:
   return nowMs - loadedAtMs >= Math.min(rules.maxStayMs, Math.max(rules.minStayMs, loadMs / rules.loadShare));
 }
 
-/** Models that may be unloaded: idle ones, least recently used first, then busy ones in the order they were loaded, so that models take turns. */
+/**
+ * Models that may be unloaded: idle ones, least recently used first, then busy ones in the order they were loaded, so
+ * that models take turns.
+ */
 function victims(models: readonly ModelResidence[], nowMs: number, rules: ResidenceRules): readonly ModelResidence[] {
   const loaded = models.filter(({ state, isPinned }) => state === "loaded" && !isPinned);
   const idle = loaded.filter((model) => isIdle(model, nowMs, rules.maxStayMs));
@@ -61,7 +67,10 @@ function victims(models: readonly ModelResidence[], nowMs: number, rules: Reside
 
 const sum = (models: readonly ModelResidence[]): number => models.reduce((bytes, { numBytes }) => bytes + numBytes, 0);
 
-/** The first candidates that together free the bytes; undefined if all of them do not, since unloading some would then be useless. */
+/**
+ * The first candidates that together free the bytes; undefined if all of them do not, since unloading some would then
+ * be useless.
+ */
 function enoughOf(candidates: readonly ModelResidence[], missingBytes: number): readonly ModelResidence[] | undefined {
   const chosen: ModelResidence[] = [];
   for (const candidate of candidates) {
@@ -71,7 +80,10 @@ function enoughOf(candidates: readonly ModelResidence[], missingBytes: number): 
   return sum(chosen) >= missingBytes ? chosen : undefined;
 }
 
-/** Decides which models to load and unload now. Called once a second, and when a request arrives for a model that is not loaded. */
+/**
+ * Decides which models to load and unload now. Called once a second, and when a request arrives for a model that is not
+ * loaded.
+ */
 export function decideResidence(
   models: readonly ModelResidence[],
   rules: ResidenceRules,

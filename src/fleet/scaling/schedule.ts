@@ -66,8 +66,8 @@ function boundsAt({ timeZone, windows }: Schedule, usual: Bounds, epochMs: numbe
 }
 
 /**
- * The bounds to apply now. A higher minimum applies as long before its window as an instance takes to load, so that the instances are ready when the window
- * begins; a lower bound waits for its window.
+ * The bounds to apply now. A higher minimum applies as long before its window as an instance takes to load, so that the
+ * instances are ready when the window begins; a lower bound waits for its window.
  */
 export function scheduledBounds(schedule: Schedule, usual: Bounds, epochMs: number, loadMs: number): Bounds {
   const now = boundsAt(schedule, usual, epochMs);

@@ -83,7 +83,9 @@ export class AttachedInstance implements FleetInstance {
     this.fleet.onChange(this.#status);
   }
 
-  /** A paid API is ready unless requests to it fail: asking for its health would tell little, and may cost something. */
+  /**
+   * A paid API is ready unless requests to it fail: asking for its health would tell little, and may cost something.
+   */
   #open(): void {
     const seats = this.target.maxConcurrency;
     const starts = this.#status.starts + 1;

@@ -1,6 +1,7 @@
 /**
- * Results of long builds. Each lies in a folder named after everything that it depends on, so that nobody gets another's; it is made by one process
- * while the others wait for it, and appears under its name only when it is complete.
+ * Results of long builds. Each lies in a folder named after everything that it depends on, so that nobody gets
+ * another's; it is made by one process while the others wait for it, and appears under its name only when it is
+ * complete.
  */
 import { createHash } from "node:crypto";
 import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -80,8 +81,8 @@ async function faultOf(folder: string): Promise<string | undefined> {
 }
 
 /**
- * Size and samples of each file below a folder but hidden ones, by path. Weights are too large to read whole at every start; a file that was cut
- * differs in its size, and one that holds another model's weights in its samples.
+ * Size and samples of each file below a folder but hidden ones, by path. Weights are too large to read whole at every
+ * start; a file that was cut differs in its size, and one that holds another model's weights in its samples.
  */
 export async function fingerprint(folder: string): Promise<Readonly<Record<string, string>>>;
 /** @returns undefined where there are more than `maxFiles` files and folders */

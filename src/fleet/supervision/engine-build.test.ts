@@ -1,4 +1,7 @@
-/** Builds before an engine's start, with stand-ins for the programs that need a GPU: kept, shared, resumed, and made again where they must be. */
+/**
+ * Builds before an engine's start, with stand-ins for the programs that need a GPU: kept, shared, resumed, and made
+ * again where they must be.
+ */
 import { execFileSync, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";

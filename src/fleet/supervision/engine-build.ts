@@ -1,4 +1,7 @@
-/** Makes the files that an engine loads, where the model must be compiled first: finds out what the result depends on, and runs the steps that are not kept. */
+/**
+ * Makes the files that an engine loads, where the model must be compiled first: finds out what the result depends on,
+ * and runs the steps that are not kept.
+ */
 import { execFile } from "node:child_process";
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";

@@ -1,4 +1,7 @@
-/** One operating-system process of an engine: starts it in its own process group, keeps its output, notices its end and kills all its descendants. */
+/**
+ * One operating-system process of an engine: starts it in its own process group, keeps its output, notices its end and
+ * kills all its descendants.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
@@ -56,7 +59,10 @@ export class EngineProcess {
       .then(() => plan.guard.forget(pid));
   }
 
-  /** Rejects with instance_failed if the program does not exist, and with the system's error if it cannot be started now. */
+  /**
+   * Rejects with instance_failed if the program does not exist, and with the system's error if it cannot be started
+   * now.
+   */
   static async start(plan: ProcessPlan): Promise<EngineProcess> {
     const [program, ...args] = plan.command;
     if (!(await canRun(program, plan.env))) {
@@ -82,7 +88,10 @@ export class EngineProcess {
     return this.#ending;
   }
 
-  /** Sends SIGTERM to the process, which tells its workers; SIGKILL to its group after the time limit or when `hurry` is aborted. */
+  /**
+   * Sends SIGTERM to the process, which tells its workers; SIGKILL to its group after the time limit or when `hurry` is
+   * aborted.
+   */
   async stop(timeoutMs: number, hurry: AbortSignal): Promise<void> {
     if (!this.ended.aborted) {
       this.#child.kill("SIGTERM");
@@ -117,7 +126,10 @@ async function keepOutput(stream: Readable | null, log: InstanceLog): Promise<vo
   }
 }
 
-/** Reads the rest of the output, which often says why the process ended. Stops after a second, since a descendant may keep the pipes open. */
+/**
+ * Reads the rest of the output, which often says why the process ended. Stops after a second, since a descendant may
+ * keep the pipes open.
+ */
 async function endOfOutput(child: ChildProcess, outputs: readonly Promise<void>[]): Promise<void> {
   const read = new AbortController();
   void Promise.all(outputs).then(() => read.abort());

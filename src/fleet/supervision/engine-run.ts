@@ -1,4 +1,7 @@
-/** One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and reports why it ended. */
+/**
+ * One run of an engine: chooses its ports, starts its process, waits until it is ready, watches it, and reports why it
+ * ended.
+ */
 
 import { once } from "node:events";
 import { eitherOf, pause, within } from "../../core/abort-signals.js";
@@ -104,7 +107,10 @@ function buildFor(context: RunContext, listener: RunListener, quit: AbortSignal)
   return builtEngine({ adapter, spec, env, run, onProgress, onNotice }, quit);
 }
 
-/** Runs a program before the engine, watched like the engine. Rejects with build_failed if it fails by itself, and so would fail again. */
+/**
+ * Runs a program before the engine, watched like the engine. Rejects with build_failed if it fails by itself, and so
+ * would fail again.
+ */
 async function runToItsEnd(
   context: RunContext,
   command: readonly [string, ...string[]],

@@ -12,7 +12,8 @@ interface HealthListener {
   /**
    * Called after every check.
    * @param problem undefined if the engine is healthy
-   * @param isSure the engine refused the connection, or failed several checks in a row; false for a single late or bad answer
+   * @param isSure the engine refused the connection, or failed several checks in a row; false for a single late or bad
+   * answer
    */
   onHealth(problem: string | undefined, isSure: boolean): void;
 }

@@ -21,7 +21,9 @@ export class InstanceLog {
     private readonly maxFileBytes = MAX_FILE_BYTES,
   ) {}
 
-  /** Resolves when the chunk is written, so that a caller that awaits it reads no faster than the disk. Never rejects. */
+  /**
+   * Resolves when the chunk is written, so that a caller that awaits it reads no faster than the disk. Never rejects.
+   */
   write(chunk: Buffer | string): Promise<void> {
     this.#tail = (this.#tail + chunk.toString("utf8")).slice(-TAIL_BYTES);
     return this.#enqueue(() => this.#append(chunk));

@@ -29,7 +29,10 @@ export interface FleetInstance {
   nudge(): Promise<void>;
 }
 
-/** Whether the instance will soon take requests. A failed attached server does not count, since the fleet cannot restart it. */
+/**
+ * Whether the instance will soon take requests. A failed attached server does not count, since the fleet cannot restart
+ * it.
+ */
 export function isComing({ state, isAttached, isGivenUp }: InstanceStatus): boolean {
   return state === "starting" || state === "suspect" || (state === "failed" && !isAttached && !isGivenUp);
 }

@@ -25,7 +25,10 @@ export interface FleetContext {
   readonly guard: OrphanGuard;
   readonly timing: FleetTiming;
   readonly onChange: (status: InstanceStatus) => void;
-  /** Number of starts by instance id. Kept for removed instances too: a model added again under its old name must not pass for the earlier one. */
+  /**
+   * Number of starts by instance id. Kept for removed instances too: a model added again under its old name must not
+   * pass for the earlier one.
+   */
   readonly starts: Map<string, number>;
   /** Number of the proxy's running requests on an instance; undefined: use the engine's own metrics. */
   readonly inFlight: ((id: string) => number) | undefined;
@@ -208,7 +211,10 @@ export class Instance implements FleetInstance {
     return end;
   }
 
-  /** Takes an unhealthy instance out of use. @returns whether it has been unhealthy for too long and must end; never while it drains or sleeps */
+  /**
+   * Takes an unhealthy instance out of use.
+   * @returns whether it has been unhealthy for too long and must end; never while it drains or sleeps
+   */
   #isHung(problem: string | undefined, isSure: boolean): boolean {
     const { state } = this.#status;
     if (problem === undefined) {
@@ -302,12 +308,18 @@ export class Instance implements FleetInstance {
   }
 }
 
-/** The error with which our own engine ended, for instance "error [model_file_changed]: expected …". It contains no text of requests. */
+/**
+ * The error with which our own engine ended, for instance "error [model_file_changed]: expected …". It contains no text
+ * of requests.
+ */
 function codedError(reason: string): string | undefined {
   return /^error \[\w+\]: .+$/m.exec(reason)?.[0];
 }
 
-/** The first line of a reason. The engine's own lines after it may contain text of requests, which must not reach our log. */
+/**
+ * The first line of a reason. The engine's own lines after it may contain text of requests, which must not reach our
+ * log.
+ */
 function firstLine(reason: string): string {
   return reason.split("\n", 1)[0]!.replace("; its last lines:", "");
 }

@@ -19,8 +19,8 @@ interface Launch {
 }
 
 /**
- * Arguments that may give the cache events another place (vLLM's --config names a file of arguments), or several publishers, which cannot share a
- * Unix socket.
+ * Arguments that may give the cache events another place (vLLM's --config names a file of arguments), or several
+ * publishers, which cannot share a Unix socket.
  */
 const OWN_EVENTS = /^--(kv[-_]events[-_]config|data[-_]parallel|config(=|$))|^-dp/;
 

@@ -1,4 +1,6 @@
-/** Finds all processes of an instance, including workers of workers, by a mark that they inherit in their environment. */
+/**
+ * Finds all processes of an instance, including workers of workers, by a mark that they inherit in their environment.
+ */
 import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -23,7 +25,10 @@ export async function markedProcesses(mark: string): Promise<readonly number[]> 
   return found.flat();
 }
 
-/** Kills the group and the marked processes that left it (some engines start workers in groups of their own), until none is left. */
+/**
+ * Kills the group and the marked processes that left it (some engines start workers in groups of their own), until none
+ * is left.
+ */
 export async function killAll(groupId: number, mark: string): Promise<void> {
   signalGroup(groupId, "SIGKILL");
   for (let sweep = 0; sweep < MAX_SWEEPS; sweep++) {

@@ -1,12 +1,16 @@
 /**
- * Ensures that no engine outlives the server, even after kill -9. A shell in its own session waits on a pipe from the server. The system closes the pipe when
- * the server ends; the shell then kills the process groups it was told of and, on Linux, all other processes that carry the fleet's mark.
+ * Ensures that no engine outlives the server, even after kill -9. A shell in its own session waits on a pipe from the
+ * server. The system closes the pipe when the server ends; the shell then kills the process groups it was told of and,
+ * on Linux, all other processes that carry the fleet's mark.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { MARK_VARIABLE } from "./marked-processes.js";
 
-/** Each line of input lists all current groups; the last line counts. The search repeats until it finds no process, since they may fork meanwhile. */
+/**
+ * Each line of input lists all current groups; the last line counts. The search repeats until it finds no process,
+ * since they may fork meanwhile.
+ */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
 groups=

@@ -1,4 +1,6 @@
-/** Decides after a crash how long to wait before the next start: a short pause, or a much longer one in a crash loop. */
+/**
+ * Decides after a crash how long to wait before the next start: a short pause, or a much longer one in a crash loop.
+ */
 import type { FleetTiming } from "./timing.js";
 
 type RestartVerdict =

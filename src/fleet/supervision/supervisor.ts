@@ -30,9 +30,10 @@ interface Group {
 
 /**
  * @example
- * const supervisor = new Supervisor({ logger, logFolder: "logs" });
- * supervisor.addModel({ name: "llama", engine: "millrace", options: { model: "llama.gguf" }, args: [], env: {}, host: "127.0.0.1", instances: 2 });
- * const upstream = await supervisor.whenReady("llama");
+ *   const supervisor = new Supervisor({ logger, logFolder: "logs" });
+ *   const options = { model: "llama.gguf" };
+ *   supervisor.addModel({ name: "llama", engine: "millrace", options, args: [], env: {}, host: "127.0.0.1", instances: 2 });
+ *   const upstream = await supervisor.whenReady("llama");
  */
 export class Supervisor implements UpstreamPool {
   readonly #groups = new Map<string, Group>();
@@ -85,9 +86,9 @@ export class Supervisor implements UpstreamPool {
   }
 
   /**
-   * Sets the number of running instances, not counting attached ones. Sleeping instances are woken before others are started; instances that are not ready,
-   * then the least busy ones, are stopped first. Resolves when the surplus is at rest; starts go on in the background. Ignored for a model that is being
-   * removed.
+   * Sets the number of running instances, not counting attached ones. Sleeping instances are woken before others are
+   * started; instances that are not ready, then the least busy ones, are stopped first. Resolves when the surplus is at
+   * rest; starts go on in the background. Ignored for a model that is being removed.
    */
   async setInstances(model: string, count: number): Promise<void> {
     const { spec, instances, isLeaving } = this.#group(model);
@@ -135,7 +136,9 @@ export class Supervisor implements UpstreamPool {
     await this.#find(id)?.nudge();
   }
 
-  /** Replaces the process of an instance after its requests have finished. Also starts an instance that was given up. */
+  /**
+   * Replaces the process of an instance after its requests have finished. Also starts an instance that was given up.
+   */
   restart(id: string): Promise<void> {
     this.#assertOpen();
     const instance = this.#instance(id);
@@ -156,7 +159,10 @@ export class Supervisor implements UpstreamPool {
     return this.#instance(id).stop();
   }
 
-  /** Resolves to the first ready instance. Rejects with instance_failed if none will become ready, or when `signal` is aborted. */
+  /**
+   * Resolves to the first ready instance. Rejects with instance_failed if none will become ready, or when `signal` is
+   * aborted.
+   */
   async whenReady(model: string, signal?: AbortSignal): Promise<Upstream> {
     const group = this.#group(model);
     return await new Promise<Upstream>((resolve, reject) => {
@@ -244,7 +250,10 @@ function membersOf({ instances, attached }: Group): readonly FleetInstance[] {
   return [...instances, ...attached];
 }
 
-/** The next resting instance to start: asleep, else stopped, else one still stopping, so that its slot is not used twice. */
+/**
+ * The next resting instance to start: asleep, else stopped, else one still stopping, so that its slot is not used
+ * twice.
+ */
 function nextToStart(instances: readonly Instance[]): Instance | undefined {
   const atRest = instances.filter(({ isWanted }) => !isWanted);
   return (

@@ -56,13 +56,19 @@ export interface CommonEngineOptions {
   readonly enableSleepMode?: boolean;
 }
 
-/** How long requests took: the upper ends of buckets in seconds, ascending, with the number of requests up to each. The last end is infinite. */
+/**
+ * How long requests took: the upper ends of buckets in seconds, ascending, with the number of requests up to each. The
+ * last end is infinite.
+ */
 export interface EngineTimes {
   readonly buckets: readonly (readonly [endSeconds: number, count: number])[];
   readonly sumSeconds: number | undefined;
 }
 
-/** One set of metrics for all engines; undefined where the engine does not offer one. Totals count from the process's start. */
+/**
+ * One set of metrics for all engines; undefined where the engine does not offer one. Totals count from the process's
+ * start.
+ */
 export interface EngineMetrics {
   readonly numRunning: number | undefined;
   readonly numWaiting: number | undefined;

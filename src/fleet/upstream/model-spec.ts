@@ -1,9 +1,14 @@
-/** The specification of one model: its engine, how to start it, how many instances to run, and on which cores and GPUs. */
+/**
+ * The specification of one model: its engine, how to start it, how many instances to run, and on which cores and GPUs.
+ */
 import type { CommonEngineOptions, EngineName } from "./engine.js";
 import type { UpstreamTarget } from "./upstream.js";
 
 export interface ModelSpec {
-  /** The model's name in the fleet, which clients send. Instances are called "<name>-0", "<name>-1", …, attached ones "<name>-attached-0", …. */
+  /**
+   * The model's name in the fleet, which clients send. Instances are called "<name>-0", "<name>-1", …, attached ones
+   * "<name>-attached-0", ….
+   */
   readonly name: string;
   readonly engine: EngineName;
   /** Program and first arguments. Default: the adapter's own. */
@@ -17,8 +22,9 @@ export interface ModelSpec {
   /** Number of processes at the start; `Supervisor.setInstances` changes it. */
   readonly instances: number;
   /**
-   * The CPUs of each core to divide among the instances. Instance 0 gets the first `coresPerInstance` cores, instance 1 the next ones, and after the last
-   * core the assignment starts over. A core with an empty list of CPUs pins no instance.
+   * The CPUs of each core to divide among the instances. Instance 0 gets the first `coresPerInstance` cores, instance 1
+   * the next ones, and after the last core the assignment starts over. A core with an empty list of CPUs pins no
+   * instance.
    */
   readonly cores?: readonly (readonly number[])[];
   /** Default: `cores` divided evenly by `instances`. */
@@ -29,7 +35,10 @@ export interface ModelSpec {
   readonly gpusPerInstance?: number;
   /** Running servers that the fleet watches but never starts or stops. */
   readonly attach?: readonly UpstreamTarget[];
-  /** How to scale down: stop the process, or put it to sleep where the engine can (the process stays and frees its device memory). */
+  /**
+   * How to scale down: stop the process, or put it to sleep where the engine can (the process stays and frees its
+   * device memory).
+   */
   readonly scaleDown?: "stop" | "sleep";
   /** Time allowed for a start. Default: 10 minutes. */
   readonly startTimeoutMs?: number;

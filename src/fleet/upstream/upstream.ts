@@ -1,4 +1,7 @@
-/** The fleet as routing and the proxy see it: OpenAI-compatible servers with a state, independent of their engine and of how they were started. */
+/**
+ * The fleet as routing and the proxy see it: OpenAI-compatible servers with a state, independent of their engine and of
+ * how they were started.
+ */
 import type { Provider } from "../../gateway/dialects/provider.js";
 import type { EngineMetrics, EngineName } from "./engine.js";
 
@@ -14,10 +17,15 @@ export interface UpstreamTarget {
   /** Base URL without a path, for instance http://127.0.0.1:8101. */
   readonly url: string;
   readonly apiKey: string | undefined;
-  /** The engine's own name for the model, which replaces the request's `model`; undefined: `model` is sent unchanged. */
+  /**
+   * The engine's own name for the model, which replaces the request's `model`; undefined: `model` is sent unchanged.
+   */
   readonly modelName: string | undefined;
   readonly cacheEvents?: CacheEventSockets;
-  /** Rank of the server's region, 0 for the gateway's own. A farther server gets a request only if no nearer one has a free seat. Absent: 0. */
+  /**
+   * Rank of the server's region, 0 for the gateway's own. A farther server gets a request only if no nearer one has a
+   * free seat. Absent: 0.
+   */
   readonly distance?: number;
   /** A paid API, or a server that is taken for one: it is not probed, and requests and answers are translated. */
   readonly provider?: Provider;
@@ -40,9 +48,9 @@ export interface Capacity {
 }
 
 /**
- * starting → ready → draining → stopped; ready ⇄ asleep where the engine supports it; ready ⇄ suspect while health checks fail; failed when they keep
- * failing, and from a crash until the next start. Only ready instances get requests. Requests that a suspect or failed instance has not begun to answer
- * move to another instance.
+ * starting → ready → draining → stopped; ready ⇄ asleep where the engine supports it; ready ⇄ suspect while health
+ * checks fail; failed when they keep failing, and from a crash until the next start. Only ready instances get requests.
+ * Requests that a suspect or failed instance has not begun to answer move to another instance.
  */
 export const INSTANCE_STATES = ["starting", "ready", "suspect", "draining", "asleep", "stopped", "failed"] as const;
 export type InstanceState = (typeof INSTANCE_STATES)[number];
@@ -78,8 +86,14 @@ export interface UpstreamPool {
   models(): readonly string[];
   /** All instances of a model, in any state; empty for a model the fleet does not serve. */
   upstreams(model: string): readonly Upstream[];
-  /** @param listener called after any instance's state, target or metrics changed @returns a function that removes the listener */
+  /**
+   * @param listener called after any instance's state, target or metrics changed
+   * @returns a function that removes the listener
+   */
   onChange(listener: (upstream: Upstream) => void): () => void;
-  /** Reports that an instance broke or refused a connection. Its health is checked at once; resolves when its state reflects the result. */
+  /**
+   * Reports that an instance broke or refused a connection. Its health is checked at once; resolves when its state
+   * reflects the result.
+   */
   reportFailure(id: string): Promise<void>;
 }

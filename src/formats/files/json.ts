@@ -1,4 +1,7 @@
-/** Typed access to the JSON files of a model folder. A value of the wrong type is refused with the file's name and its path in the file. */
+/**
+ * Typed access to the JSON files of a model folder. A value of the wrong type is refused with the file's name and its
+ * path in the file.
+ */
 import { basename } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { openFile, readExactly } from "./read-file.js";

@@ -1,4 +1,7 @@
-/** Writes f32 values as F32, F16 or BF16, rounded to the nearest, ties to even. The inverse of `dequantizeRow` for these types. */
+/**
+ * Writes f32 values as F32, F16 or BF16, rounded to the nearest, ties to even. The inverse of `dequantizeRow` for these
+ * types.
+ */
 
 export const PLAIN_TYPES = ["F32", "F16", "BF16"] as const;
 export type PlainType = (typeof PLAIN_TYPES)[number];

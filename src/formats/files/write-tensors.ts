@@ -1,4 +1,7 @@
-/** Writes a header and tensors one behind another, piece by piece, so that a large model never lies in memory; goes on with a file that was stopped. */
+/**
+ * Writes a header and tensors one behind another, piece by piece, so that a large model never lies in memory; goes on
+ * with a file that was stopped.
+ */
 import { createHash } from "node:crypto";
 import { closeSync, constants, ftruncateSync, openSync, readSync } from "node:fs";
 import { writeAll } from "./write-all.js";

@@ -1,4 +1,7 @@
-/** A bounds-checked cursor over the head of a file: reads little-endian scalars and strings through one buffered window, never past the limits. */
+/**
+ * A bounds-checked cursor over the head of a file: reads little-endian scalars and strings through one buffered window,
+ * never past the limits.
+ */
 import { readSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_HEADER_BYTES } from "./limits.js";

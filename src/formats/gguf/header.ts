@@ -1,4 +1,7 @@
-/** Parses one GGUF file's header: magic, version, metadata, tensor table; checks every tensor's byte range against the file. */
+/**
+ * Parses one GGUF file's header: magic, version, metadata, tensor table; checks every tensor's byte range against the
+ * file.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { HeaderReader } from "./header-reader.js";
 import {

@@ -3,7 +3,9 @@
  * The remaining file size bounds every count too, but a sparse or padded file can be as large as its author likes.
  */
 
-/** Metadata and tensor table together. The largest published vocabularies (262k tokens with scores) need about 10 MiB. */
+/**
+ * Metadata and tensor table together. The largest published vocabularies (262k tokens with scores) need about 10 MiB.
+ */
 export const MAX_HEADER_BYTES = 128 * 1024 * 1024;
 
 /** One string. The longest in practice are chat templates, under 100 KiB. */
@@ -36,7 +38,10 @@ export const MAX_DIMENSIONS = 4;
 /** Files of one split set. The largest published sets have under 200. */
 export const MAX_SHARDS = 1_024;
 
-/** Alignment of the tensor data: the specification wants a multiple of 8; 1 MiB is far above any page or sector size in use. */
+/**
+ * Alignment of the tensor data: the specification wants a multiple of 8; 1 MiB is far above any page or sector size in
+ * use.
+ */
 export const MIN_ALIGNMENT = 8;
 export const MAX_ALIGNMENT = 1024 * 1024;
 export const DEFAULT_ALIGNMENT = 32;

@@ -1,4 +1,7 @@
-/** Damaged files: whatever the damage, the reader answers with a file or with a MillraceError of its own codes, in bounded time and memory. */
+/**
+ * Damaged files: whatever the damage, the reader answers with a file or with a MillraceError of its own codes, in
+ * bounded time and memory.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Opens a GGUF model, whole or split into shards, and returns its checked metadata and tensor table; tensor data is left to the kernels. */
+/**
+ * Opens a GGUF model, whole or split into shards, and returns its checked metadata and tensor table; tensor data is
+ * left to the kernels.
+ */
 import { closeSync, fstatSync, openSync, statSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
 import { type GgufHeader, parseHeader } from "./header.js";

@@ -1,4 +1,7 @@
-/** GGML's tensor types: ids, names and block sizes of those millrace reads, and the names of all the others for error messages. */
+/**
+ * GGML's tensor types: ids, names and block sizes of those millrace reads, and the names of all the others for error
+ * messages.
+ */
 import type { TensorType } from "./types.js";
 
 export interface TensorTypeInfo {

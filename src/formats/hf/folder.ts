@@ -22,7 +22,10 @@ export interface HfFolder {
   readonly numEmbeddings: number;
 }
 
-/** Prefixes of the language model's tensors: in text-only checkpoints, in two generations of multimodal ones, in embedding models. */
+/**
+ * Prefixes of the language model's tensors: in text-only checkpoints, in two generations of multimodal ones, in
+ * embedding models.
+ */
 const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""] as const;
 /** The same of encoders, alone and with a head. */
 const ENCODER_PREFIXES = ["", "bert.", "roberta.", "nomic_bert.", "model."] as const;

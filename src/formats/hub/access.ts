@@ -9,7 +9,10 @@ export interface HubOptions {
   /** HF_TOKEN. */
   readonly token?: string | undefined;
   readonly fetch?: typeof fetch;
-  /** Ends the question or the download with the signal's reason. The received part of a download stays, and the next one goes on from there. */
+  /**
+   * Ends the question or the download with the signal's reason. The received part of a download stays, and the next one
+   * goes on from there.
+   */
   readonly signal?: AbortSignal | undefined;
 }
 

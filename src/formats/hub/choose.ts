@@ -21,7 +21,10 @@ const COMPANION_PATTERN = /(^|[-._/])(mmproj|imatrix)([-._][^/]*)?$/i;
 const WEIGHTS_PATTERN = /^model(-\d+-of-\d+)?\.safetensors$/;
 const FOLDER_PATTERN =
   /^(config|generation_config|tokenizer|tokenizer_config|chat_template|model\.safetensors\.index)\.json$|^(chat_template|additional_chat_templates\/tool_use)\.jinja$/;
-/** Files that sentence-transformers puts around a model: its modules, those with files in folders of their own, and settings. */
+/**
+ * Files that sentence-transformers puts around a model: its modules, those with files in folders of their own, and
+ * settings.
+ */
 const MODULES_PATTERN =
   /^(modules|sentence_bert_config|config_sentence_transformers)\.json$|^\d+_[A-Za-z]+\/(config\.json|model\.safetensors)$/;
 
@@ -38,7 +41,10 @@ export function folderModel(names: readonly string[]): ModelFiles | undefined {
 /** Weights, in any form that repositories have. */
 const ANY_WEIGHTS = /\.(safetensors|bin|pt|pth|ckpt|gguf|onnx|onnx_data|h5|msgpack|tflite|ot)$/i;
 
-/** For engines that read a repository themselves: all of its files but weights in other forms, those at its root as safetensors where there are some. */
+/**
+ * For engines that read a repository themselves: all of its files but weights in other forms, those at its root as
+ * safetensors where there are some.
+ */
 export function chooseRepository(names: readonly string[], place: string): ModelFiles {
   const weightsIn = (ending: string) => names.filter((name) => !name.includes("/") && name.endsWith(ending)).sort();
   const weights = [weightsIn(".safetensors"), weightsIn(".bin")].find((found) => found.length > 0);
@@ -72,7 +78,8 @@ export function shardNames(name: string): readonly string[] {
 }
 
 /**
- * @param wanted a file's name (any shard's) or a quantisation tag; undefined: Q4_K_M, then Q8_0, then the only model, then the safetensors
+ * @param wanted a file's name (any shard's) or a quantisation tag; undefined: Q4_K_M, then Q8_0, then the only model,
+ * then the safetensors
  * @param place where the names are from, for messages
  */
 export function chooseModel(names: readonly string[], wanted: string | undefined, place: string): ModelFiles {

@@ -1,4 +1,6 @@
-/** Downloads one file: continues a `.part` file by range requests, checks size and sha256, and renames it into place. */
+/**
+ * Downloads one file: continues a `.part` file by range requests, checks size and sha256, and renames it into place.
+ */
 import { createHash, type Hash } from "node:crypto";
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";

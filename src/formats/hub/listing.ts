@@ -1,4 +1,6 @@
-/** A repository's files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network. */
+/**
+ * A repository's files with sizes and checksums: asked of the hub, and kept in the cache for starts without a network.
+ */
 import { mkdir, readFile, rename, utimes, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
@@ -27,8 +29,8 @@ export interface HubAccess {
 }
 
 /**
- * A `fetch` that carries the token to the endpoint and nowhere else. The hub's library takes tokens too, but only of its own
- * site's form, and sends them wherever a listing's next page points.
+ * A `fetch` that carries the token to the endpoint and nowhere else. The hub's library takes tokens too, but only of
+ * its own site's form, and sends them wherever a listing's next page points.
  */
 export function authorised(fetchFn: typeof fetch, endpoint: string, token: string | undefined): typeof fetch {
   if (token === undefined || token === "") return fetchFn;
@@ -54,7 +56,8 @@ export async function fetchListing(access: HubAccess, { repo, revision }: HubSpe
   try {
     const files = listFiles({
       repo: { type: "model", name: repo },
-      // The library leaves the slashes of a revision such as refs/pr/1 as they are, and the hub then takes them for a path's.
+      // The library leaves the slashes of a revision such as refs/pr/1 as they are, and the hub then takes them for a
+      // path's.
       revision: encodeURIComponent(revision),
       recursive: true,
       hubUrl: access.endpoint,

@@ -6,7 +6,10 @@ import { MillraceError } from "../../core/errors.js";
 import { openFile, readExactly } from "../files/read-file.js";
 import { DTYPE_BITS, type Dtype, type SafetensorsTensor } from "./types.js";
 
-/** The format's own bound is 100 MB; published files stay below 2 MB, and the table costs a multiple of its text in memory. */
+/**
+ * The format's own bound is 100 MB; published files stay below 2 MB, and the table costs a multiple of its text in
+ * memory.
+ */
 const MAX_HEADER_BYTES = 16 * 1024 * 1024;
 const MAX_TENSORS = 131_072;
 const MAX_DIMENSIONS = 8;

@@ -1,4 +1,7 @@
-/** Damaged files: whatever the damage, the reader answers with tensors inside the file or with a MillraceError of its own codes. */
+/**
+ * Damaged files: whatever the damage, the reader answers with tensors inside the file or with a MillraceError of its
+ * own codes.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Opens the weights of a model folder: one safetensors file, or the shards that an index names. Tensor data is left to others. */
+/**
+ * Opens the weights of a model folder: one safetensors file, or the shards that an index names. Tensor data is left to
+ * others.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
@@ -17,7 +20,8 @@ const SHARD_NAME = /^[A-Za-z0-9_][A-Za-z0-9._-]*\.safetensors$/;
 /** @example readSafetensors("models/qwen3").tensors.get("model.norm.weight")?.shape */
 export function readSafetensors(folder: string): SafetensorsFiles {
   const indexPath = join(folder, INDEX_NAME);
-  // A folder with both was merged after the index was written or the other way round; transformers prefers the single file, too.
+  // A folder with both was merged after the index was written or the other way round; transformers prefers the single
+  // file, too.
   if (existsSync(join(folder, SINGLE_NAME)) || !existsSync(indexPath)) return readShards(folder, [SINGLE_NAME]);
   const shardByName = readIndex(indexPath);
   const names = [...new Set(shardByName.values())].sort();

@@ -18,7 +18,10 @@ export interface Alert {
   readonly key: string;
   /** "" where it is about no model. */
   readonly model: string;
-  /** Instance of the fleet; absent where the alert is about none. An alert about an instance ends, and so does one with an end; other alerts are about a time that is over. */
+  /**
+   * Instance of the fleet; absent where the alert is about none. An alert about an instance ends, and so does one with
+   * an end; other alerts are about a time that is over.
+   */
   readonly instance?: string;
   /** The budget that it is about, such as `team/acme/search/month`. */
   readonly budget?: string;
@@ -137,7 +140,10 @@ export class AlertStore {
     return this.#read("ends_ms <= ? AND resolved_ms IS NULL ORDER BY seq", [nowMs]);
   }
 
-  /** Ends an alert, and the repetitions of an instance's before it: each webhook gets that once, unless a silence kept the alert from it. */
+  /**
+   * Ends an alert, and the repetitions of an instance's before it: each webhook gets that once, unless a silence kept
+   * the alert from it.
+   */
   resolve(alert: StoredAlert, nowMs: number, numReceivers: number): void {
     this.database.transaction(() => this.#resolve(alert, nowMs, numReceivers))();
   }

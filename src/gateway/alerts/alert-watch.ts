@@ -1,4 +1,7 @@
-/** Judges each hour of each key, and of all together, when the hour is over, and spend also before; stores its alerts, and has them sent. */
+/**
+ * Judges each hour of each key, and of all together, when the hour is over, and spend also before; stores its alerts,
+ * and has them sent.
+ */
 import { setImmediate as turn } from "node:timers/promises";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { HOUR_MS } from "../ledger/hour-sums.js";
@@ -62,7 +65,10 @@ export class AlertWatch {
     });
   }
 
-  /** Call about once a minute. Never rejects; while one search runs, further calls wait for it. A webhook that is slow delays neither the next one nor another. */
+  /**
+   * Call about once a minute. Never rejects; while one search runs, further calls wait for it. A webhook that is slow
+   * delays neither the next one nor another.
+   */
   async look(): Promise<void> {
     this.#looking ??= this.#look()
       .catch((thrown: unknown) => this.options.logger.error({ err: thrown }, "the search for alerts failed"))

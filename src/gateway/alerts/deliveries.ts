@@ -1,4 +1,6 @@
-/** When each webhook is to get an alert, and whether it has: each has its own retries, so that none waits for another. */
+/**
+ * When each webhook is to get an alert, and whether it has: each has its own retries, so that none waits for another.
+ */
 import type { Database } from "../store/database.js";
 
 /** An alert that a webhook is to get, as it was read. */

@@ -45,7 +45,10 @@ const COLUMNS = `sum(cost) / 1e9 AS cost, sum(requests) AS requests,
   sum(CASE WHEN attempts > 0 THEN max(0, attempts - requests) ELSE 0 END) AS retries,
   sum(truncated) AS truncated`;
 
-/** @returns one entry per hour from the first with a request to the hour of `atMs`, whose entry is the last; empty if there was none */
+/**
+ * @returns one entry per hour from the first with a request to the hour of `atMs`, whose entry is the last; empty if
+ * there was none
+ */
 export function hoursOf(
   database: Database.Database,
   series: Series | undefined,

@@ -86,7 +86,8 @@ function alarmsOf(
   return { perYear: (numAlarms / numHours) * 365.25 * 24, byMetric };
 }
 
-// MILLRACE_ALARM_YEARS=20 simulates that many years of series instead of half a year, for the rates in docs/guides/spend.md.
+// MILLRACE_ALARM_YEARS=20 simulates that many years of series instead of half a year, for the rates in
+// docs/guides/spend.md.
 const YEARS = Number(process.env.MILLRACE_ALARM_YEARS ?? 0.5);
 const WEEKS = YEARS * 52;
 const TIMEOUT_MS = 60_000 + YEARS * 120_000;

@@ -1,8 +1,9 @@
 /**
- * Finds an hour whose level is unusual for its place in the week. Levels are compared as logarithms: a doubling weighs the same at every level.
- * With four weeks of history the expectation is the median of the same hour in those weeks, and an hour is unusual if it is a multiple of that, far out in
- * units of the spread of all hours around their own expectations, and farther than any of them. With less the expectation is a moving average, and an hour is
- * unusual if it is a multiple of the highest before it.
+ * Finds an hour whose level is unusual for its place in the week. Levels are compared as logarithms: a doubling weighs
+ * the same at every level. With four weeks of history the expectation is the median of the same hour in those weeks,
+ * and an hour is unusual if it is a multiple of that, far out in units of the spread of all hours around their own
+ * expectations, and farther than any of them. With less the expectation is a moving average, and an hour is unusual if
+ * it is a multiple of the highest before it.
  */
 import { leaveOneOut, median, spreadOf } from "./robust.js";
 

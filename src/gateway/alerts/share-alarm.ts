@@ -1,7 +1,8 @@
 /**
- * Finds a share of requests, such as that of errors, that has changed for good: a cumulative sum of log likelihood ratios between the usual share and a clearly
- * different one. Without a change, the mean time to an alarm is at least e^h hours. Requests of real series come in bursts; where hours scatter more than coin
- * tosses would, each request counts for less.
+ * Finds a share of requests, such as that of errors, that has changed for good: a cumulative sum of log likelihood
+ * ratios between the usual share and a clearly different one. Without a change, the mean time to an alarm is at least
+ * e^h hours. Requests of real series come in bursts; where hours scatter more than coin tosses would, each request
+ * counts for less.
  */
 
 export interface ShareRules<Hour> {

@@ -11,7 +11,10 @@ const LAST_RETRY_MS = 3_600_000;
 /** About a day. */
 const MAX_TRIES = 30;
 
-/** The forms of a webhook's messages: our own JSON, Prometheus' Alertmanager's JSON (version 4 of its webhooks), or a message for Slack and its likes. */
+/**
+ * The forms of a webhook's messages: our own JSON, Prometheus' Alertmanager's JSON (version 4 of its webhooks), or a
+ * message for Slack and its likes.
+ */
 export const WEBHOOK_FORMATS = ["millrace", "alertmanager", "slack"] as const;
 export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number];
 
@@ -130,7 +133,10 @@ function slackText(text: string): string {
 /** Go's zero time: an alert without an end. */
 const NO_END = "0001-01-01T00:00:00Z";
 
-/** One alert in a group of its own. One about an hour that is judged fires and is never resolved, since the hour is over. */
+/**
+ * One alert in a group of its own. One about an hour that is judged fires and is never resolved, since the hour is
+ * over.
+ */
 function alertmanagerBody({ alert, resolvedMs }: StoredAlert): object {
   const { metric, tenant, key, model, instance = "", budget = "", text, value, expected, foundMs } = alert;
   const status = resolvedMs === null ? "firing" : "resolved";

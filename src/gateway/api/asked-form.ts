@@ -6,7 +6,10 @@ type AskedForm =
   | { readonly type: "json_object" }
   | { readonly type: "json_schema"; readonly schema: Readonly<Record<string, unknown>> };
 
-/** Chats, Responses and Messages name the field differently and mean the same; llama-server's clients send `json_schema` alone. Plain text is no form. */
+/**
+ * Chats, Responses and Messages name the field differently and mean the same; llama-server's clients send `json_schema`
+ * alone. Plain text is no form.
+ */
 export function askedForm(body: JsonObject): AskedForm | undefined {
   const { response_format: chat, text, output_format: messages, output_config: config, json_schema: llama } = body;
   const nested = [text, config].flatMap((each) => (isObject(each) ? [each.format] : []));

@@ -9,7 +9,9 @@ import {
 import type { MillraceError } from "../../core/errors.js";
 
 export interface ProxyDialect extends ErrorDialect {
-  /** An event that says why a stream ends early. No [DONE] follows where an instance broke off: clients may ask again. */
+  /**
+   * An event that says why a stream ends early. No [DONE] follows where an instance broke off: clients may ask again.
+   */
   streamError(error: MillraceError, requestId: string): string;
 }
 
@@ -24,7 +26,9 @@ export const OPENAI: ProxyDialect = {
   },
 };
 
-/** Events of /v1/responses have types. The error is repeated under `error`, where clients of the other APIs look for it. */
+/**
+ * Events of /v1/responses have types. The error is repeated under `error`, where clients of the other APIs look for it.
+ */
 export const OPENAI_RESPONSES: ProxyDialect = {
   ...OPENAI,
   streamError(error, requestId) {

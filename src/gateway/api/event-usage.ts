@@ -21,7 +21,10 @@ export function findUsage(event: string): UsagePlace | undefined {
   return VALUE.test(event) ? { start, value, end: VALUE.lastIndex } : undefined;
 }
 
-/** The end of each event in a stream's text. Most servers end lines with a line feed alone, others with a carriage return before it. */
+/**
+ * The end of each event in a stream's text. Most servers end lines with a line feed alone, others with a carriage
+ * return before it.
+ */
 export const eventEndOf = (text: string): string => (text.includes("\r") ? "\n\r\n" : "\n\n");
 
 /** Calls `use` with each event and the empty line behind it. @param text whole events */

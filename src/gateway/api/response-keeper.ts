@@ -1,6 +1,6 @@
 /**
- * Passes on an answer of /v1/responses, fills in the fields that only the gateway knows (`previous_response_id`, `store`), and stores the answer when it is
- * complete. An answer that breaks off is not stored.
+ * Passes on an answer of /v1/responses, fills in the fields that only the gateway knows (`previous_response_id`,
+ * `store`), and stores the answer when it is complete. An answer that breaks off is not stored.
  */
 import { Pieces } from "../../core/pieces.js";
 import type { OpenTurn } from "../../core/response-state.js";

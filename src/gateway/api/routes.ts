@@ -63,7 +63,10 @@ const API_PATH = /^\/v1(?:\/[\w-]+)+$/;
 /** Paths of vLLM that make it read files on its machine, which clients must not do. */
 const ADMINISTRATION: readonly string[] = ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"];
 
-/** The route of a path. Unknown paths under /v1 go to the engine too. @returns undefined for paths that do not go to instances */
+/**
+ * The route of a path. Unknown paths under /v1 go to the engine too.
+ * @returns undefined for paths that do not go to instances
+ */
 export function routeOf(path: string): Route | undefined {
   const known = ROUTES.get(path);
   if (known !== undefined || !API_PATH.test(path) || ADMINISTRATION.includes(path)) return known;
@@ -75,7 +78,10 @@ export function isOwnPath(path: string): boolean {
   return ROUTES.has(path);
 }
 
-/** The format of answers and errors on a path that is no route of one vendor. @param version the request's anthropic-version, which Anthropic's clients send */
+/**
+ * The format of answers and errors on a path that is no route of one vendor.
+ * @param version the request's anthropic-version, which Anthropic's clients send
+ */
 export function dialectOf(path: string, version?: string | readonly string[]): ProxyDialect {
   return path.startsWith("/v1/messages/") || version !== undefined ? ANTHROPIC : OPENAI;
 }

@@ -1,4 +1,7 @@
-/** Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams have the prompt's at the beginning. */
+/**
+ * Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams
+ * have the prompt's at the beginning.
+ */
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 import { eventEndOf } from "./event-usage.js";
@@ -11,10 +14,16 @@ export interface TokenUsage {
 const KEPT_BYTES = 4096;
 /** Chunks of the end are let go when there are so many bytes of them: each time costs more than a chunk. */
 const HELD_BYTES = 4 * KEPT_BYTES;
-/** Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot match it. */
+/**
+ * Matches an object that may contain flat objects. Quotes inside JSON strings are escaped, so generated text cannot
+ * match it.
+ */
 const USAGE = /"usage(?:Metadata)?":\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
 const MEMBER = '"usage';
-/** Says that the answer reached its limit of tokens, in each API but that of responses. Like `USAGE` it matches no text of an answer. */
+/**
+ * Says that the answer reached its limit of tokens, in each API but that of responses. Like `USAGE` it matches no text
+ * of an answer.
+ */
 const TRUNCATED = /"(?:finish_reason|stop_reason)": ?"(?:length|max_tokens)"|"finishReason": ?"MAX_TOKENS"/;
 /** The same of /v1/responses, where it stands before the output. */
 const INCOMPLETE = /"incomplete_details":\s*\{\s*"reason":\s*"max_output_tokens"/;
@@ -95,8 +104,8 @@ export class UsageReader {
   }
 
   /**
-   * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for each event, of which the first has no
-   * text.
+   * The counts of an answer that was cut. An early report of the prompt is taken as it is; the output is a token for
+   * each event, of which the first has no text.
    * @param promptTokens as the router counted or estimated them
    * @param reported the upstream's counts before the cut
    */
@@ -114,7 +123,8 @@ export class UsageReader {
   }
 
   /**
-   * The counts of a complete answer that reports none. A stream that was not recognised as one is counted by its bytes, like any other answer.
+   * The counts of a complete answer that reports none. A stream that was not recognised as one is counted by its bytes,
+   * like any other answer.
    * @param isGeneration the answer has tokens that were made
    */
   estimateWhole(promptTokens: number, isGeneration: boolean): TokenCounts {
@@ -130,8 +140,9 @@ export class UsageReader {
   }
 
   /**
-   * The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there count. No other answer's beginning does,
-   * since it may repeat what a client wrote, such as a schema with a property of this name.
+   * The last report. Streams of Anthropic report the prompt first, and the output last: the fields that are there
+   * count. No other answer's beginning does, since it may repeat what a client wrote, such as a schema with a property
+   * of this name.
    */
   #read(): ReportedUsage | undefined {
     const last = lastUsage(textOf(this.#tail).slice(-KEPT_BYTES));

@@ -1,4 +1,7 @@
-/** Cuts a stream of server-sent events between events: the client never gets part of one, so an error event can follow at any time. */
+/**
+ * Cuts a stream of server-sent events between events: the client never gets part of one, so an error event can follow
+ * at any time.
+ */
 
 const LF = 0x0a;
 const CR = 0x0d;

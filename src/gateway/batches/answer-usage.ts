@@ -1,4 +1,7 @@
-/** Token counts of a whole answer, in OpenAI's convention for every API: the input includes cached tokens, the output includes reasoning. */
+/**
+ * Token counts of a whole answer, in OpenAI's convention for every API: the input includes cached tokens, the output
+ * includes reasoning.
+ */
 import { UsageReader } from "../api/usage.js";
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";

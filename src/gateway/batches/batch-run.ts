@@ -1,4 +1,7 @@
-/** One batch from its creation, or from where a crash left it, to its end: checks the input, offers its lines to the lanes, writes its files. */
+/**
+ * One batch from its creation, or from where a crash left it, to its end: checks the input, offers its lines to the
+ * lanes, writes its files.
+ */
 import { type FileHandle, open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";

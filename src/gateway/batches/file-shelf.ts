@@ -41,7 +41,10 @@ export class FileShelf {
 
   constructor(private readonly options: ShelfOptions) {}
 
-  /** Stores the file of a multipart body. @param idempotencyKey a repeated upload of the same file gets the first one's record */
+  /**
+   * Stores the file of a multipart body.
+   * @param idempotencyKey a repeated upload of the same file gets the first one's record
+   */
   async upload(tenant: string, incoming: IncomingMessage, idempotencyKey: string | undefined): Promise<FileRecord> {
     const { folders, table, limits } = this.options;
     const id = `file-${randomBytes(12).toString("hex")}`;

@@ -19,7 +19,8 @@ interface FinishTerms {
 }
 
 /**
- * OpenAI's batches have a file of answers and one of errors, Anthropic's one of all results. A file without lines is not made.
+ * OpenAI's batches have a file of answers and one of errors, Anthropic's one of all results. A file without lines is
+ * not made.
  * @param numLines results of other lines are left out
  */
 export async function writeBatchFiles(

@@ -63,7 +63,9 @@ export class BatchFolders {
     await rm(join(this.#runs, batchId), { recursive: true, force: true });
   }
 
-  /** Removes the remains of a killed process: unfinished uploads, and files and runs that the database does not know. */
+  /**
+   * Removes the remains of a killed process: unfinished uploads, and files and runs that the database does not know.
+   */
   async sweep(isFile: (id: string) => boolean, isRun: (id: string) => boolean): Promise<void> {
     for (const name of await readdir(this.#files)) {
       if (!isFile(name)) await rm(join(this.#files, name), { force: true });

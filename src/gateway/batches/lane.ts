@@ -1,4 +1,7 @@
-/** The lines of all batches for one model: takes turns between tenants, and keeps as many lines under way as the model has seats to spare. */
+/**
+ * The lines of all batches for one model: takes turns between tenants, and keeps as many lines under way as the model
+ * has seats to spare.
+ */
 import type { Cancellation } from "../cancellation.js";
 import { type ModelLoad, Pace } from "./pace.js";
 import type { LineAgain, LineEnd } from "./run-line.js";
@@ -64,7 +67,10 @@ export class Lane {
     else this.#sources.delete(source.tenant);
   }
 
-  /** Starts a line, or stops some. Called at short intervals while there are any: a line costs the gateway a millisecond, and clients wait behind it. */
+  /**
+   * Starts a line, or stops some. Called at short intervals while there are any: a line costs the gateway a
+   * millisecond, and clients wait behind it.
+   */
   pump(): void {
     const nowMs = this.options.now();
     const { most, toStop } = this.#pace.advise(this.options.load(), this.numRunning, nowMs);

@@ -1,4 +1,7 @@
-/** Where each line of a batch's input begins and which model it asks for, kept in a file: a batch that goes on after a crash need not be checked again. */
+/**
+ * Where each line of a batch's input begins and which model it asks for, kept in a file: a batch that goes on after a
+ * crash need not be checked again.
+ */
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { MillraceError } from "../../core/errors.js";
 

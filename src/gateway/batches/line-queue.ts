@@ -1,4 +1,7 @@
-/** The lines of a batch that are still to run, model by model: first those whose earlier run failed and whose time has come, then the rest in their order. */
+/**
+ * The lines of a batch that are still to run, model by model: first those whose earlier run failed and whose time has
+ * come, then the rest in their order.
+ */
 import type { LineIndex } from "./line-index.js";
 
 interface Retry {

@@ -1,4 +1,7 @@
-/** Reads a file line by line in slices of bounded size, so that neither a large file nor an endless line fills the memory. */
+/**
+ * Reads a file line by line in slices of bounded size, so that neither a large file nor an endless line fills the
+ * memory.
+ */
 import type { FileHandle } from "node:fs/promises";
 
 export interface Line {
@@ -23,8 +26,8 @@ export async function* linesOf(handle: FileHandle, maxLineBytes: number): AsyncG
 }
 
 /**
- * The lines of a file, without their ends (\n or \r\n) and without a byte order mark. A file may be nothing but blank lines, so they come too: who takes
- * turns counts them.
+ * The lines of a file, without their ends (\n or \r\n) and without a byte order mark. A file may be nothing but blank
+ * lines, so they come too: who takes turns counts them.
  *
  * @param maxLineBytes longer lines come without their bytes
  */

@@ -1,4 +1,7 @@
-/** Shared by the paths of files and batches: the caller's tenant, small JSON bodies, pages of lists, errors, and files as answers. */
+/**
+ * Shared by the paths of files and batches: the caller's tenant, small JSON bodies, pages of lists, errors, and files
+ * as answers.
+ */
 import { createHash } from "node:crypto";
 import type { FileHandle } from "node:fs/promises";
 import type { IncomingHttpHeaders } from "node:http";

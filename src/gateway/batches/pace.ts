@@ -8,7 +8,10 @@ export interface ModelLoad {
   readonly seats: number | undefined;
   readonly numInFlight: number;
   readonly numWaiting: number;
-  /** Every ready instance computes lines of batches only in steps that it has no other request for, so that they delay nobody. */
+  /**
+   * Every ready instance computes lines of batches only in steps that it has no other request for, so that they delay
+   * nobody.
+   */
   readonly yieldsToOthers: boolean;
 }
 
@@ -23,7 +26,10 @@ interface PaceAdvice {
 const UNKNOWN_SEATS = 8;
 /** Share of the seats that stays free for the next requests, at least one. */
 const HEADROOM = 1 / 8;
-/** Share of the seats for lines beside other requests, where the engine does not put them first: each line makes its steps longer. */
+/**
+ * Share of the seats for lines beside other requests, where the engine does not put them first: each line makes its
+ * steps longer.
+ */
 const SHARE_BESIDE = 1 / 8;
 /** Time in which the remembered peak of other requests falls to a third. */
 const PEAK_MS = 10_000;
@@ -54,7 +60,8 @@ export class Pace {
     const headroom = all === 1 ? 0 : Math.max(1, Math.ceil(all * HEADROOM));
     const free = all - Math.ceil(this.#peak - 0.5) - headroom;
     const isAlone = numOthers === 0;
-    // Lines under way stand still beside others, and cost nothing. New ones would: their texts are read, rendered and tokenized at once.
+    // Lines under way stand still beside others, and cost nothing. New ones would: their texts are read, rendered and
+    // tokenized at once.
     const share = yieldsToOthers ? Math.max(0, numReady - numOthers) / numReady : SHARE_BESIDE;
     const beside = isAlone ? free : Math.min(free, Math.floor(all * share));
     return { most: Math.max(isAlone ? 1 : 0, beside), toStop: 0 };

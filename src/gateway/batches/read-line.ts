@@ -1,4 +1,7 @@
-/** Reads one line of a batch's input: who it is (custom_id), and the body that is sent. The endpoint checks the body's fields when the line runs. */
+/**
+ * Reads one line of a batch's input: who it is (custom_id), and the body that is sent. The endpoint checks the body's
+ * fields when the line runs.
+ */
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { membersOf, parsed } from "../json-members.js";
@@ -38,7 +41,10 @@ export class LineError extends Error {
   }
 }
 
-/** @returns the model that a body's `model` stands for. Throws model_not_found, and model_not_allowed where the caller may not use it */
+/**
+ * @returns the model that a body's `model` stands for. Throws model_not_found, and model_not_allowed where the caller
+ * may not use it
+ */
 export type LineModelOf = (body: RequestBody, caller: Caller) => string;
 
 export interface LineTerms {

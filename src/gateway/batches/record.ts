@@ -1,4 +1,7 @@
-/** Files and batches as the gateway keeps them, and the states that a batch goes through. Times are whole seconds since 1970. */
+/**
+ * Files and batches as the gateway keeps them, and the states that a batch goes through. Times are whole seconds since
+ * 1970.
+ */
 import type { CallerIdentity } from "../caller-identity.js";
 
 export const FILE_PURPOSES = ["batch", "fine-tune", "assistants", "vision", "user_data", "evals"] as const;
@@ -20,8 +23,8 @@ export interface FileRecord {
 export type BatchKind = "openai" | "anthropic";
 
 /**
- * validating → in_progress → finalizing → completed | expired; validating → failed, and later ones too if the gateway has lost the batch's input; either of
- * the first two → cancelling → cancelled.
+ * validating → in_progress → finalizing → completed | expired; validating → failed, and later ones too if the gateway
+ * has lost the batch's input; either of the first two → cancelling → cancelled.
  */
 export type BatchState =
   | "validating"

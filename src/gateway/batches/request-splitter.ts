@@ -1,4 +1,7 @@
-/** Takes the elements of `requests` out of a JSON body as it arrives, so that neither the body nor its parse is ever whole in memory. */
+/**
+ * Takes the elements of `requests` out of a JSON body as it arrives, so that neither the body nor its parse is ever
+ * whole in memory.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
 
@@ -19,8 +22,9 @@ interface SplitLimits {
 }
 
 /**
- * Elements are objects in an array that is a member of the body. The body without them is small, is parsed at the end, and so shows whether all of it is
- * JSON of the form {"requests":[…]}. Parsing the elements shows whether they are JSON.
+ * Elements are objects in an array that is a member of the body. The body without them is small, is parsed at the end,
+ * and so shows whether all of it is JSON of the form {"requests":[…]}. Parsing the elements shows whether they are
+ * JSON.
  */
 export class RequestSplitter {
   readonly #frame = Buffer.alloc(MAX_FRAME_BYTES);
@@ -39,7 +43,10 @@ export class RequestSplitter {
     return this.#numElements;
   }
 
-  /** @returns the elements that end in this chunk, each as one line. Throws invalid_json, invalid_request or body_too_large */
+  /**
+   * @returns the elements that end in this chunk, each as one line. Throws invalid_json, invalid_request or
+   * body_too_large
+   */
   push(chunk: Buffer): Buffer[] {
     const elements: Buffer[] = [];
     let from = 0;

@@ -1,4 +1,6 @@
-/** One line of a batch's results, in the form of the API that made the batch. The body of an answer goes in as it came. */
+/**
+ * One line of a batch's results, in the form of the API that made the batch. The body of an answer goes in as it came.
+ */
 import { anthropicErrorBody, errorBody } from "../../core/error-body.js";
 import type { MillraceError } from "../../core/errors.js";
 import type { BatchKind, BatchUsage } from "./record.js";
@@ -6,7 +8,10 @@ import type { Outcome } from "./result-log.js";
 
 export interface LineId {
   readonly kind: BatchKind;
-  /** Id of the line's request, made of the batch's id and the number of the line, so that it is the same in every attempt. */
+  /**
+   * Id of the line's request, made of the batch's id and the number of the line, so that it is the same in every
+   * attempt.
+   */
   readonly requestId: string;
   readonly customId: string;
 }

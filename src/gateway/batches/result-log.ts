@@ -3,8 +3,8 @@
  *
  *   <index> <outcome> <input> <cached> <output> <reasoning> <bytes of the JSON> <JSON>\n
  *
- * A killed process leaves at most a torn last entry, which the next one cuts off: its line runs again. What a power cut may lose is bounded by the
- * time between two syncs; the entries before it stay.
+ * A killed process leaves at most a torn last entry, which the next one cuts off: its line runs again. What a power cut
+ * may lose is bounded by the time between two syncs; the entries before it stay.
  */
 import { type FileHandle, open } from "node:fs/promises";
 import type { BatchUsage } from "./record.js";

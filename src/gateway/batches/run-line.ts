@@ -37,7 +37,10 @@ export interface LineAgain {
   readonly kind: "again";
   /** Undefined: the caller chooses. */
   readonly afterMs: number | undefined;
-  /** The other lines that would fail as well for now. Budget: the batch's lines, until running requests that have reserved its budget end. */
+  /**
+   * The other lines that would fail as well for now. Budget: the batch's lines, until running requests that have
+   * reserved its budget end.
+   */
   readonly scope: "model" | "batch" | "budget";
   /** The line itself may be the reason, so there is a limit to its attempts. */
   readonly isFault: boolean;

@@ -1,4 +1,7 @@
-/** Files and batches over HTTP with lines that the test answers: uploads of every kind, tenants, quotas, limits, and how lines are sent. */
+/**
+ * Files and batches over HTTP with lines that the test answers: uploads of every kind, tenants, quotas, limits, and how
+ * lines are sent.
+ */
 import { request } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * Files and batches of a gateway, behind their HTTP paths. Folder and database are opened by the first request for them, or at the start if there are
- * batches to go on with: a gateway without batches keeps nothing.
+ * Files and batches of a gateway, behind their HTTP paths. Folder and database are opened by the first request for
+ * them, or at the start if there are batches to go on with: a gateway without batches keeps nothing.
  */
 import { existsSync } from "node:fs";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";

@@ -124,7 +124,8 @@ export function tokensOf({ attempts }: RequestRecord): number {
 }
 
 /**
- * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt and `unseen` where nothing has come.
+ * Notes the cost of an answer that was cut: the delivered part of a stream, or the prompt and `unseen` where nothing
+ * has come.
  *
  * @param delivered undefined: the answer is no stream that is counted, or has not begun
  * @param unseen tokens that the upstream makes, and charges, although the client has left
@@ -144,7 +145,10 @@ export function noteCut(
   }
 }
 
-/** Notes the cost of a complete stream that reports no usage, from its texts. @param delivered undefined: the answer is no counted stream */
+/**
+ * Notes the cost of a complete stream that reports no usage, from its texts.
+ * @param delivered undefined: the answer is no counted stream
+ */
 export function noteUnreported({ request, priced }: Admission, delivered: TokenCounts | undefined): void {
   const last = request.record.attempts.at(-1);
   if (last?.outcome !== "answered" || last.usage?.isEstimated !== true) return;

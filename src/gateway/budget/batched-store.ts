@@ -1,4 +1,7 @@
-/** A store that does all operations of one turn of the event loop at once: a round trip or a commit costs more than an operation. */
+/**
+ * A store that does all operations of one turn of the event loop at once: a round trip or a commit costs more than an
+ * operation.
+ */
 import type { Claims } from "./claims.js";
 import type { Operation, Result, Results } from "./operations.js";
 import type { BudgetStore, Levels, Recovered, Reservation, ReserveResult, ResizeResult } from "./store.js";
@@ -21,7 +24,8 @@ export abstract class BatchedStore implements BudgetStore {
   constructor(private readonly maxTurns: number) {}
 
   /**
-   * Does the operations in one atomic turn. `take` is called once, as late as possible, so that the turn has all operations that came until then.
+   * Does the operations in one atomic turn. `take` is called once, as late as possible, so that the turn has all
+   * operations that came until then.
    * @returns a result for each operation that it took
    */
   protected abstract turn(take: () => readonly Operation[]): Promise<readonly Result[]>;

@@ -8,7 +8,10 @@ export interface LimitedScope {
   readonly limits: ScopeLimits;
 }
 
-/** Most nano-dollars that a meter counts: nine million dollars, a little below what a number holds exactly. A budget above it holds as this one. */
+/**
+ * Most nano-dollars that a meter counts: nine million dollars, a little below what a number holds exactly. A budget
+ * above it holds as this one.
+ */
 export const MAX_MONEY = 9_000_000_000_000_000;
 
 interface Claim {

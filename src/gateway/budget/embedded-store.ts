@@ -1,6 +1,8 @@
 /**
- * Limits of a single gateway. Meters are counted in memory. Every change of money is written to the gateway's database before its operation resolves: a process
- * that is killed loses nothing. Buckets of requests and tokens per minute are written every few seconds and at the end. The newest gateway that opens a database owns it. Whoever owned it before can no longer write, and so lets no request pass.
+ * Limits of a single gateway. Meters are counted in memory. Every change of money is written to the gateway's database
+ * before its operation resolves: a process that is killed loses nothing. Buckets of requests and tokens per minute are
+ * written every few seconds and at the end. The newest gateway that opens a database owns it. Whoever owned it before
+ * can no longer write, and so lets no request pass.
  */
 import { randomUUID } from "node:crypto";
 import type Database from "libsql";
@@ -179,7 +181,10 @@ class MemoryState implements TurnState {
   }
 }
 
-/** Nano-dollars that an earlier process had reserved and that become charges, by the ids of its requests. Empty if the database has no budgets yet. */
+/**
+ * Nano-dollars that an earlier process had reserved and that become charges, by the ids of its requests. Empty if the
+ * database has no budgets yet.
+ */
 export function abandonedCharges(database: Database.Database): (requestId: string) => bigint | undefined {
   database.exec(SCHEMA);
   const charges = new Map<string, bigint[]>();

@@ -1,8 +1,10 @@
 /** Estimates a request's cost, at most and probably, from its body alone. */
 import type { RequestBody } from "../request.js";
 
-/** Tokens that a template adds, beside those that the model is known to add to every conversation: for tools, or around a text to embed or to rank. Those
- * around each message are fewer than the bytes of its JSON. */
+/**
+ * Tokens that a template adds, beside those that the model is known to add to every conversation: for tools, or around
+ * a text to embed or to rank. Those around each message are fewer than the bytes of its JSON.
+ */
 const TEMPLATE_TOKENS = 256;
 /** Parts that are no text have more tokens than bytes where they are given by a URL. */
 const MEDIA_TOKENS = 4096;
@@ -113,7 +115,8 @@ const numTextsOf = (texts: unknown): number =>
   Array.isArray(texts) && typeof texts[0] !== "number" ? Math.max(1, texts.length) : 1;
 
 /**
- * The fields that bound an answer, lowered to the allowed length. An engine of ours may pass over OpenAI's newer name, so it gets its own beside that.
+ * The fields that bound an answer, lowered to the allowed length. An engine of ours may pass over OpenAI's newer name,
+ * so it gets its own beside that.
  * @param own the upstream's field of chats
  */
 export function boundedFields(path: string, body: RequestBody, own: string, most: number): Record<string, number> {

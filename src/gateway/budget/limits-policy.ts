@@ -1,11 +1,12 @@
 /**
- * Limits and budgets: reserves a request's probable cost in all of its scopes before it is sent, lets the reservation grow with a stream, and settles
- * it with the used amount. A budget is never overspent: the possible cost of a stream is reserved before it is passed on, and that of any other answer before the
- * request is sent, with a max_tokens that the reservation pays.
+ * Limits and budgets: reserves a request's probable cost in all of its scopes before it is sent, lets the reservation
+ * grow with a stream, and settles it with the used amount. A budget is never overspent: the possible cost of a stream
+ * is reserved before it is passed on, and that of any other answer before the request is sent, with a max_tokens that
+ * the reservation pays.
  *
- * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind them bounds the request and meters the
- * stream, so they know the client's own body, and what costs nothing is never cut. A request that its budgets do not pay for is refused there, too: a kept
- * answer needs no money.
+ * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind
+ * them bounds the request and meters the stream, so they know the client's own body, and what costs nothing is never
+ * cut. A request that its budgets do not pay for is refused there, too: a kept answer needs no money.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
@@ -77,7 +78,10 @@ export interface LimitsOptions {
   readonly now: () => number;
 }
 
-/** Bytes of text that count as a token at least, where an upstream does not report while it streams. A token of an engine of ours has at least one byte. */
+/**
+ * Bytes of text that count as a token at least, where an upstream does not report while it streams. A token of an
+ * engine of ours has at least one byte.
+ */
 const PAID_BYTES_PER_TOKEN = 3;
 /** No answer is longer than this. */
 const MAX_USUAL_TOKENS = 262_144;

@@ -1,7 +1,8 @@
 /**
- * Passes a stream on as long as its reservation pays for it. The reservation grows ahead of the stream; events that it does not pay for are held until it has
- * grown, and the stream is cut when there is no money left to come. An answer that comes whole where a stream was asked for is held, head and all, until it is
- * paid: nothing has bounded it, and a client that has got nothing of it can still be told why.
+ * Passes a stream on as long as its reservation pays for it. The reservation grows ahead of the stream; events that it
+ * does not pay for are held until it has grown, and the stream is cut when there is no money left to come. An answer
+ * that comes whole where a stream was asked for is held, head and all, until it is paid: nothing has bounded it, and a
+ * client that has got nothing of it can still be told why.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
@@ -161,7 +162,10 @@ export class MeteredSink extends PassingSink {
     return cost.of(usage.promptTokens ?? promptTokens, usage.mostOutputTokens);
   }
 
-  /** Whether the reservation pays for the delivered part and so many more tokens. Compares tokens, since money is computed in big integers. */
+  /**
+   * Whether the reservation pays for the delivered part and so many more tokens. Compares tokens, since money is
+   * computed in big integers.
+   */
   #pays(numMore: number): boolean {
     const { usage, cost, promptTokens } = this.budget;
     const prompt = usage.promptTokens ?? promptTokens;

@@ -1,4 +1,7 @@
-/** Limits that several gateways share in PostgreSQL: each turn is one transaction, and a lock lets one gateway at a time have its turn. */
+/**
+ * Limits that several gateways share in PostgreSQL: each turn is one transaction, and a lock lets one gateway at a time
+ * have its turn.
+ */
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import type pg from "pg";
@@ -28,7 +31,10 @@ WHERE held = 0 AND at < floor(extract(epoch FROM clock_timestamp()) * 1000)::big
 const LOCK = 7_305_118_246;
 const BEGIN = `BEGIN; SELECT pg_advisory_xact_lock(${LOCK})`;
 
-/** $1: keys of meters, $2: ids of reservations, $3: whether abandoned ones are wanted, $4: the time or null, $5: this owner */
+/**
+ * $1: keys of meters, $2: ids of reservations, $3: whether abandoned ones are wanted, $4: the time or null, $5: this
+ * owner
+ */
 const READ = `
 WITH clock AS (SELECT coalesce($4::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 found AS (
@@ -45,7 +51,10 @@ SELECT now_ms,
   CASE WHEN $6 THEN (SELECT count(*) FROM millrace_budget_reservations) END AS num_open
 FROM clock`;
 
-/** $1: meters as JSON, $2: ids of ended reservations, $3: new and changed ones as JSON, $4: this owner, $5: when its lease ends, $6: the time */
+/**
+ * $1: meters as JSON, $2: ids of ended reservations, $3: new and changed ones as JSON, $4: this owner, $5: when its
+ * lease ends, $6: the time
+ */
 const WRITE = `
 WITH lease AS (
   INSERT INTO millrace_budget_owners (owner, expires_ms) VALUES ($4, $5)

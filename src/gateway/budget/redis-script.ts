@@ -1,8 +1,11 @@
-/** The operations of turn.ts in Lua, so that Redis does a whole turn at once. The conformance suite holds both to the same answers. */
+/**
+ * The operations of turn.ts in Lua, so that Redis does a whole turn at once. The conformance suite holds both to the
+ * same answers.
+ */
 
 /**
- * KEYS[1]: prefix of all keys. ARGV: owner, lease in ms, the time in ms since 1970 ("": Redis's own clock), operations as JSON. Numbers are formatted by hand,
- * since Lua writes those above 10¹⁴ with fewer digits.
+ * KEYS[1]: prefix of all keys. ARGV: owner, lease in ms, the time in ms since 1970 ("": Redis's own clock), operations
+ * as JSON. Numbers are formatted by hand, since Lua writes those above 10¹⁴ with fewer digits.
  */
 export const TURN_SCRIPT = `
 local prefix, owner, leaseMs = KEYS[1], ARGV[1], tonumber(ARGV[2])

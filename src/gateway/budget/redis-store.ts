@@ -1,4 +1,7 @@
-/** Limits that several gateways share in Redis: a script does each turn at once. What Redis keeps when it crashes is Redis's own setting. */
+/**
+ * Limits that several gateways share in Redis: a script does each turn at once. What Redis keeps when it crashes is
+ * Redis's own setting.
+ */
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createRequire } from "node:module";

@@ -16,7 +16,9 @@ export const nameOf = ({ kind, id }: LimitedScope): string => `${kind} ${id.slic
 const budgetName = ({ window, hard }: MoneyClaim): string =>
   `its budget of ${formatDollars(BigInt(hard))} $ per ${window}`;
 
-/** Is the budget short only because of other requests' reservations? Some of them are returned when the requests end. */
+/**
+ * Is the budget short only because of other requests' reservations? Some of them are returned when the requests end.
+ */
 export function isReservedByOthers({ limit, index, levels }: Refused, claims: Claims, least: number): boolean {
   if (limit !== "money") return false;
   const { used, held } = levels.money[index]!;

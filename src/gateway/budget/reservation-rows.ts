@@ -1,6 +1,7 @@
 /**
- * Open reservations in the gateway's database. A row holds those that one turn has made: requests that come together mostly end together, and a row for each
- * of them would cost two statements more. What the requests of a key have in common stands once in a row.
+ * Open reservations in the gateway's database. A row holds those that one turn has made: requests that come together
+ * mostly end together, and a row for each of them would cost two statements more. What the requests of a key have in
+ * common stands once in a row.
  */
 import type Database from "libsql";
 import type { Held } from "./turn.js";

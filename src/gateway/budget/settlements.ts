@@ -20,16 +20,20 @@ export interface SettlementEvents {
   failed(error: Error, numWaiting: number): void;
   /** So many settlements have been given up: the store was gone for too long. */
   lost(count: number): void;
-  /** So many reservations, if they were made, stay reserved until this gateway ends: the store was gone for too long. */
+  /**
+   * So many reservations, if they were made, stay reserved until this gateway ends: the store was gone for too long.
+   */
   leftReserved(count: number): void;
 }
 
 /**
- * More settlements than this do not wait. What was reserved then stays so until this gateway ends, and becomes a charge; a request that passed without a
- * reservation is not charged.
+ * More settlements than this do not wait. What was reserved then stays so until this gateway ends, and becomes a
+ * charge; a request that passed without a reservation is not charged.
  */
 const MAX_WAITING = 100_000;
-/** More reservations than this are not kept in doubt. The first are, since the later met a store that was down before. */
+/**
+ * More reservations than this are not kept in doubt. The first are, since the later met a store that was down before.
+ */
 const MAX_DOUBTFUL = 10_000;
 /** Operations that are handed to the store at once, which does them in one turn. */
 const AT_ONCE = 500;
@@ -87,7 +91,10 @@ export class Settlements {
     }
   }
 
-  /** Waits for running settlements. A settlement that still fails stays reserved, and another gateway turns it into a charge. */
+  /**
+   * Waits for running settlements. A settlement that still fails stays reserved, and another gateway turns it into a
+   * charge.
+   */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#running);

@@ -1,9 +1,10 @@
 /**
- * Where limits are counted. A reservation claims money, tokens, a request and a place of all scopes of a request in one atomic turn, or of none; it is settled
- * with the used amount. Spending and reservations never exceed a hard limit together, unless a settlement is larger than its reservation.
+ * Where limits are counted. A reservation claims money, tokens, a request and a place of all scopes of a request in one
+ * atomic turn, or of none; it is settled with the used amount. Spending and reservations never exceed a hard limit
+ * together, unless a settlement is larger than its reservation.
  *
- * Money is nano-dollars in safe integers. Times are milliseconds since 1970. A store rejects with a MillraceError of code budget_store_failed if it cannot be
- * reached in time; the operation may then have been done all the same.
+ * Money is nano-dollars in safe integers. Times are milliseconds since 1970. A store rejects with a MillraceError of
+ * code budget_store_failed if it cannot be reached in time; the operation may then have been done all the same.
  */
 import type { Claims } from "./claims.js";
 
@@ -60,14 +61,23 @@ export interface Recovered {
 
 export interface BudgetStore {
   reserve(reservation: Reservation): Promise<ReserveResult>;
-  /** Changes how much money a reservation holds to `want`, or to as much as there is, unless that is below `least`. Less is always possible. */
+  /**
+   * Changes how much money a reservation holds to `want`, or to as much as there is, unless that is below `least`. Less
+   * is always possible.
+   */
   resize(id: string, want: number, least: number): Promise<ResizeResult>;
-  /** Settles a reservation with the used amount. @returns false: it is gone, since it has become a charge or has been settled before */
+  /**
+   * Settles a reservation with the used amount.
+   * @returns false: it is gone, since it has become a charge or has been settled before
+   */
   settle(id: string, money: number, tokens: number): Promise<boolean>;
   /** Charges the used amount without a reservation. */
   charge(claims: Claims, money: number, tokens: number): Promise<void>;
   read(claims: Claims): Promise<Levels>;
-  /** Renews the lease on this gateway's reservations, and turns those of gateways whose lease is over into charges. Called every few seconds. */
+  /**
+   * Renews the lease on this gateway's reservations, and turns those of gateways whose lease is over into charges.
+   * Called every few seconds.
+   */
   tend(): Promise<readonly Recovered[]>;
   /** Open reservations of all gateways. */
   numOpen(): Promise<number>;
@@ -80,5 +90,8 @@ export const LEASE_MS = 30_000;
 export const TEND_MS = 5_000;
 /** Meters that have not changed for longer than any window are deleted at the start: they equal new ones. */
 export const STALE_MS = 63 * 24 * 3_600_000;
-/** Units of a bucket in one request or token: a bucket then refills by a whole number each millisecond, and no fraction is lost. */
+/**
+ * Units of a bucket in one request or token: a bucket then refills by a whole number each millisecond, and no fraction
+ * is lost.
+ */
 export const UNITS = 60_000;

@@ -1,4 +1,6 @@
-/** Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts. */
+/**
+ * Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts.
+ */
 
 import { eachEvent, findUsage } from "../api/event-usage.js";
 import type { TokenCounts } from "../usage/record.js";
@@ -117,7 +119,9 @@ export class StreamUsage {
     return true;
   }
 
-  /** A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end. */
+  /**
+   * A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end.
+   */
   #report(usage: ReportedUsage, { type }: Json): void {
     const all = laterUsage(this.#partial, usage);
     const counts = countsOf(all);
@@ -160,7 +164,10 @@ function parse(json: string): Json | undefined {
   }
 }
 
-/** Size of the text of an event that has one line of data and one text without escapes. @returns undefined: the event has to be parsed */
+/**
+ * Size of the text of an event that has one line of data and one text without escapes.
+ * @returns undefined: the event has to be parsed
+ */
 function plainTextBytes(event: string): number | undefined {
   const start = deltaStart(event) ?? choiceStart(event);
   if (start === undefined) return undefined;

@@ -1,4 +1,7 @@
-/** The effect of each operation on meters and reservations. Stores differ in where these are kept; the Redis store does the same in Lua. */
+/**
+ * The effect of each operation on meters and reservations. Stores differ in where these are kept; the Redis store does
+ * the same in Lua.
+ */
 import { type Claims, MAX_MONEY, windowOfKey } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import {
@@ -12,7 +15,9 @@ import {
 import { windowEnd, windowStart } from "./windows.js";
 
 export interface Meter {
-  /** For money: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock does. */
+  /**
+   * For money: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock does.
+   */
   readonly at: number;
   /** For money: the amount spent. For a bucket: the units taken from it. */
   readonly used: number;
@@ -77,7 +82,10 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
   }
 }
 
-/** A meter of money as it is now: a new window begins with the reserved amount. It is written only with the change that follows. */
+/**
+ * A meter of money as it is now: a new window begins with the reserved amount. It is written only with the change that
+ * follows.
+ */
 function rolled(state: TurnState, key: string, nowMs: number): Meter {
   const meter = state.meter(key);
   const at = windowStart(windowOfKey(key), nowMs);

@@ -1,8 +1,9 @@
 /**
- * The name of an answer: a hash over everything that its bytes are a function of. Two requests share an answer if and only if they have the same key.
+ * The name of an answer: a hash over everything that its bytes are a function of. Two requests share an answer if and
+ * only if they have the same key.
  *
- * The key is made of the request's fields and not of the prompt's token ids: template and tokenizer are functions of the fields and of the model's
- * version, so equal fields mean equal ids, and the gateway needs no tokenizer.
+ * The key is made of the request's fields and not of the prompt's token ids: template and tokenizer are functions of
+ * the fields and of the model's version, so equal fields mean equal ids, and the gateway needs no tokenizer.
  */
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
@@ -11,7 +12,10 @@ import type { GatewayRequest } from "../request.js";
 import { canonicalJson } from "./canonical-json.js";
 import { spellingsOf } from "./number-spellings.js";
 
-/** Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is found. */
+/**
+ * Changes whenever the meaning of keys or the form of kept answers does, so that no answer of an earlier release is
+ * found.
+ */
 const KEY_VERSION = 2;
 
 /** Fields of a request's urgency: they decide whether and when an answer comes, never its text. */
@@ -21,8 +25,8 @@ const TERMS = ["priority", "timeout"] as const;
 const BOOKKEEPING = ["user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"] as const;
 
 /**
- * By path, the fields that are left out of the key. Every other field is in it, known or not, so that a field we have not heard of never makes two
- * requests one. Among those that are in it for another reason than the answer's text:
+ * By path, the fields that are left out of the key. Every other field is in it, known or not, so that a field we have
+ * not heard of never makes two requests one. Among those that are in it for another reason than the answer's text:
  * - `stream`, `stream_options`: the form of the bytes;
  * - `cache_salt`: a client that sets it wants to share nothing with other salts, not even the time of an answer;
  * - all of /v1/responses: its answers repeat `metadata` and others.
@@ -66,7 +70,10 @@ export interface KeyParts {
 export interface AnswerKey {
   /** 64 hexadecimal digits. */
   readonly id: string;
-  /** Key under which running requests are joined. It includes their terms, since the leader's time limit ends the answer of all. */
+  /**
+   * Key under which running requests are joined. It includes their terms, since the leader's time limit ends the answer
+   * of all.
+   */
   readonly flight: string;
 }
 
@@ -113,7 +120,11 @@ export function answerKey(
   return { id, flight: `${id} ${body.terms}` };
 }
 
-/** The caller's own scope. @param hasOwnKeys whether the gateway checks clients' credentials: else their upstream does, and they are part of the scope */
+/**
+ * The caller's own scope.
+ * @param hasOwnKeys whether the gateway checks clients' credentials: else their upstream does, and they are part of the
+ * scope
+ */
 export function tenantScope({ caller, headers }: Pick<GatewayRequest, "caller" | "headers">, hasOwnKeys: boolean) {
   const credentials = hasOwnKeys ? "" : credentialsOf(headers);
   return { kind: "tenant", name: caller.tenant, credentials } satisfies CacheScope;

@@ -12,7 +12,8 @@ const MAX_DEPTH = 128;
 
 /**
  * @param value parsed JSON; long lists of ids may be Int32Arrays
- * @param keepsOrder members stay in their order, as where a schema's decides what a model writes first; else they are sorted
+ * @param keepsOrder members stay in their order, as where a schema's decides what a model writes first; else they are
+ * sorted
  * @returns no text where a number was rounded when it was parsed: an integer beyond 2⁵³, or one that became infinite
  */
 export function canonicalJson(value: unknown, keepsOrder = false): Canonical {

@@ -2,7 +2,10 @@
 import type { GatewayRequest, RequestBody } from "../request.js";
 
 export interface AnswerRules {
-  /** Our engine gives the same answer to the same request, and reads text only, so that no part of a request can point at something that changes. */
+  /**
+   * Our engine gives the same answer to the same request, and reads text only, so that no part of a request can point
+   * at something that changes.
+   */
   readonly isOwnEngine: boolean;
   /** The operator says that another engine gives the same answer to the same request. */
   readonly assumesDeterministic: boolean;
@@ -47,7 +50,10 @@ export function ineligible(
   return isGreedy(body, isOwnEngine) || (route.takesSeed && isSeeded(body)) ? undefined : "sampled";
 }
 
-/** Without a temperature the model's own default holds, which is rarely greedy. No tokens are chosen where none are wanted. */
+/**
+ * Without a temperature the model's own default holds, which is rarely greedy. No tokens are chosen where none are
+ * wanted.
+ */
 function isGreedy({ temperature, max_tokens: maxTokens }: RequestBody, isOwnEngine: boolean): boolean {
   if (maxTokens === 0) return true;
   return typeof temperature === "number" && (isOwnEngine ? temperature < GREEDY_BELOW : temperature === 0);

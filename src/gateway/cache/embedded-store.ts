@@ -23,7 +23,10 @@ const MAX_COMING = 32;
 const MAX_NOTED_USES = 256;
 /** Rows that are looked at together where room is made. */
 const NUM_OLDEST = 64;
-/** Share of the bytes that stay where the tenant with the most gives room, since finding it costs more than deleting its rows. */
+/**
+ * Share of the bytes that stay where the tenant with the most gives room, since finding it costs more than deleting its
+ * rows.
+ */
 const KEPT_SHARE = 15 / 16;
 
 /** Keys as text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
@@ -41,8 +44,8 @@ interface Group {
 }
 
 /**
- * Statements get their values as one list: libsql takes a single value that is an object for named parameters, and ends the process. Texts of clients are
- * stored as blobs, since libsql cuts a text at a NUL.
+ * Statements get their values as one list: libsql takes a single value that is an object for named parameters, and ends
+ * the process. Texts of clients are stored as blobs, since libsql cuts a text at a NUL.
  */
 export class EmbeddedStore implements AnswerStore {
   readonly #memory: MemoryStore;
@@ -149,7 +152,10 @@ export class EmbeddedStore implements AnswerStore {
     this.#numEntries++;
   }
 
-  /** The expired ones go first, then the least recently used: of idempotent answers, which a client counts on, those of the tenant with the most bytes. */
+  /**
+   * The expired ones go first, then the least recently used: of idempotent answers, which a client counts on, those of
+   * the tenant with the most bytes.
+   */
   #makeRoom(): void {
     if (this.#numBytes <= this.options.maxBytes) return;
     this.#deleteAll("expires_ms <= ?", [this.now()]);
@@ -214,7 +220,10 @@ function tablesOf(table: EmbeddedStoreOptions["table"]): readonly string[] {
   ];
 }
 
-/** Whether no tenant can drive out another's answers. The index that this takes costs each new answer time, which the cache has not. */
+/**
+ * Whether no tenant can drive out another's answers. The index that this takes costs each new answer time, which the
+ * cache has not.
+ */
 const isFair = (table: EmbeddedStoreOptions["table"]): boolean => table === "idempotency";
 
 function statementsOf(table: EmbeddedStoreOptions["table"]) {

@@ -1,6 +1,6 @@
 /**
- * The exact cache: a policy that gives the kept answer to a request that is equal in everything that the answer is a function of, and lets equal requests
- * under way share one run.
+ * The exact cache: a policy that gives the kept answer to a request that is equal in everything that the answer is a
+ * function of, and lets equal requests under way share one run.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
@@ -47,7 +47,10 @@ export interface CacheSettings {
 export interface CachedModel {
   /** Its own name, whatever the client calls it. */
   readonly name: string;
-  /** Changes whenever its weights, its engine or their settings do. Undefined while that is unknown: nothing is looked up or kept. */
+  /**
+   * Changes whenever its weights, its engine or their settings do. Undefined while that is unknown: nothing is looked
+   * up or kept.
+   */
   readonly version: string | undefined;
   readonly isOwnEngine: boolean;
   readonly settings: CacheSettings;
@@ -59,7 +62,9 @@ interface ExactCacheOptions {
   readonly store: AnswerStore;
   /** @returns undefined where the model has no cache */
   modelOf(name: string): CachedModel | undefined;
-  /** The gateway checks clients' keys itself. If not, the upstream does, and requests with different keys share nothing. */
+  /**
+   * The gateway checks clients' keys itself. If not, the upstream does, and requests with different keys share nothing.
+   */
   hasOwnKeys(): boolean;
   onResult?(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
   readonly now?: () => number;
@@ -67,7 +72,10 @@ interface ExactCacheOptions {
 
 /** Failed runs of others that a request waits for before it goes on its own way. */
 const MAX_FAILED_RUNS = 2;
-/** Headers of an answer that are kept: they describe its bytes. Other headers are about the moment, or about another client. */
+/**
+ * Headers of an answer that are kept: they describe its bytes. Other headers are about the moment, or about another
+ * client.
+ */
 const KEPT_HEADERS: readonly string[] = ["content-type", "cache-control", "x-accel-buffering", "x-millrace-unenforced"];
 
 /** A request that the cache may answer. */
@@ -238,7 +246,10 @@ export class ExactCache implements Policy {
     void this.options.store.put(key.id, stored);
   }
 
-  /** Whether the model itself answered, and is still what it was: behind this policy, others may send a request elsewhere, or answer it. */
+  /**
+   * Whether the model itself answered, and is still what it was: behind this policy, others may send a request
+   * elsewhere, or answer it.
+   */
   #isOwnAnswer({ model, record }: GatewayRequest, { name }: CachedModel, version: string): boolean {
     const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
     if (last === undefined) return false;
@@ -264,7 +275,10 @@ export class ExactCache implements Policy {
   }
 }
 
-/** no-store: the client's wish; version: it is unknown what answers; size: a large body; inexact: a body that says more than its fields. */
+/**
+ * no-store: the client's wish; version: it is unknown what answers; size: a large body; inexact: a body that says more
+ * than its fields.
+ */
 type Bypass = Ineligible | "no-store" | "version" | "size" | "inexact";
 
 function notCached(got: string): MillraceError {

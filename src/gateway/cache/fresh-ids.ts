@@ -1,4 +1,6 @@
-/** Gives an answer that is sent again an id and a time of its own, since clients and stores tell answers by their ids. */
+/**
+ * Gives an answer that is sent again an id and a time of its own, since clients and stores tell answers by their ids.
+ */
 import { randomBytes, randomUUID } from "node:crypto";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 
@@ -11,8 +13,8 @@ const HEX = /^[0-9a-f]+$/;
 const MAX_HELD_BYTES = 8 * 1024 * 1024;
 
 /**
- * Texts within an answer cannot be changed by it: the quotes of members are escaped there. Ids of items and calls stay: clients send them back in the
- * next request, which is then again equal to one that was answered.
+ * Texts within an answer cannot be changed by it: the quotes of members are escaped there. Ids of items and calls stay:
+ * clients send them back in the next request, which is then again equal to one that was answered.
  */
 export class FreshIds extends PassingSink {
   #isWhole = false;
@@ -83,8 +85,8 @@ function editOf(first: Buffer, isWhole: boolean, nowSeconds: number): ((bytes: B
 }
 
 /**
- * The end of a response, which a stream tells in its last event only. It is known by the beginning before it, which no request and no model can know: a member
- * of this name in metadata or in a tool's input stays.
+ * The end of a response, which a stream tells in its last event only. It is known by the beginning before it, which no
+ * request and no model can know: a member of this name in metadata or in a tool's input stays.
  */
 function completionEdits(
   bytes: Buffer,

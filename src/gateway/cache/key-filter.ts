@@ -1,6 +1,9 @@
 /** Tells without a search which keys a table surely does not have, as most requests' are. */
 
-/** Each key is one bit, named by its first six hexadecimal digits: 2 MiB. A million keys leave one strange key in seventeen to a search. */
+/**
+ * Each key is one bit, named by its first six hexadecimal digits: 2 MiB. A million keys leave one strange key in
+ * seventeen to a search.
+ */
 const DIGITS = 6;
 const NUM_BYTES = 16 ** DIGITS / 8;
 

@@ -14,7 +14,10 @@ export class MemoryStore implements AnswerStore {
   readonly #owned = new Map<string, Owned>();
   #numBytes = 0;
 
-  /** @param isFair room is made by the tenant with the most bytes; else by the least recently used answers, whosever they are */
+  /**
+   * @param isFair room is made by the tenant with the most bytes; else by the least recently used answers, whosever
+   * they are
+   */
   constructor(
     private readonly maxBytes: number,
     private readonly now: () => number = Date.now,

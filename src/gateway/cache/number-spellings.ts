@@ -1,6 +1,6 @@
 /**
- * How numbers are written inside a request's fields. Upstreams in Python write `1.0` into a prompt where `1` would be another one, as in the schema of a tool,
- * though both are one number here.
+ * How numbers are written inside a request's fields. Upstreams in Python write `1.0` into a prompt where `1` would be
+ * another one, as in the schema of a tool, though both are one number here.
  */
 
 const QUOTE = 0x22;
@@ -16,7 +16,8 @@ const EXACT_DIGITS = 15;
 
 /**
  * @param bytes JSON that `body` was parsed from
- * @returns what tells the request from others whose numbers are the same but written in another way; "": every number is as JSON.stringify writes it
+ * @returns what tells the request from others whose numbers are the same but written in another way; "": every number
+ * is as JSON.stringify writes it
  */
 export function spellingsOf(body: Readonly<Record<string, unknown>>, bytes: Uint8Array): string {
   const odd = oddNumbers(bytes);

@@ -1,4 +1,7 @@
-/** Kept answers in Redis, for several gateways. The bound in bytes and the order of use are the gateways' own, whatever Redis is set to evict. */
+/**
+ * Kept answers in Redis, for several gateways. The bound in bytes and the order of use are the gateways' own, whatever
+ * Redis is set to evict.
+ */
 import type { Redis } from "ioredis";
 import { sha256 } from "./answer-key.js";
 import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
@@ -19,8 +22,8 @@ const COMMAND_TIMEOUT_MS = 250;
 const SCAN_COUNT = 500;
 
 /**
- * KEYS: uses, facts, bytes, owners by their bytes. ARGV: prefix of answers, id. Uses of an owner are under a key of its own. In a fair store, `uses` itself
- * has what an earlier release put there, which goes first.
+ * KEYS: uses, facts, bytes, owners by their bytes. ARGV: prefix of answers, id. Uses of an owner are under a key of its
+ * own. In a fair store, `uses` itself has what an earlier release put there, which goes first.
  */
 const DROPPING = `
 local function drop(id, uses)
@@ -92,7 +95,10 @@ export class RedisStore implements AnswerStore {
     this.#keys = [`${head}:uses`, `${head}:facts`, `${head}:bytes`, `${head}:owners`];
   }
 
-  /** Connects in the background, and again after every failure. @param onError told of each failure of the connection */
+  /**
+   * Connects in the background, and again after every failure.
+   * @param onError told of each failure of the connection
+   */
   static async open(options: RedisStoreOptions, onError: (error: Error) => void, now = Date.now): Promise<RedisStore> {
     const { Redis } = await import("ioredis");
     const redis = new Redis(options.url, {

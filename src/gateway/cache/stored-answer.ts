@@ -16,7 +16,10 @@ export interface StoredAnswer {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
   readonly isEventStream: boolean;
-  /** For a stream, in alternation: the end of a write in bytes, and its time since the request in milliseconds. Empty for other answers. */
+  /**
+   * For a stream, in alternation: the end of a write in bytes, and its time since the request in milliseconds. Empty
+   * for other answers.
+   */
   readonly marks: readonly number[];
   /** Token counts as the upstream reported them. */
   readonly usage: TokenCounts | undefined;
@@ -57,7 +60,10 @@ export function encodeAnswer(answer: StoredAnswer): Buffer {
   return bytes;
 }
 
-/** @returns undefined for bytes that are no answer of this form, which another release may have kept, or that are damaged */
+/**
+ * @returns undefined for bytes that are no answer of this form, which another release may have kept, or that are
+ * damaged
+ */
 export function decodeAnswer(bytes: Buffer): StoredAnswer | undefined {
   if (bytes.length < HEAD_START) return undefined;
   const end = HEAD_START + bytes.readUInt32LE(CHECKSUM_BYTES);

@@ -1,4 +1,7 @@
-/** Decides whether the bytes of an answer are a whole answer that may be given again: no error, no end for a reason of the moment. */
+/**
+ * Decides whether the bytes of an answer are a whole answer that may be given again: no error, no end for a reason of
+ * the moment.
+ */
 
 /** Why the model ended, in every API. Not among them: aborts, and a provider's filters, which judge anew each time. */
 const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];

@@ -109,7 +109,10 @@ const aboveText = (time: Time, ms: number, limit: number): string =>
 const ratioText = ({ value, low, high }: Bounds): string =>
   `${value.toFixed(2)} × (${low.toFixed(2)} to ${high.toFixed(2)})`;
 
-/** @returns whether every limit is kept, the times relative to the others' surely, and why; to call when there was no breach until the end */
+/**
+ * @returns whether every limit is kept, the times relative to the others' surely, and why; to call when there was no
+ * breach until the end
+ */
 export function verdictOf(
   canary: Arm,
   stable: Arm,

@@ -55,10 +55,12 @@ export class LogFigures {
 }
 
 /**
- * An asymptotic confidence sequence: it holds at all looks together, so a canary may be judged every second (Waudby-Smith, Arbour, Sinha, Kennedy and
- * Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 52, 2024, with the normal mixture of Robbins).
+ * An asymptotic confidence sequence: it holds at all looks together, so a canary may be judged every second
+ * (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic confidence
+ * sequences", Annals of Statistics 52, 2024, with the normal mixture of Robbins).
  *
- * @param variance of the estimate @param count of the smaller sample
+ * @param variance of the estimate
+ * @param count of the smaller sample
  */
 function boundsOf(log: number, variance: number, count: number): Bounds | undefined {
   if (count < MIN_VALUES) return undefined;

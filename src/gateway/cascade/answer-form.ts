@@ -21,7 +21,10 @@ export function formProblem(body: JsonObject, text: string): string | undefined 
   return form.type === "json_object" || fits(form.schema, value, text.length) ? undefined : "not of the schema";
 }
 
-/** A schema that cannot be checked here counts as fulfilled: the engine has constrained the answer, or the audit finds the loss. */
+/**
+ * A schema that cannot be checked here counts as fulfilled: the engine has constrained the answer, or the audit finds
+ * the loss.
+ */
 function fits(schema: unknown, value: unknown, numCharacters: number): boolean {
   try {
     const text = JSON.stringify(schema);
@@ -34,7 +37,10 @@ function fits(schema: unknown, value: unknown, numCharacters: number): boolean {
   }
 }
 
-/** Parts of a schema that one value may be compared with, with those behind its references; infinite where one leads back to itself. */
+/**
+ * Parts of a schema that one value may be compared with, with those behind its references; infinite where one leads
+ * back to itself.
+ */
 function numParts(schema: unknown): number {
   const known = new Map<object, number>();
   const count = (node: unknown): number => {
@@ -51,7 +57,9 @@ function numParts(schema: unknown): number {
   return count(schema);
 }
 
-/** @param reference a JSON pointer within the schema, such as "#/$defs/item"; what else there is, the validator refuses */
+/**
+ * @param reference a JSON pointer within the schema, such as "#/$defs/item"; what else there is, the validator refuses
+ */
 function targetOf(schema: unknown, reference: unknown): unknown {
   if (typeof reference !== "string" || !reference.startsWith("#")) return undefined;
   const keys = reference.split("/").slice(1);

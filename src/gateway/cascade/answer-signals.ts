@@ -1,4 +1,7 @@
-/** Reads the inputs of a judge from a whole answer of an OpenAI-compatible API: its text, how it ended, and how sure the model was of each token. */
+/**
+ * Reads the inputs of a judge from a whole answer of an OpenAI-compatible API: its text, how it ended, and how sure the
+ * model was of each token.
+ */
 import type { WholeAnswer } from "../answer.js";
 
 export interface AnswerSignals {

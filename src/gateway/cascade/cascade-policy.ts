@@ -1,6 +1,6 @@
 /**
- * Lets a small model answer first. A judge keeps the answer, or the large model gets the request; the client's first byte comes after the decision. A random
- * share of requests goes to both models, which shows the cascade's loss.
+ * Lets a small model answer first. A judge keeps the answer, or the large model gets the request; the client's first
+ * byte comes after the decision. A random share of requests goes to both models, which shows the cascade's loss.
  */
 import { MillraceError } from "../../core/errors.js";
 import {
@@ -51,7 +51,8 @@ export interface Cascade {
 }
 
 /**
- * kept, escalated: the judge's decision; audited: both models answered; closed: the guard has closed the cascade; bypassed: the request cannot be judged.
+ * kept, escalated: the judge's decision; audited: both models answered; closed: the guard has closed the cascade;
+ * bypassed: the request cannot be judged.
  */
 export type Decision = "kept" | "escalated" | "audited" | "closed" | "bypassed";
 

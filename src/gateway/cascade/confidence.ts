@@ -1,8 +1,12 @@
 /**
- * Statistics that hold at any time, however often they are looked at: a confidence sequence for a mean, and a detector of a mean above a bound.
+ * Statistics that hold at any time, however often they are looked at: a confidence sequence for a mean, and a detector
+ * of a mean above a bound.
  */
 
-/** Running sums of an empirical-Bernstein confidence sequence (Waudby-Smith and Ramdas, 2024, theorem 2). All values lie in [0, 1]. */
+/**
+ * Running sums of an empirical-Bernstein confidence sequence (Waudby-Smith and Ramdas, 2024, theorem 2). All values lie
+ * in [0, 1].
+ */
 export interface MeanState {
   count: number;
   sum: number;
@@ -67,11 +71,13 @@ export type AlarmState = number[];
 export const newAlarm = (alternatives: readonly number[] = ALTERNATIVES): AlarmState => alternatives.map(() => 1);
 
 /**
- * An e-detector (Shin, Ramdas and Rinaldo, 2024) of the CUSUM kind: for each alternative, a bet that the mean is above the bound, which starts anew whenever
- * it is below its stake. While the mean is at most the bound, the average capital reaches `1 / alpha` once in at least that many values. It forgets a good
- * past, so a change for the worse shows soon.
+ * An e-detector (Shin, Ramdas and Rinaldo, 2024) of the CUSUM kind: for each alternative, a bet that the mean is above
+ * the bound, which starts anew whenever it is below its stake. While the mean is at most the bound, the average capital
+ * reaches `1 / alpha` once in at least that many values. It forgets a good past, so a change for the worse shows soon.
  *
- * @param x in [0, 1] @param bound above 0 and below 1 @param alternatives those of `newAlarm`
+ * @param x in [0, 1]
+ * @param bound above 0 and below 1
+ * @param alternatives those of `newAlarm`
  */
 export function addToAlarm(
   state: AlarmState,

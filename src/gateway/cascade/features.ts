@@ -1,4 +1,7 @@
-/** A judge's view of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was asked. */
+/**
+ * A judge's view of a small model's answer, as numbers: how sure the model was, how the answer looks, and what was
+ * asked.
+ */
 import type { AnswerSignals } from "./answer-signals.js";
 
 /** Names of the features, in their order; a router's file lists those it was trained on. */
@@ -80,7 +83,10 @@ export function repeatsItself(text: string): boolean {
   return false;
 }
 
-/** Words and pairs of words, hashed to a few signed sums of unit length in all: a linear model then knows the kind of a request. */
+/**
+ * Words and pairs of words, hashed to a few signed sums of unit length in all: a linear model then knows the kind of a
+ * request.
+ */
 function promptFeatures(prompt: string): number[] {
   const sums = new Array<number>(NUM_PROMPT_FEATURES).fill(0);
   const words = (

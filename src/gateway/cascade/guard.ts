@@ -1,6 +1,6 @@
 /**
- * Watches a cascade's loss of quality: a random share of its requests goes to both models, which gives an unbiased estimate of the loss, and the cascade
- * closes when the loss passes the bound. The state survives a restart.
+ * Watches a cascade's loss of quality: a random share of its requests goes to both models, which gives an unbiased
+ * estimate of the loss, and the cascade closes when the loss passes the bound. The state survives a restart.
  */
 import type Database from "libsql";
 import {

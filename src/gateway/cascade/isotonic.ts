@@ -1,6 +1,9 @@
 /** Isotonic calibration: turns scores into probabilities by the increasing function that fits the labels best. */
 
-/** A step function: a score at or above `from[i]`, and below `from[i + 1]`, has the probability `values[i]`. Scores are at least 0, as `from[0]` is. */
+/**
+ * A step function: a score at or above `from[i]`, and below `from[i + 1]`, has the probability `values[i]`. Scores are
+ * at least 0, as `from[0]` is.
+ */
 export interface Isotonic {
   readonly from: readonly number[];
   readonly values: readonly number[];

@@ -17,7 +17,9 @@ export interface JudgeTerms {
 
 export interface Verdict {
   readonly isKept: boolean;
-  /** The router's probability that the answer is as good as the large model's; 1 without a router if it is kept, else 0. */
+  /**
+   * The router's probability that the answer is as good as the large model's; 1 without a router if it is kept, else 0.
+   */
   readonly score: number;
   /** The judge that sent the request on. */
   readonly why: string | undefined;

@@ -62,7 +62,10 @@ export function fitLogistic(rows: readonly (readonly number[])[], labels: readon
   return { means, scales, weights: weights.slice(0, numFeatures), bias: weights[numFeatures]! };
 }
 
-/** Solves a symmetric positive definite system by Cholesky's method. @param matrix its lower triangle, which is overwritten */
+/**
+ * Solves a symmetric positive definite system by Cholesky's method.
+ * @param matrix its lower triangle, which is overwritten
+ */
 function solve(matrix: readonly Float64Array[], right: Float64Array): number[] {
   const size = right.length;
   for (let i = 0; i < size; i++) {

@@ -1,4 +1,7 @@
-/** The file of a trained router: a calibrated classifier that says how probably the small model's answer is as good as the large one's. */
+/**
+ * The file of a trained router: a calibrated classifier that says how probably the small model's answer is as good as
+ * the large one's.
+ */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";

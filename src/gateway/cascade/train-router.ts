@@ -1,4 +1,7 @@
-/** Trains a router from labelled examples, and chooses the floor at which it keeps answers. Depends on its arguments only. */
+/**
+ * Trains a router from labelled examples, and chooses the floor at which it keeps answers. Depends on its arguments
+ * only.
+ */
 import { calibrated, fitIsotonic, type Isotonic } from "./isotonic.js";
 import { fitLogistic, type Logistic, logisticScore } from "./logistic.js";
 
@@ -59,8 +62,8 @@ function outOfFoldScores(rows: readonly (readonly number[])[], labels: readonly 
 }
 
 /**
- * The lowest floor whose loss is shown to be at most `maxLoss`. Floors are tested from the strictest on, and the first that fails ends the search: a fixed
- * sequence of tests needs no correction for their number.
+ * The lowest floor whose loss is shown to be at most `maxLoss`. Floors are tested from the strictest on, and the first
+ * that fails ends the search: a fixed sequence of tests needs no correction for their number.
  */
 export function chooseFloor(probabilities: readonly number[], labels: readonly number[], maxLoss: number): number {
   const floors = [...new Set(probabilities)].sort((a, b) => b - a);

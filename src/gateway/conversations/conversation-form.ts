@@ -1,4 +1,7 @@
-/** The form of a conversation of the app. What is uploaded is anybody's text: what does not fit is refused, and only what fits is kept. */
+/**
+ * The form of a conversation of the app. What is uploaded is anybody's text: what does not fit is refused, and only
+ * what fits is kept.
+ */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { firstProblem } from "../../core/schema-problem.js";

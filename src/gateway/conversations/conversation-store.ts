@@ -1,7 +1,8 @@
 /**
- * Conversations in the gateway's database: a row each, under the client whose key wrote it. A write names the revision that it replaces, so that of two pages
- * none overwrites the other. Older conversations of the same client make room for newer ones, never those of others. Each tenant has a share of the whole, so
- * that others have room where one has filled its own.
+ * Conversations in the gateway's database: a row each, under the client whose key wrote it. A write names the revision
+ * that it replaces, so that of two pages none overwrites the other. Older conversations of the same client make room
+ * for newer ones, never those of others. Each tenant has a share of the whole, so that others have room where one has
+ * filled its own.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { Database, Statement } from "../store/database.js";
@@ -143,8 +144,9 @@ export class ConversationStore {
   }
 
   /**
-   * Resolves when the conversation is in the database. Rejects with conversation_changed, where the revision is not the present one, and storage_quota, where
-   * older conversations of the client do not make enough room, or its tenant's share is full.
+   * Resolves when the conversation is in the database. Rejects with conversation_changed, where the revision is not the
+   * present one, and storage_quota, where older conversations of the client do not make enough room, or its tenant's
+   * share is full.
    *
    * @param revision that this one replaces; 0: there is none yet
    * @returns the row, and the ids of the conversations that made room
@@ -225,7 +227,10 @@ export class ConversationStore {
     return (this.#ofTenant.get([tenant]) as { readonly bytes: number } | undefined)?.bytes ?? 0;
   }
 
-  /** Deletes older conversations of the client until a new one is within its bounds. Throws storage_quota. @returns their ids */
+  /**
+   * Deletes older conversations of the client until a new one is within its bounds. Throws storage_quota.
+   * @returns their ids
+   */
   #makeRoom(
     { holder, tenant }: ConversationOwner,
     id: string,

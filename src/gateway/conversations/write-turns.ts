@@ -1,4 +1,7 @@
-/** Limits the writes of conversations: one at a time of each client, a number at once in all, and so many a minute of each client. */
+/**
+ * Limits the writes of conversations: one at a time of each client, a number at once in all, and so many a minute of
+ * each client.
+ */
 import { MillraceError } from "../../core/errors.js";
 
 /** Bodies of as many writes are held at once. */

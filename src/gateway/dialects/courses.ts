@@ -69,7 +69,10 @@ export class ChatCourse implements AnswerCourse {
   #counts: TokenCounts | undefined;
   #isFinished = false;
 
-  /** @param includesUsage the client asked for the counts @param isChat the path is chat completions, whose streams say when they are complete */
+  /**
+   * @param includesUsage the client asked for the counts
+   * @param isChat the path is chat completions, whose streams say when they are complete
+   */
   constructor(
     private readonly includesUsage: boolean,
     private readonly isChat: boolean,

@@ -201,7 +201,10 @@ function messagesQuestion(provider: Provider, model: string, request: ClientRequ
   };
 }
 
-/** Thoughts of other models, whose signatures are none, are in a conversation that began elsewhere. Claude's API refuses them. */
+/**
+ * Thoughts of other models, whose signatures are none, are in a conversation that began elsewhere. Claude's API refuses
+ * them.
+ */
 function withoutForeignThoughts(body: JsonObject): JsonObject {
   if (!Array.isArray(body.messages)) return body;
   const isForeign = (block: unknown): boolean =>

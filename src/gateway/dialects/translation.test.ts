@@ -1,4 +1,7 @@
-/** Properties of all translations: however a provider's bytes are cut, damaged or made up, the client's are the same, bounded and well formed. */
+/**
+ * Properties of all translations: however a provider's bytes are cut, damaged or made up, the client's are the same,
+ * bounded and well formed.
+ */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { awsFrame } from "../../../test/helpers/providers/bedrock-server.js";

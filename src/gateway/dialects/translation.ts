@@ -1,6 +1,6 @@
 /**
- * Turns the bytes of a provider's answer into those of a client's dialect, piece by piece. What a provider sends is hostile: every size is bounded, and
- * what cannot be read is an error of its own.
+ * Turns the bytes of a provider's answer into those of a client's dialect, piece by piece. What a provider sends is
+ * hostile: every size is bounded, and what cannot be read is an error of its own.
  */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";

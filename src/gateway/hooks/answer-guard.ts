@@ -1,6 +1,6 @@
 /**
- * The sink that applies guardrails to an answer. Events of a stream pass as soon as their texts are known to be clean; any other answer, and every answer
- * that a checker must see, is read to its end first.
+ * The sink that applies guardrails to an answer. Events of a stream pass as soon as their texts are known to be clean;
+ * any other answer, and every answer that a checker must see, is read to its end first.
  */
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";

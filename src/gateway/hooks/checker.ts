@@ -1,4 +1,7 @@
-/** Asks a service of the operator's whether texts may pass. It speaks the moderation API of OpenAI, or answers with `allowed`. */
+/**
+ * Asks a service of the operator's whether texts may pass. It speaks the moderation API of OpenAI, or answers with
+ * `allowed`.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { limitedText } from "../../core/limited-text.js";
 import type { Stage } from "./stage.js";

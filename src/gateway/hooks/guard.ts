@@ -49,7 +49,10 @@ export function refusal({ name }: Guard, stage: Stage, what: string): MillraceEr
 /** About a millisecond for short texts. */
 const GROUPS_PER_TURN = 64;
 
-/** Texts with the patterns of guardrails applied, one after the other. Those of one list are read as one text. Throws guardrail_refused. */
+/**
+ * Texts with the patterns of guardrails applied, one after the other. Those of one list are read as one text. Throws
+ * guardrail_refused.
+ */
 export async function guardTexts(
   guards: readonly Guard[],
   stage: Stage,

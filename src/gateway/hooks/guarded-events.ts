@@ -1,6 +1,6 @@
 /**
- * The texts in the events of a stream, of every API. Texts come as deltas, which belong to channels (a choice's content, a tool call's arguments, …); what is
- * held back of a channel follows before the event that ends it.
+ * The texts in the events of a stream, of every API. Texts come as deltas, which belong to channels (a choice's
+ * content, a tool call's arguments, …); what is held back of a channel follows before the event that ends it.
  */
 import { type Findings, type Guard, GuardedText } from "./guard.js";
 import { type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
@@ -15,7 +15,10 @@ interface Delta {
 
 interface Channel {
   readonly guarded: GuardedText;
-  /** The last event of the channel, without its deltas, as a form for an event of ours. Undefined while the first is read. */
+  /**
+   * The last event of the channel, without its deltas, as a form for an event of ours. Undefined while the first is
+   * read.
+   */
   form: { readonly head: string; readonly data: Json; readonly delta: Delta } | undefined;
 }
 
@@ -40,7 +43,10 @@ export class GuardedEvents {
     return [...this.#kept.values()].map((parts) => parts.join(""));
   }
 
-  /** @param event one event, with the empty line at its end @returns what to send. Throws guardrail_refused and guardrail_failed */
+  /**
+   * @param event one event, with the empty line at its end
+   * @returns what to send. Throws guardrail_refused and guardrail_failed
+   */
   push(event: string): string {
     const { head, json } = partsOf(event);
     if (json === undefined || json === "") return head === "" ? "" : `${head}\n`;
@@ -135,7 +141,10 @@ export class GuardedEvents {
   }
 }
 
-/** Lines that clients heed, beside those of data. A comment keeps a connection alive, and what else it says is for nobody. */
+/**
+ * Lines that clients heed, beside those of data. A comment keeps a connection alive, and what else it says is for
+ * nobody.
+ */
 const KEPT_LINE = /^(?:(?:event|id): ?[\w.:-]{0,128}|retry: ?\d{1,9}|:)$/;
 
 /** The lines of an event without its data, and its data. */
@@ -184,7 +193,10 @@ function deltasIn(data: Json): readonly Delta[] {
   return [];
 }
 
-/** Texts within a member of a chat's delta: what a spoken answer says, and a call of a function as it was before there were tools. */
+/**
+ * Texts within a member of a chat's delta: what a spoken answer says, and a call of a function as it was before there
+ * were tools.
+ */
 const NESTED = [
   ["audio", "transcript"],
   ["function_call", "arguments"],

@@ -1,4 +1,7 @@
-/** Guardrails as a policy: what clients send and get is searched by patterns and checkers, then refused, redacted or flagged. */
+/**
+ * Guardrails as a policy: what clients send and get is searched by patterns and checkers, then refused, redacted or
+ * flagged.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
 import { HeaderSink } from "../answer.js";

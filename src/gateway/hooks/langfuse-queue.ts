@@ -1,4 +1,7 @@
-/** Sends events to Langfuse's ingestion API in batches. The queue is bounded: while Langfuse does not answer, further events are dropped and counted. */
+/**
+ * Sends events to Langfuse's ingestion API in batches. The queue is bounded: while Langfuse does not answer, further
+ * events are dropped and counted.
+ */
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { limitedText } from "../../core/limited-text.js";

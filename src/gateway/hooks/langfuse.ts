@@ -1,6 +1,6 @@
 /**
- * A record of each request for Langfuse: times, tokens, cost and how it ended, and its texts only where the operator wants them. Two policies, around the
- * guardrails: texts are recorded as the guardrails leave them.
+ * A record of each request for Langfuse: times, tokens, cost and how it ended, and its texts only where the operator
+ * wants them. Two policies, around the guardrails: texts are recorded as the guardrails leave them.
  */
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { formatDollars } from "../money.js";

@@ -1,11 +1,15 @@
 /**
- * Finds patterns in a text that comes in pieces: the same matches, wherever it is cut. A character matches as it is and in its plain form, and characters
- * that nobody sees may stand anywhere in a match (spelling.ts). Matches that overlap count as one, so that nothing of any of them stays visible.
+ * Finds patterns in a text that comes in pieces: the same matches, wherever it is cut. A character matches as it is and
+ * in its plain form, and characters that nobody sees may stand anywhere in a match (spelling.ts). Matches that overlap
+ * count as one, so that nothing of any of them stays visible.
  */
 import { isMember, type PatternSet } from "./pattern-set.js";
 import { plainText, Speller } from "./spelling.js";
 
-/** Upper bound of a match, in UTF-16 units: of a longer match, only the end is found. A stream is held back by at most this much. */
+/**
+ * Upper bound of a match, in UTF-16 units: of a longer match, only the end is found. A stream is held back by at most
+ * this much.
+ */
 export const MAX_MATCH_LENGTH = 512;
 
 interface Match {
@@ -63,7 +67,9 @@ export class PatternScan {
     return this.#numSteps;
   }
 
-  /** Every match that begins before this offset of the whole text is known, to its end. Lags behind by a bounded length. */
+  /**
+   * Every match that begins before this offset of the whole text is known, to its end. Lags behind by a bounded length.
+   */
   get settledUntil(): number {
     // A match may begin with the character whose second unit is to come.
     let until = this.#length - (this.#speller.isWithinPair ? 1 : 0);
@@ -92,7 +98,10 @@ export class PatternScan {
     this.#active = [];
   }
 
-  /** Takes the matches before an offset, of at most `settledUntil`, in order. One that reaches over it is cut there, and its rest follows later. */
+  /**
+   * Takes the matches before an offset, of at most `settledUntil`, in order. One that reaches over it is cut there, and
+   * its rest follows later.
+   */
   take(until: number): readonly Match[] {
     const count = this.#matches.findIndex(({ start }) => start >= until);
     const taken = this.#matches.splice(0, count < 0 ? this.#matches.length : count);

@@ -1,6 +1,7 @@
 /**
- * Patterns as one automaton (Glushkov's: a position for each character of a pattern) that reads each character once. Whatever the patterns and the text,
- * the time is at most their product; a backtracking engine can take for ever on either.
+ * Patterns as one automaton (Glushkov's: a position for each character of a pattern) that reads each character once.
+ * Whatever the patterns and the text, the time is at most their product; a backtracking engine can take for ever on
+ * either.
  */
 import { type CharacterSet, includes } from "../../text/grammar/character-set.js";
 import { RegexError, type RegexTree, regexTree } from "../../text/grammar/regex.js";
@@ -44,7 +45,10 @@ export interface PatternSet {
   readonly first: readonly number[];
 }
 
-/** Throws a RegexError for an expression that cannot be searched for in linear time, matches the empty text, or is too large. */
+/**
+ * Throws a RegexError for an expression that cannot be searched for in linear time, matches the empty text, or is too
+ * large.
+ */
 export function compilePatterns(sources: readonly PatternSource[]): PatternSet {
   const builder = new Builder();
   const first: number[] = [];

@@ -1,4 +1,7 @@
-/** Replaces what patterns find in a text that comes in pieces. What may belong to a match is held back until that is known. */
+/**
+ * Replaces what patterns find in a text that comes in pieces. What may belong to a match is held back until that is
+ * known.
+ */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import { PatternScan } from "./pattern-scan.js";
@@ -76,8 +79,8 @@ export class TextRedactor {
 }
 
 /**
- * Texts that follow each other without a gap, with what was found replaced: what lies in several of them is replaced in the first. Long texts are read in
- * turns of the event loop.
+ * Texts that follow each other without a gap, with what was found replaced: what lies in several of them is replaced in
+ * the first. Long texts are read in turns of the event loop.
  */
 export async function redactTexts(
   patterns: PatternSet,

@@ -1,6 +1,7 @@
 /**
- * Other spellings of a character: compatibility forms (fullwidth, mathematical), digits of other scripts, other dashes and full stops, and characters that
- * nobody sees. A pattern finds a text in all of them, or one invisible character would hide it.
+ * Other spellings of a character: compatibility forms (fullwidth, mathematical), digits of other scripts, other dashes
+ * and full stops, and characters that nobody sees. A pattern finds a text in all of them, or one invisible character
+ * would hide it.
  */
 
 const UNKNOWN = 0;

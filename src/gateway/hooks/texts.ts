@@ -11,7 +11,10 @@ const TEXT_FIELDS: ReadonlySet<string> = new Set(
   stop stop_sequences chat_template grammar regex ebnf reasoning thinking`.split(/\s+/),
 );
 
-/** Settings and labels at the top of a request, which no model reads. All other fields are searched, those that the gateway does not know with all their keys. */
+/**
+ * Settings and labels at the top of a request, which no model reads. All other fields are searched, those that the
+ * gateway does not know with all their keys.
+ */
 const REQUEST_SETTINGS: ReadonlySet<string> = new Set([
   "user",
   "request_id",
@@ -74,7 +77,10 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "metadata",
 ]);
 
-/** Addresses of images and files, and the names of spoken answers. Those in an answer are shown to its reader, and its audio has a transcript. */
+/**
+ * Addresses of images and files, and the names of spoken answers. Those in an answer are shown to its reader, and its
+ * audio has a transcript.
+ */
 const SKIPPED_IN_REQUESTS: ReadonlySet<string> = new Set(["url", "audio"]);
 
 /** An answer repeats its request's settings. */
@@ -95,7 +101,10 @@ const SPELLED: ReadonlySet<string> = new Set(["logprobs", "prompt_logprobs", "to
 
 const MAX_DEPTH = 64;
 
-/** Gets each text in turn, and the list whose other texts follow it without a gap, if it is a part of one. @returns the text to put in its place */
+/**
+ * Gets each text in turn, and the list whose other texts follow it without a gap, if it is a part of one.
+ * @returns the text to put in its place
+ */
 type VisitText = (text: string, list?: object) => string;
 
 /** @returns the same object if no text has changed */
@@ -217,7 +226,9 @@ function parsed(json: string): unknown {
   }
 }
 
-/** @param type of the object that has the key: data of a source of type text is text, that of others an image or a file */
+/**
+ * @param type of the object that has the key: data of a source of type text is text, that of others an image or a file
+ */
 function isSkipped(key: string, type: unknown): boolean {
   if (key === "data" && type === "text") return false;
   return SPELLED.has(key) || SKIPPED.has(key);

@@ -1,6 +1,6 @@
 /**
- * Idempotency-Key: a request that is sent again under its key gets the first one's answer. While that is made the second joins it, and for a day after it
- * gets what was kept. Another body under the same key is refused.
+ * Idempotency-Key: a request that is sent again under its key gets the first one's answer. While that is made the
+ * second joins it, and for a day after it gets what was kept. Another body under the same key is refused.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";

@@ -1,6 +1,7 @@
 /**
- * Tells the client its answer's cost: in the `usage` of answers, and in a header of whole ones. The cost is known at the end, so the sink holds back until
- * then a whole answer, or the last report of usage of a stream. A report is found by its place in the JSON, since some answers repeat what the client wrote.
+ * Tells the client its answer's cost: in the `usage` of answers, and in a header of whole ones. The cost is known at
+ * the end, so the sink holds back until then a whole answer, or the last report of usage of a stream. A report is found
+ * by its place in the JSON, since some answers repeat what the client wrote.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
@@ -192,7 +193,11 @@ export class CostSink extends PassingSink {
   }
 }
 
-/** Where the usage of an event, or of a whole answer, stands. @param text bytes as Latin-1 @returns undefined: there is none that counts */
+/**
+ * Where the usage of an event, or of a whole answer, stands.
+ * @param text bytes as Latin-1
+ * @returns undefined: there is none that counts
+ */
 function placeOf(text: string, path: readonly string[]): ByteRange | undefined {
   const data = DATA.exec(text);
   let start = data === null ? 0 : data.index + data[0].length;

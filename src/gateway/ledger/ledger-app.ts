@@ -1,4 +1,6 @@
-/** The ledger over HTTP: for the administrator under /admin/ledger, and for tenants, who see their own, at /v1/usage. */
+/**
+ * The ledger over HTTP: for the administrator under /admin/ledger, and for tenants, who see their own, at /v1/usage.
+ */
 import { Readable } from "node:stream";
 import { Hono } from "hono";
 import { z } from "zod";

@@ -92,7 +92,10 @@ export class LedgerPolicy implements Policy {
     };
   }
 
-  /** Whether all that may have cost something has a price. An answer that was kept has no attempt, and costs nothing where its model has a price. */
+  /**
+   * Whether all that may have cost something has a price. An answer that was kept has no attempt, and costs nothing
+   * where its model has a price.
+   */
   #isPriced({ model, record: { attempts, notes } }: GatewayRequest): boolean {
     const { prices, modelOf } = this.options;
     if (attempts.length === 0) return prices.priceOf(modelOf(model), notes.has(NOTE.batch)) !== undefined;

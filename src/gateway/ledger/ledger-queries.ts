@@ -1,4 +1,6 @@
-/** Reads the ledger: pages of requests, and sums over hours. The queries run in a thread, beside the gateway's requests. */
+/**
+ * Reads the ledger: pages of requests, and sums over hours. The queries run in a thread, beside the gateway's requests.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { formatCost } from "../money.js";
 import type { Database } from "../store/database.js";
@@ -77,7 +79,10 @@ async function positions(
   return { first, end };
 }
 
-/** The first position from `low` on whose request began at a time or later; `end`: there is none. Positions grow with time, so it is found by halving. */
+/**
+ * The first position from `low` on whose request began at a time or later; `end`: there is none. Positions grow with
+ * time, so it is found by halving.
+ */
 async function positionAt(database: Database.Database, atMs: number, low: number, end: number): Promise<number> {
   const sql = "SELECT seq, began_ms FROM ledger_requests WHERE seq >= ? ORDER BY seq LIMIT 1";
   let [from, to] = [low, end];
@@ -214,7 +219,10 @@ function shownSums(row: Row, groups: readonly SpendGroup[]): Row {
 
 const EXPORT_PAGE = 500;
 
-/** Columns of an export, in order: a row for each attempt, with its request's columns; a request without attempts has one row. */
+/**
+ * Columns of an export, in order: a row for each attempt, with its request's columns; a request without attempts has
+ * one row.
+ */
 const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.path, r.asked AS model_asked,
   r.served AS model_served, r.is_stream, r.outcome, r.status, r.error, r.first_byte_ms, r.total_ms, r.saved, r.saved_by,
   r.notes, ${ATTEMPT_COLUMNS.slice(1)
@@ -238,7 +246,10 @@ export async function* exportRows(
   }
 }
 
-/** The model that answered a tenant's request, the newest of that id. @returns undefined if the ledger has no such answer */
+/**
+ * The model that answered a tenant's request, the newest of that id.
+ * @returns undefined if the ledger has no such answer
+ */
 export async function servedModel(
   database: Database.Database,
   requestId: string,

@@ -19,7 +19,10 @@ export interface OpenRequest {
   readonly isStream: boolean;
 }
 
-/** answered, broken, cancelled: as `Ending`; refused: the gateway gave an error of its own; lost: the gateway died while it ran. */
+/**
+ * answered, broken, cancelled: as `Ending`; refused: the gateway gave an error of its own; lost: the gateway died while
+ * it ran.
+ */
 export type RowOutcome = "answered" | "broken" | "cancelled" | "refused" | "lost";
 
 export interface RequestRow extends OpenRequest {

@@ -1,6 +1,7 @@
 /**
- * Writes the ledger. The note of an open request is committed with the turn in which it begins, its row with the next transaction, at most two milliseconds
- * after its end. After kill -9 the requests without a row are those that still have a note: they become lost ones.
+ * Writes the ledger. The note of an open request is committed with the turn in which it begins, its row with the next
+ * transaction, at most two milliseconds after its end. After kill -9 the requests without a row are those that still
+ * have a note: they become lost ones.
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { Database, Statement } from "../store/database.js";

@@ -1,7 +1,7 @@
 /**
- * The ledger's tables. A request is a row of its own, with a row for each attempt. The same transaction adds them to the sums of their hour, so that sums need
- * no rows: rows are deleted when they are old, and the sums remain. Rows have no index but their position, which grows with time: an index costs every request, and
- * a thread can search rows.
+ * The ledger's tables. A request is a row of its own, with a row for each attempt. The same transaction adds them to
+ * the sums of their hour, so that sums need no rows: rows are deleted when they are old, and the sums remain. Rows have
+ * no index but their position, which grows with time: an index costs every request, and a thread can search rows.
  */
 import type { Database } from "../store/database.js";
 

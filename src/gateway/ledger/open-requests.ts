@@ -1,6 +1,7 @@
 /**
- * Notes of the requests that run, which say after kill -9 which ones were lost. A note holds all that begin with one transaction: requests that come together
- * mostly end together. It is deleted with the row of the last of them; until then the rows of the others tell that they have ended.
+ * Notes of the requests that run, which say after kill -9 which ones were lost. A note holds all that begin with one
+ * transaction: requests that come together mostly end together. It is deleted with the row of the last of them; until
+ * then the rows of the others tell that they have ended.
  */
 import type { Database, Statement } from "../store/database.js";
 import type { OpenRequest } from "./ledger-rows.js";
@@ -47,7 +48,10 @@ export class OpenRequests {
     this.#write(note);
   }
 
-  /** To call in the transaction that writes the request's row, and again in the next one where that transaction was undone. */
+  /**
+   * To call in the transaction that writes the request's row, and again in the next one where that transaction was
+   * undone.
+   */
   end(seq: number): void {
     const note = this.#notes.get(seq);
     if (note === undefined) return;
@@ -73,7 +77,10 @@ export class OpenRequests {
     this.#notes.delete(seq);
   }
 
-  /** To call in the transaction that deletes rows, before it does: their requests leave the notes that they share with some that still run. */
+  /**
+   * To call in the transaction that deletes rows, before it does: their requests leave the notes that they share with
+   * some that still run.
+   */
   dropRows(upTo: number, hasRow: (seq: number) => boolean): void {
     for (const note of this.#notes.values()) {
       if (note.members[0]!.seq > upTo) break;
@@ -85,7 +92,10 @@ export class OpenRequests {
     }
   }
 
-  /** The requests that an earlier process left open, which are to be ended like others. @param hasRow whether a request has ended */
+  /**
+   * The requests that an earlier process left open, which are to be ended like others.
+   * @param hasRow whether a request has ended
+   */
   left(hasRow: (seq: number) => boolean): readonly OpenRequest[] {
     const rows = this.database.prepare("SELECT last_seq, requests FROM ledger_notes ORDER BY last_seq").all();
     return (rows as { last_seq: number; requests: string }[]).flatMap(({ last_seq: lastSeq, requests }) => {

@@ -1,6 +1,7 @@
 /**
- * Limits how long answers get: gives requests without a limit of tokens one, by what answers of their key and model have needed, and lowers limits above a
- * cap. It counts the answers that reach their limit. It stands behind the caches, which know the client's own request.
+ * Limits how long answers get: gives requests without a limit of tokens one, by what answers of their key and model
+ * have needed, and lowers limits above a cap. It counts the answers that reach their limit. It stands behind the
+ * caches, which know the client's own request.
  */
 
 import type { AnswerSink } from "../answer.js";
@@ -44,7 +45,10 @@ interface LengthOptions {
   readonly onAnswer: (name: string, limit: LimitSource, isTruncated: boolean) => void;
 }
 
-/** An automatic limit is this many times the 99th percentile, of so many answers at least: at most one answer in a hundred is near the limit. */
+/**
+ * An automatic limit is this many times the 99th percentile, of so many answers at least: at most one answer in a
+ * hundred is near the limit.
+ */
 const HEADROOM = 1.5;
 const SHARE = 0.99;
 const LEAST_ANSWERS = 100;

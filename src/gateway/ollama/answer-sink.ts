@@ -1,4 +1,7 @@
-/** Turns an answer of OpenAI's API into one of Ollama's on its way to the client: events into lines, a whole answer into its object. */
+/**
+ * Turns an answer of OpenAI's API into one of Ollama's on its way to the client: events into lines, a whole answer into
+ * its object.
+ */
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
@@ -198,8 +201,8 @@ export class OllamaSink extends PassingSink {
   }
 
   /**
-   * Ollama's times, in nanoseconds, as the gateway measures them: a prompt's time in a queue counts as its own. For a whole answer it sees no first token,
-   * so both parts are the whole time: clients divide counts of tokens by them.
+   * Ollama's times, in nanoseconds, as the gateway measures them: a prompt's time in a queue counts as its own. For a
+   * whole answer it sees no first token, so both parts are the whole time: clients divide counts of tokens by them.
    */
   #lastFields(): object {
     const { cost } = this.#usage;

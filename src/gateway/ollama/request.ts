@@ -1,4 +1,7 @@
-/** Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the values. */
+/**
+ * Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the
+ * values.
+ */
 import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
 import { takenTemperature } from "../../core/ollama-api.js";

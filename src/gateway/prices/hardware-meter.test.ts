@@ -14,7 +14,10 @@ interface Job {
   leftOutput: number;
 }
 
-/** An instance that works on its jobs in turns: a turn takes 0.2 ms for each token of a prompt, 4 ms for each of an answer. */
+/**
+ * An instance that works on its jobs in turns: a turn takes 0.2 ms for each token of a prompt, 4 ms for each of an
+ * answer.
+ */
 function simulate(hours: number, load: number, isStreamed: boolean, start: number) {
   const rng = new TestRng(start);
   const random = () => rng.next();

@@ -1,7 +1,8 @@
 /**
- * Prices tokens on the operator's own hardware, from the price of an instance's hour. While an instance works on n attempts, each of them gets 1/n of its time:
- * the shares add up to the time in which the instance was busy. A model's tokens of prompts and of answers then cost what the shares per token have been,
- * before and after the first byte of answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
+ * Prices tokens on the operator's own hardware, from the price of an instance's hour. While an instance works on n
+ * attempts, each of them gets 1/n of its time: the shares add up to the time in which the instance was busy. A model's
+ * tokens of prompts and of answers then cost what the shares per token have been, before and after the first byte of
+ * answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
  */
 import { formatDollars } from "../money.js";
 import type { AttemptRecord, TokenCounts } from "../usage/record.js";
@@ -14,7 +15,10 @@ const CACHED_SHARE = 0.1;
 const HALF_LIFE_MS = MS_PER_HOUR;
 /** Prices change at most this often, so that few versions of them exist. */
 const REFRESH_MS = 60_000;
-/** Assumed before anything is measured, with the weight of 1.5 s: 0.5 ms a token of a prompt, 10 ms a token of an answer. */
+/**
+ * Assumed before anything is measured, with the weight of 1.5 s: 0.5 ms a token of a prompt, 10 ms a token of an
+ * answer.
+ */
 const ASSUMED = { promptMs: 500, promptTokens: 1000, outputMs: 1000, outputTokens: 100 };
 /** An answer that came after this share of the time came at once: it does not tell how long the prompt took. */
 const WHOLE_AFTER = 0.9;

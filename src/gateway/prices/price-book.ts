@@ -10,7 +10,10 @@ export interface ModelPricing {
   readonly price?: Price | undefined;
   /** Nano-dollars for an hour of one of its instances. */
   readonly nanoPerHour?: bigint | undefined;
-  /** Names of the model at a paid API, of which the first with a list price counts; empty: the model runs on hardware of one's own. */
+  /**
+   * Names of the model at a paid API, of which the first with a list price counts; empty: the model runs on hardware of
+   * one's own.
+   */
   readonly listNames: readonly string[];
 }
 

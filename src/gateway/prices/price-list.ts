@@ -1,4 +1,7 @@
-/** The dated list prices of paid APIs, which assets/api-prices.json holds: your own prices in the configuration come before them. */
+/**
+ * The dated list prices of paid APIs, which assets/api-prices.json holds: your own prices in the configuration come
+ * before them.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";

@@ -13,13 +13,19 @@ export interface Price {
 }
 
 export interface PriceBook {
-  /** @param model its name in the configuration @returns undefined if the model has no price, which is not the same as being free */
+  /**
+   * @param model its name in the configuration
+   * @returns undefined if the model has no price, which is not the same as being free
+   */
   priceOf(model: string): Price | undefined;
 }
 
 const TOKENS = 1_000_000n;
 
-/** All of a price, for a version that says it. @example "fresh $1, cache_read $0.1, cache_write $1, output $4 per million tokens" */
+/**
+ * All of a price, for a version that says it.
+ * @example "fresh $1, cache_read $0.1, cache_write $1, output $4 per million tokens"
+ */
 export function amountsText({ fresh, cacheRead, cacheWrite, output }: Omit<Price, "version">): string {
   const amounts = { fresh, cache_read: cacheRead, cache_write: cacheWrite, output };
   const parts = Object.entries(amounts).map(([name, nano]) => `${name} $${formatDollars(nano)}`);

@@ -1,4 +1,7 @@
-/** The work of the checks' thread on one request and its answer: it reads both, judges, and takes personal data out of the kept texts. */
+/**
+ * The work of the checks' thread on one request and its answer: it reads both, judges, and takes personal data out of
+ * the kept texts.
+ */
 import { compilePatterns, type PatternSet, type PatternSource } from "../hooks/pattern-set.js";
 import { PERSONAL_DATA, personalDataPatterns } from "../hooks/personal-data.js";
 import { redactTexts } from "../hooks/redactor.js";
@@ -48,7 +51,10 @@ export type CheckAnswer =
 /** Texts of one sample together, in UTF-16 units; longer ones are judged and not kept. */
 const MAX_KEPT_LENGTH = 128 * 1024;
 
-/** All personal data that guardrails know, whether or not one of them looks for it, and the patterns of the operator's guardrails. */
+/**
+ * All personal data that guardrails know, whether or not one of them looks for it, and the patterns of the operator's
+ * guardrails.
+ */
 export function privatePatterns(own: readonly PlainPattern[]): PatternSet {
   return compilePatterns([...personalDataPatterns(PERSONAL_DATA), ...own]);
 }

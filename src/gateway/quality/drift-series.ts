@@ -1,7 +1,8 @@
 /**
- * Finds the moment from which the mean of a series has been above what it was. A baseline is learned from the past and goes on learning; an e-detector bets
- * that the mean is above the baseline's upper bound. Samples since the detector was last at its stake belong to no baseline yet: they are either noise, and
- * join it when the detector is back, or the beginning of the drift. Hours of the day, and weekends, may have means of their own.
+ * Finds the moment from which the mean of a series has been above what it was. A baseline is learned from the past and
+ * goes on learning; an e-detector bets that the mean is above the baseline's upper bound. Samples since the detector
+ * was last at its stake belong to no baseline yet: they are either noise, and join it when the detector is back, or the
+ * beginning of the drift. Hours of the day, and weekends, may have means of their own.
  */
 import { type AlarmState, addToAlarm, evidenceOf, newAlarm } from "../cascade/confidence.js";
 
@@ -34,7 +35,10 @@ export interface Drift {
   readonly expected: number;
 }
 
-/** Bets on small changes too: a rise of two points is looked for among hundreds of samples. Shares of the way from the bound to 1. */
+/**
+ * Bets on small changes too: a rise of two points is looked for among hundreds of samples. Shares of the way from the
+ * bound to 1.
+ */
 const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
 /** A baseline has so many samples at least, and a day and a night. */
 const MIN_BASELINE = 500;
@@ -107,8 +111,8 @@ function shiftOf({ counts, sums }: Sums, part: number, mean: number, variance: n
 }
 
 /**
- * The upper end of an asymptotic confidence sequence for the mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, 2024, theorem 2.2), which holds at all
- * times together, the tolerance, and what is usual at such an hour.
+ * The upper end of an asymptotic confidence sequence for the mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
+ * 2024, theorem 2.2), which holds at all times together, the tolerance, and what is usual at such an hour.
  */
 function boundOf(baseline: Sums, part: number): number {
   const { count, squares } = baseline;

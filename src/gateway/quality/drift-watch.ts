@@ -1,6 +1,7 @@
 /**
- * Watches every series of verdicts for drift: each check of each model, and of each tenant of a model. The expected number of false alarms is bounded over all
- * of them together: a detector with the threshold c raises at most one in c samples, so all samples of a time span count, and the number of series does not.
+ * Watches every series of verdicts for drift: each check of each model, and of each tenant of a model. The expected
+ * number of false alarms is bounded over all of them together: a detector with the threshold c raises at most one in c
+ * samples, so all samples of a time span count, and the number of series does not.
  */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { AlertStore } from "../alerts/alert-store.js";

@@ -1,4 +1,7 @@
-/** Samples requests as the first policy behind the ledger: it copies the answer that the client gets, and hands it on when the client has it. */
+/**
+ * Samples requests as the first policy behind the ledger: it copies the answer that the client gets, and hands it on
+ * when the client has it.
+ */
 import type { AnswerSink } from "../answer.js";
 import { CopyingSink } from "../held-sinks.js";
 import { DEAF_REQUEST } from "../observer.js";

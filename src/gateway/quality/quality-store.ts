@@ -1,6 +1,6 @@
 /**
- * Samples in the gateway's database: a row each, its texts apart, and sums by the day. Texts go when they are too many bytes, rows and sums when they are
- * old.
+ * Samples in the gateway's database: a row each, its texts apart, and sums by the day. Texts go when they are too many
+ * bytes, rows and sums when they are old.
  */
 import type { Database, Statement } from "../store/database.js";
 import { type GroupCommit, SOON_MS } from "../store/group-commit.js";

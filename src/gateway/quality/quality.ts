@@ -1,4 +1,6 @@
-/** The quality of production traffic: samples, their checks, clients' feedback, drift of either, and the kept records. */
+/**
+ * The quality of production traffic: samples, their checks, clients' feedback, drift of either, and the kept records.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { servedModel } from "../ledger/ledger-queries.js";
@@ -117,7 +119,9 @@ export class Quality {
     };
   }
 
-  /** Takes a client's word on a request of its own. Throws invalid_parameter, not_found, queue_full and internal_error. */
+  /**
+   * Takes a client's word on a request of its own. Throws invalid_parameter, not_found, queue_full and internal_error.
+   */
   async give(
     caller: Caller,
     body: unknown,

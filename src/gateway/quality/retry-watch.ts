@@ -61,7 +61,10 @@ export class RetryWatch<Fact> {
   }
 }
 
-/** Capitals and spaces make no other question. @returns undefined where the last message has no text of the user, as in a step of a loop of tools */
+/**
+ * Capitals and spaces make no other question.
+ * @returns undefined where the last message has no text of the user, as in a step of a loop of tools
+ */
 function questionOf({ body: { messages, input, prompt } }: GatewayRequest): string | undefined {
   const items = messages ?? input ?? prompt;
   const last: unknown = Array.isArray(items) ? items.at(-1) : items;

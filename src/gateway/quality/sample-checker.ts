@@ -1,4 +1,7 @@
-/** Has samples judged in a thread. What waits is bounded: further samples are dropped and counted, and no request waits for either. */
+/**
+ * Has samples judged in a thread. What waits is bounded: further samples are dropped and counted, and no request waits
+ * for either.
+ */
 import { FairThread } from "../../core/fair-thread.js";
 import type { CheckAnswer, CheckJob, PlainPattern } from "./check-job.js";
 

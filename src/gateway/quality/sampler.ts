@@ -1,6 +1,6 @@
 /**
- * Draws the requests that are sampled: a share of all, and so many a day at least of each model and tenant. A request's chance is known when it is drawn, so
- * that sums weighted by its inverse are unbiased.
+ * Draws the requests that are sampled: a share of all, and so many a day at least of each model and tenant. A request's
+ * chance is known when it is drawn, so that sums weighted by its inverse are unbiased.
  */
 
 interface SamplerOptions {
@@ -81,7 +81,10 @@ export class Sampler {
   }
 }
 
-/** The samples that are still wanted, spread over the requests that are still to come if today is like yesterday (Knuth's algorithm S). */
+/**
+ * The samples that are still wanted, spread over the requests that are still to come if today is like yesterday
+ * (Knuth's algorithm S).
+ */
 function floorChance({ requests, samples, yesterday }: Stratum, atLeast: number): number {
   const wanted = atLeast - samples;
   return wanted <= 0 ? 0 : Math.min(1, wanted / Math.max(1, yesterday - requests));

@@ -2,8 +2,8 @@
 import type { ErrorCode, MillraceError } from "../../core/errors.js";
 
 /**
- * unavailable: no connection, or an answer of 5xx; timeout: no answer in time; overload: 429, or too many requests waiting; context-length: the prompt is too
- * long for the model; content-filter: the provider refused the content.
+ * unavailable: no connection, or an answer of 5xx; timeout: no answer in time; overload: 429, or too many requests
+ * waiting; context-length: the prompt is too long for the model; content-filter: the provider refused the content.
  */
 export const ERROR_CLASSES = ["unavailable", "timeout", "overload", "context-length", "content-filter"] as const;
 export type ErrorClass = (typeof ERROR_CLASSES)[number];

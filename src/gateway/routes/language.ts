@@ -1,6 +1,6 @@
 /**
- * Guesses the language of a prompt from its script and, for Latin script, from its most frequent words. Meant for routing: it says nothing where it is not
- * sure.
+ * Guesses the language of a prompt from its script and, for Latin script, from its most frequent words. Meant for
+ * routing: it says nothing where it is not sure.
  */
 
 /** Scripts that are told apart, by their Unicode names. */
@@ -47,7 +47,10 @@ const PATTERNS: readonly (readonly [Script, RegExp])[] = SCRIPTS.map((script) =>
   new RegExp(`\\p{Script=${script}}`, "gu"),
 ]);
 
-/** Scripts that stand for one language here. Cyrillic and Arabic script are used for others too, but a rule can name only this one. */
+/**
+ * Scripts that stand for one language here. Cyrillic and Arabic script are used for others too, but a rule can name
+ * only this one.
+ */
 const LANGUAGE_OF: Readonly<Partial<Record<Script, Language>>> = {
   Cyrillic: "ru",
   Greek: "el",

@@ -1,6 +1,6 @@
 /**
- * Resolves the virtual names of models: rules choose a target, and after an error of a class with fallbacks, another model gets the client's own request, as
- * long as the client has nothing of an answer.
+ * Resolves the virtual names of models: rules choose a target, and after an error of a class with fallbacks, another
+ * model gets the client's own request, as long as the client has nothing of an answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";

@@ -1,4 +1,7 @@
-/** Chooses among weighted options: always the same one for a session, and in exact shares over requests without a session. */
+/**
+ * Chooses among weighted options: always the same one for a session, and in exact shares over requests without a
+ * session.
+ */
 import { createHash } from "node:crypto";
 
 export interface Weighted {
@@ -15,8 +18,9 @@ function uniformOf(text: string): number {
 }
 
 /**
- * Weighted rendezvous hashing: each option draws an exponential time with its weight as the rate, and the earliest wins, so it wins with exactly its share of
- * the weights. When a weight changes, only sessions that enter or leave that option move.
+ * Weighted rendezvous hashing: each option draws an exponential time with its weight as the rate, and the earliest
+ * wins, so it wins with exactly its share of the weights. When a weight changes, only sessions that enter or leave that
+ * option move.
  *
  * @param key whatever must stay together, and the name of the split, so that several splits are independent
  * @param options at least one with a weight above 0
@@ -33,8 +37,8 @@ export function choiceOf(key: string, options: readonly Weighted[]): Weighted {
 }
 
 /**
- * Smooth weighted round robin: after any number of turns, each option has had its share of them to within one turn for two options, and to within a few for
- * more. A random choice would be off by the square root of their number.
+ * Smooth weighted round robin: after any number of turns, each option has had its share of them to within one turn for
+ * two options, and to within a few for more. A random choice would be off by the square root of their number.
  */
 export class SmoothRoundRobin {
   readonly #credit = new Map<string, number>();

@@ -4,7 +4,9 @@ type Json = Readonly<Record<string, unknown>>;
 
 const REGULAR_ENDS: readonly unknown[] = ["stop", "end_turn", "stop_sequence"];
 
-/** @returns undefined for an answer that is more or less than one finished text: tool calls, a refusal, an end by length */
+/**
+ * @returns undefined for an answer that is more or less than one finished text: tool calls, a refusal, an end by length
+ */
 export function answerText(path: string, isEventStream: boolean, body: Buffer): string | undefined {
   const isAnthropic = path === "/v1/messages";
   if (isEventStream) return isAnthropic ? textOfMessageEvents(eventsOf(body)) : textOfChunks(eventsOf(body));

@@ -42,7 +42,10 @@ export const newCounts = (): SemanticCounts => ({
 
 export interface SemanticStatus {
   readonly model: string;
-  /** shadow: nothing is served; serve: hits are served where the bound is met; disabled: audits have contradicted the bound. */
+  /**
+   * shadow: nothing is served; serve: hits are served where the bound is met; disabled: audits have contradicted the
+   * bound.
+   */
   readonly state: "shadow" | "serve" | "disabled";
   readonly entries: number;
   readonly bytes: number;

@@ -1,4 +1,6 @@
-/** Vectors of texts, several to a request: texts that arrive while a request is under way go together in the next one. */
+/**
+ * Vectors of texts, several to a request: texts that arrive while a request is under way go together in the next one.
+ */
 import { unitVector } from "./index/vector-index.js";
 
 /** @returns one vector per text, in their order, of any norm */

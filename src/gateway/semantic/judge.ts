@@ -23,8 +23,9 @@ const LEAST_COSINE = 0.9;
 const VETOES = [QUANTITIES, NAMES, NEGATION];
 
 /**
- * Compares the answers themselves: equal ones are the same; short ones that differ are not; longer ones must be near in meaning and agree in numbers, names
- * and negations. It errs towards "different", which costs hits and keeps the promised bound.
+ * Compares the answers themselves: equal ones are the same; short ones that differ are not; longer ones must be near in
+ * meaning and agree in numbers, names and negations. It errs towards "different", which costs hits and keeps the
+ * promised bound.
  */
 export function answerJudge(vectorOf: (text: string) => Promise<Float32Array>): Judge {
   return async ({ answer, storedAnswer }) => {
@@ -56,7 +57,10 @@ const plain = (text: string): string =>
 const SAME = "SAME";
 const DIFFERENT = "DIFFERENT";
 
-/** The prompt for a judging model. Questions and answers are quoted as JSON, so that none of them can pass for the instruction. */
+/**
+ * The prompt for a judging model. Questions and answers are quoted as JSON, so that none of them can pass for the
+ * instruction.
+ */
 export function judgePrompt({ question, storedQuestion, answer, storedAnswer }: JudgedCase): string {
   return [
     "A cache holds an answer to one question and wants to give it to a user who asked another question.",
@@ -89,7 +93,9 @@ export function modelJudge(ask: (prompt: string) => Promise<string>): Judge {
   };
 }
 
-/** @param post sends the case to a server of the operator's, and gives its JSON: `{"same": true}` or `{"same": false}` */
+/**
+ * @param post sends the case to a server of the operator's, and gives its JSON: `{"same": true}` or `{"same": false}`
+ */
 export function remoteJudge(post: (json: object) => Promise<unknown>): Judge {
   return async ({ question, storedQuestion, answer, storedAnswer }) => {
     try {

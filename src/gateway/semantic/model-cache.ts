@@ -1,4 +1,7 @@
-/** The semantic cache of one model: finds the stored answer that fits a question, and learns from each new answer whether it would have been right. */
+/**
+ * The semantic cache of one model: finds the stored answer that fits a question, and learns from each new answer
+ * whether it would have been right.
+ */
 import { newCounts, type SemanticCounts, type SemanticStatus } from "./counters.js";
 import type { Embedder } from "./embedder.js";
 import type { Judge } from "./judge.js";
@@ -122,8 +125,8 @@ export class ModelCache {
   }
 
   /**
-   * Judges the hit by the answer that was generated beside it, else stores the answer. A stored answer that was judged wrong goes, and the new one takes
-   * its place.
+   * Judges the hit by the answer that was generated beside it, else stores the answer. A stored answer that was judged
+   * wrong goes, and the new one takes its place.
    */
   async learn(subject: Subject, fresh: Entry, lookup: Lookup, judgedIn: JudgedIn): Promise<void> {
     const { hit } = lookup;

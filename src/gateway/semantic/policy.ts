@@ -1,7 +1,7 @@
 /**
- * The semantic cache as a policy. In shadow mode a request passes as if there were no cache, and what would have been a hit is judged afterwards by the
- * answer that was generated. Where the judged hits have earned it and the operator wants it, hits are served, and a share of them is generated all the
- * same for ever.
+ * The semantic cache as a policy. In shadow mode a request passes as if there were no cache, and what would have been a
+ * hit is judged afterwards by the answer that was generated. Where the judged hits have earned it and the operator
+ * wants it, hits are served, and a share of them is generated all the same for ever.
  */
 import type { AnswerSink } from "../answer.js";
 import type { CacheScope } from "../cache/answer-key.js";
@@ -203,7 +203,10 @@ export class SemanticCache implements Policy {
     if (!this.#isClosed) await cache.learn(subject, fresh, found, isAudit ? "audit" : "shadow");
   }
 
-  /** Whether the model itself answered, and is still what it was: behind this policy, others may send a request elsewhere, or answer it. */
+  /**
+   * Whether the model itself answered, and is still what it was: behind this policy, others may send a request
+   * elsewhere, or answer it.
+   */
   #isOwnAnswer({ model: name, record }: GatewayRequest, { model, version }: CachedModel): boolean {
     const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
     if (last === undefined || this.options.cacheOf(last.model)?.model !== model) return false;

@@ -1,4 +1,7 @@
-/** The two parts of a request that the semantic cache compares: the last user text, and the namespace, which is everything else. */
+/**
+ * The two parts of a request that the semantic cache compares: the last user text, and the namespace, which is
+ * everything else.
+ */
 import { type CacheScope, canonicalBody, sha256 } from "../cache/answer-key.js";
 import { ineligible } from "../cache/eligibility.js";
 import { spellingsOf } from "../cache/number-spellings.js";

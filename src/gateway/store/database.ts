@@ -11,8 +11,9 @@ const FILE = "gateway.db";
 const CACHE_FILE = "cache.db";
 
 /**
- * Opens the database of a folder, and makes both where they are missing. A committed transaction survives the end of the process at once (it is in the
- * kernel's page cache); a power cut can lose the transactions of the last moments before the checkpoint, but never leaves a torn database.
+ * Opens the database of a folder, and makes both where they are missing. A committed transaction survives the end of
+ * the process at once (it is in the kernel's page cache); a power cut can lose the transactions of the last moments
+ * before the checkpoint, but never leaves a torn database.
  *
  * @param folder undefined: in memory, for tests
  */
@@ -52,7 +53,9 @@ function durable(path: string): Database.Database {
   }
 }
 
-/** Reads the schema and the first page of each table, which finds a file that is no database, and one that has been cut. */
+/**
+ * Reads the schema and the first page of each table, which finds a file that is no database, and one that has been cut.
+ */
 function assertReadable(database: Database.Database): void {
   const tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all([]) as readonly {
     name: string;
@@ -73,8 +76,9 @@ function damaged(path: string, cause: Error): MillraceError {
 }
 
 /**
- * Opens the database of what can be made again: it is never synced, since that holds up the event loop for as long as the disk takes. The end of the process
- * loses nothing. A power cut may damage it, and a damaged one is made anew; what lies in it needs a checksum of its own.
+ * Opens the database of what can be made again: it is never synced, since that holds up the event loop for as long as
+ * the disk takes. The end of the process loses nothing. A power cut may damage it, and a damaged one is made anew; what
+ * lies in it needs a checksum of its own.
  *
  * @param folder undefined: in memory, for tests
  */

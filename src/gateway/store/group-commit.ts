@@ -15,7 +15,9 @@ interface WriteOptions {
   readonly isWhole?: boolean;
 }
 
-/** A wait for writes of requests: under load another request comes sooner, and its transaction takes the writes along. */
+/**
+ * A wait for writes of requests: under load another request comes sooner, and its transaction takes the writes along.
+ */
 export const SOON_MS = 2;
 
 /** Made by `groupCommitOf`, one for each database. */
@@ -37,8 +39,9 @@ export class GroupCommit {
   }
 
   /**
-   * Runs a synchronous write in the turn's transaction. Resolves with its result when the transaction is committed. A write that throws rejects alone, unless
-   * SQLite has ended the transaction (a full disk): then all writes of the turn reject, and none is in the database.
+   * Runs a synchronous write in the turn's transaction. Resolves with its result when the transaction is committed. A
+   * write that throws rejects alone, unless SQLite has ended the transaction (a full disk): then all writes of the turn
+   * reject, and none is in the database.
    */
   run<T>(write: () => T, { waitMs = 0, isWhole = false }: WriteOptions = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
@@ -129,7 +132,8 @@ export class GroupCommit {
       if (hasSavepoint) this.database.exec("RELEASE write");
       done.push(() => resolve(value));
     } catch (thrown) {
-      // SQLite ends the transaction by itself when the disk is full or fails: further writes would be committed one by one.
+      // SQLite ends the transaction by itself when the disk is full or fails: further writes would be committed one by
+      // one.
       if (!this.database.inTransaction || (isWhole && isAlone)) throw thrown;
       if (hasSavepoint) this.database.exec("ROLLBACK TO write; RELEASE write");
       done.push(() => reject(thrown));
@@ -139,7 +143,9 @@ export class GroupCommit {
 
 const ofDatabases = new WeakMap<Database.Database, GroupCommit>();
 
-/** The one group commit of a database, so that what several policies write in a turn is committed, or lost, together. */
+/**
+ * The one group commit of a database, so that what several policies write in a turn is committed, or lost, together.
+ */
 export function groupCommitOf(database: Database.Database): GroupCommit {
   const known = ofDatabases.get(database);
   if (known !== undefined) return known;

@@ -1,6 +1,6 @@
 /**
- * A database's second connection, in a thread: what would hold up the event loop is done there. That is reads over many rows, and checkpoints, which copy the
- * write-ahead log into the database and wait for the disk.
+ * A database's second connection, in a thread: what would hold up the event loop is done there. That is reads over many
+ * rows, and checkpoints, which copy the write-ahead log into the database and wait for the disk.
  */
 import { errorFromRecord, MillraceError } from "../../core/errors.js";
 import { FairThread } from "../../core/fair-thread.js";
@@ -46,7 +46,9 @@ export class SideConnection {
     this.#timer = setInterval(() => void this.checkpoint(), CHECKPOINT_MS).unref();
   }
 
-  /** Runs a query on all that was handed to the group commit before. Throws queue_full where the tenant has too many. */
+  /**
+   * Runs a query on all that was handed to the group commit before. Throws queue_full where the tenant has too many.
+   */
   async read(sql: string, values: readonly unknown[], options: ReadOptions = {}): Promise<readonly Row[]> {
     const { tenant = OWN, isExact = false } = options;
     groupCommitOf(this.database).flush();
@@ -67,7 +69,9 @@ export class SideConnection {
       : new MillraceError("internal_error", "expected rows");
   }
 
-  /** Copies the log into the database. Called every second; never rejects, since the next call does what one has missed. */
+  /**
+   * Copies the log into the database. Called every second; never rejects, since the next call does what one has missed.
+   */
   checkpoint(): Promise<void> {
     if (!this.database.open) clearInterval(this.#timer);
     else {
@@ -113,7 +117,10 @@ export class SideConnection {
 
 const ofDatabases = new WeakMap<Database.Database, SideConnection>();
 
-/** The one second connection of a database. From the first call on, checkpoints are its job; it is to be closed before the database. */
+/**
+ * The one second connection of a database. From the first call on, checkpoints are its job; it is to be closed before
+ * the database.
+ */
 export function sideOf(database: Database.Database): SideConnection {
   const known = ofDatabases.get(database);
   if (known !== undefined) return known;

@@ -1,4 +1,6 @@
-/** The thread of a database's second connection: one job at a time, and one message for each; see side-connection.ts. */
+/**
+ * The thread of a database's second connection: one job at a time, and one message for each; see side-connection.ts.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import Database from "libsql";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "../../core/errors.js";

@@ -1,4 +1,7 @@
-/** The administrator's API of organisations, teams, keys and the audit. The caller has been checked already; errors are thrown to the app that includes this one. */
+/**
+ * The administrator's API of organisations, teams, keys and the audit. The caller has been checked already; errors are
+ * thrown to the app that includes this one.
+ */
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";

@@ -83,7 +83,8 @@ export class KeyIndex {
   }
 
   /**
-   * The caller with a key. Throws key_store_unavailable where the key is unknown and the store broken, invalid_api_key where the key has expired.
+   * The caller with a key. Throws key_store_unavailable where the key is unknown and the store broken, invalid_api_key
+   * where the key has expired.
    * @returns undefined if the text is no managed key
    */
   callerOf(text: string): Caller | undefined {
@@ -111,7 +112,10 @@ export class KeyIndex {
     return this.#callerOf(entry);
   }
 
-  /** The caller that a key's id stands for, for work that goes on after the request. @returns undefined if the key is no longer valid */
+  /**
+   * The caller that a key's id stands for, for work that goes on after the request.
+   * @returns undefined if the key is no longer valid
+   */
   callerOfId(keyId: string): Caller | undefined {
     const entry = this.#keys.get(keyId);
     const expiresMs = entry?.secret.expiresMs ?? Number.POSITIVE_INFINITY;

@@ -1,6 +1,7 @@
 /**
- * The text of a managed key, and the hash that is stored in its place. A key is 256 random bits, so nobody can guess one from its hash, and a plain SHA-256
- * is enough: slow hashes protect short passwords, and would cost every request tens of milliseconds.
+ * The text of a managed key, and the hash that is stored in its place. A key is 256 random bits, so nobody can guess
+ * one from its hash, and a plain SHA-256 is enough: slow hashes protect short passwords, and would cost every request
+ * tens of milliseconds.
  */
 import { createHash, randomBytes } from "node:crypto";
 
@@ -18,7 +19,10 @@ export function isKeyText(text: string): boolean {
   return KEY.test(text);
 }
 
-/** The hash by which a key is found. The lookup may take a time that depends on the hash, which tells nothing about the key. */
+/**
+ * The hash by which a key is found. The lookup may take a time that depends on the hash, which tells nothing about the
+ * key.
+ */
 export function hashOf(key: string): string {
   return createHash("sha256").update(key).digest("hex");
 }

@@ -1,4 +1,6 @@
-/** Refuses requests for models that their caller may not use. It comes before all policies that answer, route or charge. */
+/**
+ * Refuses requests for models that their caller may not use. It comes before all policies that answer, route or charge.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";

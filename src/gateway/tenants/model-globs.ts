@@ -1,6 +1,9 @@
 /** Names of models as patterns: `*` stands for any characters, `?` for one. */
 
-/** Takes at most as many steps as the product of the two lengths, whatever the pattern. @example matchesGlob("mill-*", "mill-base") // true */
+/**
+ * Takes at most as many steps as the product of the two lengths, whatever the pattern.
+ * @example matchesGlob("mill-*", "mill-base") // true
+ */
 export function matchesGlob(glob: string, text: string): boolean {
   let [g, t] = [0, 0];
   // Where to go on after a mismatch: behind the last star, which then takes one character more.
@@ -21,7 +24,10 @@ export function matchesGlob(glob: string, text: string): boolean {
   return g === glob.length;
 }
 
-/** @param lists a name must match one pattern of every list; undefined: any name does @returns undefined if every name is allowed */
+/**
+ * @param lists a name must match one pattern of every list; undefined: any name does
+ * @returns undefined if every name is allowed
+ */
 export function modelFilter(
   lists: readonly (readonly string[] | undefined)[],
 ): ((model: string) => boolean) | undefined {

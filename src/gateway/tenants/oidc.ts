@@ -1,6 +1,6 @@
 /**
- * Checks tokens (JWT) of an OpenID Connect provider. The provider's keys are kept, and asked for again at a bounded rate whatever clients send; a provider
- * that does not answer is told apart from a token that is wrong.
+ * Checks tokens (JWT) of an OpenID Connect provider. The provider's keys are kept, and asked for again at a bounded
+ * rate whatever clients send; a provider that does not answer is told apart from a token that is wrong.
  */
 import { createHash } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
@@ -71,7 +71,10 @@ const RETRY_MS = 5000;
 /** A token whose key is known waits so long for a renewal of the keys, which then goes on without it. */
 const RENEWAL_WAIT_MS = 500;
 const MAX_KNOWN_TOKENS = 10_000;
-/** A token that was checked is not checked again for so long, so a key that the provider withdraws stops working within this and KEYS_FRESH_MS. */
+/**
+ * A token that was checked is not checked again for so long, so a key that the provider withdraws stops working within
+ * this and KEYS_FRESH_MS.
+ */
 const KNOWN_FOR_MS = 60_000;
 const MAX_CLAIM_MODELS = 256;
 
@@ -99,7 +102,10 @@ export class OidcTokens {
     this.#keys = new ProviderKeys(settings, dependencies);
   }
 
-  /** Throws, or rejects with, invalid_api_key, forbidden (a valid token without the claims) or identity_provider_unavailable. */
+  /**
+   * Throws, or rejects with, invalid_api_key, forbidden (a valid token without the claims) or
+   * identity_provider_unavailable.
+   */
   claimsOf(token: string): TokenClaims | Promise<TokenClaims> {
     const id = createHash("sha256").update(token).digest("base64");
     const known = this.#known.get(id);

@@ -70,7 +70,10 @@ function usedRates(limits: ScopeLimits, used: ScopeUsage): object {
   };
 }
 
-/** A scope's use for the administrator: a figure for each limit, null where there is no limit, and the money of each budget. */
+/**
+ * A scope's use for the administrator: a figure for each limit, null where there is no limit, and the money of each
+ * budget.
+ */
 export function scopeUse(limits: ScopeLimits, used: ScopeUsage): object {
   return {
     ...usedRates(limits, used),

@@ -1,4 +1,7 @@
-/** Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON of the admin API and of the database. */
+/**
+ * Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON
+ * of the admin API and of the database.
+ */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { firstProblem } from "../../core/schema-problem.js";

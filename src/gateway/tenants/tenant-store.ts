@@ -1,6 +1,6 @@
 /**
- * Changes of organisations, teams and keys. Each is one transaction with its row of the audit, is synced before it is answered, and then changes the index
- * by which requests find their keys.
+ * Changes of organisations, teams and keys. Each is one transaction with its row of the audit, is synced before it is
+ * answered, and then changes the index by which requests find their keys.
  */
 import type Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
@@ -155,7 +155,10 @@ export class TenantStore {
     );
   }
 
-  /** Gives a key another text. @param graceMs time for which the old one stays valid; one that is still valid from an earlier rotation is not */
+  /**
+   * Gives a key another text.
+   * @param graceMs time for which the old one stays valid; one that is still valid from an earlier rotation is not
+   */
   async rotate(id: string, graceMs: number, actor: Actor): Promise<NewKey> {
     const key = newKeyText();
     const record = await this.#change(

@@ -10,11 +10,20 @@ export interface AttemptRecord {
   endMs?: number;
   /** HTTP status of the answer; undefined if there was none. */
   status?: number | undefined;
-  /** answered: the whole answer came; broken: it broke off; refused: none came; cancelled: the gateway or the client no longer wanted it. */
+  /**
+   * answered: the whole answer came; broken: it broke off; refused: none came; cancelled: the gateway or the client no
+   * longer wanted it.
+   */
   outcome?: "answered" | "broken" | "refused" | "cancelled";
-  /** Token counts as the upstream reported them, else as estimated, each disjoint from the others. Undefined: nothing was made. */
+  /**
+   * Token counts as the upstream reported them, else as estimated, each disjoint from the others. Undefined: nothing
+   * was made.
+   */
   usage?: TokenCounts;
-  /** Cost of the attempt, set before the policies learn that it ended. Undefined: there is no ledger, or the model has no price. */
+  /**
+   * Cost of the attempt, set before the policies learn that it ended. Undefined: there is no ledger, or the model has
+   * no price.
+   */
   charge?: Charge;
 }
 
@@ -32,7 +41,10 @@ export interface TokenCounts {
   readonly accepted?: number;
   /** The answer ended because it reached its limit of tokens. */
   readonly isTruncated?: boolean;
-  /** The upstream reported nothing, or the answer was cut: the prompt is estimated from its bytes, the output from the events or bytes. */
+  /**
+   * The upstream reported nothing, or the answer was cut: the prompt is estimated from its bytes, the output from the
+   * events or bytes.
+   */
   readonly isEstimated?: boolean;
   /** The upstream's figures contradicted each other, or were no counts, and have been clamped. */
   readonly isDoubtful?: boolean;
@@ -70,14 +82,23 @@ export class RequestRecord {
   readonly notes = new Map<string, string>();
   /** Whether answers are searched for token counts. */
   wantsUsage = false;
-  /** A policy has told the upstream to make at most so many tokens, which the client has not: an answer that ends there is no function of its request. */
+  /**
+   * A policy has told the upstream to make at most so many tokens, which the client has not: an answer that ends there
+   * is no function of its request.
+   */
   isBounded = false;
   /** The limit of tokens in the request is a policy's: the client has given none. */
   isLimitAdded = false;
-  /** It was refused for a budget that would pay for it, were none of it reserved by other requests: what these do not use comes back. */
+  /**
+   * It was refused for a budget that would pay for it, were none of it reserved by other requests: what these do not
+   * use comes back.
+   */
   isPayableLater = false;
   watcher: AttemptWatcher | undefined;
-  /** Reservation of the policy of limits. Only the policy's part behind the caches reads it. A WeakMap would keep each request until a full collection. */
+  /**
+   * Reservation of the policy of limits. Only the policy's part behind the caches reads it. A WeakMap would keep each
+   * request until a full collection.
+   */
   admitted: unknown;
   /** Token counts of a kept answer that was given instead of a new one: the cache has saved their cost. */
   savedUsage?: TokenCounts;

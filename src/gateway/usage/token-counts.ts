@@ -1,4 +1,7 @@
-/** Maps each API's `usage` to disjoint counts. The APIs differ in what includes what; adding them up as they come makes wrong and even negative bills. */
+/**
+ * Maps each API's `usage` to disjoint counts. The APIs differ in what includes what; adding them up as they come makes
+ * wrong and even negative bills.
+ */
 import type { TokenCounts } from "./record.js";
 
 /** A `usage` object as an upstream wrote it. */
@@ -55,7 +58,10 @@ class Figures {
   }
 }
 
-/** @returns undefined if there is no count of tokens in it at all; nothing but zeros is none, since every prompt has tokens */
+/**
+ * @returns undefined if there is no count of tokens in it at all; nothing but zeros is none, since every prompt has
+ * tokens
+ */
 export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
   const figures = new Figures(usage);
   const counts = "promptTokenCount" in usage ? gemini(figures) : (inclusive(figures) ?? exclusive(figures));
@@ -65,7 +71,10 @@ export function countsOf(usage: ReportedUsage): TokenCounts | undefined {
   return { ...counts, ...drafted, ...(figures.isDoubtful ? { isDoubtful: true } : {}) };
 }
 
-/** OpenAI's chat and responses, and those who follow them: the prompt includes what came from a cache, the output its reasoning. */
+/**
+ * OpenAI's chat and responses, and those who follow them: the prompt includes what came from a cache, the output its
+ * reasoning.
+ */
 function inclusive(figures: Figures): TokenCounts | undefined {
   const isResponses = figures.first("input_tokens_details.cached_tokens") !== undefined;
   const prompt = figures.first("prompt_tokens") ?? (isResponses ? figures.first("input_tokens") : undefined);
@@ -89,7 +98,10 @@ function inclusive(figures: Figures): TokenCounts | undefined {
   };
 }
 
-/** The total has more than prompt and completion: reasoning, unless a smaller reasoning is said to be within the completion. */
+/**
+ * The total has more than prompt and completion: reasoning, unless a smaller reasoning is said to be within the
+ * completion.
+ */
 function isReasoningBeyond(reasoning: number, completion: number, beyond: number): boolean {
   return beyond > 0 && (reasoning === 0 || reasoning === beyond || reasoning > completion);
 }

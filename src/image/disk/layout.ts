@@ -1,6 +1,7 @@
 /**
- * The disk: a GPT with GRUB's BIOS boot partition, an EFI system partition, and an ext4 root as the last one, so that it can grow. Everything is
- * written at its offset in one sparse file, since containers and many build machines have no loop devices.
+ * The disk: a GPT with GRUB's BIOS boot partition, an EFI system partition, and an ext4 root as the last one, so that
+ * it can grow. Everything is written at its offset in one sparse file, since containers and many build machines have no
+ * loop devices.
  */
 import { closeSync, openSync, readFileSync, truncateSync, writeFileSync, writeSync } from "node:fs";
 import { type DiskStage, runProgram } from "./run-program.js";
@@ -46,7 +47,10 @@ const CODE_BYTES = 440;
 /** In core.img's first sector: the list of sectors with the rest, whose last entry is this one. */
 const FIRST_BLOCK_LIST = SECTOR - 12;
 
-/** The boot sector finds core.img, and core.img its own rest, by sector numbers, which grub-install would write on a real disk. */
+/**
+ * The boot sector finds core.img, and core.img its own rest, by sector numbers, which grub-install would write on a
+ * real disk.
+ */
 export function biosBootCode(
   bootSector: Uint8Array,
   core: Uint8Array,

@@ -49,7 +49,10 @@ const MAX_LINES = 12;
 /** Time for mmdebstrap to unmount its mounts. */
 const STOP_MS = 10_000;
 
-/** Each line of the program updates the stage, whose signal ends the program and its children. Throws image_failed with its last lines. */
+/**
+ * Each line of the program updates the stage, whose signal ends the program and its children. Throws image_failed with
+ * its last lines.
+ */
 export async function runProgram(
   stage: DiskStage,
   [program, ...args]: readonly [Program, ...string[]],

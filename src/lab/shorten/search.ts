@@ -1,7 +1,8 @@
 /**
- * Shortens the prompts of an evaluation. Candidates are tried one after the other on top of those that were kept; each is judged by its answers
- * against those to the original prompts, or to shortened ones that are surely better: what one change gains, the next may not lose. One half of the
- * items decides, the other half confirms the result: a search among many candidates keeps one that was only lucky.
+ * Shortens the prompts of an evaluation. Candidates are tried one after the other on top of those that were kept; each
+ * is judged by its answers against those to the original prompts, or to shortened ones that are surely better: what one
+ * change gains, the next may not lose. One half of the items decides, the other half confirms the result: a search
+ * among many candidates keeps one that was only lucky.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";

@@ -29,8 +29,9 @@ const TEXT_METHODS = ["ngram", "suffix", "auto"] as const;
 const AUTO_WITH = "auto+";
 
 /**
- * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of an EAGLE-3 folder, or `auto+PATH`: a model that
- * drafts where the text gives nothing. Throws invalid_option for a path where nothing is, and the errors of reading GGUF files.
+ * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of an EAGLE-3
+ * folder, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a path where
+ * nothing is, and the errors of reading GGUF files.
  */
 export function drafterFrom(flag: string, word: string): DrafterChoice {
   const method = TEXT_METHODS.find((known) => known === word);
@@ -52,7 +53,10 @@ const MOST_FOUND = 3;
 /** A draft model that is larger than this share of its model costs more than it gains. */
 const LARGEST_SHARE = 0.4;
 
-/** Beside the model: heads, EAGLE-3 folders and smaller GGUF models. Whether they fit the model shows when they are opened. */
+/**
+ * Beside the model: heads, EAGLE-3 folders and smaller GGUF models. Whether they fit the model shows when they are
+ * opened.
+ */
 export function draftersBeside(modelPath: string): DrafterChoice[] {
   const [folder, own] = [dirname(resolve(modelPath)), basename(resolve(modelPath))];
   const numBytes = statSync(modelPath).size;

@@ -1,4 +1,7 @@
-/** Measures drafts on the user's requests: an engine without drafts and one with the candidate's, in this process, by turns. */
+/**
+ * Measures drafts on the user's requests: an engine without drafts and one with the candidate's, in this process, by
+ * turns.
+ */
 import { openSteppedEngine, type SteppedEngine } from "../../bench/engine/draft-engines.js";
 import { type Run, runPair, runRequests } from "../../bench/engine/drafts-bench.js";
 import { toMillraceError } from "../../core/errors.js";
@@ -123,8 +126,8 @@ export class EngineBench {
   }
 
   /**
-   * Each round goes on where the one before ended. When all requests had their turn, another salt keeps what drafters remember of them apart: they
-   * would copy the answers.
+   * Each round goes on where the one before ended. When all requests had their turn, another salt keeps what drafters
+   * remember of them apart: they would copy the answers.
    */
   #requestsOf({ requests, temperature }: RequestCell, round: number): EngineRequest[] {
     const numRequests = Math.min(this.settings.perRound, requests.length);

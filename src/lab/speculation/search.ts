@@ -1,6 +1,6 @@
 /**
- * Chooses drafts for a mix of tasks: every candidate gets a first look beside plain decoding, the best get a closer one, and the winner is measured
- * again by itself. It decides; a bench measures.
+ * Chooses drafts for a mix of tasks: every candidate gets a first look beside plain decoding, the best get a closer
+ * one, and the winner is measured again by itself. It decides; a bench measures.
  */
 import { type Estimate, geometricMean } from "../../bench/measure/intervals.js";
 import type { Candidate } from "./candidates.js";
@@ -25,7 +25,9 @@ export interface CellMeasured {
   readonly numSteps: number;
 }
 
-/** Parallel to the cells; ratios of equal index belong to the same round. Or why the candidate could not be measured. */
+/**
+ * Parallel to the cells; ratios of equal index belong to the same round. Or why the candidate could not be measured.
+ */
 export type Measured = { readonly cells: readonly CellMeasured[] } | { readonly problem: string };
 
 /** first: all candidates; closer: the best of them; again: the winner. */

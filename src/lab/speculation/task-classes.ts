@@ -1,4 +1,7 @@
-/** Sorts requests into classes of tasks, since drafts are right by what is written: a value copied from the prompt, a line of code, a free sentence. */
+/**
+ * Sorts requests into classes of tasks, since drafts are right by what is written: a value copied from the prompt, a
+ * line of code, a free sentence.
+ */
 
 /** The parts of a request that the rules read. */
 export interface RuledRequest {
@@ -61,7 +64,10 @@ const wordsOf = (text: string): string[] => text.match(/[\p{L}\p{N}_]+|[^\s\p{L}
 const sequencesOf = (words: readonly string[]): string[] =>
   words.slice(SEQUENCE - 1).map((_, end) => words.slice(end, end + SEQUENCE).join(" "));
 
-/** Share of the answer's sequences of four words or signs that stand in the prompt; 0 for short answers, which say nothing. */
+/**
+ * Share of the answer's sequences of four words or signs that stand in the prompt; 0 for short answers, which say
+ * nothing.
+ */
 function repeatedShare(answer: string, prompt: string): number {
   const words = wordsOf(answer.slice(0, MOST_ANSWER));
   if (words.length < LEAST_WORDS) return 0;

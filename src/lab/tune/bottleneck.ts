@@ -54,7 +54,10 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["prefill", ({ prefillShare }) => prefillFinding(prefillShare)],
 ];
 
-/** All that hold, the first of them being the bottleneck; where none does, decoding is bound by the weights that each step reads. */
+/**
+ * All that hold, the first of them being the bottleneck; where none does, decoding is bound by the weights that each
+ * step reads.
+ */
 export function findingsOf(evidence: Evidence, objective: Objective): Finding[] {
   const findings = RULES.flatMap(([bottleneck, rule]) => {
     const because = rule(evidence, objective);

@@ -7,7 +7,8 @@ export type Configuration = Readonly<Record<string, string>>;
 /**
  * Throws invalid_option for a word that is neither a flag nor the one value of a flag.
  *
- * @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"]) // { threads: "1", "no-enable-prefix-caching": "" }
+ * @example parseFlags(["--threads", "1", "--no-enable-prefix-caching"])
+ *   // { threads: "1", "no-enable-prefix-caching": "" }
  */
 export function parseFlags(words: readonly string[]): Configuration {
   const flags: Record<string, string> = {};

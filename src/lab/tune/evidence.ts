@@ -24,7 +24,10 @@ export interface Evidence {
   readonly preemptionsPerRequest: number;
   /** Share of the prompts' tokens that an earlier request had at the same place, as far as the workload tells. */
   readonly repeatedShare: number;
-  /** Share of the prompts' text that an earlier one had at another place; 0 where only the texts would tell and there are none. */
+  /**
+   * Share of the prompts' text that an earlier one had at another place; 0 where only the texts would tell and there
+   * are none.
+   */
   readonly movedShare: number;
   readonly cacheHitShare: number | undefined;
   /** Accepted ÷ draft tokens; undefined without drafts. */

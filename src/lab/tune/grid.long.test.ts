@@ -1,4 +1,7 @@
-/** The tuner against a full grid of a simulated server: the grid is known without noise, so that its best is not a lucky point. */
+/**
+ * The tuner against a full grid of a simulated server: the grid is known without noise, so that its best is not a lucky
+ * point.
+ */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
 import { MACHINE } from "../../../test/helpers/simulated-server.js";

@@ -1,6 +1,6 @@
 /**
- * The tuning loop: measure, name the bottleneck, try the change of least effort beside the present configuration, keep it or roll it back, until no
- * change is worth its trial or the budget is spent. It decides; a bench measures.
+ * The tuning loop: measure, name the bottleneck, try the change of least effort beside the present configuration, keep
+ * it or roll it back, until no change is worth its trial or the budget is spent. It decides; a bench measures.
  */
 import { type Estimate, pairedRatio } from "../../bench/measure/intervals.js";
 import { MillraceError } from "../../core/errors.js";

@@ -1,6 +1,6 @@
 /**
- * Changes of a configuration, each a hypothesis: the bottleneck that it answers, the gain that is predicted, and what it does to answers.
- * The least effort comes first.
+ * Changes of a configuration, each a hypothesis: the bottleneck that it answers, the gain that is predicted, and what
+ * it does to answers. The least effort comes first.
  */
 import type { Bottleneck, Finding } from "./bottleneck.js";
 import { type Configuration, type Edit, edited, keyOf, numberOf } from "./configuration.js";
@@ -14,7 +14,10 @@ export interface Proposal {
   readonly edit: Edit;
   /** Predicted objective ÷ the present one. */
   readonly predicted: number;
-  /** 0: fewer flags; 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters answers and so needs the quality gate. */
+  /**
+   * 0: fewer flags; 1: a flag whose effect is exact; 2: a flag that uses more of the machine; 3: a change that alters
+   * answers and so needs the quality gate.
+   */
   readonly effort: 0 | 1 | 2 | 3;
   readonly isLossy: boolean;
   /** Whether the engine then gives the same bits; another engine may round otherwise in batches of another size. */
@@ -59,8 +62,8 @@ const isWorth = (configuration: Configuration, { edit, predicted }: Sketch): boo
   predicted >= WORTH && keyOf(edited(configuration, edit)) !== keyOf(configuration);
 
 /**
- * For each finding in order, its changes by effort and then by predicted gain; each configuration once. Changes that alter answers are last of all,
- * since they must be judged as well.
+ * For each finding in order, its changes by effort and then by predicted gain; each configuration once. Changes that
+ * alter answers are last of all, since they must be judged as well.
  */
 export function proposalsFor(
   findings: readonly Finding[],
@@ -231,7 +234,10 @@ const SHAPING = [
   "threads",
 ];
 
-/** All at once: of flags that fit each other, such as seats and the tokens of a step, none may gain alone. Several are tried first of all. */
+/**
+ * All at once: of flags that fit each other, such as seats and the tokens of a step, none may gain alone. Several are
+ * tried first of all.
+ */
 function defaultsProposal(configuration: Configuration, least: number): Sketch[] {
   const flags = SHAPING.filter((flag) => configuration[flag] !== undefined);
   if (flags.length < least) return [];

@@ -22,7 +22,10 @@ export const HEADERS = ["change", "because of", "predicted", "measured (95 % int
 
 export const trialRows = (trials: readonly Trial[]): string[][] => trials.map(trialRow);
 
-/** @example trialRow(trial) // ["32 seats", "seats", "1.50 ×", "1.62 × (1.55 to 1.70)", "same bits", "kept: faster, same bits"] */
+/**
+ * @example trialRow(trial)
+ *   // ["32 seats", "seats", "1.50 ×", "1.62 × (1.55 to 1.70)", "same bits", "kept: faster, same bits"]
+ */
 export const trialRow = ({ proposal, measured, quality, outcome, reason }: Trial): string[] => [
   proposal.name,
   proposal.bottleneck,

@@ -1,4 +1,6 @@
-/** Tunings of a simulated server at different times: what is kept, what has drifted, and what an interruption leaves. */
+/**
+ * Tunings of a simulated server at different times: what is kept, what has drifted, and what an interruption leaves.
+ */
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,6 @@
-/** Tunings of one load over time: each in a numbered and dated folder of its own, with the facts that it was made under. */
+/**
+ * Tunings of one load over time: each in a numbered and dated folder of its own, with the facts that it was made under.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";

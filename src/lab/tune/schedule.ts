@@ -20,7 +20,10 @@ export function parseInterval(text: string): Interval | undefined {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** A month later is the same day, or the month's last. @example after(Date.parse("2027-01-31T00:00Z"), { months: 1 }) // 28 February */
+/**
+ * A month later is the same day, or the month's last.
+ * @example after(Date.parse("2027-01-31T00:00Z"), { months: 1 }) // 28 February
+ */
 export function after(startMs: number, interval: Interval): number {
   if ("days" in interval) return startMs + DAY_MS * interval.days;
   const date = new Date(startMs);
@@ -32,7 +35,10 @@ export function after(startMs: number, interval: Interval): number {
   return date.getTime();
 }
 
-/** @param lastMs start of the last run; undefined: none @returns when the next one begins; a time that has passed means now */
+/**
+ * @param lastMs start of the last run; undefined: none
+ * @returns when the next one begins; a time that has passed means now
+ */
 export function dueMs(lastMs: number | undefined, interval: Interval, nowMs: number): number {
   // A start in the future is that of a clock which was wrong: waiting for it could take years.
   return lastMs === undefined || lastMs > nowMs ? nowMs : after(lastMs, interval);

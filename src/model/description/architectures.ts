@@ -1,6 +1,7 @@
 /**
- * The architectures that the embedded engine computes, and what sets each apart from llama, whichever format a model is read from or written
- * to. Facts of one format alone are beside its reader: names of tensors, and defaults of transformers' classes.
+ * The architectures that the embedded engine computes, and what sets each apart from llama, whichever format a model is
+ * read from or written to. Facts of one format alone are beside its reader: names of tensors, and defaults of
+ * transformers' classes.
  */
 import type { Activation } from "../../backend/ops.js";
 
@@ -73,25 +74,35 @@ interface ArchitectureFacts {
   /** Every so-many-th layer has no rope, where a file is silent. */
   readonly noRopePeriod?: number;
   readonly windows?: WindowFacts;
-  /** The ends of YaRN's ramp stay between whole pairs, in GGUF files, which do not say so (a config.json does: `truncate`). */
+  /**
+   * The ends of YaRN's ramp stay between whole pairs, in GGUF files, which do not say so (a config.json does:
+   * `truncate`).
+   */
   readonly roundsYarnRange?: false;
   /** Blocks behind the layers may draft later tokens. */
   readonly hasDraftBlocks?: true;
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
   readonly ropeBaseInFiles?: number;
-  /** Layers of the size that divides scores by √(width / heads) instead of √headDim; GGUF files do not say it, as in llama.cpp. */
+  /**
+   * Layers of the size that divides scores by √(width / heads) instead of √headDim; GGUF files do not say it, as in
+   * llama.cpp.
+   */
   readonly numLayersOf27b?: number;
 }
 
 interface ExpertFacts {
   /**
-   * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says. softmaxOfChosen: always over the chosen
-   * ones. sigmoid: of each expert's own logit; experts are chosen by it plus a bias, within groups.
+   * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says.
+   * softmaxOfChosen: always over the chosen ones. sigmoid: of each expert's own logit; experts are chosen by it plus a
+   * bias, within groups.
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "sigmoid";
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
-  /** The first layers may have no experts, and the others may have a shared part beside theirs, which every token passes. */
+  /**
+   * The first layers may have no experts, and the others may have a shared part beside theirs, which every token
+   * passes.
+   */
   readonly mayShare?: true;
 }
 
@@ -101,7 +112,10 @@ export interface WindowFacts {
   readonly period: number;
   /** The first layer sees everything, and each `period` after it. */
   readonly isFromFirst?: true;
-  /** Layers with the window have a rope of their own; base: where the file does not say (absent: that of the other layers). */
+  /**
+   * Layers with the window have a rope of their own; base: where the file does not say (absent: that of the other
+   * layers).
+   */
   readonly localRope?: { readonly base?: number };
   /** Width in a GGUF file that does not say; absent: there is none. */
   readonly widthInFiles?: number;
@@ -179,7 +193,10 @@ export function windowOfBothSides(stated: number, contextLength: number): number
 
 export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
 
-/** Facts about an architecture, by its name in files. @returns undefined for an architecture that the embedded engine does not compute */
+/**
+ * Facts about an architecture, by its name in files.
+ * @returns undefined for an architecture that the embedded engine does not compute
+ */
 export function knownFacts(name: string): ArchitectureFacts | undefined {
   return ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : undefined;
 }

@@ -1,10 +1,16 @@
-/** The parts of a model, whichever file or table it is read from. Whether the embedded engine computes it, and how, is in `servable.ts`. */
+/**
+ * The parts of a model, whichever file or table it is read from. Whether the embedded engine computes it, and how, is
+ * in `servable.ts`.
+ */
 
 /** Attention over the keys and values of heads; several query heads share a key/value head. */
 export interface AttentionMixer {
   readonly kind: "attention";
   readonly numHeads: number;
-  /** 0: the layer keeps no keys and values. Files of hybrid models list such layers; how they mix tokens is not described. */
+  /**
+   * 0: the layer keeps no keys and values. Files of hybrid models list such layers; how they mix tokens is not
+   * described.
+   */
   readonly numKvHeads: number;
   /** Width of a query and of a key. */
   readonly headDim: number;
@@ -18,7 +24,10 @@ export interface AttentionMixer {
 /** Queries and keys are not rotated: the layer does not know positions. */
 export const NO_ROPE = -1;
 
-/** Attention that keeps one small vector per token, from which keys and values of all heads are computed (MLA, arXiv 2405.04434). */
+/**
+ * Attention that keeps one small vector per token, from which keys and values of all heads are computed (MLA, arXiv
+ * 2405.04434).
+ */
 export interface LatentMixer {
   readonly kind: "latent";
   readonly numHeads: number;
@@ -103,7 +112,8 @@ export function layersOf(numLayers: number, layerAt: (index: number) => Layer): 
 }
 
 /**
- * Whether layer `index` sees everything where every `period`-th layer does and the others have a window; period 0: all have the window.
+ * Whether layer `index` sees everything where every `period`-th layer does and the others have a window; period 0: all
+ * have the window.
  * @param isFromFirst the first layer is one that does
  */
 export function seesAll(index: number, period: number, isFromFirst = false): boolean {

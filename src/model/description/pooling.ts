@@ -36,7 +36,10 @@ export const linearLayer = (
   activation: HeadActivation = "none",
 ): LinearLayer => ({ kind: "linear", name, inputs, outputs, activation });
 
-/** How a rank head's outputs become a score: as they are, by the sigmoid of the only one, or as the softmax of two, of which it is the second. */
+/**
+ * How a rank head's outputs become a score: as they are, by the sigmoid of the only one, or as the softmax of two, of
+ * which it is the second.
+ */
 export type HeadScoring = "raw" | "sigmoid" | "softmax";
 
 /** The layers between the pooled hidden state and the vector or score that a request gets. */

@@ -38,7 +38,8 @@ describe("rope frequencies", () => {
     };
     const { invFreq, magnitude } = ropeFrequencies(rope, undefined);
     const plain = ropeFrequencies({ ...rope, scaling: "none" }, undefined).invFreq;
-    // By the paper's formula: pairs up to ⌊128·ln(32768/(32·2π))/(2·ln 10⁶)⌋ = 23 are kept, from ⌈128·ln(32768/2π)/(2·ln 10⁶)⌉ = 40 on divided by 4.
+    // By the paper's formula: pairs up to ⌊128·ln(32768/(32·2π))/(2·ln 10⁶)⌋ = 23 are kept, from
+    // ⌈128·ln(32768/2π)/(2·ln 10⁶)⌉ = 40 on divided by 4.
     expect(invFreq.subarray(0, 24)).toEqual(plain.subarray(0, 24));
     expect([...invFreq.subarray(40)]).toEqual([...plain.subarray(40)].map((f) => Math.fround(f / 4)));
     expect(invFreq[31]! / plain[31]!).toBeCloseTo(1 - (8 / 17) * 0.75, 6);

@@ -1,6 +1,7 @@
 /**
- * Rotary position embedding: its settings, and the inverse frequencies and the magnitude that the kernels multiply with.
- * Kinds of scaling: linear, YaRN (arXiv 2309.00071, with llama.cpp's constants), a factor for each frequency (Llama 3, Phi-3 long).
+ * Rotary position embedding: its settings, and the inverse frequencies and the magnitude that the kernels multiply
+ * with. Kinds of scaling: linear, YaRN (arXiv 2309.00071, with llama.cpp's constants), a factor for each frequency
+ * (Llama 3, Phi-3 long).
  */
 import { MillraceError } from "../../core/errors.js";
 

@@ -1,4 +1,7 @@
-/** The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values are computed. */
+/**
+ * The models that the embedded engine computes: a description narrowed to the layers that it has, with how their values
+ * are computed.
+ */
 import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
@@ -93,7 +96,10 @@ export interface ServableModel extends ModelDescription {
   readonly head: HeadDescription | undefined;
 }
 
-/** The fields that the architecture and the width decide. Fields that only some models have stand at their neutral values. */
+/**
+ * The fields that the architecture and the width decide. Fields that only some models have stand at their neutral
+ * values.
+ */
 export function fixedBy(architecture: Architecture, width: number) {
   const facts = factsOf(architecture);
   return {

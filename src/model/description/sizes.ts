@@ -1,4 +1,7 @@
-/** Arithmetic on a model's description: parameters, bytes of weights and of keys and values, multiply-adds. Norms and biases are not counted. */
+/**
+ * Arithmetic on a model's description: parameters, bytes of weights and of keys and values, multiply-adds. Norms and
+ * biases are not counted.
+ */
 import type { KvType } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import type {
@@ -125,7 +128,10 @@ export function expertsRead({ count, active }: ExpertsFeedForward, numTokens: nu
   return 1 - (1 - active / count) ** numTokens;
 }
 
-/** Bytes of weights that a step of `numTokens` tokens reads: without an untied embedding table, and without experts that no token chose. */
+/**
+ * Bytes of weights that a step of `numTokens` tokens reads: without an untied embedding table, and without experts that
+ * no token chose.
+ */
 export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numTokens: number): number {
   const { stored, width } = model;
   const embeddingBytes = stored?.embeddingBytes ?? tableParameters(model) * widths.tableBytes;

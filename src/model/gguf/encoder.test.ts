@@ -1,4 +1,7 @@
-/** Encoders in GGUF files: the same vectors, bit for bit, as from the folder that the file was made of; and damaged files are refused or bounded. */
+/**
+ * Encoders in GGUF files: the same vectors, bit for bit, as from the folder that the file was made of; and damaged
+ * files are refused or bounded.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,7 +21,10 @@ const path = join(folder, "encoder.gguf");
 const copy = (name: string, changes: Record<string, WritableValue> = {}, keeps?: (tensor: string) => boolean) =>
   writeEncoderGguf(fixture(`hf-encoders/${name}`), path, changes, keeps);
 
-/** Every third layer of modern-bert sees everything, and every sixth of gemma-embedding, whatever a folder's own pattern is. */
+/**
+ * Every third layer of modern-bert sees everything, and every sixth of gemma-embedding, whatever a folder's own pattern
+ * is.
+ */
 const NAMES = ["bert", "bert_rank", "xlm_roberta", "xlm_roberta_rank", "nomic_bert", "modernbert", "modernbert_older"];
 
 describe("a GGUF file gives the bits of its folder", () => {

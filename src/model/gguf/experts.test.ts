@@ -1,4 +1,7 @@
-/** Mixtures of experts in GGUF files: the layouts there are have the same values, and a file that is not what its header says is refused. */
+/**
+ * Mixtures of experts in GGUF files: the layouts there are have the same values, and a file that is not what its header
+ * says is refused.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -27,7 +27,10 @@ export class MetadataReader {
     return value === undefined || value === 0 ? 0 : this.size(key, max);
   }
 
-  /** One entry for each layer, of a list or of one number for all. An entry of a list is 0 where a layer has nothing of the kind. */
+  /**
+   * One entry for each layer, of a list or of one number for all. An entry of a list is 0 where a layer has nothing of
+   * the kind.
+   */
   perLayer(key: string, numLayers: number, max: number): readonly number[] {
     const entries = this.#list(key);
     if (entries === undefined) return new Array<number>(numLayers).fill(this.size(key, max));
@@ -40,8 +43,8 @@ export class MetadataReader {
   }
 
   /**
-   * Whether each layer is one of those that a list of booleans or of 0 and 1 names; a number n stands for all but every n-th, 0 for all. Absent:
-   * undefined.
+   * Whether each layer is one of those that a list of booleans or of 0 and 1 names; a number n stands for all but every
+   * n-th, 0 for all. Absent: undefined.
    * @param isFromFirst the first layer counts as an n-th
    */
   layers(key: string, numLayers: number, isFromFirst = false): ((index: number) => boolean) | undefined {

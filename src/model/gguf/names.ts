@@ -1,7 +1,10 @@
 /** From the loader's tensor names to those of GGUF files, which differ in some architectures. */
 import type { Architecture } from "../description/architectures.js";
 
-/** Their files call the norm before the feed-forward part `post_attention_norm`, elsewhere the name of a norm after attention. */
+/**
+ * Their files call the norm before the feed-forward part `post_attention_norm`, elsewhere the name of a norm after
+ * attention.
+ */
 const RENAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe"];
 
 /**

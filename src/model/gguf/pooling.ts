@@ -1,4 +1,7 @@
-/** How the model in a GGUF file makes a vector or a score of its hidden states: `<architecture>.pooling_type`, and the layers behind the pooling. */
+/**
+ * How the model in a GGUF file makes a vector or a score of its hidden states: `<architecture>.pooling_type`, and the
+ * layers behind the pooling.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import type { DecoderArchitecture, EncoderArchitecture } from "../description/architectures.js";
@@ -13,7 +16,9 @@ const RANK = 4;
 
 type PooledParts = Pick<ServableModel, "pooling" | "head">;
 
-/** Pooling of a model that generates text. Its first token sees no other, so that pooling by it counts as not stated. */
+/**
+ * Pooling of a model that generates text. Its first token sees no other, so that pooling by it counts as not stated.
+ */
 export function decoderPooling(
   { metadata, tensors }: GgufFile,
   architecture: DecoderArchitecture,

@@ -1,4 +1,7 @@
-/** The first fault of a GGUF header decides how it is refused: a model of another kind is unsupported, whatever else its header lacks. */
+/**
+ * The first fault of a GGUF header decides how it is refused: a model of another kind is unsupported, whatever else its
+ * header lacks.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

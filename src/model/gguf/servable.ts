@@ -25,7 +25,9 @@ import { ropesFromMetadata } from "./rope.js";
 const SIGMOID = 2;
 const SOFTMAX_OF_CHOSEN = 3;
 
-/** Features that would silently change the answers if they were ignored; refused before the rest of the header is read. */
+/**
+ * Features that would silently change the answers if they were ignored; refused before the rest of the header is read.
+ */
 const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
 /** Bounds that only some architectures have. */
 const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
@@ -33,8 +35,8 @@ const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
 const QUERY_SCALE = "attention.temperature_scale";
 
 /**
- * @throws architecture_unsupported, where the engine does not compute such a model; gguf_metadata and gguf_tensor, where the file lacks
- * something or contradicts itself
+ * @throws architecture_unsupported, where the engine does not compute such a model; gguf_metadata and gguf_tensor,
+ * where the file lacks something or contradicts itself
  */
 export function servableGguf(gguf: GgufFile): ServableModel {
   const { metadata } = gguf;

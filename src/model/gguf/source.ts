@@ -15,7 +15,10 @@ import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { ggufNameOf } from "./names.js";
 
-/** Towers for images and sound; rank heads, in files whose pooling_type is another; rope frequencies, which the header gives too. */
+/**
+ * Towers for images and sound; rank heads, in files whose pooling_type is another; rope frequencies, which the header
+ * gives too.
+ */
 const IGNORED = /^(?:v|a|mm)\.|^cls\.|\.attn_rot_embd\.weight$/;
 
 export class GgufSource implements TensorSource {

@@ -1,4 +1,7 @@
-/** The classification head of a model that scores pairs of texts: of an encoder (a cross-encoder), or behind the last token of a qwen3. */
+/**
+ * The classification head of a model that scores pairs of texts: of an encoder (a cross-encoder), or behind the last
+ * token of a qwen3.
+ */
 import type { JsonObject } from "../../formats/files/json.js";
 import {
   type HeadDescription,

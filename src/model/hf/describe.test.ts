@@ -1,4 +1,7 @@
-/** What config.json says becomes the engine's description; what it leaves out has transformers' defaults; what is not served is refused. */
+/**
+ * What config.json says becomes the engine's description; what it leaves out has transformers' defaults; what is not
+ * served is refused.
+ */
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
@@ -137,7 +140,10 @@ describe("rope", () => {
     expect(() => rope({ ...long, short_factor: [1] }, json)).toThrow(/short_factor to have 4 numbers, got 1/);
   });
 
-  /** transformers 5.24 gives random llamas of that kind the log-probabilities that the engine gives them, up to the trained length. */
+  /**
+   * transformers 5.24 gives random llamas of that kind the log-probabilities that the engine gives them, up to the
+   * trained length.
+   */
   it("that is dynamic is plain up to the trained length", () => {
     const { model, ropeFactors } = rope({ type: "dynamic", factor: 2 }, { max_position_embeddings: 512 });
     expect(model).toMatchObject({ contextLength: 512, ropes: [{ base: 500_000, scaling: "none", factor: 1 }] });

@@ -1,4 +1,7 @@
-/** Reads the description of a model from a Hugging Face config.json, of any kind. Defaults are those of transformers' configuration classes. */
+/**
+ * Reads the description of a model from a Hugging Face config.json, of any kind. Defaults are those of transformers'
+ * configuration classes.
+ */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { factsOf, isEncoder, windowOfBothSides } from "../description/architectures.js";
@@ -69,7 +72,9 @@ export function maxPositionsOf(text: JsonObject, traits: TypeTraits): number {
   throw configError(`expected ${text.nameOf("max_position_embeddings")} above ${firstRow}, got ${numRows}`);
 }
 
-/** Row of the first position in the table of positions: in RoBERTa's models the one after the padding token's number. */
+/**
+ * Row of the first position in the table of positions: in RoBERTa's models the one after the padding token's number.
+ */
 export function firstPositionRow(text: JsonObject, { encoder }: TypeTraits): number {
   if (encoder?.isTablePadded !== true) return 0;
   const paddingId = text.number("pad_token_id") ?? 1;

@@ -1,4 +1,7 @@
-/** Mixtures of experts in folders: which layers have them, and a folder that is not what its config.json says is refused. */
+/**
+ * Mixtures of experts in folders: which layers have them, and a folder that is not what its config.json says is
+ * refused.
+ */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

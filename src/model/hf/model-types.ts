@@ -1,4 +1,7 @@
-/** The kinds of models that config.json files name, and what transformers' configuration class of each takes where a file is silent. */
+/**
+ * The kinds of models that config.json files name, and what transformers' configuration class of each takes where a
+ * file is silent.
+ */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
@@ -7,7 +10,10 @@ import { unservedArchitecture, unservedVariant } from "../description/servable.j
 export interface TypeTraits {
   /** Absent: the engine does not compute such models. */
   readonly architecture?: Architecture;
-  /** The layers with the sliding window where `layer_types` is absent. period: as the architecture's; whenUsed: from max_window_layers on, if use_sliding_window; allWhenUsed: all, if use_sliding_window. */
+  /**
+   * The layers with the sliding window where `layer_types` is absent. period: as the architecture's; whenUsed: from
+   * max_window_layers on, if use_sliding_window; allWhenUsed: all, if use_sliding_window.
+   */
   readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
   readonly isTied: boolean;
   /** A config.json must state its rope: the class's default is not assumed. */
@@ -276,7 +282,10 @@ export function textConfig(config: JsonObject): JsonObject {
   return text.withDefaults(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
 }
 
-/** A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language models. */
+/**
+ * A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language
+ * models.
+ */
 function kindOf(config: JsonObject): JsonObject {
   return config.string("model_type") === "mistral3" ? textConfig(config) : config;
 }

@@ -1,4 +1,7 @@
-/** Model folders of every architecture give a text the log-probabilities that transformers gives it (test/fixtures/make-hf-models.py). */
+/**
+ * Model folders of every architecture give a text the log-probabilities that transformers gives it
+ * (test/fixtures/make-hf-models.py).
+ */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -1,5 +1,6 @@
 /**
- * The files that sentence-transformers keeps beside a model: modules.json (the pooling and the layers behind it) and the length of the longest text.
+ * The files that sentence-transformers keeps beside a model: modules.json (the pooling and the layers behind it) and
+ * the length of the longest text.
  */
 import { existsSync } from "node:fs";
 import { isAbsolute, join, normalize } from "node:path";
@@ -71,7 +72,10 @@ export function readModules(folder: string, config: JsonObject): FolderModules {
 
 const typeOf = (module: JsonObject): string => (module.string("type") ?? "").split(".").at(-1)!;
 
-/** Names of modules, separated by spaces: vectors are normalised at the end alone, since the layers before would see others. */
+/**
+ * Names of modules, separated by spaces: vectors are normalised at the end alone, since the layers before would see
+ * others.
+ */
 const SERVED_ORDER = /^Transformer( Pooling( Dense){0,8}( Normalize)?| LogitScore)?$/;
 
 function assertOrder(types: readonly string[]): void {
@@ -162,8 +166,8 @@ function readLogitScore(folder: string): AnswerTokens {
 const MAX_TOKENIZER_BYTES = 256 * 1024 * 1024;
 
 /**
- * The first releases of Qwen3-Reranker look like models that generate text. The folder's path names them, or config.json has the key by which vLLM
- * knows them; their answers are yes and no.
+ * The first releases of Qwen3-Reranker look like models that generate text. The folder's path names them, or
+ * config.json has the key by which vLLM knows them; their answers are yes and no.
  */
 function answersByName(folder: string, config: JsonObject): AnswerTokens | undefined {
   const isNamed = config.string("model_type") === "qwen3" && /qwen3-reranker/i.test(folder);

@@ -25,14 +25,20 @@ const LAYER_PARTS: Readonly<Record<string, string>> = {
   ffn_up: "mlp.up_proj",
   ffn_down: "mlp.down_proj",
 };
-/** Gemma has a norm on both sides of each sub-layer, and calls the one after attention what others call the one before the feed-forward. */
+/**
+ * Gemma has a norm on both sides of each sub-layer, and calls the one after attention what others call the one before
+ * the feed-forward.
+ */
 const GEMMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
   post_attention_norm: "post_attention_layernorm",
   ffn_norm: "pre_feedforward_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
 };
-/** All experts of a layer in one tensor, without a `.weight` behind its name: transformers 5 has them so in memory, and may write them so. */
+/**
+ * All experts of a layer in one tensor, without a `.weight` behind its name: transformers 5 has them so in memory, and
+ * may write them so.
+ */
 const FUSED_EXPERTS: Readonly<Record<string, string>> = {
   ffn_gate_up_exps: "mlp.experts.gate_up_proj",
   ffn_down_exps: "mlp.experts.down_proj",
@@ -111,7 +117,10 @@ interface EncoderNames {
   readonly layers: string;
   readonly parts: Readonly<Record<string, string>>;
   readonly globals: Readonly<Record<string, string>>;
-  /** Beginnings of the names of all tensors that vectors depend on. Checkpoints also have heads for other tasks, which are not read. */
+  /**
+   * Beginnings of the names of all tensors that vectors depend on. Checkpoints also have heads for other tasks, which
+   * are not read.
+   */
   readonly own: readonly string[];
 }
 const BERT_NAMES: EncoderNames = {
@@ -192,7 +201,8 @@ function encoderNameOf(base: string, names: EncoderNames, { model, hasOwnClassif
 }
 
 /**
- * @example hfNameOf("blk.3.attn_q.weight", "llama", { model: "model.", head: "" }) // "model.layers.3.self_attn.q_proj.weight"
+ * @example hfNameOf("blk.3.attn_q.weight", "llama", { model: "model.", head: "" })
+ *   // "model.layers.3.self_attn.q_proj.weight"
  * @returns undefined for tensors that these checkpoints do not have
  */
 export function hfNameOf(name: string, architecture: Architecture, prefixes: HfPrefixes): string | undefined {

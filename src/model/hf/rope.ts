@@ -1,6 +1,6 @@
 /**
- * Rope settings of a config.json: `rope_parameters`, or `rope_scaling` with `rope_theta` as older files have it. Formulas and defaults
- * as in transformers' modeling_rope_utils.
+ * Rope settings of a config.json: `rope_parameters`, or `rope_scaling` with `rope_theta` as older files have it.
+ * Formulas and defaults as in transformers' modeling_rope_utils.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { configError, JsonObject } from "../../formats/files/json.js";
@@ -28,7 +28,9 @@ interface RopeContext {
   readonly defaultBase: number;
   /** Share of a head that is rotated where the file does not say; absent: all. */
   readonly defaultShare?: number | undefined;
-  /** Rope of layers with a window, where it differs; base: used where the file gives none (absent: the model's base). */
+  /**
+   * Rope of layers with a window, where it differs; base: used where the file gives none (absent: the model's base).
+   */
   readonly localRope: { readonly base?: number } | undefined;
 }
 
@@ -103,7 +105,10 @@ interface StatedRopes {
   readonly isByKind: boolean;
 }
 
-/** Both generations of transformers prefer `rope_scaling` where a file has it too; the later adds it to the rope of layers without a window. */
+/**
+ * Both generations of transformers prefer `rope_scaling` where a file has it too; the later adds it to the rope of
+ * layers without a window.
+ */
 function statedRopes(text: JsonObject): StatedRopes {
   const [older, newer] = ["rope_scaling", "rope_parameters"].map((key) => {
     const stated = text.object(key);
@@ -159,7 +164,8 @@ function readRope(
     case "linear":
       return { rope: { ...plain, scaling: "linear", factor: required(stated, "factor") }, factors: {} };
     case "dynamic":
-      // Stretched as far as a text exceeds the trained length, which none does here. Other programs know an alpha, or a shorter trained length.
+      // Stretched as far as a text exceeds the trained length, which none does here. Other programs know an alpha, or a
+      // shorter trained length.
       if (stated.has("alpha") || original < maxPositions)
         throw unsupported(stated, "dynamic with alpha or a shorter length");
       return { rope: plain, factors: {} };

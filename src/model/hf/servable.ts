@@ -30,8 +30,8 @@ export interface ServableFolder {
  * @param config config.json
  * @param name the model's name
  * @param modules of the files that sentence-transformers keeps beside the model
- * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks something or contradicts
- * itself
+ * @throws architecture_unsupported, where the engine does not compute such a model; model_config, where the file lacks
+ * something or contradicts itself
  */
 export function servableConfig(
   config: JsonObject,

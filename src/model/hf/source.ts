@@ -1,4 +1,7 @@
-/** A model folder's tensors: where its F32, F16 and BF16 matrices lie, and how quantised ones are converted without loss. */
+/**
+ * A model folder's tensors: where its F32, F16 and BF16 matrices lie, and how quantised ones are converted without
+ * loss.
+ */
 
 import {
   type MatrixRows,
@@ -26,8 +29,8 @@ import type { ServableFolder } from "./servable.js";
 import { StackedExperts } from "./stacked-experts.js";
 
 /**
- * Rope frequencies, which config.json gives too; numbers of positions and texts, which transformers keeps as tensors; scales of quantised keys and
- * values.
+ * Rope frequencies, which config.json gives too; numbers of positions and texts, which transformers keeps as tensors;
+ * scales of quantised keys and values.
  */
 const IGNORED =
   /\.rotary_emb\.inv_freq$|(?:^|\.)embeddings\.(?:position_ids|token_type_ids)$|\.self_attn\.[kqv]_scale$/;

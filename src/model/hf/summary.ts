@@ -2,7 +2,9 @@
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { type StoredTensor, summarizeWeights, type WeightSummary } from "../description/weight-summary.js";
 
-/** Weights of four bits in each 32-bit word of a packed tensor. Elements of other tensors count as weights, scales too. */
+/**
+ * Weights of four bits in each 32-bit word of a packed tensor. Elements of other tensors count as weights, scales too.
+ */
 const WEIGHTS_PER_WORD = 8;
 const PACKED_NAME = /\.(?:qweight|weight_packed)$/;
 /** Two codes a byte; the scales beside them are no weights, though GGUF files count them into the same bytes. */

@@ -1,4 +1,7 @@
-/** Finds the present bottleneck of a server or a part of a fleet: the metric that shows it, in words, and the change that would help. */
+/**
+ * Finds the present bottleneck of a server or a part of a fleet: the metric that shows it, in words, and the change
+ * that would help.
+ */
 import { hostFinding, isKvFull, lacksKvFor, prefillFinding } from "../../core/bottleneck-rules.js";
 import type { Load } from "./load.js";
 

@@ -1,4 +1,7 @@
-/** Events of a server or a fleet, for the time axis of the dashboard: the last ones in memory and, if asked, in a file of bounded size. */
+/**
+ * Events of a server or a fleet, for the time axis of the dashboard: the last ones in memory and, if asked, in a file
+ * of bounded size.
+ */
 import { appendFileSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";

@@ -1,4 +1,6 @@
-/** Sends the dashboard its figures: one event a second to each watcher, and the history of the last hour, day and week. */
+/**
+ * Sends the dashboard its figures: one event a second to each watcher, and the history of the last hour, day and week.
+ */
 
 import { MillraceError } from "../../core/errors.js";
 import { listBody } from "../../core/list-body.js";
@@ -123,8 +125,8 @@ export class LiveFeed {
   }
 
   /**
-   * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends; operators have a hundred of their own, so that
-   * nobody without a key ends their streams.
+   * Server-sent events, each a load. Of more than a hundred watchers, the stream of the oldest one ends; operators have
+   * a hundred of their own, so that nobody without a key ends their streams.
    *
    * @param isAllowed asked before each event: the stream of a watcher who may no longer see it ends
    * @throws invalid_parameter, not_found

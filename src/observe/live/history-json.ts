@@ -1,4 +1,7 @@
-/** The figures of a history as JSON. Those of a week are 300 kB, take 17 ms to write, and change every quarter of an hour, while every open page asks for them. */
+/**
+ * The figures of a history as JSON. Those of a week are 300 kB, take 17 ms to write, and change every quarter of an
+ * hour, while every open page asks for them.
+ */
 import { snakeNames } from "../../core/snake-names.js";
 import type { History, WindowName } from "./history.js";
 

@@ -1,6 +1,6 @@
 /**
- * The figures of a load that a history keeps, and their order in a row of numbers. Figures are floats of 32 bits, seven digits, so that a row takes
- * half the room; the time, which needs more, takes two of them.
+ * The figures of a load that a history keeps, and their order in a row of numbers. Figures are floats of 32 bits, seven
+ * digits, so that a row takes half the room; the time, which needs more, takes two of them.
  */
 import type { Load } from "./load.js";
 
@@ -16,7 +16,10 @@ interface Columns {
 }
 
 export interface HistoryLayout extends Columns {
-  /** Columns of files that an earlier version wrote, with 64 bits for every number. They are written anew in this layout. */
+  /**
+   * Columns of files that an earlier version wrote, with 64 bits for every number. They are written anew in this
+   * layout.
+   */
   readonly earlier: Columns;
 }
 

@@ -25,7 +25,9 @@ const unknown = (count: number): undefined[] => new Array<undefined>(count).fill
 
 const EMPTY = readingOf([], START);
 
-/** After so many tokens, with so many requests waiting. A year has half a million: metrics are parsed in other tests. */
+/**
+ * After so many tokens, with so many requests waiting. A year has half a million: metrics are parsed in other tests.
+ */
 const reading = (atMs: number, tokens: number, waiting = 0) => ({
   ...EMPTY,
   atMs,

@@ -1,6 +1,7 @@
 /**
- * The figures of the last hour, day and week, each at its own resolution, in memory of a fixed size and, if asked, in a file of a fixed size. A figure
- * has its place by its time, so the newest takes the place of the oldest, and a file needs no index.
+ * The figures of the last hour, day and week, each at its own resolution, in memory of a fixed size and, if asked, in a
+ * file of a fixed size. A figure has its place by its time, so the newest takes the place of the oldest, and a file
+ * needs no index.
  */
 import {
   closeSync,
@@ -77,7 +78,8 @@ export class History {
 
   /**
    * @param path of a new file, or one of an earlier run; undefined: memory only
-   * @param onProblem called once for each time in which the file cannot be written, and where another server has it: the figures are in memory then
+   * @param onProblem called once for each time in which the file cannot be written, and where another server has it:
+   * the figures are in memory then
    * @param isOurs whether a lock that this server has covers the file
    * @throws invalid_option
    */
@@ -257,7 +259,8 @@ function openHistory(path: string, rows: Float32Array<ArrayBuffer>, layout: Hist
     const isOurs = stat.isFile() && magic.subarray(0, numRead).equals(title.subarray(0, numRead));
     if (!isOurs || stat.size > fileBytes || numRead < Math.min(stat.size, TITLE_BYTES))
       throw new Error("other content");
-    // New, or left short by a process that ended while it made the file: the rows that are missing become zeros, of no time.
+    // New, or left short by a process that ended while it made the file: the rows that are missing become zeros, of no
+    // time.
     if (stat.size < fileBytes) {
       writeSync(file, title, 0, TITLE_BYTES, 0);
       ftruncateSync(file, fileBytes);

@@ -1,4 +1,7 @@
-/** Rates, shares and quantiles of a server or a fleet, from two readings of its metrics: the dashboard's figures. A figure is undefined where the metrics do not have it. */
+/**
+ * Rates, shares and quantiles of a server or a fleet, from two readings of its metrics: the dashboard's figures. A
+ * figure is undefined where the metrics do not have it.
+ */
 import { type Histogram, histogramOf, maxOf, quantileBetween, type Sample, sumOf } from "./metrics-text.js";
 
 /** Costs are no metrics that everybody may read: they come with a tenant's reading. Dollars. */

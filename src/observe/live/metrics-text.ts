@@ -72,7 +72,10 @@ function bucketsOf(samples: readonly Sample[], name: string): readonly Buckets[]
   return [...series.values()];
 }
 
-/** The sum over all label sets. Where one of them lacks a bound, it counts there what it has below, so the sum never shrinks from bound to bound. */
+/**
+ * The sum over all label sets. Where one of them lacks a bound, it counts there what it has below, so the sum never
+ * shrinks from bound to bound.
+ */
 export function histogramOf(samples: readonly Sample[], name: string): Histogram {
   const series = bucketsOf(samples, name);
   const bounds = [...new Set(series.flatMap((buckets) => [...buckets.keys()]))].sort((a, b) => a - b);
@@ -88,8 +91,9 @@ export function histogramOf(samples: readonly Sample[], name: string): Histogram
 }
 
 /**
- * A quantile of the values between two readings, in the histogram's unit. Within a bucket values are taken to lie evenly, so the error is at most the bucket's
- * width. Undefined: there was none, or the server has started again between the readings.
+ * A quantile of the values between two readings, in the histogram's unit. Within a bucket values are taken to lie
+ * evenly, so the error is at most the bucket's width. Undefined: there was none, or the server has started again
+ * between the readings.
  */
 export function quantileBetween(before: Histogram, now: Histogram, share: number): number | undefined {
   const bounds = [...now.keys()].sort((a, b) => a - b);

@@ -1,4 +1,7 @@
-/** One line of the log for each request that has ended, at level debug: the row that the inspector shows, so the same id finds it at a gateway, at its engine and in traces. */
+/**
+ * One line of the log for each request that has ended, at level debug: the row that the inspector shows, so the same id
+ * finds it at a gateway, at its engine and in traces.
+ */
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { RequestRow } from "./request-rows.js";
 

@@ -1,11 +1,14 @@
-/** The last requests of a server, with the time of each of their parts, for the inspector. Texts of prompts and answers are never kept. */
+/**
+ * The last requests of a server, with the time of each of their parts, for the inspector. Texts of prompts and answers
+ * are never kept.
+ */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { listBody } from "../../core/list-body.js";
 
 /**
- * running: no answer is complete yet; answered: the client got a whole answer; broken: the answer broke off after its first byte; failed: the client got
- * an error; cancelled: the client left.
+ * running: no answer is complete yet; answered: the client got a whole answer; broken: the answer broke off after its
+ * first byte; failed: the client got an error; cancelled: the client left.
  */
 const OUTCOMES = ["running", "answered", "broken", "failed", "cancelled"] as const;
 

@@ -1,4 +1,7 @@
-/** The histories of a fleet's models and instances, or of its tenants: a fixed number of them, each of a fixed size, in memory and, if asked, in a folder with a file each. */
+/**
+ * The histories of a fleet's models and instances, or of its tenants: a fixed number of them, each of a fixed size, in
+ * memory and, if asked, in a folder with a file each.
+ */
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { History } from "./history.js";

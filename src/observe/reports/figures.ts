@@ -1,4 +1,7 @@
-/** Sums up the report of a measurement in a few numbers, whichever command wrote it: from its JSON to a kind, facts and named figures. */
+/**
+ * Sums up the report of a measurement in a few numbers, whichever command wrote it: from its JSON to a kind, facts and
+ * named figures.
+ */
 import { z } from "zod";
 import { extremesOf, median } from "../../core/statistics.js";
 
@@ -54,7 +57,10 @@ const factsSchema = z.object({
   versions: z.looseObject({ millrace: z.string() }).optional().catch(undefined),
 });
 
-/** Settings and single items of a report, which are no results. Prompts and answers are never shown: only numbers and names are. */
+/**
+ * Settings and single items of a report, which are no results. Prompts and answers are never shown: only numbers and
+ * names are.
+ */
 const LEFT_OUT =
   /^(items|requests|prompts|chats|samples|seed|version|versions|machine|options|engine|settings|request|ceilings|launch|trace|steps|numThreads|numCpus|numItems|numOutputTokens)$/;
 

@@ -1,6 +1,6 @@
 /**
- * The reports in a folder, as the app lists, compares and opens them. They may hold what models wrote, so a page is served as a document that can run
- * nothing, and a file that cannot be read is listed with its error.
+ * The reports in a folder, as the app lists, compares and opens them. They may hold what models wrote, so a page is
+ * served as a document that can run nothing, and a file that cannot be read is listed with its error.
  */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { constants } from "node:fs";
@@ -127,7 +127,10 @@ export class ReportFolder {
   }
 }
 
-/** Whether a page shows the file's content: it has the same name, or is the report of the tuning whose journal the file is. */
+/**
+ * Whether a page shows the file's content: it has the same name, or is the report of the tuning whose journal the file
+ * is.
+ */
 function belongs(page: string, file: string): boolean {
   if (dirname(page) !== dirname(file)) return false;
   const name = basename(page, ".html");

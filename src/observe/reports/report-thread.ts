@@ -1,11 +1,17 @@
-/** The thread that parses reports, one file's bytes for each message: a large file takes seconds, and the gateway's requests go on meanwhile. */
+/**
+ * The thread that parses reports, one file's bytes for each message: a large file takes seconds, and the gateway's
+ * requests go on meanwhile.
+ */
 import { parentPort } from "node:worker_threads";
 import { MAX_JSON_DEPTH, shapeOf } from "../../core/json-body.js";
 import { factsOf, type ReportFacts } from "./figures.js";
 
 export type ReadReport = ReportFacts | { readonly error: string };
 
-/** Commas, colons and opening brackets outside of strings: so many take the thread about two seconds. The largest of our benchmarks has 140,000. */
+/**
+ * Commas, colons and opening brackets outside of strings: so many take the thread about two seconds. The largest of our
+ * benchmarks has 140,000.
+ */
 const MOST_MARKS = 1_000_000;
 
 function read(bytes: Uint8Array): ReadReport {

@@ -1,4 +1,7 @@
-/** Every constant of the speed model, with its source. `assumed` marks judgement; a source that set one of these is not used to check the model. */
+/**
+ * Every constant of the speed model, with its source. `assumed` marks judgement; a source that set one of these is not
+ * used to check the model.
+ */
 
 interface Constant {
   readonly value: number;
@@ -81,7 +84,9 @@ export const CPU_CONSTANTS = {
   runtimeBytes: assumed(0.3e9, "the process itself"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
-/** Speed of an engine's steps on GPUs, where vLLM's are 1. The published figures are predicted without these factors. */
+/**
+ * Speed of an engine's steps on GPUs, where vLLM's are 1. The published figures are predicted without these factors.
+ */
 export const ENGINE_SPEED = {
   vllm: cited(1, "the share of the bandwidth above is of vLLM 0.23 (johnmusgrave.com)"),
   sglang: cited(

@@ -1,4 +1,7 @@
-/** The engines that plans are made for, and the kinds of models that the documentation of each lists, by `model_type` (read 2026-08). */
+/**
+ * The engines that plans are made for, and the kinds of models that the documentation of each lists, by `model_type`
+ * (read 2026-08).
+ */
 
 export const PLANNED_ENGINES = ["millrace", "vllm", "sglang", "tensorrt-llm", "tgi", "llama-server", "ollama"] as const;
 export type PlannedEngine = (typeof PLANNED_ENGINES)[number];

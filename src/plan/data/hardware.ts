@@ -1,4 +1,7 @@
-/** GPUs: memory, bandwidth, dense peaks and links, from the makers' datasheets. Peaks are without sparsity, with 32-bit sums where the card halves its speed for them. */
+/**
+ * GPUs: memory, bandwidth, dense peaks and links, from the makers' datasheets. Peaks are without sparsity, with 32-bit
+ * sums where the card halves its speed for them.
+ */
 import type { Cpu, Gpu } from "./device.js";
 
 const TERA = 1e12;
@@ -189,7 +192,8 @@ export const GPUS: readonly Gpu[] = [
 
 /** A server of so many cores, for plans without the machine at hand; `detect` measures the real one. */
 function cpuTier(numCores: number, memoryGibibytes: number, gigabytesPerS: number): Cpu {
-  // Per core as two cores of Zen 5 measured in a slow hour (docs/background/benchmarks/kernels.md): 185 GMAC/s in 8-bit products.
+  // Per core as two cores of Zen 5 measured in a slow hour (docs/background/benchmarks/kernels.md): 185 GMAC/s in 8-bit
+  // products.
   const narrow = 2 * 185 * GIGA * numCores;
   return {
     id: `cpu-${numCores}`,

@@ -1,7 +1,12 @@
-/** Measurements of millrace on a CPU (docs/background/benchmarks/kernels.md, 2026-11-22), with the probes of the same hour: they check the CPU side of the model, which was not fitted to them. */
+/**
+ * Measurements of millrace on a CPU (docs/background/benchmarks/kernels.md, 2026-11-22), with the probes of the same
+ * hour: they check the CPU side of the model, which was not fitted to them.
+ */
 import { layersOf, type ModelDescription } from "../../model/description/model-description.js";
 
-/** AMD EPYC of the Zen 5 generation, two cores, AVX-512 with VNNI: multiplying and reading probes, and the float one. */
+/**
+ * AMD EPYC of the Zen 5 generation, two cores, AVX-512 with VNNI: multiplying and reading probes, and the float one.
+ */
 export const ZEN5_PROBES = {
   readBytesPerS: 54e9,
   narrowMacsPerS: 790e9,

@@ -1,4 +1,7 @@
-/** Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state. A test holds our arithmetic to those sizes. Nobody checks that the quantised checkpoints are still there. */
+/**
+ * Well-known models by name: the numbers of their `config.json` files, as published, with the sizes their cards state.
+ * A test holds our arithmetic to those sizes. Nobody checks that the quantised checkpoints are still there.
+ */
 import {
   type ExpertsFeedForward,
   type LatentMixer,

@@ -1,4 +1,7 @@
-/** Figures others published, none of which set a constant of the model, each with the case it was measured in. `test-published.ts` predicts them; docs/background/planning.md explains the errors. */
+/**
+ * Figures others published, none of which set a constant of the model, each with the case it was measured in.
+ * `test-published.ts` predicts them; docs/background/planning.md explains the errors.
+ */
 import type { KvTypeId, QuantizationId } from "./quantizations.js";
 
 export interface PublishedCase {
@@ -23,7 +26,10 @@ export interface PublishedCase {
   readonly draftModel?: { readonly model: string; readonly depth: number; readonly acceptance: number };
   /** Dollars per GPU and hour. */
   readonly price?: number;
-  /** All lengths are equal, and a client asks again once it is answered: requests whose prompts share a step end in the same step, and come again together. */
+  /**
+   * All lengths are equal, and a client asks again once it is answered: requests whose prompts share a step end in the
+   * same step, and come again together.
+   */
   readonly isInStep?: boolean;
 }
 
@@ -38,7 +44,10 @@ export type PublishedMetric =
   | "sequences"
   | "KV GB";
 
-/** Figures of one source in one metric, with a quantity that the source leaves open. A figure is predicted with the value that the other figures tell. */
+/**
+ * Figures of one source in one metric, with a quantity that the source leaves open. A figure is predicted with the
+ * value that the other figures tell.
+ */
 export interface Family {
   readonly unknown: string;
   /** Values that it may have. The first is taken where no other figure tells. */
@@ -53,7 +62,10 @@ export interface FamilyOption {
 }
 
 export interface PublishedFigure {
-  /** Published numbers that the figure is, or is made of: those of a ratio are not used to predict each other. Absent: only its own. */
+  /**
+   * Published numbers that the figure is, or is made of: those of a ratio are not used to predict each other. Absent:
+   * only its own.
+   */
   readonly readings?: readonly string[] | undefined;
   readonly family?: Family | undefined;
   readonly metric: PublishedMetric;

@@ -1,11 +1,16 @@
-/** How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and the known loss of quality. */
+/**
+ * How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and the known loss of
+ * quality.
+ */
 
 /** Number types of a device's arithmetic; each has its own peak. */
 export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
 
 /** Published by others: a model that is not in `of` may keep less. */
 interface QualityGate {
-  /** Mean score kept, in percent of the unquantised model's: the least published figure; undefined: no score is known. */
+  /**
+   * Mean score kept, in percent of the unquantised model's: the least published figure; undefined: no score is known.
+   */
   readonly recovery: number | undefined;
   /** The models it was found of. */
   readonly of: readonly string[];
@@ -48,7 +53,10 @@ export interface Quantization {
 
 const bits = (count: number): number => count / 8;
 
-/** Recovery in percent: means over task suites by the quantisers' authors. Tables stay at 16 bits in the GPU formats, as llm-compressor and AutoAWQ leave them. */
+/**
+ * Recovery in percent: means over task suites by the quantisers' authors. Tables stay at 16 bits in the GPU formats, as
+ * llm-compressor and AutoAWQ leave them.
+ */
 export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
   bf16: {
     id: "bf16",
@@ -174,7 +182,8 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
     linearBytes: bits(4.83),
     tableBytes: bits(5.5),
     arithmetic: "cpu4",
-    // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed (docs/background/benchmarks/kernels.md).
+    // A sixth of the weights is Q6_K, whose products reach 85 % of the others' speed
+    // (docs/background/benchmarks/kernels.md).
     computeFactor: 0.97,
     gate: {
       recovery: 98.5,

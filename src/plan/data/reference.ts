@@ -1,4 +1,7 @@
-/** Figures of the documents that this project set out from, in the cases that they name themselves; what a document leaves out is in the source's words here, as assumed. */
+/**
+ * Figures of the documents that this project set out from, in the cases that they name themselves; what a document
+ * leaves out is in the source's words here, as assumed.
+ */
 import type { Family, FamilyOption, PublishedCase, PublishedFigure } from "./published.js";
 import type { QuantizationId } from "./quantizations.js";
 

@@ -1,6 +1,6 @@
 /**
- * Leaves out text that a small model predicts: whole sentences, or words. After Selective Context (Li et al. 2023) and LLMLingua (Jiang et al. 2023), with
- * spans that always stay.
+ * Leaves out text that a small model predicts: whole sentences, or words. After Selective Context (Li et al. 2023) and
+ * LLMLingua (Jiang et al. 2023), with spans that always stay.
  */
 import type { PromptRequest } from "../requests.js";
 import { withTexts } from "../text-mends.js";
@@ -100,8 +100,8 @@ function scored<T extends Span>(spans: readonly T[], { ends, nats }: TokenSurpri
 }
 
 /**
- * Leaves out the sentences whose tokens surprise least on average. A sentence stays if it obliges or denies, and a number, a name or a quote stays in
- * at least one place.
+ * Leaves out the sentences whose tokens surprise least on average. A sentence stays if it obliges or denies, and a
+ * number, a name or a quote stays in at least one place.
  *
  * @param end offset from which the text stays
  * @param share of the text's tokens that may go

@@ -1,4 +1,7 @@
-/** Takes a prompt's text apart: sentences, and spans that no shortening may touch. Texts are hostile: every pattern is bounded. */
+/**
+ * Takes a prompt's text apart: sentences, and spans that no shortening may touch. Texts are hostile: every pattern is
+ * bounded.
+ */
 import { FENCE, mapProse } from "../text-mends.js";
 
 /** UTF-16 offsets of a text. */
@@ -120,7 +123,9 @@ function merged(spans: readonly Span[]): Span[] {
 export const isObligation = (text: string): boolean =>
   [...text.matchAll(WORD)].some(({ 0: word }) => OBLIGATION.test(word.replace(/^["'(]{1,5}|[.,;:!?)"']{1,5}$/g, "")));
 
-/** `text` without some of its sentences. A line that loses its end keeps its line break, and empty lines do not pile up. */
+/**
+ * `text` without some of its sentences. A line that loses its end keeps its line break, and empty lines do not pile up.
+ */
 export function withoutSentences(
   text: string,
   sentences: readonly Sentence[],

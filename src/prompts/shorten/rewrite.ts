@@ -1,4 +1,7 @@
-/** Lets a model say shared prompts in fewer words. Its text is used only if it is shorter and has every number, name, quote and placeholder. */
+/**
+ * Lets a model say shared prompts in fewer words. Its text is used only if it is shorter and has every number, name,
+ * quote and placeholder.
+ */
 import type { PromptRequest } from "../requests.js";
 import { withTexts } from "../text-mends.js";
 import { type Candidate, sharedContents } from "./candidate.js";

@@ -74,7 +74,10 @@ function exampleCandidates(requests: readonly PromptRequest[]): Candidate[] {
 const MAX_PASSAGES = 8;
 const LEAST_CHARACTERS = 40;
 
-/** Lines that many requests share, each left out in turn. Lines that oblige or forbid stay: no check may cover their purpose. */
+/**
+ * Lines that many requests share, each left out in turn. Lines that oblige or forbid stay: no check may cover their
+ * purpose.
+ */
 function passageCandidates(requests: readonly PromptRequest[]): Candidate[] {
   const shared = sharedBy(requests, ({ messages }) =>
     messages.flatMap(({ role, content }, at) => {

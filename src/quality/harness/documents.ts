@@ -14,7 +14,10 @@ export type Document = Readonly<Record<string, unknown>>;
 
 const documentSchema = z.record(z.string(), z.unknown());
 
-/** The documents of one split. Paths are relative to the working folder, as they are for the harness. Throws file_unreadable and invalid_option. */
+/**
+ * The documents of one split. Paths are relative to the working folder, as they are for the harness. Throws
+ * file_unreadable and invalid_option.
+ */
 export function readSplit(
   { dataset_kwargs: { data_files: files } }: TaskFile,
   split: string,

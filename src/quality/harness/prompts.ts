@@ -1,4 +1,7 @@
-/** The prompts of a task's documents: description, few-shot examples and question, joined as lm-evaluation-harness joins them. */
+/**
+ * The prompts of a task's documents: description, few-shot examples and question, joined as lm-evaluation-harness joins
+ * them.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { type Document, readSplit } from "./documents.js";
 import type { FieldReader } from "./fields.js";

@@ -1,4 +1,7 @@
-/** Reads a Python literal, in which the templates of lm-evaluation-harness print lists: texts, numbers, True, False, None, lists and tuples. */
+/**
+ * Reads a Python literal, in which the templates of lm-evaluation-harness print lists: texts, numbers, True, False,
+ * None, lists and tuples.
+ */
 
 const TOKEN = /\s*(?:([[\](),])|('(?:[^'\\]|\\[\s\S])*'|"(?:[^"\\]|\\[\s\S])*")|([^\s[\](),'"]+))/y;
 const WORDS: ReadonlyMap<string, unknown> = new Map<string, unknown>([

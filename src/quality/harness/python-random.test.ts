@@ -3,7 +3,10 @@ import { PythonRandom } from "./python-random.js";
 
 const upTo = (length: number): number[] => Array.from({ length }, (_, index) => index);
 
-/** The expected numbers are CPython's: r = random.Random(1234); r.sample(range(10), 3); r.sample(range(1000), 4); r.sample(range(80), 8). */
+/**
+ * The expected numbers are CPython's: r = random.Random(1234); r.sample(range(10), 3); r.sample(range(1000), 4);
+ * r.sample(range(80), 8).
+ */
 test("draws what Python draws, from pools and from many", () => {
   const random = new PythonRandom(1234);
   expect(random.sample(upTo(10), 3)).toEqual([7, 1, 0]);

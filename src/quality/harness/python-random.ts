@@ -1,6 +1,7 @@
 /**
- * Python's `random.Random(seed).sample`, so that few-shot examples are the ones that lm-evaluation-harness draws: the Mersenne Twister
- * (Matsumoto and Nishimura 1998, seeded by an array of one number) and CPython's two ways to draw without replacement.
+ * Python's `random.Random(seed).sample`, so that few-shot examples are the ones that lm-evaluation-harness draws: the
+ * Mersenne Twister (Matsumoto and Nishimura 1998, seeded by an array of one number) and CPython's two ways to draw
+ * without replacement.
  */
 const SIZE = 624;
 const SHIFT = 397;

@@ -1,4 +1,6 @@
-/** Python's regular expressions on a model's answers: the syntax translated to JavaScript's, and a bound on the time. */
+/**
+ * Python's regular expressions on a model's answers: the syntax translated to JavaScript's, and a bound on the time.
+ */
 import { createContext, Script } from "node:vm";
 
 /** A pattern that backtracks without end is ended after this time. */
@@ -63,7 +65,9 @@ const context = createContext({});
 const MATCHES = new Script("Array.from(text.matchAll(regex), (match) => [...match])");
 const REST = new Script('text.replace(regex, "")');
 
-/** Python's `findall`: for each match the whole of it, its only group, or all its groups. Undefined: it took too long. */
+/**
+ * Python's `findall`: for each match the whole of it, its only group, or all its groups. Undefined: it took too long.
+ */
 export function findAll(regex: RegExp, text: string): readonly (string | readonly string[])[] | undefined {
   const matches = bounded<(string | undefined)[][]>(MATCHES, regex, text);
   return matches?.map(([whole = "", ...groups]) => {

@@ -1,4 +1,7 @@
-/** Task files of lm-evaluation-harness: YAML, with `include`. What is not supported is refused by its key, since a guess would change the numbers. */
+/**
+ * Task files of lm-evaluation-harness: YAML, with `include`. What is not supported is refused by its key, since a guess
+ * would change the numbers.
+ */
 import { dirname, resolve } from "node:path";
 import { parse, type ScalarTag } from "yaml";
 import { z } from "zod";

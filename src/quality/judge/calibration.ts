@@ -1,4 +1,7 @@
-/** A judge against people who judged the same pairs: whether it can be believed, and by how much its errors change a win rate. */
+/**
+ * A judge against people who judged the same pairs: whether it can be believed, and by how much its errors change a win
+ * rate.
+ */
 
 import type { Judgement } from "../../text/judge/preference.js";
 import { dropBounds, dropInterval, type Flips, type Verdict } from "../paired.js";
@@ -33,10 +36,16 @@ export interface Calibration {
   readonly agreementInterval: Interval;
   /** The agreement that the frequencies of both one's verdicts give by chance. */
   readonly chance: number;
-  /** Cohen's kappa: agreement beyond chance, as a share of all that is possible (Educational and Psychological Measurement 20, 1960, 37). */
+  /**
+   * Cohen's kappa: agreement beyond chance, as a share of all that is possible (Educational and Psychological
+   * Measurement 20, 1960, 37).
+   */
   readonly kappa: number;
   readonly kappaInterval: Interval;
-  /** Over the pairs where people prefer an answer and the judge gives a verdict: the share it prefers rightly, less the share it prefers wrongly. */
+  /**
+   * Over the pairs where people prefer an answer and the judge gives a verdict: the share it prefers rightly, less the
+   * share it prefers wrongly.
+   */
   readonly discrimination: number;
   readonly discriminationInterval: Interval;
   /** Each bound with 95 % confidence. */
@@ -92,9 +101,10 @@ export interface CorrectedRate {
 }
 
 /**
- * The win rate that people would give. A judge that is asked in both orders errs alike for either side, so that its sensitivity equals its
- * specificity, and Rogan and Gladen's estimate (American Journal of Epidemiology 107, 1978, 71) becomes: wins less losses, divided by the
- * discrimination. @returns undefined for a judge that is not fit
+ * The win rate that people would give. A judge that is asked in both orders errs alike for either side, so that its
+ * sensitivity equals its specificity, and Rogan and Gladen's estimate (American Journal of Epidemiology 107, 1978, 71)
+ * becomes: wins less losses, divided by the discrimination.
+ * @returns undefined for a judge that is not fit
  */
 export function correctedRate(
   { numPairs, numWon, numLost, numNone }: WinRate,
@@ -109,7 +119,10 @@ export function correctedRate(
 
 export type GateVerdict = Verdict | "refused";
 
-/** Whether people would see a loss below the margin, with 95 % confidence. @param maxDrop losses less wins, as a share of the pairs */
+/**
+ * Whether people would see a loss below the margin, with 95 % confidence.
+ * @param maxDrop losses less wins, as a share of the pairs
+ */
 export function judgeGate(winRate: WinRate, by: Calibration, maxDrop: number): GateVerdict {
   if (!by.isFit) return "refused";
   const flips = guardedFlips(winRate);
@@ -122,7 +135,8 @@ export function judgeGate(winRate: WinRate, by: Calibration, maxDrop: number): G
 const clipped = (share: number): number => Math.max(-1, Math.min(1, share));
 
 /**
- * Interval of value ÷ divisor from the intervals of both, within ±1: MOVER (Donner and Zou, Statistical Methods in Medical Research 21, 2012, 347).
+ * Interval of value ÷ divisor from the intervals of both, within ±1: MOVER (Donner and Zou, Statistical Methods in
+ * Medical Research 21, 2012, 347).
  * @param divisor and the lower end of its interval: above 0
  */
 export function ratioWithin(value: number, within: Interval, divisor: number, divisorWithin: Interval): Interval {

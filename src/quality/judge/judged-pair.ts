@@ -1,4 +1,6 @@
-/** Pairs of answers after the judge's verdicts: how many were won, and the judge's biases, such as for longer answers. */
+/**
+ * Pairs of answers after the judge's verdicts: how many were won, and the judge's biases, such as for longer answers.
+ */
 
 import type { Judgement, Preference } from "../../text/judge/preference.js";
 import { dropInterval, type Flips } from "../paired.js";
@@ -47,7 +49,9 @@ export function winRateOf(pairs: readonly Pick<JudgedPair, "judgement">[]): WinR
 export const rateOfDrop = (drop: number): number => (1 - drop) / 2;
 export const rateInterval = ([low, high]: Interval): Interval => [rateOfDrop(high), rateOfDrop(low)];
 
-/** For a gate: a pair without a verdict counts as lost, so that an answer cannot escape a loss by confusing the judge. */
+/**
+ * For a gate: a pair without a verdict counts as lost, so that an answer cannot escape a loss by confusing the judge.
+ */
 export const guardedFlips = ({ numPairs, numWon, numLost, numNone }: WinRate): Flips => ({
   numItems: numPairs,
   numWon,
@@ -55,12 +59,17 @@ export const guardedFlips = ({ numPairs, numWon, numLost, numNone }: WinRate): F
 });
 
 export interface JudgeBias {
-  /** The share of the replies with a preference that prefer the answer shown first: one half, if places do not count. Undefined if no reply has a preference. */
+  /**
+   * The share of the replies with a preference that prefer the answer shown first: one half, if places do not count.
+   * Undefined if no reply has a preference.
+   */
   readonly firstShare: number | undefined;
   readonly firstInterval: Interval;
   /** The share of the pairs with two replies whose replies agree. */
   readonly consistency: number;
-  /** Correlation of the verdict (1, 0 or −1) with the logarithm of the lengths' ratio; undefined where nothing varies. */
+  /**
+   * Correlation of the verdict (1, 0 or −1) with the logarithm of the lengths' ratio; undefined where nothing varies.
+   */
   readonly length: Correlation | undefined;
 }
 

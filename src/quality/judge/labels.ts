@@ -1,4 +1,7 @@
-/** Pairs of answers with the verdict of a person, by which a judge is calibrated; validated here, since they come from outside. */
+/**
+ * Pairs of answers with the verdict of a person, by which a judge is calibrated; validated here, since they come from
+ * outside.
+ */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { readText } from "../../core/read-text.js";

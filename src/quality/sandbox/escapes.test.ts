@@ -1,7 +1,7 @@
 /**
- * Attempts to escape, with targets on this host: a file with a secret, a folder open to all, a listener on loopback, an environment variable. For
- * Python the jail is the only barrier. For TypeScript some tests remove the `vm` context and the permission model too: code that has broken both must
- * still be confined.
+ * Attempts to escape, with targets on this host: a file with a secret, a folder open to all, a listener on loopback, an
+ * environment variable. For Python the jail is the only barrier. For TypeScript some tests remove the `vm` context and
+ * the permission model too: code that has broken both must still be confined.
  */
 import { type StdioOptions, spawnSync } from "node:child_process";
 import {

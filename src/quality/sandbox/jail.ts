@@ -1,9 +1,11 @@
 /**
- * The jail around generated code on Linux, set up by util-linux without privileges: namespaces for users, files, processes, network and messages; a
- * root folder with only the files that the program must read; and kernel limits for the rest. So the code can do what it likes inside: it reaches
- * nothing, and everything ends with the namespace's first process, which is ours.
+ * The jail around generated code on Linux, set up by util-linux without privileges: namespaces for users, files,
+ * processes, network and messages; a root folder with only the files that the program must read; and kernel limits for
+ * the rest. So the code can do what it likes inside: it reaches nothing, and everything ends with the namespace's first
+ * process, which is ours.
  *
- * As root, the outer namespaces need no user namespace, and the code runs as nobody, since the kernel does not limit root's processes.
+ * As root, the outer namespaces need no user namespace, and the code runs as nobody, since the kernel does not limit
+ * root's processes.
  */
 import { execFileSync } from "node:child_process";
 import { dirname } from "node:path";
@@ -37,9 +39,9 @@ const MAX_OPEN_FILES = 64;
 export const READY = "ready\n";
 
 /**
- * The shell stays the first process of its namespace, outside the new root: when it is killed, the kernel ends all others. The limit of processes
- * counts all of a user's processes in the user namespace where it is set. So each jail has a user namespace for the limit, and the innermost one
- * inside it.
+ * The shell stays the first process of its namespace, outside the new root: when it is killed, the kernel ends all
+ * others. The limit of processes counts all of a user's processes in the user namespace where it is set. So each jail
+ * has a user namespace for the limit, and the innermost one inside it.
  */
 const SCRIPT = `
 set -e
@@ -67,7 +69,10 @@ setsid setpriv $drop --no-new-privs unshare --user --map-root-user \\
 exit $?
 `;
 
-/** CAP_SYS_ADMIN is kept until the last namespace is entered, which drops it: some systems let only root create namespaces. */
+/**
+ * CAP_SYS_ADMIN is kept until the last namespace is entered, which drops it: some systems let only root create
+ * namespaces.
+ */
 const DROP_ROOT = `--reuid=${NOBODY} --regid=${NOBODY} --clear-groups --inh-caps=-all,+sys_admin --ambient-caps=-all,+sys_admin`;
 
 /** @param seconds after which the jail ends, also without this process */

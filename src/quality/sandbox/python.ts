@@ -7,10 +7,11 @@ const MAX_MEMORY_BYTES = 1 << 29;
 const CPU_SECONDS = 5;
 
 /**
- * System calls that no namespace restricts, by machine: sockets to the hypervisor (AF_VSOCK ignores network namespaces) and all other sockets; kernel
- * keyrings, which are inherited; limits, since a core limit of 0 sends a crash's memory to the host's crash handler; memory without a limit; the
- * kernel's log; and the parts of the kernel with the most known holes. In this order: socket socketpair keyctl add_key request_key prlimit64
- * setrlimit clone clone3 execve execveat ptrace unshare setns mount bpf perf_event_open userfaultfd io_uring_setup memfd_create process_vm_readv
+ * System calls that no namespace restricts, by machine: sockets to the hypervisor (AF_VSOCK ignores network namespaces)
+ * and all other sockets; kernel keyrings, which are inherited; limits, since a core limit of 0 sends a crash's memory
+ * to the host's crash handler; memory without a limit; the kernel's log; and the parts of the kernel with the most
+ * known holes. In this order: socket socketpair keyctl add_key request_key prlimit64 setrlimit clone clone3 execve
+ * execveat ptrace unshare setns mount bpf perf_event_open userfaultfd io_uring_setup memfd_create process_vm_readv
  * process_vm_writev pidfd_open pidfd_getfd open_by_handle_at sync shmget msgget semget mq_open syslog.
  */
 const REFUSED_CALLS = {

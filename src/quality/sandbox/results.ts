@@ -24,8 +24,8 @@ export interface SandboxJob {
 const MAX_NOTE_LENGTH = 300;
 
 /**
- * Reads the results of `numCalls` calls. The shape is checked strictly: a result without a value would equal a missing expectation, and surplus
- * results would count as right.
+ * Reads the results of `numCalls` calls. The shape is checked strictly: a result without a value would equal a missing
+ * expectation, and surplus results would count as right.
  */
 export function readResults(text: string, numCalls: number): RunResult {
   const results = parse(text);

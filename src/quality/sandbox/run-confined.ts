@@ -1,4 +1,7 @@
-/** Runs one program on generated code, in the jail or, if the user allows it, outside: limited in number, time and output. */
+/**
+ * Runs one program on generated code, in the jail or, if the user allows it, outside: limited in number, time and
+ * output.
+ */
 import { type ChildProcess, type ChildProcessWithoutNullStreams, type StdioOptions, spawn } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, devNull } from "node:os";
@@ -52,8 +55,8 @@ function start(command: string, args: readonly string[], env: NodeJS.ProcessEnv)
 }
 
 /**
- * File descriptors that this process inherited and would pass on, in ascending order: Node closes none of them, and an open folder would lead out of
- * any root.
+ * File descriptors that this process inherited and would pass on, in ascending order: Node closes none of them, and an
+ * open folder would lead out of any root.
  */
 function inheritable(): number[] {
   if (process.platform !== "linux") return [];

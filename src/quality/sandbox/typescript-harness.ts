@@ -1,6 +1,7 @@
 /**
- * Calls a generated TypeScript function in a process of its own (`typescript.ts`), which gets this file's text, so imports are from Node only. The
- * context keeps ordinary answers apart and gives each call a time limit. It is no barrier to malicious code; the process is.
+ * Calls a generated TypeScript function in a process of its own (`typescript.ts`), which gets this file's text, so
+ * imports are from Node only. The context keeps ordinary answers apart and gives each call a time limit. It is no
+ * barrier to malicious code; the process is.
  */
 import { readFileSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";

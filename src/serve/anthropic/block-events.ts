@@ -1,4 +1,7 @@
-/** An answer's content blocks, complete or as stream events. A block opens before its first delta and closes before the next one opens. */
+/**
+ * An answer's content blocks, complete or as stream events. A block opens before its first delta and closes before the
+ * next one opens.
+ */
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
 import { type AnswerItem, addPart, textOfPart } from "../generation/answer-items.js";

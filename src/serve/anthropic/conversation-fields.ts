@@ -97,8 +97,9 @@ export function answerFormOf({
 }
 
 /**
- * Variables of the template. Only an explicit setting is passed on; without one, the template's default applies. `adaptive` leaves the choice to the
- * model, which may never think. A model that does not mark its thoughts answers without, as Ollama's do: agents ask every model to think.
+ * Variables of the template. Only an explicit setting is passed on; without one, the template's default applies.
+ * `adaptive` leaves the choice to the model, which may never think. A model that does not mark its thoughts answers
+ * without, as Ollama's do: agents ask every model to think.
  */
 export function thinkingKwargs(
   thinking: ConversationFields["thinking"],

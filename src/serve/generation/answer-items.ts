@@ -1,5 +1,6 @@
 /**
- * The items of an answer, for APIs that list them: each run of content or reasoning, and each tool call. Whole and streamed answers share this code.
+ * The items of an answer, for APIs that list them: each run of content or reasoning, and each tool call. Whole and
+ * streamed answers share this code.
  */
 import { randomUUID } from "node:crypto";
 import type { AnswerPart } from "../../text/answer/answer-part.js";

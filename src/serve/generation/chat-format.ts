@@ -1,4 +1,7 @@
-/** How the model reasons and calls tools, as its chat template and vocabulary show. Read once, when the server is created. */
+/**
+ * How the model reasons and calls tools, as its chat template and vocabulary show. Read once, when the server is
+ * created.
+ */
 
 import type { CallSyntax } from "../../text/answer/call-format.js";
 import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";

@@ -1,6 +1,6 @@
 /**
- * Runs one engine request and turns its token ids into text: decoding, stop strings, positions of log-probabilities, parts of the answer, and its
- * end. Streamed and whole answers both use this class, so they cannot differ.
+ * Runs one engine request and turns its token ids into text: decoding, stop strings, positions of log-probabilities,
+ * parts of the answer, and its end. Streamed and whole answers both use this class, so they cannot differ.
  */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { Engine, EngineHandle } from "../../engine/api/engine.js";
@@ -50,9 +50,15 @@ export interface GenerationUpdate {
   readonly text: string;
   /** The new text in parts; undefined where answers are not split. */
   readonly parts: readonly AnswerPart[] | undefined;
-  /** One for each new token, tokens of a removed stop string included; empty unless the request asked for log-probabilities. */
+  /**
+   * One for each new token, tokens of a removed stop string included; empty unless the request asked for
+   * log-probabilities.
+   */
   readonly scored: readonly ScoredToken[];
-  /** Those that the content consists of, the last only in part if a stop string begins within it; with the text that they are in. */
+  /**
+   * Those that the content consists of, the last only in part if a stop string begins within it; with the text that
+   * they are in.
+   */
   readonly said: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;
   readonly pooled: Float64Array | undefined;
@@ -138,7 +144,9 @@ export class Generation {
     this.#listener.onError(error);
   }
 
-  /** A faulty output, such as a token without text, ends this request. An error thrown from here would end the process. */
+  /**
+   * A faulty output, such as a token without text, ends this request. An error thrown from here would end the process.
+   */
   #acceptSafely(output: EngineOutput): void {
     try {
       this.#accept(output);

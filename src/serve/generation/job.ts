@@ -73,7 +73,9 @@ export class Job {
     );
   }
 
-  /** Submits all requests or none: when the engine refuses one, the earlier ones are aborted and the refusal is thrown. */
+  /**
+   * Submits all requests or none: when the engine refuses one, the earlier ones are aborted and the refusal is thrown.
+   */
   start(): void {
     try {
       const leftMs = this.#timeLeftMs();

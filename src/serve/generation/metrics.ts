@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are measured here, at the HTTP layer; the engine measures the time in
- * its queue.
+ * Prometheus metrics under vLLM V1's names with the prefix `millrace:`. Times are measured here, at the HTTP layer; the
+ * engine measures the time in its queue.
  */
 
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -31,7 +31,10 @@ interface RequestTimes {
   readonly numDraftTokens: number;
 }
 
-/** Measures one generation. Only the first call of `onEnd` counts. It holds numbers only, so that it may outlive its request. */
+/**
+ * Measures one generation. Only the first call of `onEnd` counts. It holds numbers only, so that it may outlive its
+ * request.
+ */
 export interface RequestTimer {
   onTokens(update: Pick<GenerationUpdate, "numNewTokens" | "numCachedTokens" | "queueMs">): void;
   onEnd(reason: FinishedReason): void;

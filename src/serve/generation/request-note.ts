@@ -1,4 +1,7 @@
-/** An engine's server remembers this of one request: where its time went, and its end. Numbers only, so that no text outlives its request. */
+/**
+ * An engine's server remembers this of one request: where its time went, and its end. Numbers only, so that no text
+ * outlives its request.
+ */
 import type { MillraceError } from "../../core/errors.js";
 import type { RequestLog } from "../../observe/live/request-log.js";
 import type { Outcome, RequestRow } from "../../observe/live/request-rows.js";

@@ -1,4 +1,7 @@
-/** Finds the scored tokens that an answer's content consists of: clients put their texts together and expect the content. */
+/**
+ * Finds the scored tokens that an answer's content consists of: clients put their texts together and expect the
+ * content.
+ */
 import type { TokenLogprob } from "../../engine/api/output.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 
@@ -57,8 +60,8 @@ export class SaidTokens {
   }
 
   /**
-   * Parts follow each other in the text. Content that goes on is at the text's beginning, even if what the reader holds back behind it is the same;
-   * other parts come behind a marker, which the search from the end leaves alone.
+   * Parts follow each other in the text. Content that goes on is at the text's beginning, even if what the reader holds
+   * back behind it is the same; other parts come behind a marker, which the search from the end leaves alone.
    */
   #settleParts(parts: readonly AnswerPart[]): void {
     const start = this.#start;

@@ -1,4 +1,7 @@
-/** Seeds of requests: the client's own, or one drawn on arrival, so that every retry uses the same seed (exactness rule E5). */
+/**
+ * Seeds of requests: the client's own, or one drawn on arrival, so that every retry uses the same seed (exactness rule
+ * E5).
+ */
 import { randomBytes } from "node:crypto";
 import { choiceSeed } from "../../engine/api/request.js";
 

@@ -1,4 +1,7 @@
-/** Paths that need the administrator's key: the models on this machine's disk, under /admin and in Ollama's API, and the reports. */
+/**
+ * Paths that need the administrator's key: the models on this machine's disk, under /admin and in Ollama's API, and the
+ * reports.
+ */
 import type { Hono } from "hono";
 import { assertAdminKey } from "../../core/admin-key.js";
 import type { Sessions } from "../../core/sign-in/sessions.js";

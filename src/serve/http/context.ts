@@ -1,4 +1,7 @@
-/** Shared by every route: the engine, the tokenizer, the options, the limits, and the variables that Hono carries with a request. */
+/**
+ * Shared by every route: the engine, the tokenizer, the options, the limits, and the variables that Hono carries with a
+ * request.
+ */
 
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
@@ -46,11 +49,14 @@ export interface ServeLimits {
   /** Time allowed to receive the full request body after its headers. */
   readonly bodyTimeoutMs: number;
   /**
-   * Unsent bytes that one stream may buffer, beside the longest text written at once. The engine cannot be paused for one reader, so a request beyond
-   * this limit is aborted and its connection cut.
+   * Unsent bytes that one stream may buffer, beside the longest text written at once. The engine cannot be paused for
+   * one reader, so a request beyond this limit is aborted and its connection cut.
    */
   readonly maxBufferedBytes: number;
-  /** Closes stalled connections (unsent bytes, and a client that reads nothing) and connections without a request after this long. */
+  /**
+   * Closes stalled connections (unsent bytes, and a client that reads nothing) and connections without a request after
+   * this long.
+   */
   readonly stalledClientTimeoutMs: number;
   readonly maxChoices: number;
   /** Upper bound of prompts × choices of one request. */
@@ -102,7 +108,10 @@ export interface AppOptions {
   readonly unknownFields: UnknownFields;
   /** The format of tool calls in answers; auto (the default) = as the template shows. */
   readonly toolCallParser?: ToolCallParserName | undefined;
-  /** Whether reasoning is split from answers; auto (the default) = where the template or the vocabulary has markers for it. */
+  /**
+   * Whether reasoning is split from answers; auto (the default) = where the template or the vocabulary has markers for
+   * it.
+   */
   readonly reasoningParser?: ReasoningParserName | undefined;
   /** Bounds of the responses that /v1/responses stores. */
   readonly responseLimits?: StoreLimits;

@@ -1,4 +1,7 @@
-/** Turns errors into HTTP answers, for all routes: status, body, headers, and the log line of a refused or failed request. */
+/**
+ * Turns errors into HTTP answers, for all routes: status, body, headers, and the log line of a refused or failed
+ * request.
+ */
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { loggedMessage, messageLeftOut, originOf } from "../../core/client-text.js";
@@ -7,7 +10,8 @@ import type { RequestLogger } from "../../core/request-logger.js";
 import type { AppContext } from "./context.js";
 
 /**
- * Logs a refused or failed request: one line above `debug`, and text of the client in another line at `debug`. Called exactly once per failure.
+ * Logs a refused or failed request: one line above `debug`, and text of the client in another line at `debug`. Called
+ * exactly once per failure.
  * @param route the path of the matched route, not the client's own text; undefined: no route matched
  */
 export function logFailure(logger: RequestLogger, error: MillraceError, requestId: string, route?: string): void {
@@ -30,8 +34,9 @@ export function respondWithError(c: AppContext, thrown: unknown, logger: Request
   // A retry would cost as much and be late again. Both vendors' clients honour this header.
   if (error.code === "deadline_exceeded") c.header("x-should-retry", "false");
   if (error.code === "invalid_api_key") c.header("WWW-Authenticate", "Bearer");
-  // A stalled body leaves the connection unusable, and a draining server closes its connections. Of a body that is too large, the adapter reads and
-  // drops the rest, within bounds: closing at once would reset the connection before the client has read the answer.
+  // A stalled body leaves the connection unusable, and a draining server closes its connections. Of a body that is too
+  // large, the adapter reads and drops the rest, within bounds: closing at once would reset the connection before the
+  // client has read the answer.
   if (error.code === "request_timeout" || error.code === "shutting_down") c.header("Connection", "close");
   return c.json(c.get("dialect").errorBody(error, requestId), error.status as ContentfulStatusCode);
 }

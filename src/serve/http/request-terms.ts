@@ -22,7 +22,10 @@ export interface RequestTerms extends Deadline {
   readonly priority: number;
   /** Computed in steps that have nothing else to compute. */
   readonly isBackground: boolean;
-  /** Requests share cached prefixes and drafts with requests of the same salt; undefined: with all requests without a salt. */
+  /**
+   * Requests share cached prefixes and drafts with requests of the same salt; undefined: with all requests without a
+   * salt.
+   */
   readonly cacheSalt: string | undefined;
 }
 
@@ -47,9 +50,9 @@ export function requestTerms(c: AppContext, context: ServeContext, fields: Terms
 }
 
 /**
- * The tenant whose share of the engine serves the request. On a server with at most one key, the scopes that a gateway names for its clients are the
- * tenants. On a server with several keys, each key is one tenant, whatever scopes its requests name: a key that named a new scope in each request
- * would otherwise get a new share for each.
+ * The tenant whose share of the engine serves the request. On a server with at most one key, the scopes that a gateway
+ * names for its clients are the tenants. On a server with several keys, each key is one tenant, whatever scopes its
+ * requests name: a key that named a new scope in each request would otherwise get a new share for each.
  */
 export function tenantOf(c: AppContext, numKeys: number, keyTenant: string): string {
   return numKeys > 1 ? keyTenant : (scopeOf(c) ?? keyTenant);

@@ -133,7 +133,8 @@ export function streamResults(
     }
     const requestId = c.get("requestId");
     let endWatch = () => {};
-    // Hidden reasoning counts as progress and keeps the stream alive. A hung engine makes none, so the stream goes silent and proxies notice.
+    // Hidden reasoning counts as progress and keeps the stream alive. A hung engine makes none, so the stream goes
+    // silent and proxies notice.
     let [numUpdates, numSeen] = [0, 0];
     const isDue = () => {
       const hasGoneOn = numUpdates !== numSeen;

@@ -27,7 +27,10 @@ export function addSignIn(app: Hono<AppEnv>, { apiKeys, adminKey }: AppOptions, 
   app.route("/session", createSessionApp(owners, sessions));
 }
 
-/** The Authorization of a request, or the one that its browser's session stands for. Throws forbidden where another page sends the cookie. */
+/**
+ * The Authorization of a request, or the one that its browser's session stands for. Throws forbidden where another page
+ * sends the cookie.
+ */
 export function authorizationOf(c: AppContext, sessions: Sessions): string | undefined {
   const own = c.req.header("Authorization");
   if (!PREFIXES.some((prefix) => c.req.path.startsWith(prefix))) return own;

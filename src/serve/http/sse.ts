@@ -1,6 +1,6 @@
 /**
- * Writes server-sent events, or lines of JSON, directly to Node's response. Text is collected and written once per turn of the event loop, so one engine step costs one
- * write.
+ * Writes server-sent events, or lines of JSON, directly to Node's response. Text is collected and written once per turn
+ * of the event loop, so one engine step costs one write.
  */
 import type { ServerResponse } from "node:http";
 import type { HeaderRecord } from "../../core/cors.js";
@@ -13,7 +13,10 @@ const STREAM_HEADERS: HeaderRecord = {
   "X-Accel-Buffering": "no",
 };
 
-/** Sent while a stream is silent, because proxies cut silent streams after a minute. The first beat follows the first event. */
+/**
+ * Sent while a stream is silent, because proxies cut silent streams after a minute. The first beat follows the first
+ * event.
+ */
 interface Heartbeat {
   readonly text: string;
   readonly everyMs: number;
@@ -104,7 +107,8 @@ export class SseStream {
     outgoing.write(text);
     this.#beat ??= setTimeout(() => this.#keepAlive(), this.#heartbeat.everyMs).unref();
     this.#beat.refresh();
-    // The text just written counts as unsent however fast the client reads, so the longest text is allowed beside the limit.
+    // The text just written counts as unsent however fast the client reads, so the longest text is allowed beside the
+    // limit.
     this.#maxTextLength = Math.max(this.#maxTextLength, text.length);
     if (outgoing.writableLength <= this.#maxBufferedBytes + this.#maxTextLength) return;
     this.#isEnding = true;

@@ -38,7 +38,10 @@ function probabilityField(tokenizer: Tokenizer, { isScored }: CompletionFacts, s
   return { completion_probabilities };
 }
 
-/** As llama-server does it, a field within another one comes under its whole path, and one that is not there is left out. */
+/**
+ * As llama-server does it, a field within another one comes under its whole path, and one that is not there is left
+ * out.
+ */
 function onlyWanted(answer: object, wanted: readonly string[] | undefined): object {
   if (wanted === undefined) return answer;
   const valueAt = (path: string): unknown =>

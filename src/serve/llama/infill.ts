@@ -41,7 +41,10 @@ export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
   unsupported: LLAMA_UNSUPPORTED,
 };
 
-/** llama-server's names where the client gives none, and its line between texts for models without a token for it (tools/server/README.md, /infill). */
+/**
+ * llama-server's names where the client gives none, and its line between texts for models without a token for it
+ * (tools/server/README.md, /infill).
+ */
 const REPOSITORY = "myproject\n";
 const UNNAMED = "tmp";
 const THIS_FILE = "filename\n";

@@ -1,11 +1,17 @@
-/** llama-server's `logit_bias`: pairs, or an object as OpenAI has it; tokens by their ids, or by texts whose tokens are meant. */
+/**
+ * llama-server's `logit_bias`: pairs, or an object as OpenAI has it; tokens by their ids, or by texts whose tokens are
+ * meant.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { PlanContext, PromptContext } from "../http/context.js";
 import { checked } from "../openai/schema-parts.js";
 
 const MAX_BIASES = 1024;
 const MAX_TEXT_LENGTH = 256;
-/** The engine takes finite biases only; no logit comes near this one, and divided by the least temperature it is a float still. */
+/**
+ * The engine takes finite biases only; no logit comes near this one, and divided by the least temperature it is a float
+ * still.
+ */
 const FORBIDDEN = -1e30;
 
 /** False forbids the token. */

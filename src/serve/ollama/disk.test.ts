@@ -1,4 +1,7 @@
-/** What the administrator may do with the models on the disk, and nobody else: under /admin, and by Ollama's pull and delete. */
+/**
+ * What the administrator may do with the models on the disk, and nobody else: under /admin, and by Ollama's pull and
+ * delete.
+ */
 import { expect, test, vi } from "vitest";
 import { cannedLibrary } from "../../../test/helpers/canned-library.js";
 import { fakeAppOptions } from "../../../test/helpers/fake-server.js";

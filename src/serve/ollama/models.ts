@@ -1,4 +1,7 @@
-/** GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the model that the server was started with, and those on its disk, in Ollama's words. */
+/**
+ * GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the model that the server
+ * was started with, and those on its disk, in Ollama's words.
+ */
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -51,7 +54,10 @@ function detailsOf({ engine: { info } }: ServeContext): object {
   };
 }
 
-/** Stands where Ollama has the hash of the model's files: it names the model's facts, since large files are not read for it. */
+/**
+ * Stands where Ollama has the hash of the model's files: it names the model's facts, since large files are not read for
+ * it.
+ */
 function digestOf({ engine: { info } }: ServeContext): string {
   const facts = [info.architecture, info.weightType, info.numParameters, info.weightBytes];
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex");

@@ -44,7 +44,8 @@ export const CHAT_ALIASES: Aliases = {
   ...SAMPLING_ALIASES,
   // Qwen's services.
   enable_thinking: switchOf("enable_thinking"),
-  // DeepSeek's and GLM's services, and Anthropic's clients. Their budgets of thoughts have no effect, as in /v1/messages.
+  // DeepSeek's and GLM's services, and Anthropic's clients. Their budgets of thoughts have no effect, as in
+  // /v1/messages.
   thinking: (value) => {
     const type = member(value, "type");
     // The model decides.

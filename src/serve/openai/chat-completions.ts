@@ -76,7 +76,10 @@ const schema = z.strictObject({
 
 type ChatRequest = z.output<typeof schema>;
 
-/** Settings that clients send to every server: of OpenAI's texts, OpenRouter's choice of providers, and, from Open WebUI, Ollama's runner. */
+/**
+ * Settings that clients send to every server: of OpenAI's texts, OpenRouter's choice of providers, and, from Open
+ * WebUI, Ollama's runner.
+ */
 const CLIENTS_SETTINGS =
   "verbosity provider models route keep_alive num_batch num_ctx num_gpu num_keep num_thread use_mlock use_mmap".split(
     " ",

@@ -1,4 +1,6 @@
-/** Chat messages: their schema, the flattening to plain text, and the conversion to token ids with the chat template. */
+/**
+ * Chat messages: their schema, the flattening to plain text, and the conversion to token ids with the chat template.
+ */
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -193,8 +195,9 @@ function withTemplateIds(context: PromptContext, messages: readonly PlainMessage
 }
 
 /**
- * The last message stays open: the template's text after it is cut off. A marker at the message's end shows the place; a search for the message
- * would fail if the template repeats it. The marker also keeps the template from trimming white space there.
+ * The last message stays open: the template's text after it is cut off. A marker at the message's end shows the place;
+ * a search for the message would fail if the template repeats it. The marker also keeps the template from trimming
+ * white space there.
  */
 function renderUpToFinalText(
   render: (messages: readonly PlainMessage[]) => string,

@@ -27,7 +27,10 @@ export interface ChatPlan {
   readonly recipe: string | undefined;
 }
 
-/** The fields of a chat request that its prompt and the reading of its answer depend on; a validated request has this type. */
+/**
+ * The fields of a chat request that its prompt and the reading of its answer depend on; a validated request has this
+ * type.
+ */
 export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
 }
@@ -91,7 +94,8 @@ function readingOf(
 }
 
 /**
- * The recipe for calls. The grammar enforces forced calls and calls next to a form; it enforces other calls only if a strict function may be called.
+ * The recipe for calls. The grammar enforces forced calls and calls next to a form; it enforces other calls only if a
+ * strict function may be called.
  */
 function callRecipe(
   { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
@@ -124,7 +128,10 @@ function partForm(form: AnswerForm): PartForm {
   );
 }
 
-/** @param hasForm the answer's form is prescribed; if no tools may be called, the form covers the whole answer and leaves no room for reasoning */
+/**
+ * @param hasForm the answer's form is prescribed; if no tools may be called, the form covers the whole answer and
+ * leaves no room for reasoning
+ */
 export async function chatPrompt(
   context: PromptContext,
   messages: readonly PlainMessage[],

@@ -99,7 +99,10 @@ interface PromptOptions {
   readonly keepSpecial: boolean;
   /** The field's name; `prompt` by default. */
   readonly param?: string;
-  /** How many of a prompt's last tokens are kept (-1: as many as the context holds in addition to the answer). Absent: all. */
+  /**
+   * How many of a prompt's last tokens are kept (-1: as many as the context holds in addition to the answer). Absent:
+   * all.
+   */
   readonly truncate?: number | undefined;
   /** The number of tokens for the answer. */
   readonly numWanted?: number;

@@ -1,4 +1,7 @@
-/** POST /v1/completions: text or token ids in, one or many prompts, with echo and log-probabilities for evaluation tools. */
+/**
+ * POST /v1/completions: text or token ids in, one or many prompts, with echo and log-probabilities for evaluation
+ * tools.
+ */
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { errorBody } from "../../core/error-body.js";

@@ -1,4 +1,7 @@
-/** The required form of an answer, as a grammar: OpenAI's `response_format`, vLLM's `structured_outputs`, llama-server's `grammar` and `json_schema`. */
+/**
+ * The required form of an answer, as a grammar: OpenAI's `response_format`, vLLM's `structured_outputs`, llama-server's
+ * `grammar` and `json_schema`.
+ */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";

@@ -55,7 +55,10 @@ export function resolveDimensions(context: ServeContext, asked: number | undefin
   );
 }
 
-/** The model's prompt of that name, else its default one, else none. Throws invalid_parameter for a name that the model does not have. */
+/**
+ * The model's prompt of that name, else its default one, else none. Throws invalid_parameter for a name that the model
+ * does not have.
+ */
 function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefined): string {
   const { byName = new Map<string, string>(), defaultName } = embeddingPrompts ?? {};
   const name = asked ?? defaultName;

@@ -1,6 +1,6 @@
 /**
- * Converts a JSON body to a typed request. Null means absent, for unknown fields as well; inert fields are dropped, unsupported and unknown fields
- * are reported, and the schema checks the others.
+ * Converts a JSON body to a typed request. Null means absent, for unknown fields as well; inert fields are dropped,
+ * unsupported and unknown fields are reported, and the schema checks the others.
  */
 import type { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
@@ -165,7 +165,10 @@ export function parseFields<Shape extends z.ZodRawShape>(
 /** The number of list elements that are checked at once. */
 const PIECE = 256;
 
-/** The schema reports an issue for each wrong element, so a long list is checked in pieces, up to the first piece with an issue. */
+/**
+ * The schema reports an issue for each wrong element, so a long list is checked in pieces, up to the first piece with
+ * an issue.
+ */
 function checkInPieces<Shape extends z.ZodRawShape>(
   c: Asker,
   context: PromptContext,

@@ -1,6 +1,6 @@
 /**
- * Writes an answer that is a long list without keeping other requests from their turn: a choice may have a hundred thousand log-probabilities, and a
- * request two thousand vectors.
+ * Writes an answer that is a long list without keeping other requests from their turn: a choice may have a hundred
+ * thousand log-probabilities, and a request two thousand vectors.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AppContext } from "../http/context.js";

@@ -1,4 +1,7 @@
-/** Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's `prompt_logprobs`. */
+/**
+ * Log-probabilities in the wire shapes: OpenAI's for chat, OpenAI's older one for completions, and vLLM's
+ * `prompt_logprobs`.
+ */
 import type { TokenLogprob } from "../../engine/api/output.js";
 import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
@@ -44,7 +47,10 @@ export interface LegacyEntry {
   readonly textOffset: number;
 }
 
-/** `choices[].logprobs` of completions. top_logprobs always includes the token itself, so there may be one more than requested. */
+/**
+ * `choices[].logprobs` of completions. top_logprobs always includes the token itself, so there may be one more than
+ * requested.
+ */
 export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEntry[], isAsId: boolean) {
   const top = (logprob: TokenLogprob) => {
     const byText = new Map<string, number>();

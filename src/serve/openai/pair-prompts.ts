@@ -1,4 +1,7 @@
-/** The prompts of pairs of texts, as a reranker reads them: joined by the tokenizer's own tokens, or in the model's template. */
+/**
+ * The prompts of pairs of texts, as a reranker reads them: joined by the tokenizer's own tokens, or in the model's
+ * template.
+ */
 import { MillraceError } from "../../core/errors.js";
 import type { PairTemplate } from "../../text/tokenizer/tokenizer.js";
 import type { ServeContext } from "../http/context.js";
@@ -30,7 +33,10 @@ export const noInstruction = (got: string): MillraceError =>
     hint: "leave it out",
   });
 
-/** Special tokens in the texts are plain text: a document cannot end itself. Throws context_length_exceeded for a pair that does not fit. */
+/**
+ * Special tokens in the texts are plain text: a document cannot end itself. Throws context_length_exceeded for a pair
+ * that does not fit.
+ */
 export async function encodePairs(
   context: ServeContext,
   pairs: readonly TextPair[],
@@ -41,7 +47,9 @@ export async function encodePairs(
   return encodeJoined(context, pairs, options);
 }
 
-/** Most text of a request's pairs, in bodies of requests: the query of one body is repeated with each of its documents. */
+/**
+ * Most text of a request's pairs, in bodies of requests: the query of one body is repeated with each of its documents.
+ */
 const MOST_BODIES = 4;
 
 /** @param numAround characters that each pair has beside its texts */
@@ -160,7 +168,10 @@ function* partsOf(texts: readonly string[]): Generator<readonly string[]> {
   }
 }
 
-/** The first tokens of both, taken from the longer one until both fit; of two as long as each other the second keeps one more. */
+/**
+ * The first tokens of both, taken from the longer one until both fit; of two as long as each other the second keeps one
+ * more.
+ */
 function fitting(first: Int32Array, second: Int32Array, numFit: number): [Int32Array, Int32Array] {
   if (first.length + second.length <= numFit) return [first, second];
   const half = Math.floor(numFit / 2);

@@ -3,7 +3,10 @@ import { MillraceError } from "../../core/errors.js";
 import type { Encoded } from "../../text/tokenizer-job.js";
 import type { PromptContext } from "../http/context.js";
 
-/** OpenAI's wording, by which clients notice that they must shorten the conversation, or choose a model with a longer context. */
+/**
+ * OpenAI's wording, by which clients notice that they must shorten the conversation, or choose a model with a longer
+ * context.
+ */
 const limitOf = (maxModelLen: number): string => `this model's maximum context length is ${maxModelLen} tokens`;
 
 /** Anthropic's wording, of which its clients read the numbers too. */
@@ -35,10 +38,16 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-/** The limit for all prompts of a request, in characters, because a text is tokenized as a whole even if only a part is kept. */
+/**
+ * The limit for all prompts of a request, in characters, because a text is tokenized as a whole even if only a part is
+ * kept.
+ */
 export const MAX_TRUNCATED_LENGTH = 256 * 1024;
 
-/** Replaces assertTextMayFit if only the first or last tokens of each prompt are kept. @param length the total length of the request's texts */
+/**
+ * Replaces assertTextMayFit if only the first or last tokens of each prompt are kept.
+ * @param length the total length of the request's texts
+ */
 export function assertMayBeTruncated(length: number, param: string): void {
   if (length <= MAX_TRUNCATED_LENGTH) return;
   throw new MillraceError(
@@ -52,7 +61,8 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   const { maxModelLen } = context.engine.info;
   const { maxTokenLength } = context.tokenizer;
   const maxLength = maxModelLen * maxTokenLength;
-  // An encoder's longest prompt may be a text of any length; what clearly has more tokens is noticed while it is encoded.
+  // An encoder's longest prompt may be a text of any length; what clearly has more tokens is noticed while it is
+  // encoded.
   if (text.length <= maxLength) return;
   throw new MillraceError(
     "context_length_exceeded",
@@ -62,7 +72,8 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
 }
 
 /**
- * A text's first tokens, as encoders are made for: `truncate` of them with the tokens at its ends; -1: as many as the context holds.
+ * A text's first tokens, as encoders are made for: `truncate` of them with the tokens at its ends; -1: as many as the
+ * context holds.
  * @param numAtEnd tokens that the tokenizer has put behind the text, which stay
  */
 export function firstTokens(
@@ -90,7 +101,8 @@ export function joinedIds(...lists: readonly ArrayLike<number>[]): Int32Array {
 }
 
 /**
- * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens); -1: as many as the context holds in addition to the answer.
+ * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens); -1: as many as the context holds in addition to
+ * the answer.
  * @param numWanted the number of tokens for the answer
  */
 export function truncated(

@@ -1,6 +1,7 @@
 /**
- * Scores of texts against a query: /rerank in the shape of Cohere's and Jina's APIs, ordered by score, and /score in vLLM's, in the order of the
- * request. A model with a rank head reads both texts at once. Under /score, an embedding model answers with the cosine of the two vectors.
+ * Scores of texts against a query: /rerank in the shape of Cohere's and Jina's APIs, ordered by score, and /score in
+ * vLLM's, in the order of the request. A model with a rank head reads both texts at once. Under /score, an embedding
+ * model answers with the cosine of the two vectors.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";

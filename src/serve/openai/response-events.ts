@@ -1,6 +1,6 @@
 /**
- * The stream events of /v1/responses: each output item opens before its first delta and is done before the next one opens. Every event has a sequence
- * number.
+ * The stream events of /v1/responses: each output item opens before its first delta and is done before the next one
+ * opens. Every event has a sequence number.
  */
 
 import { errorBody } from "../../core/error-body.js";

@@ -41,7 +41,10 @@ const customCallItem = z.object({
   input: z.string(),
 });
 
-/** Steps that OpenAI makes itself: of its tools, whose findings the messages after them tell, and its shorter conversations, which are encrypted. */
+/**
+ * Steps that OpenAI makes itself: of its tools, whose findings the messages after them tell, and its shorter
+ * conversations, which are encrypted.
+ */
 const PROVIDERS_STEPS: readonly unknown[] = ["web_search_call", "file_search_call", "mcp_list_tools", "compaction"];
 
 /** The server can use neither summaries nor encrypted contents; its own answers have none. */

@@ -33,7 +33,10 @@ const reasoningField = z.strictObject({
 
 const LOGPROBS = "message.output_text.logprobs";
 
-/** Most values concern the provider's own tools, whose items never occur in answers of this server. Reasoning is returned as plain text. */
+/**
+ * Most values concern the provider's own tools, whose items never occur in answers of this server. Reasoning is
+ * returned as plain text.
+ */
 const includeField = z.array(
   z.enum([
     LOGPROBS,
@@ -167,7 +170,10 @@ function planConversation(c: AppContext, context: ServeContext, request: Respons
 /** The number of tokens that truncation leaves for an answer if the request has no limit. */
 const DEFAULT_ROOM = 256;
 
-/** Drops as few of the oldest turns as necessary. Instructions stay, and a turn is dropped as a whole, beginning with its user message. */
+/**
+ * Drops as few of the oldest turns as necessary. Instructions stay, and a turn is dropped as a whole, beginning with
+ * its user message.
+ */
 async function withinContext(
   messages: readonly PlainMessage[],
   plan: (kept: readonly PlainMessage[]) => Promise<ChatPlan>,

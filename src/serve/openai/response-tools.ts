@@ -1,6 +1,7 @@
 /**
- * Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat completions. Tools that OpenAI runs itself,
- * and those of other forms, are left out, so that agents such as Codex, which always offer some, can use their functions.
+ * Converts the tool fields of /v1/responses, whose tools hold functions without nesting, to the form of chat
+ * completions. Tools that OpenAI runs itself, and those of other forms, are left out, so that agents such as Codex,
+ * which always offer some, can use their functions.
  */
 import { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";

@@ -32,8 +32,8 @@ interface GenerationPlan extends ChatPlan {
 }
 
 /**
- * The limit of output tokens: the requested number, at most the rest of the context; without a request, at most the capacity of the KV memory
- * as well. The prompt itself is never cut.
+ * The limit of output tokens: the requested number, at most the rest of the context; without a request, at most the
+ * capacity of the KV memory as well. The prompt itself is never cut.
  */
 function resolveMaxTokens(plan: GenerationPlan, info: PlanContext["engine"]["info"]): number {
   const { maxModelLen } = info;
@@ -101,8 +101,8 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan, seed: bigi
 }
 
 /**
- * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position: all are kept until the answer is
- * complete, at some 400 bytes each.
+ * The limit for log-probabilities of prompt tokens in one request, counting all candidates per position: all are kept
+ * until the answer is complete, at some 400 bytes each.
  */
 const MAX_PROMPT_LOGPROBS = 1_000_000;
 
@@ -137,7 +137,8 @@ function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): Engine
 
 /**
  * The n generations of one prompt.
- * @param firstChoice the index of the prompt's first choice among all choices of the request; each choice has a seed of its own
+ * @param firstChoice the index of the prompt's first choice among all choices of the request; each choice has a seed of
+ * its own
  */
 export function planChoices(
   context: PlanContext,

@@ -1,4 +1,7 @@
-/** Schema pieces that the endpoints share. Every message has the form "expected …, got …"; the caller puts the field's name before it. */
+/**
+ * Schema pieces that the endpoints share. Every message has the form "expected …, got …"; the caller puts the field's
+ * name before it.
+ */
 import { z } from "zod";
 import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
 import { checked } from "./checked.js";
@@ -130,7 +133,9 @@ export const samplingShape = {
   ...constraintShape,
 } as const;
 
-/** Isolation of a request's prefixes, its priority and its time limit: the same on every endpoint that uses the engine. */
+/**
+ * Isolation of a request's prefixes, its priority and its time limit: the same on every endpoint that uses the engine.
+ */
 export const termsShape = {
   cache_salt: checked<string>(
     "a string of 1 to 1024 characters",

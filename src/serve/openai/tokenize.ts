@@ -114,8 +114,8 @@ export async function detokenize(c: AppContext, context: ServeContext): Promise<
 }
 
 /**
- * The facts that evaluation tools need to render chats and truncate texts themselves. The server pads nothing, so the end token is reported as the
- * padding token.
+ * The facts that evaluation tools need to render chats and truncate texts themselves. The server pads nothing, so the
+ * end token is reported as the padding token.
  */
 export function tokenizerInfo(c: AppContext, context: ServeContext): Response {
   const { tokenizer, chatTemplate, engine } = context;

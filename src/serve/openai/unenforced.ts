@@ -1,4 +1,7 @@
-/** Lists in the answer's headers the parts of a request that have no effect: keywords of its schema, and tools that are left out. */
+/**
+ * Lists in the answer's headers the parts of a request that have no effect: keywords of its schema, and tools that are
+ * left out.
+ */
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { unenforcedKeywords } from "../../text/grammar/unenforced.js";
 import type { AppContext } from "../http/context.js";

@@ -1,4 +1,7 @@
-/** The parts of an answer's text. Joined in order they are the answer without its markers and the white space around them. */
+/**
+ * The parts of an answer's text. Joined in order they are the answer without its markers and the white space around
+ * them.
+ */
 
 export type AnswerPart =
   | { readonly kind: "content"; readonly text: string }

@@ -1,6 +1,6 @@
 /**
- * The required form of an answer, as data that can be sent as text. An endpoint makes the recipe; the thread that compiles grammars converts it to
- * EBNF, because converting a client's schema can take long.
+ * The required form of an answer, as data that can be sent as text. An endpoint makes the recipe; the thread that
+ * compiles grammars converts it to EBNF, because converting a client's schema can take long.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerForm, grammarOfForm, type PartForm } from "../grammar/answer-form.js";
@@ -15,7 +15,10 @@ import {
   type TextGrammarOptions,
 } from "./call-grammar.js";
 
-/** Calls are forced (of a named function or of any), free, or an alternative to a form; or they are messages among Harmony's. */
+/**
+ * Calls are forced (of a named function or of any), free, or an alternative to a form; or they are messages among
+ * Harmony's.
+ */
 type CallRecipe =
   | (CallGrammarOptions & { readonly kind: "forcedCalls"; readonly isNamed: boolean })
   | (TextGrammarOptions & { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart })
@@ -61,7 +64,10 @@ function tooLong(): MillraceError {
   );
 }
 
-/** @returns the recipe in EBNF. Throws coded errors for a malformed schema, pattern or grammar, and for one too large to compile. */
+/**
+ * @returns the recipe in EBNF. Throws coded errors for a malformed schema, pattern or grammar, and for one too large to
+ * compile.
+ */
 export function grammarOfRecipe(text: string): string {
   const grammar = write(JSON.parse(text) as AnswerRecipe);
   assertCompilable(grammar);

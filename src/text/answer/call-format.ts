@@ -10,8 +10,9 @@ export interface CallSink {
 }
 
 /**
- * The result of one more character. held: the text still fits. taken: the character and all held text belong to a call for good. ended: taken, and
- * the calls are complete. rejected: the character does not fit, so the held text is plain text.
+ * The result of one more character. held: the text still fits. taken: the character and all held text belong to a call
+ * for good. ended: taken, and the calls are complete. rejected: the character does not fit, so the held text is plain
+ * text.
  */
 export type CallStep = "held" | "taken" | "ended" | "rejected";
 
@@ -21,8 +22,8 @@ export interface CallRegion {
 }
 
 /**
- * The spelling of calls: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments, `afterArguments`, with
- * `between` before each call but the first, then `end`.
+ * The spelling of calls: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments,
+ * `afterArguments`, with `between` before each call but the first, then `end`.
  */
 interface CallSpelling {
   readonly start: string;

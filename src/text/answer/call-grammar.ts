@@ -1,4 +1,7 @@
-/** Grammars of answers that call functions: turns that must contain a call, and answers whose optional calls must be valid. */
+/**
+ * Grammars of answers that call functions: turns that must contain a call, and answers whose optional calls must be
+ * valid.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { formExpression, type PartForm } from "../grammar/answer-form.js";
 import { bytesOfSet, characterSet, complement } from "../grammar/character-set.js";
@@ -15,7 +18,10 @@ export interface GrammarFunction {
   readonly name: string;
   /** A JSON schema; undefined: the function takes no parameters. */
   readonly parameters: unknown;
-  /** Strict: the request is refused if the grammar cannot enforce the schema. Otherwise such arguments may be any object. */
+  /**
+   * Strict: the request is refused if the grammar cannot enforce the schema. Otherwise such arguments may be any
+   * object.
+   */
   readonly isStrict: boolean;
   /** The request's field that holds the schema. */
   readonly param: string;
@@ -44,7 +50,9 @@ export type ReasoningStart = "inside" | "possible" | "none";
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const ANY_OBJECT = { type: "object" };
 const BLANKS = "[ \\t\\r\\n]*";
-/** White space between reasoning and content; bounded, because a model could otherwise repeat it until its token limit. */
+/**
+ * White space between reasoning and content; bounded, because a model could otherwise repeat it until its token limit.
+ */
 const FEW_BLANKS = "[ \\r\\n]{0,4}";
 
 /**
@@ -56,7 +64,10 @@ export function forcedCallGrammar(options: CallGrammarOptions, isNamed: boolean)
   return grammar.writer.text(isNamed ? grammar.arguments() : grammar.calls());
 }
 
-/** Answers of free text, with or without reasoning, followed by optional calls; a non-strict function accepts any object. */
+/**
+ * Answers of free text, with or without reasoning, followed by optional calls; a non-strict function accepts any
+ * object.
+ */
 export function freeCallGrammar(options: TextGrammarOptions, reasoning: ReasoningStart): string {
   const grammar = new CallGrammar(options, "whereStrict");
   return grammar.writer.text(grammar.answer(options.format, reasoning));
@@ -68,7 +79,10 @@ export function callOrFormGrammar(options: TextGrammarOptions, reasoning: Reason
   return grammar.writer.text(grammar.callsOr(form, options.format, reasoning));
 }
 
-/** Harmony's answers: messages of reasoning and preambles, then a call or a final message, of the given form where there is one. */
+/**
+ * Harmony's answers: messages of reasoning and preambles, then a call or a final message, of the given form where there
+ * is one.
+ */
 export function channelGrammar(options: CallGrammarOptions, form: PartForm | undefined): string {
   const grammar = new CallGrammar(options, form === undefined ? "whereStrict" : "whereverPossible");
   return grammar.writer.text(grammar.channels(form));

@@ -116,7 +116,9 @@ export class CallObject {
   }
 }
 
-/** Calls written as consecutive objects. If `end` is set, they form a list that it closes, and separators are required. */
+/**
+ * Calls written as consecutive objects. If `end` is set, they form a list that it closes, and separators are required.
+ */
 export class CallObjects implements CallRegion {
   readonly #sink: CallSink;
   readonly #separator: string;

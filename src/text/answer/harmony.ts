@@ -4,8 +4,8 @@
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  *   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}<|call|>
  *
- * The recipient may stand before the channel. analysis is reasoning; a message to a function is a call; all others are content. The result does
- * not depend on how the text is cut into pieces.
+ * The recipient may stand before the channel. analysis is reasoning; a message to a function is a call; all others are
+ * content. The result does not depend on how the text is cut into pieces.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { PartReader } from "./answer-reader.js";
@@ -21,7 +21,10 @@ const RETURN = "<|return|>";
 /** Ends of a message, which ANY_END finds; a start that follows none ends it too. */
 const ENDS: readonly string[] = [END, CALL, RETURN, START];
 const ANY_END = /<\|(?:end|call|return|start)\|>/;
-/** Most characters of a header; a longer text is content. Otherwise a header without an end would be read anew with each token. */
+/**
+ * Most characters of a header; a longer text is content. Otherwise a header without an end would be read anew with each
+ * token.
+ */
 const MAX_HEADER_LENGTH = 4096;
 const ASSISTANT = `${START}assistant`;
 const FUNCTIONS = "functions.";
@@ -61,7 +64,10 @@ export const harmony: CallSyntax = {
 export const speaksHarmony = (templateSource: string): boolean =>
   [START, CHANNEL, MESSAGE].every((marker) => templateSource.includes(marker));
 
-/** The beginning of the answer's first header, where the prompt ends within the answer. @example harmonyOpening("…<|start|>assistant<|channel|>final<|message|>Yes") */
+/**
+ * The beginning of the answer's first header, where the prompt ends within the answer.
+ * @example harmonyOpening("…<|start|>assistant<|channel|>final<|message|>Yes")
+ */
 export function harmonyOpening(prompt: string): string {
   const at = prompt.lastIndexOf(ASSISTANT);
   const begun = at === -1 ? "" : prompt.slice(at + ASSISTANT.length);

@@ -50,7 +50,9 @@ function nextNumberPart(part: NumberPart, char: string): NumberPart | undefined 
   }
 }
 
-/** @example const scanner = new JsonScanner(); [...'{"a":1}'].every((char) => scanner.push(char)) && scanner.isComplete */
+/**
+ * @example const scanner = new JsonScanner(); [...'{"a":1}'].every((char) => scanner.push(char)) && scanner.isComplete
+ */
 export class JsonScanner {
   #state: State = "value";
   /** Open brackets, innermost last. */

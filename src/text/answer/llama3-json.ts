@@ -1,4 +1,7 @@
-/** Llama 3: `{"name": …, "parameters": {…}}` as the whole answer or after `<|python_tag|>`; `;` or white space separates several calls. */
+/**
+ * Llama 3: `{"name": …, "parameters": {…}}` as the whole answer or after `<|python_tag|>`; `;` or white space separates
+ * several calls.
+ */
 
 import type { ToolCallFormat } from "./call-format.js";
 import { CallObjects } from "./call-object.js";

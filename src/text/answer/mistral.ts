@@ -1,6 +1,6 @@
 /**
- * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`; from tokenizer version 11 on, `[TOOL_CALLS]name{…}` or `[TOOL_CALLS]name[ARGS]{…}` for
- * each call, in some models with `[CALL_ID]…` between name and arguments.
+ * Mistral: `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`; from tokenizer version 11 on, `[TOOL_CALLS]name{…}` or
+ * `[TOOL_CALLS]name[ARGS]{…}` for each call, in some models with `[CALL_ID]…` between name and arguments.
  */
 
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
@@ -45,7 +45,9 @@ class NamedCall implements CallRegion {
     return "ended";
   }
 
-  /** Whether a brace could still turn the held text into a call's head. Names are short, so longer text is plain text. */
+  /**
+   * Whether a brace could still turn the held text into a call's head. Names are short, so longer text is plain text.
+   */
   #mayBeHead(): boolean {
     const match = /^([\w-]{1,128})(\[[A-Z_]*\]?)?([\w-]{0,64})(\[[A-Z_]*\]?)?\s*$/.exec(this.#head);
     if (match === null || this.#head.length > MAX_HEAD_LENGTH) return false;

@@ -11,7 +11,10 @@ interface Cut {
 /** A deeper value could not be serialised as JSON again. */
 const MAX_DEPTH = 128;
 
-/** The end of the text, and the last earlier position where every open bracket can be closed; empty if the nesting is too deep. */
+/**
+ * The end of the text, and the last earlier position where every open bracket can be closed; empty if the nesting is
+ * too deep.
+ */
 function cutsOf(text: string): readonly Cut[] {
   const open: Closer[] = [];
   let isInString = false;
@@ -49,7 +52,8 @@ function parseObject(text: string): Readonly<Record<string, unknown>> | undefine
 }
 
 /**
- * Arguments that are cut off, for example by the token limit, are read up to the cut; unreadable ones become an empty object.
+ * Arguments that are cut off, for example by the token limit, are read up to the cut; unreadable ones become an empty
+ * object.
  *
  * @example readArguments('{"city": "Par') // { city: "Par" }
  */

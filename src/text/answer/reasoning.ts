@@ -1,6 +1,6 @@
 /**
- * Splits a model's reasoning (`<think>…</think>` at the start of its turn) from its answer while the text arrives. The result does not depend on how
- * the text is cut into pieces. White space around the markers belongs to neither part.
+ * Splits a model's reasoning (`<think>…</think>` at the start of its turn) from its answer while the text arrives. The
+ * result does not depend on how the text is cut into pieces. White space around the markers belongs to neither part.
  */
 
 export const REASONING_OPEN = "<think>";

@@ -1,4 +1,7 @@
-/** For every format: which text is a call, which is plain text, and that the result does not depend on how the text is cut. */
+/**
+ * For every format: which text is a call, which is plain text, and that the result does not depend on how the text is
+ * cut.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";

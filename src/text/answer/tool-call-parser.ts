@@ -1,7 +1,7 @@
 /**
- * Extracts the tool calls from an answer's text while it arrives. The result does not depend on how the text is cut into pieces, and text that turns
- * out not to be a call becomes content. A call is reported once its name and the start of its arguments are read; if it is cut off later, the
- * arguments received so far remain.
+ * Extracts the tool calls from an answer's text while it arrives. The result does not depend on how the text is cut
+ * into pieces, and text that turns out not to be a call becomes content. A call is reported once its name and the start
+ * of its arguments are read; if it is cut off later, the arguments received so far remain.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { CallRegion, CallSink, ToolCallFormat } from "./call-format.js";
@@ -24,7 +24,10 @@ export class ToolCallParser {
   readonly #isForced: boolean;
   readonly #sink: CallSink;
   #parts: AnswerPart[] = [];
-  /** Text of earlier pieces that may still be part of a call. It is kept apart from the buffer, because indexing a concatenated string copies it. */
+  /**
+   * Text of earlier pieces that may still be part of a call. It is kept apart from the buffer, because indexing a
+   * concatenated string copies it.
+   */
   #held = "";
   /** The current piece: the text from #start on may still be part of a call, the text from #position on is unread. */
   #buffer = "";
@@ -67,7 +70,10 @@ export class ToolCallParser {
     return this.#drain();
   }
 
-  /** The answer has ended: held text becomes content. After a forced call it is the beginning of another call that was cut off, and is dropped. */
+  /**
+   * The answer has ended: held text becomes content. After a forced call it is the beginning of another call that was
+   * cut off, and is dropped.
+   */
   flush(): AnswerPart[] {
     if (this.#isForced && this.#numCalls > 0) return this.#drain();
     while (this.#held !== "" && !this.isComplete) {

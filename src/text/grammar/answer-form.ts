@@ -1,4 +1,7 @@
-/** The form that a request prescribes for its answer, as data: a schema, an expression, strings to choose from, or a grammar of the client's own. */
+/**
+ * The form that a request prescribes for its answer, as data: a schema, an expression, strings to choose from, or a
+ * grammar of the client's own.
+ */
 import { MillraceError } from "../../core/errors.js";
 import { isTooDeep, MAX_JSON_DEPTH } from "../../core/json-body.js";
 import { GrammarWriter, oneOfLiterals } from "./ebnf.js";

@@ -132,7 +132,9 @@ export function automatonOf(
   );
 }
 
-/** The character sets among the parts of a language. A complement may accept characters that none of its parts contains. */
+/**
+ * The character sets among the parts of a language. A complement may accept characters that none of its parts contains.
+ */
 function setsIn({ anyCharacter }: Languages, language: Language): readonly Language[] {
   const seen = new Set([language, anyCharacter]);
   for (const each of seen) for (const part of each.parts) seen.add(part);

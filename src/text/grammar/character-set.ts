@@ -59,8 +59,8 @@ export function includes(set: CharacterSet, codePoint: number): boolean {
 const LENGTH_LIMITS = [0x7f, 0x7ff, 0xffff, MAX_CODE_POINT];
 
 /**
- * The set as alternatives of byte classes. The grammar engine treats a class's code points as bytes, so non-ASCII characters are spelled byte by
- * byte.
+ * The set as alternatives of byte classes. The grammar engine treats a class's code points as bytes, so non-ASCII
+ * characters are spelled byte by byte.
  * @example bytesOfSet([[0x61, 0x63], [0xe9, 0xe9]]) // "[\\x61-\\x63] | [\\xc3\\xc3] [\\xa9\\xa9]"
  */
 export function bytesOfSet(set: CharacterSet): string {
@@ -90,7 +90,10 @@ function splitByLength(first: number, last: number): CharacterRange[] {
   return parts;
 }
 
-/** Sequences of byte ranges that together spell exactly the characters of the range; all characters have the same length. */
+/**
+ * Sequences of byte ranges that together spell exactly the characters of the range; all characters have the same
+ * length.
+ */
 function splitByBytes([first, last]: CharacterRange): CharacterRange[][] {
   const low = utf8(first);
   const high = utf8(last);

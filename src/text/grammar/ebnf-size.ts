@@ -1,4 +1,7 @@
-/** The size of a grammar after its repetitions are expanded, which determines the cost of compiling it; counted from its text, before compiling. */
+/**
+ * The size of a grammar after its repetitions are expanded, which determines the cost of compiling it; counted from its
+ * text, before compiling.
+ */
 import { MillraceError } from "../../core/errors.js";
 
 /** Equal to the limit in characters of a grammar without repetitions. */
@@ -11,7 +14,10 @@ export function assertCompilable(grammar: string): void {
   new SizeReader(grammar).read();
 }
 
-/** A literal, a class, a reference, a group or an operator with its repetition. Malformed grammars may pass: the grammar engine names their fault. */
+/**
+ * A literal, a class, a reference, a group or an operator with its repetition. Malformed grammars may pass: the grammar
+ * engine names their fault.
+ */
 const PIECE =
   /"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|#[^\n]*|[()]|\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}|[A-Za-z_][\w.-]*|./gsu;
 

@@ -1,4 +1,7 @@
-/** Writes grammars in the grammar engine's EBNF, rule by rule. Expressions are strings that can stand anywhere a sequence's element can. */
+/**
+ * Writes grammars in the grammar engine's EBNF, rule by rule. Expressions are strings that can stand anywhere a
+ * sequence's element can.
+ */
 import { MillraceError } from "../../core/errors.js";
 
 /** A grammar longer than this takes too long to compile. */
@@ -49,8 +52,8 @@ export function oneOfLiterals(writer: GrammarWriter, texts: Iterable<string>): s
 }
 
 /**
- * The continuations of the sorted texts after the first `from` characters. Each branch is a rule of its own, because in one rule the grammar engine
- * confuses some branches, and "0.25" | "0.5" | "0.75" would accept 0.225.
+ * The continuations of the sorted texts after the first `from` characters. Each branch is a rule of its own, because in
+ * one rule the grammar engine confuses some branches, and "0.25" | "0.5" | "0.75" would accept 0.225.
  */
 function branches(writer: GrammarWriter, texts: readonly string[], from: number): string {
   if (texts.length === 1) return from === texts[0]!.length ? EMPTY : literal(texts[0]!.slice(from));

@@ -1,6 +1,6 @@
 /**
- * The formats of strings as regular expressions that only match texts every validator accepts. Repetition counts are small, because each adds states
- * to compile.
+ * The formats of strings as regular expressions that only match texts every validator accepts. Repetition counts are
+ * small, because each adds states to compile.
  */
 
 const MONTH_DAY =

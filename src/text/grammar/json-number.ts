@@ -8,7 +8,10 @@ export interface NumberBounds {
   readonly isMaxExclusive: boolean;
 }
 
-/** Larger numbers are left out: up to this limit, doubles represent all numbers of this many digits, decimals included, without collisions. */
+/**
+ * Larger numbers are left out: up to this limit, doubles represent all numbers of this many digits, decimals included,
+ * without collisions.
+ */
 const LARGEST = 999_999_999;
 const LARGEST_INTEGER = 999_999_999_999_999;
 const FRACTION_DIGITS = 6;
@@ -17,7 +20,10 @@ const SMALLEST = 10 ** -FRACTION_DIGITS;
 /** The digits before and after the decimal point, as text: [whole, fraction]. */
 type Decimal = readonly [whole: string, fraction: string];
 
-/** The nearest bound inside the range that has at most FRACTION_DIGITS decimals. @param inward 1 for a lower bound, -1 for an upper bound */
+/**
+ * The nearest bound inside the range that has at most FRACTION_DIGITS decimals.
+ * @param inward 1 for a lower bound, -1 for an upper bound
+ */
 function written(bound: number, inward: 1 | -1, isExclusive: boolean): Limit {
   const rounded = Number(bound.toFixed(FRACTION_DIGITS));
   if (rounded === bound) return { bound, isExclusive };
@@ -125,7 +131,9 @@ interface Fraction {
   readonly digits: string | undefined;
 }
 
-/** The remaining digits of a fraction between the remaining digits of both bounds; undefined: unbounded on that side. */
+/**
+ * The remaining digits of a fraction between the remaining digits of both bounds; undefined: unbounded on that side.
+ */
 function fraction(low: Tight | undefined, high: Tight | undefined, numDigits: number): Fraction {
   const mayEnd =
     (low === undefined || (low.digits === "" && !low.isExclusive)) &&

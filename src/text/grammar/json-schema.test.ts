@@ -6,7 +6,9 @@ import { heldToObjects } from "./object-schema.js";
 const grammarOf = (schema: unknown) => grammarOfSchema(schema, "json");
 const ref = (name: string | number) => ({ $ref: `#/$defs/${name}` });
 
-/** Each of `length` definitions refers to the next by `link`; the last is an object that counts how often it is read. */
+/**
+ * Each of `length` definitions refers to the next by `link`; the last is an object that counts how often it is read.
+ */
 function chain(length: number, link: (next: object) => object) {
   const seen = { count: 0 };
   const last = {

@@ -1,6 +1,7 @@
 /**
- * Converts a JSON schema to a grammar of JSON texts that satisfy it. The grammar may be narrower than the schema (declared
- * properties come in order, undeclared ones only if the schema asks for them); it is wider only for the keywords in UNENFORCED.
+ * Converts a JSON schema to a grammar of JSON texts that satisfy it. The grammar may be narrower than the schema
+ * (declared properties come in order, undeclared ones only if the schema asks for them); it is wider only for the
+ * keywords in UNENFORCED.
  */
 
 import { arrayOfSchema } from "./array-schema.js";
@@ -32,7 +33,10 @@ import { NameSet, type StringRules, stringExpression } from "./string-schema.js"
 const MAX_SCHEMAS = 5000;
 /** The converter recurses for each nested schema, and references nest schemas deeper than their JSON. */
 const MAX_SCHEMA_DEPTH = 128;
-/** The limit for a property name; the grammar of an object with further properties excludes declared names character by character. */
+/**
+ * The limit for a property name; the grammar of an object with further properties excludes declared names character by
+ * character.
+ */
 const MAX_NAME_LENGTH = 1024;
 /** The limit for `oneOf`, where each alternative is compared with every other. */
 const MAX_ALTERNATIVES = 256;
@@ -45,7 +49,8 @@ const NEVER = "[\\xff\\xff] [\\x00\\x00]";
 
 /**
  * @param param the request's field that holds the schema
- * @example grammarOfSchema({ type: "object", properties: { name: { type: "string" } }, required: ["name"] }, "structured_outputs.json")
+ * @example grammarOfSchema({ type: "object", properties: { name: { type: "string" } }, required: ["name"] },
+ *   "structured_outputs.json")
  */
 export function grammarOfSchema(schema: unknown, param: string): string {
   const writer = new GrammarWriter();
@@ -234,7 +239,10 @@ class SchemaConverter implements SchemaHost {
     return oneOfLiterals(this.writer, jsonTexts(values));
   }
 
-  /** @returns the types that a value may have; undefined: the schema limits none. A keyword of one type, such as minLength, implies that type. */
+  /**
+   * @returns the types that a value may have; undefined: the schema limits none. A keyword of one type, such as
+   * minLength, implies that type.
+   */
   #typesOf(schema: Schema, keywords: readonly string[], at: string): readonly JsonType[] | undefined {
     const { type } = schema;
     if (type === undefined) {

@@ -30,8 +30,8 @@ function* codePointsOf(set: CharacterSet): Iterable<number> {
 const HEX = "[0-9a-fA-F]";
 
 /**
- * One character of a string in any spelling except a lone surrogate. It has no groups, because the engine turns groups into rules, which slow down
- * its masks.
+ * One character of a string in any spelling except a lone surrogate. It has no groups, because the engine turns groups
+ * into rules, which slow down its masks.
  */
 function anyCharacter(writer: GrammarWriter): string {
   const other = `"\\\\u" [0-9a-cA-Ce-fE-F] ${HEX} ${HEX} ${HEX} | "\\\\u" [dD] [0-7] ${HEX} ${HEX}`;
@@ -39,8 +39,9 @@ function anyCharacter(writer: GrammarWriter): string {
 }
 
 /**
- * Any number of these characters and the closing quote. A rule that ends with the quote lets the engine decide in advance for nearly every
- * token whether it fits; with `(…)* "\""` it would have to try thousands of tokens at every position.
+ * Any number of these characters and the closing quote. A rule that ends with the quote lets the engine decide in
+ * advance for nearly every token whether it fits; with `(…)* "\""` it would have to try thousands of tokens at every
+ * position.
  */
 function restOfString(writer: GrammarWriter, character: string, signals: readonly string[] = []): string {
   const key = `rest of a string of ${character} with ${signals.join(" and ")}`;

@@ -1,6 +1,7 @@
 /**
- * Regular languages over Unicode characters, with intersection and complement. A language is the set of texts that may still follow; its derivative
- * (Brzozowski) is the language after one more character. An automaton is therefore built state by state, with reachable states only.
+ * Regular languages over Unicode characters, with intersection and complement. A language is the set of texts that may
+ * still follow; its derivative (Brzozowski) is the language after one more character. An automaton is therefore built
+ * state by state, with reachable states only.
  */
 import { type CharacterSet, characterSet, complement } from "./character-set.js";
 import { RegexError } from "./regex.js";
@@ -17,7 +18,9 @@ export interface Language {
   readonly max: number;
 }
 
-/** The limit for all schemas of one request. Intersections of long repetitions have a language for each pair of counts. */
+/**
+ * The limit for all schemas of one request. Intersections of long repetitions have a language for each pair of counts.
+ */
 const MAX_LANGUAGES = 50_000;
 /** The limit for computing derivatives; each costs as many steps as it has parts. */
 const MAX_STEPS = 300_000;

@@ -1,11 +1,13 @@
 /**
- * The texts that mark the parts of an answer, such as `<tool_call>`. If a marker is a special token of the model, a grammar spells it as a byte that
- * no
- * text contains, followed by the token's text, so that no other token can spell it.
+ * The texts that mark the parts of an answer, such as `<tool_call>`. If a marker is a special token of the model, a
+ * grammar spells it as a byte that no text contains, followed by the token's text, so that no other token can spell it.
  */
 import { EMPTY, type GrammarWriter, literal, oneOf, sequence } from "./ebnf.js";
 
-/** Precedes a special token's text in the vocabulary for grammars; ordinary tokens that contain this byte are left out of that vocabulary. */
+/**
+ * Precedes a special token's text in the vocabulary for grammars; ordinary tokens that contain this byte are left out
+ * of that vocabulary.
+ */
 export const SPECIAL_BYTE = 0xff;
 
 const SPECIAL = "[\\xff\\xff]";

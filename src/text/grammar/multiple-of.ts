@@ -16,7 +16,9 @@ const MAX_DIGITS = 15;
 const MAX_DIGITS_BEFORE_DECIMALS = 9;
 /** The limit for states, counted as digits times remainders. */
 const MAX_PLACES = 1200;
-/** Up to this many multiples are listed one by one. If an automaton would be too large, the smallest ones are listed. */
+/**
+ * Up to this many multiples are listed one by one. If an automaton would be too large, the smallest ones are listed.
+ */
 const MAX_LISTED = 300;
 
 /** The least common multiple; undefined: it has more decimals or is larger than the supported numbers. */

@@ -42,7 +42,10 @@ export function membersExpression(
   return rest[0];
 }
 
-/** The largest count of members that is tracked. Without bounds it is 1: a comma only depends on whether there is a member before it. */
+/**
+ * The largest count of members that is tracked. Without bounds it is 1: a comma only depends on whether there is a
+ * member before it.
+ */
 function counted(members: readonly Member[], extra: string | undefined, { min, max }: MemberCount): number {
   const numRequired = members.filter(({ isRequired }) => isRequired).length;
   const least = min > numRequired ? min : 1;

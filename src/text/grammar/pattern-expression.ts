@@ -18,8 +18,8 @@ const MAX_INLINE = 60;
 const spellPlainly: SpellSet = (set) => `(${bytesOfSet(set)})`;
 
 /**
- * The pattern's texts, each followed by `end`. In a rule of many branches the grammar engine confuses some, and `cbbc|ccba|cba|b` would accept
- * ccbbc. An automaton avoids this, because it has one rule per state.
+ * The pattern's texts, each followed by `end`. In a rule of many branches the grammar engine confuses some, and
+ * `cbbc|ccba|cba|b` would accept ccbbc. An automaton avoids this, because it has one rule per state.
  */
 export function patternExpression(
   writer: GrammarWriter,

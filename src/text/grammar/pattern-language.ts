@@ -1,4 +1,7 @@
-/** The texts that contain a match of a pattern, as a language: look-aheads become intersections, negative ones complements. */
+/**
+ * The texts that contain a match of a pattern, as a language: look-aheads become intersections, negative ones
+ * complements.
+ */
 import type { Language, Languages } from "./language.js";
 import { RegexError, type RegexTree, regexTree } from "./regex.js";
 

@@ -1,6 +1,6 @@
 /**
- * Finds references of a schema that lead back to themselves without an enclosing property or item: no value can satisfy them. Each reference is
- * followed once, however many paths lead to it.
+ * Finds references of a schema that lead back to themselves without an enclosing property or item: no value can satisfy
+ * them. Each reference is followed once, however many paths lead to it.
  */
 import { resolvePointer } from "./json-pointer.js";
 import { isSchema } from "./schema-keywords.js";

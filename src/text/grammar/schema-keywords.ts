@@ -1,4 +1,7 @@
-/** The keywords of JSON Schema that a grammar enforces, those without effect on values, and those that are accepted but not enforced. */
+/**
+ * The keywords of JSON Schema that a grammar enforces, those without effect on values, and those that are accepted but
+ * not enforced.
+ */
 
 export type JsonType = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object";
 
@@ -67,9 +70,9 @@ const GENERAL = new Set([
 ]);
 
 /**
- * Keywords of JSON Schema that a grammar enforces only partly or not at all. Such a schema is accepted, and the answer names these keywords. A
- * keyword
- * unknown to JSON Schema has no effect but may be a misspelling, so the answer names it, too.
+ * Keywords of JSON Schema that a grammar enforces only partly or not at all. Such a schema is accepted, and the answer
+ * names these keywords. A keyword unknown to JSON Schema has no effect but may be a misspelling, so the answer names
+ * it, too.
  */
 export const UNENFORCED: ReadonlyMap<string, string> = new Map([
   ["uniqueItems", "kept where `items` lists at most 500 values (`enum`, `const`, boolean); else equal items may come"],

@@ -20,7 +20,10 @@ const ARRAY_PARTS = ["prefixItems", "items"];
 /** Whether a property's name matches a pattern. */
 export type Matches = (pattern: string, name: string) => boolean;
 
-/** The conjunction of both schemas; false: no value satisfies both. Malformed keywords stay malformed and are refused later. */
+/**
+ * The conjunction of both schemas; false: no value satisfies both. Malformed keywords stay malformed and are refused
+ * later.
+ */
 export function merged(a: Schema, b: Schema, matches: Matches): Schema | false {
   const together: Record<string, unknown> = { ...a };
   for (const [name, value] of Object.entries(b)) {
@@ -111,7 +114,10 @@ function underName(schema: Schema, name: string, matches: Matches): unknown {
   return isOfPattern ? true : additionalProperties;
 }
 
-/** The schema that applies to names under a pattern; without patterns of its own, a schema applies its additional properties. */
+/**
+ * The schema that applies to names under a pattern; without patterns of its own, a schema applies its additional
+ * properties.
+ */
 function underPattern({ additionalProperties }: Schema, patterns: Schema, pattern: string): unknown {
   if (Object.hasOwn(patterns, pattern)) return patterns[pattern];
   return Object.keys(patterns).length === 0 ? additionalProperties : true;

@@ -1,7 +1,10 @@
 /** Reasons to refuse a schema or a part of it. */
 import { MillraceError } from "../../core/errors.js";
 
-/** No value satisfies a schema. An optional part with such a schema is left out; for a required part or the root, the whole schema is refused. */
+/**
+ * No value satisfies a schema. An optional part with such a schema is left out; for a required part or the root, the
+ * whole schema is refused.
+ */
 export class NoValue extends Error {
   constructor(
     readonly at: string,

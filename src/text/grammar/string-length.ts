@@ -1,10 +1,9 @@
 /**
- * Bounds of a string's length that grammars only signal. If the grammar counted, each character would be a state of its own, for which the grammar
- * engine
- * checks the whole vocabulary, or a repetition, for which it tries thousands of tokens at every mask. Instead the string's rule has signals:
- * alternatives
- * that no token of a model can write. A vocabulary with signal tokens shows in each mask which bounds hold at a position, and the mask computation
- * counts characters.
+ * Bounds of a string's length that grammars only signal. If the grammar counted, each character would be a state of its
+ * own, for which the grammar engine checks the whole vocabulary, or a repetition, for which it tries thousands of
+ * tokens at every mask. Instead the string's rule has signals: alternatives that no token of a model can write. A
+ * vocabulary with signal tokens shows in each mask which bounds hold at a position, and the mask computation counts
+ * characters.
  */
 
 import { MAX_REPETITIONS } from "./regex.js";
@@ -12,7 +11,9 @@ import { MAX_REPETITIONS } from "./regex.js";
 /** Larger bounds are refused. */
 const MAX_STRING_LENGTH = MAX_REPETITIONS;
 
-/** Grammars count maxima up to this length, because one token may contain the opening quote and this many characters. */
+/**
+ * Grammars count maxima up to this length, because one token may contain the opening quote and this many characters.
+ */
 export const MAX_COUNTED_LENGTH = 8;
 
 /** Grammars count minima up to this length, because one token may open and close a string. */
@@ -50,12 +51,15 @@ export const SIGNAL_TOKENS: readonly Uint8Array[] = (["min", "max"] as const).fl
   Array.from({ length: MAX_STRING_LENGTH + 1 }, (_, length) => Uint8Array.from(signalBytes(kind, length))),
 );
 
-/** Grammars only signal lengths that they do not count, so 0 is never signalled. If its token fits, any text fits, and no bound holds. */
+/**
+ * Grammars only signal lengths that they do not count, so 0 is never signalled. If its token fits, any text fits, and
+ * no bound holds.
+ */
 const NEVER_SENT = 0;
 
 /**
- * The bounds at a position, from the signals that fit there (as indices into SIGNAL_TOKENS); undefined: there are none. If several strings are
- * possible, the bounds of one of them.
+ * The bounds at a position, from the signals that fit there (as indices into SIGNAL_TOKENS); undefined: there are none.
+ * If several strings are possible, the bounds of one of them.
  */
 export function boundsOf(signals: readonly number[]): LengthBounds | undefined {
   if (signals.length === 0 || signals.includes(NEVER_SENT)) return undefined;

@@ -1,5 +1,6 @@
 /**
- * JSON strings under patterns, formats and lengths: a single constraint is converted directly, several become the automaton of their intersection.
+ * JSON strings under patterns, formats and lengths: a single constraint is converted directly, several become the
+ * automaton of their intersection.
  */
 import { type Automaton, accepts, automatonExpression, automatonOf } from "./automaton.js";
 import type { CharacterSet } from "./character-set.js";
@@ -88,7 +89,10 @@ function languageOf(languages: Languages, { patterns, formats }: StringRules, mo
   );
 }
 
-/** Whether every string of the automaton has an allowed length. Counting is then skipped, because each count would be a state of its own. */
+/**
+ * Whether every string of the automaton has an allowed length. Counting is then skipped, because each count would be a
+ * state of its own.
+ */
 function keepsLengths(automaton: Automaton<CharacterSet>, { min, max }: Pick<StringRules, "min" | "max">): boolean {
   const { least, most } = lengthsOf(automaton);
   return least >= min && most <= (max ?? Number.POSITIVE_INFINITY);

@@ -1,4 +1,6 @@
-/** The keywords that a grammar does not enforce are reported, and docs/reference/http-api.md lists the same keywords. */
+/**
+ * The keywords that a grammar does not enforce are reported, and docs/reference/http-api.md lists the same keywords.
+ */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { UNENFORCED } from "./schema-keywords.js";

@@ -4,11 +4,17 @@ import { EMPTY, type GrammarWriter, literal, sequence } from "./ebnf.js";
 import { isOfType, type JsonType, keywordsOf, type Schema } from "./schema-keywords.js";
 import { canonicalText } from "./schema-merge.js";
 
-/** Up to this many values may come in any order, with one state per set of used values. More values must come in the listed order. */
+/**
+ * Up to this many values may come in any order, with one state per set of used values. More values must come in the
+ * listed order.
+ */
 const MAX_FREE = 6;
 const MAX_VALUES = 500;
 
-/** The distinct values that a schema lists, as JSON texts; undefined: it lists none or too many, or has keywords other than their type. */
+/**
+ * The distinct values that a schema lists, as JSON texts; undefined: it lists none or too many, or has keywords other
+ * than their type.
+ */
 export function listedTexts(schema: Schema): readonly string[] | undefined {
   const keywords = keywordsOf(schema).filter((name) => name !== "type");
   const types = (Array.isArray(schema.type) ? schema.type : [schema.type]) as readonly (JsonType | undefined)[];
@@ -23,7 +29,10 @@ export function listedTexts(schema: Schema): readonly string[] | undefined {
 /** The values used so far and their number. */
 interface Some {
   readonly count: number;
-  /** In any order: a bit for each used value. In the listed order: the index of the next value that may come or be left out. */
+  /**
+   * In any order: a bit for each used value. In the listed order: the index of the next value that may come or be left
+   * out.
+   */
   readonly came: number;
 }
 
@@ -35,7 +44,8 @@ export function uniqueExpression(
   min: number,
   max: number,
 ): string | undefined {
-  // Counting stops at the largest bound, but at 1 at least, because a comma depends on whether there is an item before it.
+  // Counting stops at the largest bound, but at 1 at least, because a comma depends on whether there is an item before
+  // it.
   const counted = Math.max(1, max < texts.length ? max : min);
   const take = (index: number, { count }: Some, came: number) => ({
     label: count === 0 ? literal(texts[index]!) : sequence(comma, literal(texts[index]!)),

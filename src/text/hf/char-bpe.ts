@@ -1,6 +1,6 @@
 /**
- * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models; characters without a token become byte
- * tokens.
+ * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models; characters
+ * without a token become byte tokens.
  */
 import { BpeMerger } from "../tokenizer/bpe-merge.js";
 import { type MergePair, MergeTable } from "../tokenizer/merge-table.js";
@@ -31,7 +31,10 @@ export class CharBpe {
   readonly #idByByte = new Int32Array(256).fill(NO_TOKEN);
   readonly #cache = new WordCache();
   readonly #encodeWord = (word: string): readonly number[] => this.#mergeWord(word);
-  /** No merge contains a space mark after another character, so no merge crosses the start of a word, and words can be encoded alone. */
+  /**
+   * No merge contains a space mark after another character, so no merge crosses the start of a word, and words can be
+   * encoded alone.
+   */
   readonly #splitsAtSpaces: boolean;
 
   constructor(vocab: Vocabulary, merges: readonly MergePair[], options: CharBpeOptions) {

@@ -1,4 +1,7 @@
-/** The chat template of a model folder: a file of its own in newer folders, an entry of tokenizer_config.json in older ones. */
+/**
+ * The chat template of a model folder: a file of its own in newer folders, an entry of tokenizer_config.json in older
+ * ones.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { configError, type JsonObject, readTextFile } from "../../formats/files/json.js";

@@ -1,4 +1,7 @@
-/** Tokenizers of every published kind give the same ids and texts as Hugging Face's packages (test/fixtures/make-hf-tokenizers.py). */
+/**
+ * Tokenizers of every published kind give the same ids and texts as Hugging Face's packages
+ * (test/fixtures/make-hf-tokenizers.py).
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -92,7 +95,9 @@ it("a model that writes Harmony ends its turn with a call too, whatever its conf
   }
 });
 
-/** Hugging Face's package gives these; it lists no merge twice itself, so that no folder of the script above has one. */
+/**
+ * Hugging Face's package gives these; it lists no merge twice itself, so that no folder of the script above has one.
+ */
 it("a merge that is listed twice has its last place", () => {
   const folder = mkdtempSync(join(tmpdir(), "millrace-merges-"));
   try {

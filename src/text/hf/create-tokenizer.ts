@@ -2,8 +2,8 @@
  * Makes the tokenizer that a model folder's tokenizer.json describes; tokenizer_config.json, generation_config.json and
  * config.json describe its special tokens.
  *
- * All added tokens, also those marked `normalized`, are matched in the original text. The result differs only if a normalizer
- * changes a token's own text.
+ * All added tokens, also those marked `normalized`, are matched in the original text. The result differs only if a
+ * normalizer changes a token's own text.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -220,7 +220,10 @@ export function readMerges(model: JsonObject): readonly MergePair[] {
   throw corrupt(`expected ${name}[${wrong}] to be two texts, got ${shownValue(merges[wrong])}`);
 }
 
-/** Whether decoding removes a space from the front of a text. Decoders that would change the text in other ways are refused. */
+/**
+ * Whether decoding removes a space from the front of a text. Decoders that would change the text in other ways are
+ * refused.
+ */
 function readStripsSpace(decoder: JsonObject | undefined): boolean {
   if (decoder === undefined) return false;
   switch (decoder.string("type")) {

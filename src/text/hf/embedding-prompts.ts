@@ -1,4 +1,7 @@
-/** The prompts of an embedding model, as sentence-transformers keeps them: texts that go before its inputs, such as `query: ` before queries. */
+/**
+ * The prompts of an embedding model, as sentence-transformers keeps them: texts that go before its inputs, such as
+ * `query: ` before queries.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { configError, readJsonFile } from "../../formats/files/json.js";

@@ -1,6 +1,6 @@
 /**
- * The steps of a tokenizer.json before the merges: normalizers and pre-tokenizers, limited to the kinds that current language models use.
- * Semantics match Hugging Face's tokenizers; any other kind, option or behaviour is refused.
+ * The steps of a tokenizer.json before the merges: normalizers and pre-tokenizers, limited to the kinds that current
+ * language models use. Semantics match Hugging Face's tokenizers; any other kind, option or behaviour is refused.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
@@ -73,7 +73,9 @@ function shortText(json: JsonObject, key: string): string {
   throw refuse(json, key, `at most ${MAX_INSERTED_LENGTH} characters`);
 }
 
-/** Steps that each make a text longer would together make it endless. Unicode's forms make at most 18 characters of one. */
+/**
+ * Steps that each make a text longer would together make it endless. Unicode's forms make at most 18 characters of one.
+ */
 function notGrown(text: string, result: string): string {
   if (result.length <= 64 * (text.length + MAX_INSERTED_LENGTH)) return result;
   throw corrupt(

@@ -1,9 +1,9 @@
 /**
  * Translates the regular expressions of tokenizer.json from Oniguruma's Ruby syntax to JavaScript's.
  *
- * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` know only the line feed; `(?i:…)` is expanded, with the two
- * letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a reference to what it found.
- * An untranslated construct is refused, because a guess would only show as wrong tokens.
+ * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` know only the line feed; `(?i:…)` is
+ * expanded, with the two letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a
+ * reference to what it found. An untranslated construct is refused, because a guess would only show as wrong tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
@@ -24,7 +24,10 @@ const SCRIPTS = new Set([
 ]);
 const MAX_PATTERN_LENGTH = 16_384;
 
-/** The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters as they are. */
+/**
+ * The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters as
+ * they are.
+ */
 export function onigurumaOf(source: string): string {
   return source
     .replaceAll("(?<!\\p{White_Space})\\p{White_Space}+$", "\\p{White_Space}+$")
@@ -43,10 +46,16 @@ const FILES_CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
 /** XLM-RoBERTa's expression: runs of spaces, in one pass. */
 const RUNS_OF_SPACES = " {2,}";
 
-/** The published expressions, translated. Their time is known: it is at most that of a text's longest run of spaces or letters, squared. */
+/**
+ * The published expressions, translated. Their time is known: it is at most that of a text's longest run of spaces or
+ * letters, squared.
+ */
 let known: ReadonlySet<string> | undefined;
 
-/** Whether an expression of a tokenizer.json is one of those that published models have. @throws as `translateRegex` does */
+/**
+ * Whether an expression of a tokenizer.json is one of those that published models have.
+ * @throws as `translateRegex` does
+ */
 export function isKnownRegex(pattern: string): boolean {
   known ??= new Set([
     translateRegex(RUNS_OF_SPACES).source,
@@ -69,7 +78,8 @@ export function translateRegex(pattern: string): RegExp {
     throw unsupported(`expected a pattern of at most ${MAX_PATTERN_LENGTH} characters, got ${pattern.length}`);
   }
   const translated = new Translator(pattern).translate();
-  // The look-behind avoids an attempt at every space of a long run that does not end the text; the matches stay the same.
+  // The look-behind avoids an attempt at every space of a long run that does not end the text; the matches stay the
+  // same.
   const source = pattern === "\\s+$" ? `(?<!\\p{White_Space})${translated}` : translated;
   try {
     return new RegExp(source, "gu");

@@ -1,4 +1,7 @@
-/** The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every further row of the embedding. */
+/**
+ * The tokens of a tokenizer.json: the model's own by text, the added ones by id, and a name for every further row of
+ * the embedding.
+ */
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { refuse } from "./pipeline.js";

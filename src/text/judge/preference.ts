@@ -21,7 +21,10 @@ export const JUDGE_SAMPLING = { temperature: 0, max_tokens: 1024 };
 
 const MAX_SHOWN = 12_000;
 
-/** As much of a text as a judge of live traffic gets. Control characters and tokens grow when they are quoted, so the quoted text is measured. */
+/**
+ * As much of a text as a judge of live traffic gets. Control characters and tokens grow when they are quoted, so the
+ * quoted text is measured.
+ */
 export function shownPart(text: string): string {
   let shown = text.slice(0, MAX_SHOWN);
   while (quoted([shown]).length > 2 * MAX_SHOWN) shown = shown.slice(0, shown.length / 2);
@@ -31,7 +34,9 @@ export function shownPart(text: string): string {
 /** All replies, for engines that hold answers to a choice. */
 export const REPLIES = ["A", "B", "tie"].map((verdict) => JSON.stringify({ verdict }));
 
-/** Request and answers are quoted as JSON: no text in them can pass for the end of an answer, or for the instruction. */
+/**
+ * Request and answers are quoted as JSON: no text in them can pass for the end of an answer, or for the instruction.
+ */
 export function judgeMessage(
   prompt: readonly { readonly role: string; readonly content: string }[],
   first: string,
@@ -47,7 +52,10 @@ export function judgeMessage(
   return { role: "user", content };
 }
 
-/** The begin of a text that some tokenizer may take for the end of a turn, such as <|im_end|>, </s>, <minimax:tool_call>, [INST], [|endofturn|], [e~[ and ]~b]. */
+/**
+ * The begin of a text that some tokenizer may take for the end of a turn, such as <|im_end|>, </s>,
+ * <minimax:tool_call>, [INST], [|endofturn|], [e~[ and ]~b].
+ */
 const TOKEN_START = /<(?=[|｜/]?[\w:]*[|｜>])|\[(?=\/?[A-Z_]+\]|\||\w+~\[)|\](?=~\w+\])/g;
 
 /** As JSON in which no answer can end its turn: the same value, without special tokens. */
@@ -60,7 +68,10 @@ const REASONING = /^\s*<think>[\s\S]*?<\/think>/;
 const REPLY = /^(?:```(?:json)?\s*)?\{\s*"verdict"\s*:\s*"(A|B|tie)"\s*\}(?:\s*```)?$/;
 const PREFERENCES: Readonly<Record<string, Preference>> = { A: "first", B: "second", tie: "tie" };
 
-/** undefined: the reply is no verdict. Nothing but the asked JSON is one: a reply that names both letters could be read as either. */
+/**
+ * undefined: the reply is no verdict. Nothing but the asked JSON is one: a reply that names both letters could be read
+ * as either.
+ */
 export function preferenceOf(reply: string | undefined): Preference | undefined {
   if (reply === undefined || reply.length > MAX_REPLY_LENGTH) return undefined;
   const verdict = REPLY.exec(reply.replace(REASONING, "").trim())?.[1];

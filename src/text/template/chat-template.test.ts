@@ -8,7 +8,10 @@ import { Metadata } from "../../formats/gguf/metadata.js";
 import type { GgufValue } from "../../formats/gguf/types.js";
 import { ChatTemplate, type ChatTemplateInput, readChatTemplate } from "./chat-template.js";
 
-/** The expected texts are jinja2's, with transformers' settings, for published templates (which are not in this repository). */
+/**
+ * The expected texts are jinja2's, with transformers' settings, for published templates (which are not in this
+ * repository).
+ */
 interface Expected {
   readonly now: string;
   readonly conversations: Readonly<Record<string, ChatTemplateInput>>;

@@ -1,4 +1,7 @@
-/** Chat templates of strangers, which would stop the server or use up its memory: each ends with a code, before the work is done. */
+/**
+ * Chat templates of strangers, which would stop the server or use up its memory: each ends with a code, before the work
+ * is done.
+ */
 import * as fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import { cases } from "../../../test/helpers/long.js";

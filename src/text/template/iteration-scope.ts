@@ -1,4 +1,7 @@
-/** The variables of one iteration of a loop. The library's own costs more than most bodies of loops, and templates loop within loops over messages. */
+/**
+ * The variables of one iteration of a loop. The library's own costs more than most bodies of loops, and templates loop
+ * within loops over messages.
+ */
 import { A_DICT, A_TRUTH, AN_INTEGER, ENVIRONMENT, like, NOTHING, type Scope, type Target } from "./jinja-library.js";
 import type { Value } from "./jinja-values.js";
 
@@ -12,7 +15,10 @@ export class IterationScope implements Scope {
   readonly tests = ENVIRONMENT.tests;
   readonly #place: Place | undefined;
 
-  /** @param place undefined while it is not known which items the loop has. Throws Error for an item of another number of parts than names. */
+  /**
+   * @param place undefined while it is not known which items the loop has. Throws Error for an item of another number
+   * of parts than names.
+   */
   constructor(
     readonly parent: Scope,
     names: Target,

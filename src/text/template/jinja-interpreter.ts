@@ -1,4 +1,7 @@
-/** The template library's interpreter, with Python's behaviour where the library follows JavaScript's, and with a budget. */
+/**
+ * The template library's interpreter, with Python's behaviour where the library follows JavaScript's, and with a
+ * budget.
+ */
 
 import { IterationScope } from "./iteration-scope.js";
 import {
@@ -60,7 +63,10 @@ const TEXT_FILTERS: ReadonlySet<string> = new Set(["upper", "lower", "title", "c
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);
 /** Tests that rewrite a text to compare it. */
 const LETTER_CASES: ReadonlySet<string> = new Set(["lower", "upper"]);
-/** Methods of a dict that take precedence over keys of the same names, which parameters of tools may have; the library prefers the key. */
+/**
+ * Methods of a dict that take precedence over keys of the same names, which parameters of tools may have; the library
+ * prefers the key.
+ */
 const DICT_METHODS: ReadonlySet<unknown> = new Set(["items", "keys", "values", "get"]);
 
 /** Everything that it evaluates is charged to the budget first, and OverBudget thrown where that is used up. */

@@ -1,4 +1,7 @@
-/** The parts of the template library that its interpreter is extended through; the library's own types do not resolve, or are private. */
+/**
+ * The parts of the template library that its interpreter is extended through; the library's own types do not resolve,
+ * or are private.
+ */
 import { Environment, Interpreter } from "@huggingface/jinja";
 import type { Value } from "./jinja-values.js";
 

@@ -1,4 +1,7 @@
-/** JSON whose numbers keep their digits in templates: those that a double prints otherwise (a long id, 1.0) stand as marked texts. */
+/**
+ * JSON whose numbers keep their digits in templates: those that a double prints otherwise (a long id, 1.0) stand as
+ * marked texts.
+ */
 import { NumberText } from "./jinja-values.js";
 
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;

@@ -1,4 +1,7 @@
-/** Dicts with numbers among their keys, which templates write as tables (Seed-OSS has one of thinking budgets); the library's have texts alone. */
+/**
+ * Dicts with numbers among their keys, which templates write as tables (Seed-OSS has one of thinking budgets); the
+ * library's have texts alone.
+ */
 import { A_DICT, A_LIST, A_TEXT, AN_INTEGER, like, NONE } from "./jinja-library.js";
 import type { Value } from "./jinja-values.js";
 

@@ -1,6 +1,6 @@
 /**
- * Rewrites conversations for templates that print only the first call of a message, as Harmony's do: each call becomes a message, followed by its
- * result.
+ * Rewrites conversations for templates that print only the first call of a message, as Harmony's do: each call becomes
+ * a message, followed by its result.
  */
 
 /** The fields of a message that matter here. */

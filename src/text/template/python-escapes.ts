@@ -1,11 +1,14 @@
-/** Backslashes in the texts of a template's tags, as Python reads them: the library refuses those that it has no character for. */
+/**
+ * Backslashes in the texts of a template's tags, as Python reads them: the library refuses those that it has no
+ * character for.
+ */
 
 /** What the library reads itself: `\u1234` and `\x41` too. */
 const READ_BY_LIBRARY = /[ntrbfv'"\\ux]/;
 
 /**
- * A backslash at a line's end joins the lines, as in the texts that Mistral Small 3.1's template is published with; before other characters it stands
- * for itself. In one pass: templates come from strangers.
+ * A backslash at a line's end joins the lines, as in the texts that Mistral Small 3.1's template is published with;
+ * before other characters it stands for itself. In one pass: templates come from strangers.
  */
 export function withPythonEscapes(source: string): string {
   let out = "";

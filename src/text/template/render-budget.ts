@@ -1,16 +1,25 @@
 /**
- * Bounds the work of one render. A chat template is a stranger's program, and it runs on the thread that serves everybody. Work is counted and not
- * timed, so that a template and its input have the same outcome on every machine.
+ * Bounds the work of one render. A chat template is a stranger's program, and it runs on the thread that serves
+ * everybody. Work is counted and not timed, so that a template and its input have the same outcome on every machine.
  */
 
-/** One unit of work takes some nanoseconds. Published templates use a sixtieth of it for a short conversation with tools. */
+/**
+ * One unit of work takes some nanoseconds. Published templates use a sixtieth of it for a short conversation with
+ * tools.
+ */
 const BASE_WORK = 64_000_000;
-/** What the input adds: its characters and its values (texts, numbers, lists, objects), each of which a template may meet in nested loops. */
+/**
+ * What the input adds: its characters and its values (texts, numbers, lists, objects), each of which a template may
+ * meet in nested loops.
+ */
 const WORK_PER_INPUT_CHARACTER = 512;
 const WORK_PER_INPUT_VALUE = 524_288;
 const MOST_WORK = 4_000_000_000;
 
-/** The prices of the library's work. Those of values and characters are for their memory too: all of a render's together fit into a process. */
+/**
+ * The prices of the library's work. Those of values and characters are for their memory too: all of a render's together
+ * fit into a process.
+ */
 export const NODE_WORK = 300;
 export const ITERATION_WORK = 1200;
 /** Of the value of `loop`. */
@@ -18,7 +27,10 @@ export const LOOP_WORK = 2000;
 export const PARAMETER_WORK = 2000;
 /** Of a value that is created, beside its characters. */
 export const VALUE_WORK = 800;
-/** Of a filter or a method: each text that the library makes brings its methods along, which takes longer than most templates' loops. */
+/**
+ * Of a filter or a method: each text that the library makes brings its methods along, which takes longer than most
+ * templates' loops.
+ */
 export const CALL_WORK = 10_000;
 /** Of a value that is visited, or copied from list to list. */
 export const ELEMENT_WORK = 100;
@@ -82,7 +94,10 @@ export class RenderBudget {
     this.charge(text.length > MOST_LETTERS ? Number.POSITIVE_INFINITY : text.length * LETTER_WORK);
   }
 
-  /** Of everything within the value, as often as it is reached: sixty lists that hold each the one before twice have 2^60 elements. */
+  /**
+   * Of everything within the value, as often as it is reached: sixty lists that hold each the one before twice have
+   * 2^60 elements.
+   */
   chargeAll(value: Value, visit: Visit = {}, depth = 0): void {
     const { perCharacter = CHARACTER_WORK, perValue = ELEMENT_WORK, perLevel = 0 } = visit;
     this.charge(perValue + depth * perLevel);

@@ -1,6 +1,7 @@
 /**
- * What the library's filters and methods cost, charged before they run: many make more of little (`replace`, `indent`, `tojson`). Those that are not
- * listed have no known price and are refused, so that a later version of the library brings none that is free.
+ * What the library's filters and methods cost, charged before they run: many make more of little (`replace`, `indent`,
+ * `tojson`). Those that are not listed have no known price and are refused, so that a later version of the library
+ * brings none that is free.
  */
 import type { Value } from "./jinja-values.js";
 import { CALL_WORK, CHARACTER_WORK, ELEMENT_WORK, type RenderBudget, VALUE_WORK } from "./render-budget.js";

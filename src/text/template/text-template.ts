@@ -1,4 +1,7 @@
-/** A Jinja template over named values, as evaluation tasks have them: white space is kept, and a value that is absent is an error. */
+/**
+ * A Jinja template over named values, as evaluation tasks have them: white space is kept, and a value that is absent is
+ * an error.
+ */
 import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";

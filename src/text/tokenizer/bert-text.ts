@@ -1,4 +1,7 @@
-/** BERT's preparation of text (arXiv 1810.04805, as Hugging Face's tokenizers has it): cleaning, lower case, accents; then words and punctuation. */
+/**
+ * BERT's preparation of text (arXiv 1810.04805, as Hugging Face's tokenizers has it): cleaning, lower case, accents;
+ * then words and punctuation.
+ */
 
 interface BertNormalizerOptions {
   /** Drops control characters, and makes every kind of white space a space. */
@@ -26,7 +29,10 @@ export function bertNormalizer(options: BertNormalizerOptions): (text: string) =
   };
 }
 
-/** Characters are lowercased one by one, because JavaScript's lower case of a sigma depends on its neighbours and the tokenizer's does not. */
+/**
+ * Characters are lowercased one by one, because JavaScript's lower case of a sigma depends on its neighbours and the
+ * tokenizer's does not.
+ */
 export function lowercase(text: string): string {
   return /^\p{ASCII}*$/u.test(text) ? text.toLowerCase() : Array.from(text, (char) => char.toLowerCase()).join("");
 }

@@ -1,4 +1,7 @@
-/** The merge loop of both BPE kinds: joins the best-ranked neighbours until no rule applies, in O(n log n) for any length. */
+/**
+ * The merge loop of both BPE kinds: joins the best-ranked neighbours until no rule applies, in O(n log n) for any
+ * length.
+ */
 
 /** Merge rules over symbol ids. A rule is a non-negative number with a rank (lower first) and a resulting id. */
 export interface MergeRules {
@@ -8,7 +11,10 @@ export interface MergeRules {
   result(rule: number): number;
 }
 
-/** Heap keys are `rank * KEY_STRIDE + position`, exact in a double while rank < 2^22. Among equal ranks the leftmost comes first. */
+/**
+ * Heap keys are `rank * KEY_STRIDE + position`, exact in a double while rank < 2^22. Among equal ranks the leftmost
+ * comes first.
+ */
 const KEY_STRIDE = 2 ** 31;
 const SCRATCH_SYMBOLS = 4096;
 
@@ -20,7 +26,10 @@ export class BpeMerger {
     this.#rules = rules;
   }
 
-  /** Merges `ids` in place until no rule applies. Returns the number of remaining symbols, which are packed at the front. */
+  /**
+   * Merges `ids` in place until no rule applies. Returns the number of remaining symbols, which are packed at the
+   * front.
+   */
   merge(ids: Int32Array, numSymbols: number): number {
     if (numSymbols < 2) return numSymbols;
     const links = numSymbols <= SCRATCH_SYMBOLS ? this.#scratch : newLinks(numSymbols);
@@ -48,7 +57,8 @@ export class BpeMerger {
   #apply(key: number, ids: Int32Array, links: Links, heap: MinHeap): void {
     const left = key % KEY_STRIDE;
     const rule = links.rule[left]!;
-    // Skips outdated entries: a merged symbol has no rule, and a changed pair has another rank (or an equal rank and thus the same key).
+    // Skips outdated entries: a merged symbol has no rule, and a changed pair has another rank (or an equal rank and
+    // thus the same key).
     if (rule === -1 || this.#rules.rank(rule) !== (key - left) / KEY_STRIDE) return;
     const right = links.next[left]!;
     const after = links.next[right]!;

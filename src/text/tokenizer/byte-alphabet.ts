@@ -1,4 +1,7 @@
-/** GPT-2's byte alphabet: a printable character for each of the 256 bytes, in which byte-level BPE vocabularies are written. */
+/**
+ * GPT-2's byte alphabet: a printable character for each of the 256 bytes, in which byte-level BPE vocabularies are
+ * written.
+ */
 
 /** The bytes that represent themselves; the others are numbered upwards from U+0100. */
 function isPrintable(byte: number): boolean {

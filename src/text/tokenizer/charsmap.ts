@@ -1,7 +1,7 @@
 /**
- * SentencePiece's compiled normalisation: a double-array trie (Aoe 1989, in the layout of darts-clone) from UTF-8 to offsets into texts that replace
- * what was found. As Hugging Face's tokenizers applies it: a cluster of characters of up to five bytes is looked up as a whole, otherwise each
- * character alone, and the shortest entry counts.
+ * SentencePiece's compiled normalisation: a double-array trie (Aoe 1989, in the layout of darts-clone) from UTF-8 to
+ * offsets into texts that replace what was found. As Hugging Face's tokenizers applies it: a cluster of characters of
+ * up to five bytes is looked up as a whole, otherwise each character alone, and the shortest entry counts.
  */
 import { corrupt } from "./vocabulary.js";
 

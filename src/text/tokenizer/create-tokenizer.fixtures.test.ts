@@ -1,4 +1,7 @@
-/** Checks the tokenizers against llama.cpp's published vocabularies and vectors (`MILLRACE_FIXTURES` or ../shared/fixtures). */
+/**
+ * Checks the tokenizers against llama.cpp's published vocabularies and vectors (`MILLRACE_FIXTURES` or
+ * ../shared/fixtures).
+ */
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -86,7 +89,8 @@ describe.skipIf(!isPresent)("llama.cpp's vocabularies (needs fixtures/tokenizers
     }
     const start = performance.now();
     const ids = tokenizer.encode(text, { addSpecial: false, parseSpecial: true });
-    // Encoding takes a quarter of a second on one idle core; quadratic time would be minutes. The margin is for loaded machines.
+    // Encoding takes a quarter of a second on one idle core; quadratic time would be minutes. The margin is for loaded
+    // machines.
     expect(performance.now() - start).toBeLessThan(20_000);
     expect(tokenizer.decode(ids)).toBe(text);
   });

@@ -19,7 +19,10 @@ interface ModelKind {
   readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
   readonly defaultBosId: number | undefined;
   readonly defaultEosId: number | undefined;
-  /** For encoders: how many ends of a text stand between two texts. Their texts have ends unless the metadata say otherwise. */
+  /**
+   * For encoders: how many ends of a text stand between two texts. Their texts have ends unless the metadata say
+   * otherwise.
+   */
   readonly numBetween?: 1 | 2;
 }
 
@@ -82,7 +85,8 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     encoder,
     matchers: createSpecialMatchers(vocab.types, textOf, isSentencePiece && hasPhi3Spacing(metadata)),
     types: vocab.types,
-    // Lengths are those of the vocabulary's spelling, which has one unit per byte or per character and so is never shorter than the text.
+    // Lengths are those of the vocabulary's spelling, which has one unit per byte or per character and so is never
+    // shorter than the text.
     maxTokenLength: isOfEncoder
       ? Number.POSITIVE_INFINITY
       : vocab.texts.reduce((longest, text) => Math.max(longest, text.length), 1),

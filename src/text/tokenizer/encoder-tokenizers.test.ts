@@ -1,4 +1,7 @@
-/** Tokenizers of encoders: a GGUF file gives the ids that the tokenizer.json gives which it was made of, and damaged normalisations break nothing. */
+/**
+ * Tokenizers of encoders: a GGUF file gives the ids that the tokenizer.json gives which it was made of, and damaged
+ * normalisations break nothing.
+ */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -36,7 +39,9 @@ function tokenizerOf(metadata: Record<string, WritableValue>) {
 
 const key = (name: string) => `tokenizer.ggml.${name}`;
 
-/** As llama.cpp's converter writes them: a mark before tokens that begin a word, none of the marks of those that go on. */
+/**
+ * As llama.cpp's converter writes them: a mark before tokens that begin a word, none of the marks of those that go on.
+ */
 function bertMetadata(name: string): Record<string, WritableValue> {
   const { model, added_tokens } = readJson<TokenizerJson>(name, "tokenizer.json");
   const special = new Set(added_tokens.map(({ content }) => content));

@@ -1,6 +1,7 @@
 /**
- * The tokens with which a model was trained to fill in text between two others: before the prefix, before the suffix, and before the filled-in text.
- * Models trained on whole repositories have two more: before a repository's name, and before a file's.
+ * The tokens with which a model was trained to fill in text between two others: before the prefix, before the suffix,
+ * and before the filled-in text. Models trained on whole repositories have two more: before a repository's name, and
+ * before a file's.
  */
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";

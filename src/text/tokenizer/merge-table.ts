@@ -30,7 +30,8 @@ export class MergeTable implements MergeRules {
 
   /**
    * @param idByText the tokens that merges refer to
-   * @param repeated the rank of a pair that is listed twice: its first in GGUF files (llama.cpp's rule), its last in tokenizer.json (Hugging Face's)
+   * @param repeated the rank of a pair that is listed twice: its first in GGUF files (llama.cpp's rule), its last in
+   * tokenizer.json (Hugging Face's)
    */
   constructor(
     idByText: ReadonlyMap<string, number>,

@@ -1,4 +1,7 @@
-/** Encodes text between special tokens; each kind of vocabulary has an implementation, and `SubwordTokenizer` does the rest. */
+/**
+ * Encodes text between special tokens; each kind of vocabulary has an implementation, and `SubwordTokenizer` does the
+ * rest.
+ */
 
 export interface PieceEncoder {
   /** Decoding removes one space from a text's front, because encoding put one there (SentencePiece's dummy prefix). */

@@ -1,9 +1,10 @@
 /**
- * The pre-tokenizers by `tokenizer.ggml.pre`, derived from the `pre_tokenizer` of each model's tokenizer.json (names, order and
- * defaults as in llama.cpp).
+ * The pre-tokenizers by `tokenizer.ggml.pre`, derived from the `pre_tokenizer` of each model's tokenizer.json (names,
+ * order and defaults as in llama.cpp).
  *
  * JavaScript differs from the engines that those were written for:
- * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so `\p{White_Space}` is written here.
+ * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so `\p{White_Space}` is written
+ *   here.
  * - `(?i:'s|'t|…)` is expanded, including U+017F, which case folding turns into an `s`.
  * - A possessive quantifier becomes a plain one if backtracking into its match could not change the result.
  */
@@ -49,7 +50,10 @@ const TEKKEN = o200k("", "\\p{N}");
 const ASCII_PUNCTUATION = "!\"#$%&'()*+,\\-.\\/:;<=>?@\\[\\\\\\]^_`\\{\\|\\}~";
 const DEEPSEEK3_WORDS = `[${ASCII_PUNCTUATION}][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|${LINE_ENDS}|${SPACES}`;
 
-/** The cased letters of the Unicode version that deepseek-llm uses, which includes only these from the supplementary planes. */
+/**
+ * The cased letters of the Unicode version that deepseek-llm uses, which includes only these from the supplementary
+ * planes.
+ */
 const DEEPSEEK_CASED_LETTERS =
   "A-Za-z\\xb5\\xc0-\\xd6\\xd8-\\xf6\\xf8-\\u01ba\\u01bc-\\u01bf\\u01c4-\\u0293\\u0295-\\u02af\\u0370-\\u0373\\u0376\\u0377" +
   "\\u037b-\\u037d\\u037f\\u0386\\u0388-\\u038a\\u038c\\u038e-\\u03a1\\u03a3-\\u03f5\\u03f7-\\u0481\\u048a-\\u052f\\u0531-\\u0556" +

@@ -1,6 +1,9 @@
 /** Texts that tell tokenizers apart. */
 
-/** Text in which pre-tokenizers differ: contractions, runs of digits and spaces, line ends, scripts, punctuation, capitals, marks. */
+/**
+ * Text in which pre-tokenizers differ: contractions, runs of digits and spaces, line ends, scripts, punctuation,
+ * capitals, marks.
+ */
 export const PROBE = [
   "Hello, world! I'll say it's DON'T we'Ve\u017f'\u017f 1 12 123 1234 12345 3.14159 1,000,000 x1y22z333",
   "  two   three\n\n\n four \t tab\r\n\r\n  end   \n",
@@ -71,7 +74,10 @@ function randomProbe(): string {
   return Array.from({ length: NUM_RANDOM_PARTS }, () => KINDS[next() % KINDS.length]!).join("");
 }
 
-/** Long runs of each kind, with an end that is none: what an expression that tries all ways to divide a run never comes to. */
+/**
+ * Long runs of each kind, with an end that is none: what an expression that tries all ways to divide a run never comes
+ * to.
+ */
 export const RUNS: readonly string[] = KINDS.flatMap((kind) =>
   ["!", "a", "\u0001"].map((end) => kind.repeat(100) + end),
 );

@@ -1,4 +1,7 @@
-/** SentencePiece BPE: neighbours whose joined text is a token are merged, best score first; characters without a token become byte tokens. */
+/**
+ * SentencePiece BPE: neighbours whose joined text is a token are merged, best score first; characters without a token
+ * become byte tokens.
+ */
 
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger, type MergeRules } from "./bpe-merge.js";
@@ -26,7 +29,10 @@ class SentencePieceBpe implements PieceEncoder {
   readonly #idByByte: Int32Array;
   readonly #cache = new WordCache();
   readonly #encodeWord = (word: string): readonly number[] => this.#mergeWord(word);
-  /** No token has a space mark after another character, so no merge crosses the start of a word, and words can be encoded alone. */
+  /**
+   * No token has a space mark after another character, so no merge crosses the start of a word, and words can be
+   * encoded alone.
+   */
   readonly #splitsAtSpaces: boolean;
 
   constructor(

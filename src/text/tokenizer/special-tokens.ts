@@ -53,7 +53,10 @@ export function stopIdsByText(vocab: Vocabulary): Set<number> {
   return stopIds;
 }
 
-/** Harmony's ends of a turn: an answer or a call. Configurations that name the first alone would have a call go on for ever. */
+/**
+ * Harmony's ends of a turn: an answer or a call. Configurations that name the first alone would have a call go on for
+ * ever.
+ */
 export function harmonyStopIds({ idByText }: Vocabulary): readonly number[] {
   const ids = ["<|return|>", "<|call|>"].flatMap((text) => idByText.get(text) ?? []);
   return ids.length === 2 ? ids : [];
@@ -101,7 +104,10 @@ interface SpecialMatch {
   readonly id: number;
   readonly start: number;
   readonly end: number;
-  /** The position where the text continues; beyond `end` if the token absorbs the white space after it (`start` likewise). */
+  /**
+   * The position where the text continues; beyond `end` if the token absorbs the white space after it (`start`
+   * likewise).
+   */
   readonly resumeAt: number;
 }
 
@@ -136,8 +142,10 @@ class SpecialMatcher {
 
   /**
    * @param from where the search begins
-   * @param free the first character that the match before it did not absorb: white space may be absorbed and be a token too
-   * @param run the white space that was absorbed last, so that many tokens within it do not each walk to its end; to be kept for one text
+   * @param free the first character that the match before it did not absorb: white space may be absorbed and be a token
+   * too
+   * @param run the white space that was absorbed last, so that many tokens within it do not each walk to its end; to be
+   * kept for one text
    */
   find(text: string, from: number, free = from, run: Run = { start: 0, end: -1 }): SpecialMatch | undefined {
     for (let start = from; start < text.length; start++) {

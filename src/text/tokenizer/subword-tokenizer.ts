@@ -1,4 +1,7 @@
-/** The tokenizer over a checked vocabulary. It handles special tokens, BOS, EOS and decoding; a `PieceEncoder` encodes plain text. */
+/**
+ * The tokenizer over a checked vocabulary. It handles special tokens, BOS, EOS and decoding; a `PieceEncoder` encodes
+ * plain text.
+ */
 
 import { MillraceError } from "../../core/errors.js";
 import type { InfillTokens } from "./infill-tokens.js";

@@ -1,11 +1,17 @@
-/** The tokenizer interface: text in, ids out and back. Implementations: byte-level BPE, SentencePiece BPE, WordPiece, Unigram. */
+/**
+ * The tokenizer interface: text in, ids out and back. Implementations: byte-level BPE, SentencePiece BPE, WordPiece,
+ * Unigram.
+ */
 
 import type { InfillTokens } from "./infill-tokens.js";
 
 export interface EncodeOptions {
   /** Whether to add BOS and EOS if the model's metadata requires them. */
   readonly addSpecial: boolean;
-  /** Whether to recognise special tokens (`<|im_end|>` …) in the text. Off for user-controlled text outside a chat template. */
+  /**
+   * Whether to recognise special tokens (`<|im_end|>` …) in the text. Off for user-controlled text outside a chat
+   * template.
+   */
   readonly parseSpecial: boolean;
 }
 
@@ -21,8 +27,8 @@ export interface PairTemplate {
 export interface Tokenizer {
   readonly vocabSize: number;
   /**
-   * The length of the longest token's text in UTF-16 units: n tokens spell at most n times as many, except for white space that special tokens
-   * absorb. Infinity where a token may stand for a text of any length, as unknown words do.
+   * The length of the longest token's text in UTF-16 units: n tokens spell at most n times as many, except for white
+   * space that special tokens absorb. Infinity where a token may stand for a text of any length, as unknown words do.
    */
   readonly maxTokenLength: number;
   readonly bosId: number | undefined;
@@ -35,12 +41,17 @@ export interface Tokenizer {
   readonly addsEos: boolean;
   /** Absent: the tokenizer does not say how it joins two texts. */
   readonly pair?: PairTemplate | undefined;
-  /** Its files have regular expressions that no published model has: they may take any time, so long as the thread that a text is encoded on waits. */
+  /**
+   * Its files have regular expressions that no published model has: they may take any time, so long as the thread that
+   * a text is encoded on waits.
+   */
   readonly hasOwnExpressions?: boolean;
   encode(text: string, options: EncodeOptions): number[];
   /** Whole-sequence decoding; invalid UTF-8 becomes U+FFFD. Special tokens are left out unless `keepSpecial`. */
   decode(ids: ArrayLike<number>, options?: { readonly keepSpecial?: boolean }): string;
-  /** The raw bytes of a token that is not the first of a text (special tokens: their text). Throws `token_out_of_range`. */
+  /**
+   * The raw bytes of a token that is not the first of a text (special tokens: their text). Throws `token_out_of_range`.
+   */
   tokenBytes(id: number): Uint8Array;
   isSpecial(id: number): boolean;
   /** True if a text's first token loses one leading space in decoding (SentencePiece's dummy prefix). */

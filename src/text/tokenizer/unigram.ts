@@ -1,6 +1,6 @@
 /**
- * Unigram (SentencePiece's, arXiv 1804.10959): of all ways to cut a piece into tokens, the one whose scores have the largest sum. A character that
- * begins no token is unknown; neighbouring unknown characters are one token.
+ * Unigram (SentencePiece's, arXiv 1804.10959): of all ways to cut a piece into tokens, the one whose scores have the
+ * largest sum. A character that begins no token is unknown; neighbouring unknown characters are one token.
  */
 import { corrupt, parseByteToken, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
@@ -25,7 +25,9 @@ interface Node {
 
 const NO_TOKEN = -1;
 
-/** Far above the sixteen characters of published models: every character of a text costs a walk of up to this length. */
+/**
+ * Far above the sixteen characters of published models: every character of a text costs a walk of up to this length.
+ */
 const MAX_TOKEN_LENGTH = 256;
 /** Far above the vocabularies of published models, of which the largest has a million tokens. */
 const MAX_NODES = 1 << 23;
@@ -94,7 +96,10 @@ export class Unigram {
   #best(word: string): readonly number[] {
     const length = word.length;
     const sums = new Float64Array(length + 1).fill(Number.NEGATIVE_INFINITY);
-    /** For the best cut that ends at each place: where its last token begins, and that token; NO_TOKEN: an unknown character. */
+    /**
+     * For the best cut that ends at each place: where its last token begins, and that token; NO_TOKEN: an unknown
+     * character.
+     */
     const starts = new Int32Array(length + 1).fill(-1);
     const ids = new Int32Array(length + 1).fill(NO_TOKEN);
     sums[0] = 0;

@@ -1,4 +1,6 @@
-/** Reads and checks the vocabulary in a GGUF file's metadata: token texts, types, scores and the ids of special tokens. */
+/**
+ * Reads and checks the vocabulary in a GGUF file's metadata: token texts, types, scores and the ids of special tokens.
+ */
 
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";

@@ -1,6 +1,6 @@
 /**
- * WordPiece (BERT's): a word is the longest token it begins with, then the longest continuing token, and so on; a word that leaves a rest without a
- * token is unknown as a whole.
+ * WordPiece (BERT's): a word is the longest token it begins with, then the longest continuing token, and so on; a word
+ * that leaves a rest without a token is unknown as a whole.
  */
 import type { PieceEncoder } from "./piece-encoder.js";
 import { WordCache } from "./word-cache.js";

@@ -1,4 +1,7 @@
-/** Calls to the server that the page came from: with the browser's session, and with errors as exceptions that carry the server's words. */
+/**
+ * Calls to the server that the page came from: with the browser's session, and with errors as exceptions that carry the
+ * server's words.
+ */
 import { signal } from "@preact/signals";
 import { learnSession, session } from "./session.js";
 

@@ -18,7 +18,9 @@ export const modelsError = signal<string | undefined>(undefined);
 export const chatModels = (all: readonly Model[]): readonly Model[] =>
   all.filter(({ tasks }) => tasks === undefined || tasks.includes("generate"));
 
-/** The clients' list, or where the visitor may not see it as a client, but has signed in as an operator, the operators'. */
+/**
+ * The clients' list, or where the visitor may not see it as a client, but has signed in as an operator, the operators'.
+ */
 async function listFor(as: Asker | "nobody"): Promise<Response> {
   if (as !== "operator") return call("v1/models", { as });
   return call("v1/models", { as: "nobody" }).catch(() =>
@@ -27,7 +29,10 @@ async function listFor(as: Asker | "nobody"): Promise<Response> {
   );
 }
 
-/** @param as who is asked to sign in where the server refuses the list; an operator, who may see the operators' list: a client */
+/**
+ * @param as who is asked to sign in where the server refuses the list; an operator, who may see the operators' list: a
+ * client
+ */
 export async function loadModels(as: Asker | "nobody"): Promise<void> {
   try {
     models.value = ((await (await listFor(as)).json()) as { readonly data: readonly Model[] }).data;

@@ -1,6 +1,6 @@
 /**
- * Where conversations are kept: on the server, where it keeps those of the client who is signed in, and else in this browser. What the server does not take is
- * kept in the browser, and what is there stays there until it is moved.
+ * Where conversations are kept: on the server, where it keeps those of the client who is signed in, and else in this
+ * browser. What the server does not take is kept in the browser, and what is there stays there until it is moved.
  */
 import { computed, signal } from "@preact/signals";
 import { session } from "../api/session.js";
@@ -80,14 +80,16 @@ export const knownChats = computed<ReadonlyMap<string, Conversation>>(
 const bases = new Map<string, number>();
 /** The same of conversations in the browser, where the time of the last change is the revision. */
 const browserBases = new Map<string, number>();
-/** Raised when another client, or none, is signed in: what one client asked for is kept nowhere that the next one sees. */
+/**
+ * Raised when another client, or none, is signed in: what one client asked for is kept nowhere that the next one sees.
+ */
 let numForgotten = 0;
 /** Ids of conversations that go on as copies. */
 const copies = new Map<string, string>();
 
 /**
- * What is kept, moved and deleted is so one after another: a write needs the revision of the one before. It is done for the client who is signed in when it is
- * asked for, whoever is when its turn comes.
+ * What is kept, moved and deleted is so one after another: a write needs the revision of the one before. It is done for
+ * the client who is signed in when it is asked for, whoever is when its turn comes.
  */
 let last: Promise<unknown> = Promise.resolve();
 function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T> {
@@ -97,7 +99,10 @@ function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T>
   return done;
 }
 
-/** What the browser has by now, of which other tabs may have written some. What is unchanged is the page's own, with the probabilities of its tokens. */
+/**
+ * What the browser has by now, of which other tabs may have written some. What is unchanged is the page's own, with the
+ * probabilities of its tokens.
+ */
 const readBrowser = (): readonly Conversation[] =>
   readChats(localStorage).map((chat) => {
     const own = inBrowser.value.find(({ id }) => id === chat.id);
@@ -148,7 +153,10 @@ async function readList(client: string): Promise<void> {
   if (keptClient.peek() === client) onServer.value = rows;
 }
 
-/** Reads the lists again, and rejects where that fails. @returns whether the conversation has another revision by now than the page has */
+/**
+ * Reads the lists again, and rejects where that fails.
+ * @returns whether the conversation has another revision by now than the page has
+ */
 export async function refresh(id: string): Promise<boolean> {
   return await inTurn(async (client) => {
     inBrowser.value = readBrowser();
@@ -166,7 +174,10 @@ export async function refresh(id: string): Promise<boolean> {
 
 let reading: Promise<void> | undefined;
 
-/** Reads the texts of the server's conversations, so that they can be searched. Rejects where it does not give one of them. */
+/**
+ * Reads the texts of the server's conversations, so that they can be searched. Rejects where it does not give one of
+ * them.
+ */
 export function readServerTexts(): Promise<void> {
   reading ??= readChanged().finally(() => {
     reading = undefined;

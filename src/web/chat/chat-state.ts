@@ -46,7 +46,10 @@ const newChat = (settings: Settings, paneModels: readonly string[]): Conversatio
 });
 
 export const chat = signal<Conversation>(newChat(DEFAULT_SETTINGS, [""]));
-/** Raised when the page shows another conversation. The id does not tell: a conversation that goes on as a copy gets another one. */
+/**
+ * Raised when the page shows another conversation. The id does not tell: a conversation that goes on as a copy gets
+ * another one.
+ */
 let numShown = 0;
 /** What cannot be sent, in words. */
 export const problem = signal<string | undefined>(undefined);
@@ -74,7 +77,10 @@ function setLast(index: number, turn: Turn): void {
   setPane(index, (pane) => ({ ...pane, turns: [...pane.turns.slice(0, -1), turn] }));
 }
 
-/** An answer that is under way is kept as one that was stopped, so that it can be asked for again where the page is closed before it ends. */
+/**
+ * An answer that is under way is kept as one that was stopped, so that it can be asked for again where the page is
+ * closed before it ends.
+ */
 function save(): void {
   const { panes } = chat.value;
   if (panes.every(({ turns }) => turns.length === 0)) return;
@@ -183,7 +189,10 @@ function endEdit(): void {
   beforeEdit.value = undefined;
 }
 
-/** Another conversation takes the place of one that may be in the middle of an answer, which stays as far as it has come. */
+/**
+ * Another conversation takes the place of one that may be in the middle of an answer, which stays as far as it has
+ * come.
+ */
 function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
@@ -271,7 +280,10 @@ async function lookAgain(): Promise<void> {
   if (isStale && !isBusy.value && chat.value.id === id) await show(id);
 }
 
-/** Nothing of one client's is shown to another, or after the sign-out. Where the session has ended by itself, what is on the page stays. */
+/**
+ * Nothing of one client's is shown to another, or after the sign-out. Where the session has ended by itself, what is on
+ * the page stays.
+ */
 let shownTo: string | undefined;
 let numSignOuts = 0;
 effect(() => {

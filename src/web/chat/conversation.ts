@@ -27,8 +27,8 @@ export interface Speed {
 }
 
 /**
- * Why an answer is not whole. cut: at the limit of tokens; full: the context is full; broken: the connection was; stopped: by the visitor; too-long: the
- * conversation does not fit; failed: the server refused.
+ * Why an answer is not whole. cut: at the limit of tokens; full: the context is full; broken: the connection was;
+ * stopped: by the visitor; too-long: the conversation does not fit; failed: the server refused.
  */
 export const TROUBLES = ["cut", "full", "broken", "stopped", "too-long", "failed"] as const;
 export type Trouble = (typeof TROUBLES)[number];
@@ -152,7 +152,9 @@ function stopStrings({ stop }: Settings): readonly string[] | undefined {
   return lines.length === 0 ? undefined : lines.map((line) => line.replaceAll("\\n", "\n").replaceAll("\\t", "\t"));
 }
 
-/** Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is none. */
+/**
+ * Fields that are not set are left out, so that the server's defaults hold. Throws a SyntaxError if the schema is none.
+ */
 export function requestOf({ model, turns }: Pane, settings: Settings): Record<string, unknown> {
   const system = settings.system.trim() === "" ? [] : [{ role: "system", content: settings.system }];
   const sent = turns.filter(isSent);
@@ -214,7 +216,8 @@ export function withQuestion(turns: readonly Turn[], question: Turn): readonly T
 }
 
 /**
- * A pane's turns before the first question that another pane withdraws. Panes can differ: one lacks a question that its model failed to answer.
+ * A pane's turns before the first question that another pane withdraws. Panes can differ: one lacks a question that its
+ * model failed to answer.
  *
  * @param withdrawn the other pane's turns from the question on
  */
@@ -237,7 +240,10 @@ export function titleOf(panes: readonly Pane[]): string {
   return oneLine(first?.content || first?.files?.[0]?.name || "", TITLE_CHARACTERS) || NO_TITLE;
 }
 
-/** @example describeSpeed({ numTokens: 41, firstMs: 120, restMs: 1000 }) // "41 tokens · 40.0 tokens/s · first token after 120 ms" */
+/**
+ * @example describeSpeed({ numTokens: 41, firstMs: 120, restMs: 1000 })
+ *   // "41 tokens · 40.0 tokens/s · first token after 120 ms"
+ */
 export function describeSpeed({ numTokens, firstMs, restMs }: Speed): string {
   if (firstMs === undefined) return "";
   const first = `first token after ${Math.round(firstMs)} ms`;

@@ -1,4 +1,7 @@
-/** The message that is being written. Its words outlive a reload of the tab; its files do not, for which the tab's store is too small. */
+/**
+ * The message that is being written. Its words outlive a reload of the tab; its files do not, for which the tab's store
+ * is too small.
+ */
 import { effect, signal } from "@preact/signals";
 import type { Attachment } from "./conversation.js";
 

@@ -1,4 +1,6 @@
-/** Conversations, in this browser and on the server: shown, searched, renamed, removed, moved, taken out and brought in. */
+/**
+ * Conversations, in this browser and on the server: shown, searched, renamed, removed, moved, taken out and brought in.
+ */
 import { computed, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { errorText } from "../parts/load.js";

@@ -88,7 +88,7 @@ export function Playground() {
     return () => removeEventListener("keydown", onEscape);
   }, []);
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: files are dropped on it; the button Attach does the same by keys
+    // biome-ignore lint/a11y/noStaticElementInteractions: files drop on it; the Attach button does the same by keys
     <div class={`playground shows-${drawer.value ?? "neither"}`} onDragOver={onDragOver} onDrop={onDrop}>
       <HistoryList
         onNew={() => {

@@ -1,4 +1,7 @@
-/** Conversations in the browser's own store. A text of another form than ours, which anybody may import, is never taken for one. */
+/**
+ * Conversations in the browser's own store. A text of another form than ours, which anybody may import, is never taken
+ * for one.
+ */
 import { oneLine } from "../text/one-line.js";
 import {
   type Conversation,
@@ -105,7 +108,10 @@ export function parseChats(text: string): readonly Conversation[] {
 /** The newest first. */
 export const readChats = (store: TextStore): readonly Conversation[] => parseChats(store.getItem(CHATS_KEY) ?? "[]");
 
-/** The one that changed last comes first. Where the browser has no room, the oldest go. @returns the ones that are kept */
+/**
+ * The one that changed last comes first. Where the browser has no room, the oldest go.
+ * @returns the ones that are kept
+ */
 export function writeChats(store: TextStore, chats: readonly Conversation[]): readonly Conversation[] {
   const kept = [...chats].sort((a, b) => b.updatedMs - a.updatedMs).slice(0, MOST_CHATS);
   // Without the probabilities of tokens, which are many times as long as the text.

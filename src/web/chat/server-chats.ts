@@ -36,7 +36,11 @@ export async function readServerChat(
   return { chat, revision };
 }
 
-/** Throws an ApiError. @param revision that it replaces; 0: none @returns its row, and the ids of those that made room */
+/**
+ * Throws an ApiError.
+ * @param revision that it replaces; 0: none
+ * @returns its row, and the ids of those that made room
+ */
 export async function writeServerChat(
   chat: Conversation,
   revision: number,

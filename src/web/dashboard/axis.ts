@@ -4,7 +4,8 @@
 const FEWEST_SECONDS = 120;
 
 /**
- * Seconds since 1970, from the oldest point to the newest. The chart's library knows them too, but adds a thousand days to one point alone.
+ * Seconds since 1970, from the oldest point to the newest. The chart's library knows them too, but adds a thousand days
+ * to one point alone.
  *
  * @param times milliseconds since 1970, the oldest first
  */

@@ -1,4 +1,6 @@
-/** What happened in the time that the charts show, as a table: the marks in the charts are for eyes and a pointer alone. */
+/**
+ * What happened in the time that the charts show, as a table: the marks in the charts are for eyes and a pointer alone.
+ */
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
 import type { ServerEvent } from "./load.js";

@@ -1,4 +1,7 @@
-/** The dashboard's figures, as the server sends them, and what the server says of them. A figure is absent where the server does not know it. */
+/**
+ * The dashboard's figures, as the server sends them, and what the server says of them. A figure is absent where the
+ * server does not know it.
+ */
 
 interface Quantiles {
   readonly p50?: number;

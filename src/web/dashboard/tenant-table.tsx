@@ -1,4 +1,6 @@
-/** What each tenant of a gateway does now, the dearest first, for operators: the others are not told that there are any. */
+/**
+ * What each tenant of a gateway does now, the dearest first, for operators: the others are not told that there are any.
+ */
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";

@@ -1,4 +1,7 @@
-/** The server's figures: each second while the dashboard is shown, and those of the time before from the server's history. */
+/**
+ * The server's figures: each second while the dashboard is shown, and those of the time before from the server's
+ * history.
+ */
 import { effect, signal } from "@preact/signals";
 import { type Asker, call, getJson } from "../api/client.js";
 import { eventsOf } from "../api/events.js";

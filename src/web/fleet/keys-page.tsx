@@ -1,4 +1,6 @@
-/** API keys: made, rotated and revoked, with their limits, budgets and use; below them their organisations and teams. */
+/**
+ * API keys: made, rotated and revoked, with their limits, budgets and use; below them their organisations and teams.
+ */
 import { useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";

@@ -1,4 +1,6 @@
-/** Reports of benchmarks, tunings, evaluations and plans: their list, their own pages, and two of one kind side by side. */
+/**
+ * Reports of benchmarks, tunings, evaluations and plans: their list, their own pages, and two of one kind side by side.
+ */
 import { useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { useLoaded } from "../parts/load.js";

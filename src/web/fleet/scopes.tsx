@@ -1,4 +1,7 @@
-/** What keys, teams and organisations have in common on their page: limits and budgets, how much of each is used, and the fields of a form that sets them. */
+/**
+ * What keys, teams and organisations have in common on their page: limits and budgets, how much of each is used, and
+ * the fields of a form that sets them.
+ */
 
 /** Use of a scope, a figure for each limit. */
 interface Use {

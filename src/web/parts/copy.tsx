@@ -1,4 +1,7 @@
-/** Copies texts. Over plain HTTP from another machine, browsers have no clipboard for pages: there a selection is copied, as by the visitor's keys. */
+/**
+ * Copies texts. Over plain HTTP from another machine, browsers have no clipboard for pages: there a selection is
+ * copied, as by the visitor's keys.
+ */
 import { useSignal } from "@preact/signals";
 
 const SHOWN_MS = 1500;

@@ -1,4 +1,7 @@
-/** A growing text in blocks of markdown: closed ones never change, so that only the open one is parsed again for each token. */
+/**
+ * A growing text in blocks of markdown: closed ones never change, so that only the open one is parsed again for each
+ * token.
+ */
 import { Marked } from "marked";
 import { readMarkdown } from "./bounded-lexer.js";
 import { mathSyntax } from "./math-syntax.js";

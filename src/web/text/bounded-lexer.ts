@@ -1,6 +1,7 @@
 /**
- * Marked's lexer, whose time is quadratic for some texts: 20,000 spaces take seconds, and an answer may have as many as it likes. Here a text that stands in one
- * paragraph is read in pieces, words without an end are no markdown, and quotes and lists within each other have a deepest level.
+ * Marked's lexer, whose time is quadratic for some texts: 20,000 spaces take seconds, and an answer may have as many as
+ * it likes. Here a text that stands in one paragraph is read in pieces, words without an end are no markdown, and
+ * quotes and lists within each other have a deepest level.
  */
 import { Lexer, type MarkedOptions, type Token, type TokensList } from "marked";
 

@@ -1,6 +1,7 @@
 /**
- * Markdown as HTML that is safe to show. Answers are hostile: HTML in them is shown as text, pictures are shown as links (a picture's address tells others
- * that somebody reads), and all of it passes the sanitizer, whose result alone the page's policy lets in.
+ * Markdown as HTML that is safe to show. Answers are hostile: HTML in them is shown as text, pictures are shown as
+ * links (a picture's address tells others that somebody reads), and all of it passes the sanitizer, whose result alone
+ * the page's policy lets in.
  */
 import DOMPurify from "dompurify";
 import { Marked, type Tokens } from "marked";

@@ -1,4 +1,7 @@
-/** Where mathematics stands in markdown: \( \), \[ \] and $$ $$, and $ $ around what cannot be a price or a variable of a shell. */
+/**
+ * Where mathematics stands in markdown: \( \), \[ \] and $$ $$, and $ $ around what cannot be a price or a variable of
+ * a shell.
+ */
 import type { MarkedExtension, TokenizerExtension, Tokens } from "marked";
 
 export interface MathToken extends Tokens.Generic {
@@ -76,6 +79,7 @@ const blockMath: TokenizerExtension = {
 
 export const mathSyntax: MarkedExtension = {
   extensions: [blockMath, inlineMath],
-  // A "=" on a line of its own in a formula makes no heading of the words before it: an undefined token is none, false asks marked for its own.
+  // A "=" on a line of its own in a formula makes no heading of the words before it: an undefined token is none, false
+  // asks marked for its own.
   tokenizer: { lheading: (text) => (blockStart(text) === undefined ? false : undefined) },
 };

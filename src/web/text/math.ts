@@ -1,4 +1,7 @@
-/** Mathematics as MathML, which browsers draw with fonts of their own. The formulas are anybody's: none defines macros, and their size has an end. */
+/**
+ * Mathematics as MathML, which browsers draw with fonts of their own. The formulas are anybody's: none defines macros,
+ * and their size has an end.
+ */
 import type { KatexOptions } from "katex";
 import { loadedLater } from "./loaded-later.js";
 

@@ -1,4 +1,7 @@
-/** Bedrock's Converse and Claude's InvokeModel, with signatures and binary event streams. The signature is computed from AWS's description, apart from src. */
+/**
+ * Bedrock's Converse and Claude's InvokeModel, with signatures and binary event streams. The signature is computed from
+ * AWS's description, apart from src.
+ */
 import { createHash, createHmac } from "node:crypto";
 import { crc32 } from "node:zlib";
 import { z } from "zod";

@@ -1,6 +1,7 @@
 /**
- * Servers that stand in for paid APIs in tests. They refuse what the real APIs refuse (unknown and missing fields, wrong keys, ranges, orders of roles,
- * signatures) with the real APIs' errors, and answer in the shapes that those documented and were recorded with.
+ * Servers that stand in for paid APIs in tests. They refuse what the real APIs refuse (unknown and missing fields,
+ * wrong keys, ranges, orders of roles, signatures) with the real APIs' errors, and answer in the shapes that those
+ * documented and were recorded with.
  */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -29,7 +30,10 @@ export interface Said {
   readonly calls: readonly { readonly id: string; readonly name: string; readonly pieces: readonly string[] }[];
 }
 
-/** A model's manners: "weather" makes it call its first tool ("twice": two calls), a result ends that, "think" makes it think first. */
+/**
+ * A model's manners: "weather" makes it call its first tool ("twice": two calls), a result ends that, "think" makes it
+ * think first.
+ */
 export function saidTo(lastText: string, hasResult: boolean, toolName: string | undefined): Said {
   const thoughts = lastText.includes("think") ? ["The user ", "wants a word."] : [];
   if (toolName !== undefined && lastText.includes("weather") && !hasResult) {

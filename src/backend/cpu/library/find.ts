@@ -1,6 +1,7 @@
 /**
- * Finds the compiled addons. This package's own build comes first: a checkout runs its own kernels, and an installed package builds kernels
- * only if the prebuilt ones did not load. Second comes the prebuilt package for this platform, which must have the same version.
+ * Finds the compiled addons. This package's own build comes first: a checkout runs its own kernels, and an installed
+ * package builds kernels only if the prebuilt ones did not load. Second comes the prebuilt package for this platform,
+ * which must have the same version.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -1,4 +1,7 @@
-/** `pagedAttention` equals the reference within rounding, with the same bits for any block size, layout, batch and threads (E1, E3, E4). */
+/**
+ * `pagedAttention` equals the reference within rounding, with the same bits for any block size, layout, batch and
+ * threads (E1, E3, E4).
+ */
 import { describe, expect, it } from "vitest";
 import {
   Bench,

@@ -107,7 +107,10 @@ const decoded = (type: BlockType, bytes: Uint8Array, count: number): Float32Arra
 const errorOf = (x: Float32Array, y: Float32Array, weight: (index: number) => number = () => 1): number =>
   x.reduce((sum, value, index) => sum + weight(index) * (value - y[index]!) ** 2, 0);
 
-/** Σ error² ÷ Σ x² of normal values. GGML's own encoders lose 1.05 to 1.3 times as much (llama.cpp of node-llama-cpp 3.22.1, without importance). */
+/**
+ * Σ error² ÷ Σ x² of normal values. GGML's own encoders lose 1.05 to 1.3 times as much (llama.cpp of node-llama-cpp
+ * 3.22.1, without importance).
+ */
 const REACHED: Readonly<Record<BlockType, number>> = {
   Q8_0: 2.5e-5,
   Q6_K: 2.9e-4,

@@ -1,4 +1,7 @@
-/** An expert gives a row the bits that `linear` and `gatedLinear` give it alone, whichever rows share the expert (E7): for every weight type, with biases and without. */
+/**
+ * An expert gives a row the bits that `linear` and `gatedLinear` give it alone, whichever rows share the expert (E7):
+ * for every weight type, with biases and without.
+ */
 import { describe, expect, it } from "vitest";
 import { Bench, expectSameBits, ISAS, normals, weightBytes, withBench } from "../../../../test/reference/compare.js";
 import { BLOCK_LAYOUT, WEIGHT_TYPES, type WeightType } from "../../../formats/dequantize.js";

@@ -1,4 +1,6 @@
-/** Arbitrary words, in a program or in the buffers it reads, are refused or run. A crash would end this test's process. */
+/**
+ * Arbitrary words, in a program or in the buffers it reads, are refused or run. A crash would end this test's process.
+ */
 import fc from "fast-check";
 import { describe, it } from "vitest";
 import { wordsOf } from "../../../../test/reference/cases.js";

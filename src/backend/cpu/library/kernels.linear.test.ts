@@ -1,4 +1,7 @@
-/** `linear` equals the reference within rounding for every weight type, with the same bits for any batch and number of threads (E1). */
+/**
+ * `linear` equals the reference within rounding for every weight type, with the same bits for any batch and number of
+ * threads (E1).
+ */
 import { describe, it } from "vitest";
 import {
   Bench,
@@ -75,14 +78,15 @@ function packed(bench: Bench, weight: WeightHandle, type: WeightType, n: number,
 }
 
 /**
- * Error bound for each output: the rounding error of summing K products in f32 lanes, derived from the sum of their magnitudes, plus a few
- * roundings for bias and accumulation.
+ * Error bound for each output: the rounding error of summing K products in f32 lanes, derived from the sum of their
+ * magnitudes, plus a few roundings for bias and accumulation.
  */
 function roundingBounds({ type, isPacked, n, k }: LinearInput, x: Float32Array): Float64Array {
   const bytes = weightBytes(type, n, k, 1);
   const rowBytes = rowByteLength(type, k)!;
   const rows = Array.from({ length: n }, (_, row) => dequantizeRow(type, bytes.subarray(row * rowBytes), k));
-  // Packed weights are multiplied without their offset, which is subtracted from the sums later, so every term may be as large as the largest weight.
+  // Packed weights are multiplied without their offset, which is subtracted from the sums later, so every term may be
+  // as large as the largest weight.
   if (isPacked === true) {
     for (const row of rows) row.fill(4 * row.reduce((most, value) => Math.max(most, Math.abs(value)), 0));
   }

@@ -1,4 +1,6 @@
-/** A malformed program is refused before any operation runs, whichever operand is wrong, and the device stays usable. */
+/**
+ * A malformed program is refused before any operation runs, whichever operand is wrong, and the device stays usable.
+ */
 import { describe, expect, it, test } from "vitest";
 import { wordsOf } from "../../../../test/reference/cases.js";
 import { Bench, expectSameBits, normals, withBench } from "../../../../test/reference/compare.js";

@@ -1,4 +1,7 @@
-/** `sample` chooses exactly the reference's tokens, from the right distribution, and independently of a row's position in the batch (E5). */
+/**
+ * `sample` chooses exactly the reference's tokens, from the right distribution, and independently of a row's position
+ * in the batch (E5).
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -49,7 +52,10 @@ function expectSameSamples(got: Sampled, wanted: Sampled): void {
 /** The last size spans more than one of the parts into which the kernel splits the vocabulary. */
 const VOCAB_SIZES = [1, 2, 7, 64, 1000, 4100];
 
-/** Arbitrary parameters for a vocabulary of `vocabSize`. Half of the rows have logits on a coarse grid, so that ties are common. */
+/**
+ * Arbitrary parameters for a vocabulary of `vocabSize`. Half of the rows have logits on a coarse grid, so that ties are
+ * common.
+ */
 function anyRow(vocabSize: number): fc.Arbitrary<SampleRowInput> {
   const id = fc.nat(vocabSize - 1);
   const logits = fc
@@ -79,7 +85,10 @@ function anyRow(vocabSize: number): fc.Arbitrary<SampleRowInput> {
   });
 }
 
-/** Rows over vocabularies of realistic size. The reference, which sorts the whole vocabulary, runs once for all instruction sets. */
+/**
+ * Rows over vocabularies of realistic size. The reference, which sorts the whole vocabulary, runs once for all
+ * instruction sets.
+ */
 const LARGE_VOCABULARIES = [
   { vocabSize: 151_936, settings: [{ temperature: 0 }, { temperature: 0.8, topK: 50 }] },
   {
@@ -185,7 +194,8 @@ for (const { isa, isMissing } of ISAS) {
         return countIds(runSample(Bench.native(isa), rows).ids, 6);
       };
       const shares = softmax([3, 2, 1], 1);
-      // Cumulative probabilities are 0.633, 0.866 and 0.952, so three entries reach 0.9. The third has exp(-2) = 0.135 of the best's probability.
+      // Cumulative probabilities are 0.633, 0.866 and 0.952, so three entries reach 0.9. The third has exp(-2) = 0.135
+      // of the best's probability.
       for (const filter of [{ topK: 3 }, { topP: 0.9 }, { minP: 0.13 }]) {
         const counts = draws({ ...filter, seed: 9 });
         expect(counts.slice(3)).toEqual([0, 0, 0]);
@@ -286,7 +296,8 @@ for (const { isa, isMissing } of ISAS) {
 it("applies penalties as vLLM does", () => {
   const row = { logits: [2, -2, 1, 0.5], prompt: [0, 1], output: [2, 2] };
   const adjusted = [
-    // Repetition counts the prompt and the output: a positive logit is divided by the penalty, a negative one multiplied.
+    // Repetition counts the prompt and the output: a positive logit is divided by the penalty, a negative one
+    // multiplied.
     { ...row, repetitionPenalty: 4, want: 0 },
     { ...row, repetitionPenalty: 5, want: 3 },
     // Token 2 occurs twice in the output: frequency counts both, presence counts one. Neither counts the prompt.

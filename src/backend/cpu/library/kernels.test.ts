@@ -1,4 +1,7 @@
-/** Conformance: every operation on every instruction set against the reference device, and the rules that any device obeys. */
+/**
+ * Conformance: every operation on every instruction set against the reference device, and the rules that any device
+ * obeys.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * The interface of the native CPU kernels: memory, mapped files, weights, and one `submit()` that runs a recorded program. `load.ts` loads
- * the addon; `cpu-backend.ts` builds the backend on it.
+ * The interface of the native CPU kernels: memory, mapped files, weights, and one `submit()` that runs a recorded
+ * program. `load.ts` loads the addon; `cpu-backend.ts` builds the backend on it.
  */
 import type { WeightType } from "../../../formats/dequantize.js";
 import type { KvBytes } from "../../backend.js";
@@ -17,7 +17,9 @@ export interface DeviceOptions {
   readonly numThreads: number;
   /** Forces an instruction set; the default is `MILLRACE_ISA`, else the best that the CPU supports. */
   readonly isa?: Isa;
-  /** Read the KV blocks of a common prefix once per step (default); false: once per sequence, to measure the difference. */
+  /**
+   * Read the KV blocks of a common prefix once per step (default); false: once per sequence, to measure the difference.
+   */
   readonly sharesKvReads?: boolean;
 }
 
@@ -27,7 +29,10 @@ export interface KernelDevice {
   readonly numThreads: number;
   /** Allocates zeroed, 64-byte aligned memory, which the OS commits on first use. Throws `out_of_memory`. */
   allocate(byteLength: number): BufferHandle;
-  /** The host's view of a buffer of at most 4 GiB: for step inputs and results, not for tensors. `release` and `destroy` detach it. */
+  /**
+   * The host's view of a buffer of at most 4 GiB: for step inputs and results, not for tensors. `release` and `destroy`
+   * detach it.
+   */
   view(buffer: BufferHandle): ArrayBuffer;
   /** Fills `target` with bytes of a buffer of any size. Throws `kernels_argument` if the range exceeds the buffer. */
   read(buffer: BufferHandle, byteOffset: number, target: Uint8Array): void;
@@ -38,13 +43,17 @@ export interface KernelDevice {
   mapFile(path: string): FileHandle;
   unmapFile(file: FileHandle): void;
   /**
-   * Hints that the full pages of `file` inside the range no longer count as this process's memory; touching them reads them again.
+   * Hints that the full pages of `file` inside the range no longer count as this process's memory; touching them reads
+   * them again.
    * @param isEvicted whether the OS may drop them from its page cache too
    */
   releasePages(file: FileHandle, byteOffset: number, byteLength: number, isEvicted: boolean): void;
   /** Hints that the whole file is about to be read repeatedly. */
   prefetch(file: FileHandle): void;
-  /** Checksum in 16 hexadecimal digits (native/cpu/runtime/checksum.h). Throws `kernels_argument` if the range exceeds `source`. */
+  /**
+   * Checksum in 16 hexadecimal digits (native/cpu/runtime/checksum.h). Throws `kernels_argument` if the range exceeds
+   * `source`.
+   */
   checksum(source: FileHandle | BufferHandle, byteOffset: number, byteLength: number): string;
   /**
    * Throws `model_file_changed` if the size or the date of a mapped file is not what it was when the file was mapped.
@@ -52,13 +61,14 @@ export interface KernelDevice {
    */
   requireUnchanged(shared: readonly FileHandle[]): void;
   /**
-   * Pins kernel thread i to CPU cpus[i % cpus.length]. The calling thread, number 0, is confined to the whole list, because threads that it
-   * starts later inherit its affinity. Throws `kernels_argument` if the OS rejects a CPU.
+   * Pins kernel thread i to CPU cpus[i % cpus.length]. The calling thread, number 0, is confined to the whole list,
+   * because threads that it starts later inherit its affinity. Throws `kernels_argument` if the OS rejects a CPU.
    */
   pinThreads(cpus: readonly number[]): void;
   /**
-   * Declares a matrix [rows, cols] of `type` that starts `byteOffset` bytes into `source`. Values are row-major, or, if `isPacked`, in the
-   * layout that the operation `pack` writes. Throws `kernels_argument` if the matrix exceeds `source`.
+   * Declares a matrix [rows, cols] of `type` that starts `byteOffset` bytes into `source`. Values are row-major, or, if
+   * `isPacked`, in the layout that the operation `pack` writes. Throws `kernels_argument` if the matrix exceeds
+   * `source`.
    */
   createWeight(
     source: FileHandle | BufferHandle,
@@ -68,12 +78,16 @@ export interface KernelDevice {
     cols: number,
     isPacked?: boolean,
   ): WeightHandle;
-  /** Declares weights of one type and shape as one operand, such as a matrix of every expert. Throws `kernels_argument` where they differ. */
+  /**
+   * Declares weights of one type and shape as one operand, such as a matrix of every expert. Throws `kernels_argument`
+   * where they differ.
+   */
   createWeightStack(weights: readonly WeightHandle[]): WeightStackHandle;
   releaseWeight(weight: WeightHandle): void;
   /**
-   * Runs the first `numWords` words of `program` (see program.ts) and returns when it has ended. Throws `kernels_argument` for a malformed
-   * program, of which no operation ran. Throws `model_file_changed` if it read a truncated part of a mapped file; all its results are invalid.
+   * Runs the first `numWords` words of `program` (see program.ts) and returns when it has ended. Throws
+   * `kernels_argument` for a malformed program, of which no operation ran. Throws `model_file_changed` if it read a
+   * truncated part of a mapped file; all its results are invalid.
    */
   submit(program: Float64Array, numWords: number): void;
   kvBytes(): KvBytes;
@@ -109,7 +123,9 @@ interface PackedForm {
 export interface KernelLibrary {
   createDevice(options: DeviceOptions): KernelDevice;
   cpuFeatures(): CpuFeatures;
-  /** `add(out, x, numRows, width)` and so on in the order of opcodes, to check that both sides of the boundary agree. */
+  /**
+   * `add(out, x, numRows, width)` and so on in the order of opcodes, to check that both sides of the boundary agree.
+   */
   opSignatures(): readonly string[];
   /** Version of the layout that the operation `pack` writes: a pack of another version is of no use. */
   packedLayoutVersion(): number;

@@ -43,7 +43,10 @@ function requireAddon(file: string): KernelLibrary {
   return addon;
 }
 
-/** Throws `kernels_missing` if the addon was compiled from another operation table. Very old addons do not report theirs. */
+/**
+ * Throws `kernels_missing` if the addon was compiled from another operation table. Very old addons do not report
+ * theirs.
+ */
 export function requireOurOperations(addon: Partial<Pick<KernelLibrary, "opSignatures">>): void {
   const got = addon.opSignatures?.() ?? [];
   for (let opcode = 0; opcode < Math.max(got.length, OP_NAMES.length); opcode++) {

@@ -40,8 +40,9 @@ it("the layout of packed weights matches kPackedLayoutVersion", () => {
     hash.update(`${type} `).update(new Uint8Array(device.view(packed)));
   }
   device.destroy();
-  // If this fails, increment kPackedLayoutVersion in native/cpu/kernels/packed.h and put the new digest here. A type that had no packed form
-  // before changes the digest alone: older packs of models with that type are refused by their tables, others stay good.
+  // If this fails, increment kPackedLayoutVersion in native/cpu/kernels/packed.h and put the new digest here. A type
+  // that had no packed form before changes the digest alone: older packs of models with that type are refused by their
+  // tables, others stay good.
   expect([library.packedLayoutVersion(), hash.digest("hex").slice(0, 16)]).toEqual([1, "80056f586784f10f"]);
 });
 

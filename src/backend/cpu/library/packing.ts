@@ -1,9 +1,14 @@
-/** Sizes of packed weights and of the activations they are multiplied with, as native/cpu/kernels/packed.h defines them. */
+/**
+ * Sizes of packed weights and of the activations they are multiplied with, as native/cpu/kernels/packed.h defines them.
+ */
 import type { WeightType } from "../../../formats/dequantize.js";
 import type { ActivationFormat } from "../../ops.js";
 import { loadKernels } from "./load.js";
 
-/** Format of the activations that a packed weight of `type` is multiplied with; undefined where the type has no packed form. */
+/**
+ * Format of the activations that a packed weight of `type` is multiplied with; undefined where the type has no packed
+ * form.
+ */
 export const packedActivations = (type: WeightType): ActivationFormat | undefined =>
   loadKernels().packedForm(type)?.activations;
 

@@ -1,6 +1,7 @@
 /**
- * Cache folder of packed models. `<key>.pack` files are named by the contents of the model's files. `<identity>.ref` files map the paths,
- * sizes and dates of the model's files to a key, so that a start finds its pack without reading the model. Files appear atomically, by rename.
+ * Cache folder of packed models. `<key>.pack` files are named by the contents of the model's files. `<identity>.ref`
+ * files map the paths, sizes and dates of the model's files to a key, so that a start finds its pack without reading
+ * the model. Files appear atomically, by rename.
  */
 import { createHash } from "node:crypto";
 import {
@@ -54,7 +55,10 @@ export class PackCache {
     return this.options.minModelBytes;
   }
 
-  /** Finds the pack of these files by their paths, sizes and dates. Throws an Error if other users can write to the folder. */
+  /**
+   * Finds the pack of these files by their paths, sizes and dates. Throws an Error if other users can write to the
+   * folder.
+   */
   find(files: readonly string[]): FoundPack | undefined {
     this.#sweep();
     assertOurs(this.options.folder);
@@ -66,7 +70,9 @@ export class PackCache {
     }
   }
 
-  /** Finds the pack of files with this content, and makes the next `find(files)` lead to it. Throws file system errors. */
+  /**
+   * Finds the pack of files with this content, and makes the next `find(files)` lead to it. Throws file system errors.
+   */
   findContent(contentHash: string, files: readonly string[]): FoundPack | undefined {
     const key = this.#keyOf(contentHash);
     const found = this.#use(key);
@@ -74,7 +80,10 @@ export class PackCache {
     return found;
   }
 
-  /** Makes room for a pack of about `numBytes` and returns its writer. Throws file system errors, and an Error if the pack does not fit. */
+  /**
+   * Makes room for a pack of about `numBytes` and returns its writer. Throws file system errors, and an Error if the
+   * pack does not fit.
+   */
   begin(contentHash: string, numBytes: number, numMatrices: number): PackWriter {
     const { folder, maxBytes } = this.options;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -113,7 +122,10 @@ export class PackCache {
     return packs.sort((a, b) => b.lastUsedMs - a.lastUsedMs);
   }
 
-  /** Removes the packs with this model name or key prefix (8 characters or more), or all. Processes that have mapped a pack keep it. */
+  /**
+   * Removes the packs with this model name or key prefix (8 characters or more), or all. Processes that have mapped a
+   * pack keep it.
+   */
   clear(name?: string): CachedPack[] {
     const cleared = this.list().filter(
       ({ key, model }) => name === undefined || model === name || (name.length >= 8 && key.startsWith(name)),

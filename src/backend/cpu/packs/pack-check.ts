@@ -24,7 +24,10 @@ export class PackCheck {
     this.#verification = this.#verifyAll();
   }
 
-  /** Verifies the next piece; returns false once all are verified. Throws pack_damaged, having removed the pack, and model_file_changed. */
+  /**
+   * Verifies the next piece; returns false once all are verified. Throws pack_damaged, having removed the pack, and
+   * model_file_changed.
+   */
   step(): boolean {
     return this.#verification.next().done !== true;
   }

@@ -1,9 +1,11 @@
 /**
- * Format of a pack, a file of packed matrices: written once under a temporary name, then read by mapping. pack-cache.ts names and finds packs.
+ * Format of a pack, a file of packed matrices: written once under a temporary name, then read by mapping. pack-cache.ts
+ * names and finds packs.
  *
- * Layout: "MRPACK02"; u32 byte length of the table; 4 zero bytes; SHA-256 of the table; the table as JSON; zeros up to the first matrix; the
- * matrices in the order in which the forward pass reads them, each at a multiple of 4096. The matrices' checksums detect damage. They do not
- * detect forgery, so a pack must not be writable by other users (`isOurs` in pack-cache.ts).
+ * Layout: "MRPACK02"; u32 byte length of the table; 4 zero bytes; SHA-256 of the table; the table as JSON; zeros up to
+ * the first matrix; the matrices in the order in which the forward pass reads them, each at a multiple of 4096. The
+ * matrices' checksums detect damage. They do not detect forgery, so a pack must not be writable by other users
+ * (`isOurs` in pack-cache.ts).
  */
 
 import { createHash } from "node:crypto";
@@ -70,7 +72,10 @@ export function readPackTable(path: string): PackTable | undefined {
   }
 }
 
-/** Writes a pack under a temporary name. Throws file system errors. Disposing of the writer deletes the file unless it was renamed. */
+/**
+ * Writes a pack under a temporary name. Throws file system errors. Disposing of the writer deletes the file unless it
+ * was renamed.
+ */
 export class PackWriter implements Disposable {
   readonly #fd: number;
   readonly #dataOffset: number;

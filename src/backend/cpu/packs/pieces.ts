@@ -2,7 +2,10 @@
 import type { WeightType } from "../../../formats/dequantize.js";
 import { packedByteLength, packedGroupRows } from "../library/packing.js";
 
-/** Bytes packed at a time, which bounds the staging memory. Part of the pack format: checksums are computed over such pieces. */
+/**
+ * Bytes packed at a time, which bounds the staging memory. Part of the pack format: checksums are computed over such
+ * pieces.
+ */
 export const PIECE_BYTES = 2 ** 24;
 
 /** Splits a matrix into pieces of whole row groups, each [first row, number of rows]. */

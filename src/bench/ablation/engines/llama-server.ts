@@ -6,7 +6,10 @@ import type { AblatedEngine } from "./ablated-engine.js";
 /** Bytes of a token's f16 keys and values per byte with keys in q8_0, whose blocks have 34 bytes for 32 numbers. */
 const KEYS_GAIN = 64 / (32 + 17);
 
-/** As many slots as the memory holds longest requests: where it is full, llama-server fails requests. The last of several flags wins. */
+/**
+ * As many slots as the memory holds longest requests: where it is full, llama-server fails requests. The last of
+ * several flags wins.
+ */
 function slotFlags({ seats, maxModelLen }: ServerShape, kvTokens: number): string[] {
   const numSlots = Math.max(1, Math.min(seats, Math.floor(kvTokens / maxModelLen)));
   return ["-np", String(numSlots), "-c", String(numSlots * maxModelLen)];

@@ -1,6 +1,6 @@
 /**
- * The cache events of our own engine (src/serve/kv-events.ts): a stream of server-sent events that begins with a snapshot, so that
- * reconnecting repairs any error.
+ * The cache events of our own engine (src/serve/kv-events.ts): a stream of server-sent events that begins with a
+ * snapshot, so that reconnecting repairs any error.
  */
 import { request } from "undici";
 import { z } from "zod";
@@ -24,7 +24,10 @@ const cacheEvent = z.object({
 
 type CacheEvent = z.output<typeof cacheEvent>;
 
-/** @yields the blocks after each event; ends without any where the engine refuses for good: an older version, or a missing key */
+/**
+ * @yields the blocks after each event; ends without any where the engine refuses for good: an older version, or a
+ * missing key
+ */
 export async function* followEventStream(
   { url, apiKey }: UpstreamTarget,
   path: string,

@@ -1,13 +1,17 @@
 /**
- * Bounds the memory that decoding a MessagePack message takes. A decoder reserves an array as long as its header says, so that a message of a
- * few bytes could reserve gigabytes: here each value of each list must be present before anything is decoded.
+ * Bounds the memory that decoding a MessagePack message takes. A decoder reserves an array as long as its header says,
+ * so that a message of a few bytes could reserve gigabytes: here each value of each list must be present before
+ * anything is decoded.
  */
 
 /** A batch of vLLM has five levels, and its values are mostly tokens. */
 const MAX_DEPTH = 16;
 const MAX_VALUES = 1 << 20;
 
-/** Bytes after the header of a value without a length, from header 0xc0 on: nil, false, true, floats, integers. 0xc1 is no header. */
+/**
+ * Bytes after the header of a value without a length, from header 0xc0 on: nil, false, true, floats, integers. 0xc1 is
+ * no header.
+ */
 const FIXED_BYTES: Readonly<Record<number, number>> = Object.fromEntries([
   ...[0xc0, 0xc2, 0xc3].map((header) => [header, 0]),
   ...[0xca, 0xce, 0xd2].map((header) => [header, 4]),
@@ -16,7 +20,10 @@ const FIXED_BYTES: Readonly<Record<number, number>> = Object.fromEntries([
   ...[0xcd, 0xd1].map((header) => [header, 2]),
 ]);
 
-/** Throws for a message that is cut, has more values or levels than a batch of events, or has extension types, which vLLM does not use. */
+/**
+ * Throws for a message that is cut, has more values or levels than a batch of events, or has extension types, which
+ * vLLM does not use.
+ */
 export function expectBoundedMessage(bytes: Buffer): void {
   let at = 0;
   let numValues = 0;

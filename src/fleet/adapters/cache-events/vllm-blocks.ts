@@ -1,7 +1,7 @@
 /**
- * vLLM's cached blocks under our own keys. vLLM names a block by a hash of its own and tells the tokens once, when the block is stored
- * (BlockStored, BlockRemoved and AllBlocksCleared of vllm/distributed/kv_events.py, 0.32). So each hash is kept with the key that our
- * tokens give the block, and a removal, which has the hash alone, finds the key again.
+ * vLLM's cached blocks under our own keys. vLLM names a block by a hash of its own and tells the tokens once, when the
+ * block is stored (BlockStored, BlockRemoved and AllBlocksCleared of vllm/distributed/kv_events.py, 0.32). So each hash
+ * is kept with the key that our tokens give the block, and a removal, which has the hash alone, finds the key again.
  */
 import { z } from "zod";
 import { blockKey, rootKey } from "../../../text/block-hash.js";
@@ -79,8 +79,9 @@ export class VllmBlocks {
 
   #store(event: Stored): void {
     const { block_hashes, block_size, token_ids, parent_block_hash, group_idx, extra_keys, lora_name, medium } = event;
-    // Blocks in other memories are not those that routing counts on. Groups whose blocks have no key or another size are left out: vLLM
-    // reports the tokens of a sliding window's blocks without the hashes of those that it has dropped.
+    // Blocks in other memories are not those that routing counts on. Groups whose blocks have no key or another size
+    // are left out: vLLM reports the tokens of a sliding window's blocks without the hashes of those that it has
+    // dropped.
     if (!isOnDevice(medium) || token_ids.length !== block_hashes.length * block_size) return;
     const group = group_idx ?? 0;
     if (!this.#meet(group, event.kv_cache_spec_sliding_window ?? 0, block_size)) return;
@@ -128,7 +129,8 @@ export class VllmBlocks {
   }
 
   /**
-   * A group is known from its first block on; until then no block of a prompt counts as cached that it would have to hold.
+   * A group is known from its first block on; until then no block of a prompt counts as cached that it would have to
+   * hold.
    * @returns false for blocks of another size than the first group's
    * @throws for a group that changes its window
    */

@@ -1,6 +1,6 @@
 /**
- * vLLM's cache events over ZeroMQ: a PUB socket, whose messages are [topic, number, batch], and a ROUTER socket that sends the last ones
- * again, from a number on (ZmqEventPublisher of vllm/distributed/kv_events.py).
+ * vLLM's cache events over ZeroMQ: a PUB socket, whose messages are [topic, number, batch], and a ROUTER socket that
+ * sends the last ones again, from a number on (ZmqEventPublisher of vllm/distributed/kv_events.py).
  */
 import { decode } from "@msgpack/msgpack";
 import { MillraceError } from "../../../core/errors.js";
@@ -14,7 +14,10 @@ const NEXT_REPLAY_MS = 10_000;
 const REPLAY_MS = 60_000;
 /** A batch has the blocks of one step. */
 const MAX_BATCH_BYTES = 4 * 2 ** 20;
-/** Batches that wait to be read. vLLM sends its last 10,000 again (buffer_steps) and drops what finds no room, which is then a gap. */
+/**
+ * Batches that wait to be read. vLLM sends its last 10,000 again (buffer_steps) and drops what finds no room, which is
+ * then a gap.
+ */
 const MAX_WAITING = 4096;
 const MAX_REPLAYED = 16_384;
 
@@ -35,11 +38,13 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
   signal.addEventListener("abort", close, { once: true });
   try {
     subscriber.connect(sockets.events);
-    // Before the replay: messages published meanwhile wait in the socket, and those sent twice are left out by their number.
+    // Before the replay: messages published meanwhile wait in the socket, and those sent twice are left out by their
+    // number.
     subscriber.subscribe("");
     replay.connect(sockets.replay);
     const blocks = new VllmBlocks();
-    // The first batch that is left may be a late one. Blocks stored before it are not known, nor those that follow them: routing counts too few.
+    // The first batch that is left may be a late one. Blocks stored before it are not known, nor those that follow
+    // them: routing counts too few.
     let next: number | undefined;
     const take = (number: bigint | undefined, payload: Buffer | undefined): boolean => {
       if (number === undefined || payload === undefined || Number(number) < (next ?? 0)) return false;

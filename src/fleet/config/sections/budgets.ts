@@ -1,4 +1,7 @@
-/** Keys of limits and budgets: `limits` of keys, teams, organisations and models, and `budgets`, which says where they are counted. */
+/**
+ * Keys of limits and budgets: `limits` of keys, teams, organisations and models, and `budgets`, which says where they
+ * are counted.
+ */
 import { z } from "zod";
 import { integer, secret, section, text, timeLimit } from "../../../core/config-values.js";
 import { parseDollars } from "../../../gateway/money.js";
@@ -105,7 +108,10 @@ type Scoped<Config extends LimitedKeys> = Omit<Config, "apiKeys"> & {
   readonly apiKeys: readonly (Config["apiKeys"][number] & { readonly scopes: readonly Scope[] })[];
 };
 
-/** The file with the limits of each key, from its organisation's to its own. A key is named like its tenant; of several, all but the first are numbered. */
+/**
+ * The file with the limits of each key, from its organisation's to its own. A key is named like its tenant; of several,
+ * all but the first are numbered.
+ */
 export function withKeyScopes<Config extends LimitedKeys>(config: Config): Scoped<Config> {
   const { orgs, teams } = config;
   const counts = new Map<string, number>();

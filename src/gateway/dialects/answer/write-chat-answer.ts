@@ -1,4 +1,7 @@
-/** Writes OpenAI's chat completions, as a client reads them. Reasoning has the names that compatible servers and our own engine give it. */
+/**
+ * Writes OpenAI's chat completions, as a client reads them. Reasoning has the names that compatible servers and our own
+ * engine give it.
+ */
 import { randomUUID } from "node:crypto";
 import type { TokenCounts } from "../../usage/record.js";
 import type { AnswerPart, AnswerWriter, StopReason } from "../conversation/answer-parts.js";

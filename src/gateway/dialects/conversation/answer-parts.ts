@@ -28,7 +28,10 @@ export type AnswerPart =
   /** Replaces earlier counts. */
   | { readonly kind: "usage"; readonly counts: TokenCounts };
 
-/** Reads one answer of a provider. Throws upstream_failed for an answer of another form; unknown events and members are skipped. */
+/**
+ * Reads one answer of a provider. Throws upstream_failed for an answer of another form; unknown events and members are
+ * skipped.
+ */
 export interface AnswerReader {
   /** @param name type of the event, where the dialect tells it beside the data */
   event(event: JsonObject, name: string): readonly AnswerPart[];

@@ -1,6 +1,6 @@
 /**
- * A request for one answer, in terms that all providers share: clients' dialects are read into it, and providers' are written from it. What a provider
- * lacks is decided by its writer; what no provider's writer knows does not get here.
+ * A request for one answer, in terms that all providers share: clients' dialects are read into it, and providers' are
+ * written from it. What a provider lacks is decided by its writer; what no provider's writer knows does not get here.
  */
 import type { JsonObject } from "../../../core/json-body.js";
 
@@ -73,7 +73,10 @@ export type ToolChoice =
 export const EFFORTS = ["minimal", "low", "medium", "high", "xhigh"] as const;
 export type Effort = (typeof EFFORTS)[number];
 
-/** off: the model does not think before it answers. Without an effort or a budget the provider decides how much it thinks. */
+/**
+ * off: the model does not think before it answers. Without an effort or a budget the provider decides how much it
+ * thinks.
+ */
 export type Reasoning =
   | { readonly kind: "off" }
   | { readonly kind: "on"; readonly effort?: Effort | undefined; readonly budgetTokens?: number | undefined };

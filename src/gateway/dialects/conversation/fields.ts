@@ -1,4 +1,7 @@
-/** Reads the fields of a hostile JSON object: each has its type or is refused by name, and those that nobody read are known at the end. */
+/**
+ * Reads the fields of a hostile JSON object: each has its type or is refused by name, and those that nobody read are
+ * known at the end.
+ */
 import { MillraceError } from "../../../core/errors.js";
 import type { JsonObject } from "../../../core/json-body.js";
 

@@ -1,4 +1,7 @@
-/** The parts of a request that a provider cannot be told. They are refused, or left out and listed, as the configuration says. */
+/**
+ * The parts of a request that a provider cannot be told. They are refused, or left out and listed, as the configuration
+ * says.
+ */
 import { MillraceError } from "../../../core/errors.js";
 import type { Extra } from "./conversation.js";
 

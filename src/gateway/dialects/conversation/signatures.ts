@@ -1,6 +1,7 @@
 /**
- * Google signs the calls that its models make and wants the signatures back. Anthropic's dialect has signatures for thoughts only, which its clients repeat
- * unchanged: so a call's signature travels to the client and back as that of a thought, marked as ours.
+ * Google signs the calls that its models make and wants the signatures back. Anthropic's dialect has signatures for
+ * thoughts only, which its clients repeat unchanged: so a call's signature travels to the client and back as that of a
+ * thought, marked as ours.
  */
 const MARK = "millrace-call:";
 

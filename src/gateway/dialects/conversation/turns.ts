@@ -1,4 +1,7 @@
-/** Puts a conversation's parts into alternating turns, and calls and their results into the order that providers insist on. */
+/**
+ * Puts a conversation's parts into alternating turns, and calls and their results into the order that providers insist
+ * on.
+ */
 import { createHash } from "node:crypto";
 import type { AssistantPart, Turn, UserPart } from "./conversation.js";
 
@@ -33,7 +36,9 @@ export class TurnList {
 const MAX_ID_LENGTH = 40;
 const ID = /^[\w-]+$/;
 
-/** An id that every provider accepts: the same for a call and its result, and the client's own where that is possible. */
+/**
+ * An id that every provider accepts: the same for a call and its result, and the client's own where that is possible.
+ */
 export function callId(id: string): string {
   if (id.length <= MAX_ID_LENGTH && ID.test(id)) return id;
   return `call_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;

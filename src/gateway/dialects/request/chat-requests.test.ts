@@ -1,4 +1,7 @@
-/** What each provider is asked for chat completions, field by field. Servers that refuse other fields: test/helpers/providers. */
+/**
+ * What each provider is asked for chat completions, field by field. Servers that refuse other fields:
+ * test/helpers/providers.
+ */
 import { describe, expect, test } from "vitest";
 import { asked, CHAT, PNG, parameters } from "../../../../test/helpers/providers/asked.js";
 

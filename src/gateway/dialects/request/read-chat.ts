@@ -115,7 +115,8 @@ function messagesOf(fields: Fields, losses: Losses) {
       default:
         throw invalid(message.name("role"), "the role of a message", undefined);
     }
-    // A name tells speakers of one role apart, which no other dialect does. What reasoning a client repeats, OpenAI ignores as well.
+    // A name tells speakers of one role apart, which no other dialect does. What reasoning a client repeats, OpenAI
+    // ignores as well.
     for (const key of message.unread()) {
       if (key === "name") losses.ignores(message.name(key));
       else if (!REPEATED.includes(key)) losses.lacks(message.name(key));

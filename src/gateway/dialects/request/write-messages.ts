@@ -58,7 +58,8 @@ function thinkingOf(conversation: Conversation, { thinking, losses, names }: Wri
     return { thinking: { type: "adaptive" }, effort: effort === "minimal" ? "low" : effort };
   }
   const budget = budgetOf(reasoning, maxTokens);
-  // With a budget, Anthropic wants the thoughts back before the calls that they led to, and OpenAI's dialect has none to give.
+  // With a budget, Anthropic wants the thoughts back before the calls that they led to, and OpenAI's dialect has none
+  // to give.
   if (budget !== undefined && !isMidLoop(conversation)) return { thinking: { type: "enabled", budget_tokens: budget } };
   losses.ignores(names.reasoning);
   return {};

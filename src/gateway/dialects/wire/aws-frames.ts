@@ -1,6 +1,7 @@
 /**
- * Reads AWS's binary event streams (application/vnd.amazon.eventstream): frames of a prelude with its checksum, headers, a payload and a checksum of all.
- * Numbers are big-endian. Both checksums are compared, and lengths are bounded before anything is kept.
+ * Reads AWS's binary event streams (application/vnd.amazon.eventstream): frames of a prelude with its checksum,
+ * headers, a payload and a checksum of all. Numbers are big-endian. Both checksums are compared, and lengths are
+ * bounded before anything is kept.
  */
 import { crc32 } from "node:zlib";
 import { MillraceError } from "../../../core/errors.js";
@@ -71,7 +72,10 @@ function frameOf(bytes: Buffer): AwsFrame {
   return { headers, payload: bytes.subarray(headersEnd, end) };
 }
 
-/** Bytes of a header's value by its type: true, false, byte, short, integer, long; 6 and 7 have a length; timestamp, UUID. */
+/**
+ * Bytes of a header's value by its type: true, false, byte, short, integer, long; 6 and 7 have a length; timestamp,
+ * UUID.
+ */
 const VALUE_BYTES: readonly (number | undefined)[] = [0, 0, 1, 2, 4, 8, undefined, undefined, 8, 16];
 const STRING = 7;
 

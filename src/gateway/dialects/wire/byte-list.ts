@@ -1,4 +1,6 @@
-/** Bytes that arrive in pieces of any size: appending costs their number, and memory is at most twice the kept bytes. */
+/**
+ * Bytes that arrive in pieces of any size: appending costs their number, and memory is at most twice the kept bytes.
+ */
 
 const FIRST_CAPACITY = 4096;
 

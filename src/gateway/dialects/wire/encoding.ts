@@ -1,4 +1,6 @@
-/** Reads the encoding of an upstream's answer from its headers. They are hostile: a name may come in any case, or twice. */
+/**
+ * Reads the encoding of an upstream's answer from its headers. They are hostile: a name may come in any case, or twice.
+ */
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 
 type Headers = IncomingHttpHeaders | OutgoingHttpHeaders;

@@ -1,4 +1,7 @@
-/** Reads server-sent events out of the pieces of a stream, however it is cut. An event is bounded; comments and unknown fields are skipped. */
+/**
+ * Reads server-sent events out of the pieces of a stream, however it is cut. An event is bounded; comments and unknown
+ * fields are skipped.
+ */
 import { MillraceError } from "../../../core/errors.js";
 import { ByteList } from "./byte-list.js";
 

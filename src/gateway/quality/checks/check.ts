@@ -3,7 +3,10 @@ import { LANGUAGE_NAMES } from "../../semantic/words/languages.js";
 import type { Sample } from "./sample.js";
 
 export interface Verdict {
-  /** How bad the answer is in this respect, from 0 to 1: its mean is watched for drift. 0 or 1 where there is nothing between. */
+  /**
+   * How bad the answer is in this respect, from 0 to 1: its mean is watched for drift. 0 or 1 where there is nothing
+   * between.
+   */
   readonly badness: number;
   /** Whether the answer counts as failing. */
   readonly isFailing: boolean;

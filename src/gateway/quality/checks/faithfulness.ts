@@ -1,6 +1,7 @@
 /**
- * Numbers, names and quotations of the answer that stand nowhere in the prompt, where the prompt has a text to answer from. It sees what was made up, not what
- * was mixed up: a right number in the wrong place passes, and a sum that the model computed counts as made up.
+ * Numbers, names and quotations of the answer that stand nowhere in the prompt, where the prompt has a text to answer
+ * from. It sees what was made up, not what was mixed up: a right number in the wrong place passes, and a sum that the
+ * model computed counts as made up.
  */
 import { languageOf } from "../../routes/language.js";
 import { unitsOf } from "../../semantic/text/quantities.js";
@@ -9,7 +10,9 @@ import { type Check, proseOf } from "./check.js";
 
 /** Words of a prompt that is more than a question. */
 const MIN_CONTEXT_WORDS = 80;
-/** A longer prompt is not read, and a part would not do: what stands in the rest would look made up. In UTF-16 units. */
+/**
+ * A longer prompt is not read, and a part would not do: what stands in the rest would look made up. In UTF-16 units.
+ */
 const MAX_PROMPT_LENGTH = 64 * 1024;
 const MAX_ANSWER_LENGTH = 16 * 1024;
 /** Smaller whole numbers count what an answer itself lists. */
@@ -28,7 +31,10 @@ function numbersIn(tokens: readonly Token[]): ReadonlySet<string> {
   return new Set(values.filter((value) => !(/^\d+$/.test(value) && Number(value) <= MAX_COUNT)));
 }
 
-/** Headings, labels and the numbers of lists are the answer's own. Indents end with the line, so that the time is linear in the text. */
+/**
+ * Headings, labels and the numbers of lists are the answer's own. Indents end with the line, so that the time is linear
+ * in the text.
+ */
 export const withoutLayout = (text: string): string =>
   text
     .replace(/^[^\S\r\n\u2028\u2029]*#.*$/gm, "")

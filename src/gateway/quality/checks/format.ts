@@ -1,4 +1,7 @@
-/** The answer has the form that the request asks for; arguments of calls are JSON objects; code fences are closed. Says nothing where none of these is there. */
+/**
+ * The answer has the form that the request asks for; arguments of calls are JSON objects; code fences are closed. Says
+ * nothing where none of these is there.
+ */
 import { formProblem } from "../../cascade/answer-form.js";
 import { type Check, yesOrNo } from "./check.js";
 

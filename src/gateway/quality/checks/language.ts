@@ -1,9 +1,15 @@
-/** The answer is in the language of the question. Where either is too short to tell, or the prompt names a language, the check says nothing. */
+/**
+ * The answer is in the language of the question. Where either is too short to tell, or the prompt names a language, the
+ * check says nothing.
+ */
 import { languageOf, scriptOf } from "../../routes/language.js";
 import { COMMON_WORDS } from "../../semantic/words/languages.js";
 import { type Check, namesLanguage, proseOf, questionIn, yesOrNo } from "./check.js";
 
-/** Different common words that a language must have, and as many times as many as the next one: languages share short words. */
+/**
+ * Different common words that a language must have, and as many times as many as the next one: languages share short
+ * words.
+ */
 const MIN_COMMON = 3;
 const LEAD = 2;
 const MAX_CHARACTERS = 4000;

@@ -1,4 +1,7 @@
-/** The answer begins by declining: its writer cannot or may not. Seven languages are known; a refusal in other words is not seen. */
+/**
+ * The answer begins by declining: its writer cannot or may not. Seven languages are known; a refusal in other words is
+ * not seen.
+ */
 import { isRefusal } from "../../cascade/features.js";
 import { type Check, yesOrNo } from "./check.js";
 
@@ -42,7 +45,9 @@ const LANGUAGES: readonly { readonly opening: string; readonly inability: string
   },
 ];
 
-/** The first sentence says that the writer cannot or may not, or the second, after an apology that is all of the first. */
+/**
+ * The first sentence says that the writer cannot or may not, or the second, after an apology that is all of the first.
+ */
 const DECLINES = LANGUAGES.map(
   ({ opening, inability }) =>
     new RegExp(

@@ -1,6 +1,7 @@
 /**
- * How many of the question's words the answer takes up. It sees words, not meanings: a good answer may use none of them, so the mean over many answers says
- * more than one answer. Says nothing about long or short questions, short answers, and answers that may be in another language.
+ * How many of the question's words the answer takes up. It sees words, not meanings: a good answer may use none of
+ * them, so the mean over many answers says more than one answer. Says nothing about long or short questions, short
+ * answers, and answers that may be in another language.
  */
 import { COMMON_WORDS } from "../../semantic/words/languages.js";
 import { type Check, namesLanguage, questionIn } from "./check.js";

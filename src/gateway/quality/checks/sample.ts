@@ -8,7 +8,10 @@ export interface SampleMessage {
 export interface SampledAnswer {
   /** Without thoughts. */
   readonly text: string;
-  /** stop: the model was done; length: a limit cut it; refusal: the model or its provider withheld it; calls: it called tools. */
+  /**
+   * stop: the model was done; length: a limit cut it; refusal: the model or its provider withheld it; calls: it called
+   * tools.
+   */
   readonly end: "stop" | "length" | "refusal" | "calls";
   /** The arguments of each call, as the model wrote them. */
   readonly calls: readonly string[];

@@ -1,4 +1,7 @@
-/** Unit vectors of one length, found by their cosine. The scan is cut into pieces of less than a millisecond, between which other requests go on. */
+/**
+ * Unit vectors of one length, found by their cosine. The scan is cut into pieces of less than a millisecond, between
+ * which other requests go on.
+ */
 
 export interface Match {
   readonly id: string;
@@ -57,7 +60,10 @@ export class VectorIndex {
     return this.#places.keys().next().value;
   }
 
-  /** The `limit` nearest vectors of the namespace, the nearest first. Vectors of another length are of another model, and do not count. */
+  /**
+   * The `limit` nearest vectors of the namespace, the nearest first. Vectors of another length are of another model,
+   * and do not count.
+   */
   async nearest(namespace: string, query: Float32Array, limit: number, atLeast: number): Promise<readonly Match[]> {
     const members = this.#namespaces.get(namespace);
     if (members === undefined) return [];

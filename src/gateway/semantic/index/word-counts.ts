@@ -21,7 +21,10 @@ export class WordCounts {
     }
   }
 
-  /** Inverse document frequency: 0 for a word of every prompt, 1 for a word of none but one. 0.5 while there are too few prompts. */
+  /**
+   * Inverse document frequency: 0 for a word of every prompt, 1 for a word of none but one. 0.5 while there are too few
+   * prompts.
+   */
   readonly rarity = (word: string): number => {
     if (this.#numPrompts < MIN_PROMPTS) return 0.5;
     const count = Math.max(this.#counts.get(word) ?? 1, 1);

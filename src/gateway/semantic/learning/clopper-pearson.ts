@@ -1,12 +1,18 @@
 /** Exact confidence bounds of a share (Clopper and Pearson, 1934), each one-sided. */
 
-/** @returns the largest share of wrong ones that `numWrong` of `num` do not contradict at the confidence; 1 without observations */
+/**
+ * @returns the largest share of wrong ones that `numWrong` of `num` do not contradict at the confidence; 1 without
+ * observations
+ */
 export function upperBound(numWrong: number, num: number, confidence = 0.95): number {
   if (numWrong >= num) return 1;
   return quantile(confidence, numWrong + 1, num - numWrong);
 }
 
-/** @returns the smallest share of wrong ones that the observations do not contradict at the confidence; 0 without observations */
+/**
+ * @returns the smallest share of wrong ones that the observations do not contradict at the confidence; 0 without
+ * observations
+ */
 export function lowerBound(numWrong: number, num: number, confidence = 0.95): number {
   if (numWrong <= 0) return 0;
   return quantile(1 - confidence, numWrong, num - numWrong + 1);

@@ -1,6 +1,7 @@
 /**
- * The stage that the judged hits of one model allow: only shadow at first, service where the bound of errors is met, and an end of service where audits
- * contradict it. All bounds hold at 95 %, one-sided, for hits that are like the judged ones.
+ * The stage that the judged hits of one model allow: only shadow at first, service where the bound of errors is met,
+ * and an end of service where audits contradict it. All bounds hold at 95 %, one-sided, for hits that are like the
+ * judged ones.
  */
 import { AcceptanceCurve, type Sample } from "./acceptance-curve.js";
 import { lowerBound, upperBound } from "./clopper-pearson.js";

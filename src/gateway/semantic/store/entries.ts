@@ -1,4 +1,7 @@
-/** The stored questions and answers of one model: vectors in memory, everything else in the gateway's database. Bounded in number, bytes and time. */
+/**
+ * The stored questions and answers of one model: vectors in memory, everything else in the gateway's database. Bounded
+ * in number, bytes and time.
+ */
 import { createHash, randomBytes } from "node:crypto";
 import type Database from "libsql";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "../../cache/stored-answer.js";
@@ -27,7 +30,10 @@ interface EntryLimits {
 /** Rows that are read in one turn of the event loop when the store opens. */
 const ROWS_PER_TURN = 200;
 
-/** Texts are blobs, since libsql cuts a text at a NUL; values go in one list, since a single object would be taken for named ones. */
+/**
+ * Texts are blobs, since libsql cuts a text at a NUL; values go in one list, since a single object would be taken for
+ * named ones.
+ */
 export class Entries {
   readonly #index = new VectorIndex();
   readonly #words = new WordCounts();
@@ -79,8 +85,8 @@ export class Entries {
   }
 
   /**
-   * Candidates for a question: the one of the same form, if there is one, then the nearest. Where prompts come from a template, hundreds may be as near as
-   * the one that is meant.
+   * Candidates for a question: the one of the same form, if there is one, then the nearest. Where prompts come from a
+   * template, hundreds may be as near as the one that is meant.
    */
   async candidates(namespace: string, question: Question, vector: Float32Array, limit: number, atLeast: number) {
     const nearest = await this.#index.nearest(namespace, vector, limit, atLeast);

@@ -1,6 +1,7 @@
 /**
- * The form of a question: its kind, and its words without those that only frame it. Two questions with the same form are the same question. What the
- * rules do not know stays as it is, so a gap in them costs a hit and never makes a false one.
+ * The form of a question: its kind, and its words without those that only frame it. Two questions with the same form
+ * are the same question. What the rules do not know stays as it is, so a gap in them costs a hit and never makes a
+ * false one.
  */
 import {
   CASE_SENSITIVE,
@@ -23,7 +24,10 @@ import type { Unit } from "./quantities.js";
 import { looksLikeName } from "./tokens.js";
 
 export interface Part {
-  /** The one form of a quantity (`#5 km`), a quotation (`"…`) or code (`` `… ``); else a word in small letters, or a sign. */
+  /**
+   * The one form of a quantity (`#5 km`), a quotation (`"…`) or code (`` `… ``); else a word in small letters, or a
+   * sign.
+   */
   readonly text: string;
   readonly isWord: boolean;
   /** Written as a name: it is compared letter by letter. */
@@ -275,7 +279,10 @@ function cuesOf(words: readonly Word[], kind: string): readonly string[] {
   return be >= 0 && !isCopula ? [...cues, "be"] : cues;
 }
 
-/** A question about doing something with one's own thing is not a question about oneself: the words for "own", by the word for the person who acts. */
+/**
+ * A question about doing something with one's own thing is not a question about oneself: the words for "own", by the
+ * word for the person who acts.
+ */
 const OWN: ReadonlyMap<string | undefined, readonly string[]> = new Map([
   ["i", ["my"]],
   ["we", ["our"]],

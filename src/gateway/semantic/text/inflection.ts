@@ -1,9 +1,15 @@
-/** Whether two English words are forms of one: a plural, a third person, or a form in -ing. Participles are not: they tell who acts on whom. */
+/**
+ * Whether two English words are forms of one: a plural, a third person, or a form in -ing. Participles are not: they
+ * tell who acts on whom.
+ */
 import { NO_INFLECTION } from "../words/english.js";
 
 type Inflection = "s" | "ing";
 
-/** @example inflectionOf("reset", "resetting") // "ing" @returns undefined if the longer word is no form of the shorter one */
+/**
+ * @example inflectionOf("reset", "resetting") // "ing"
+ * @returns undefined if the longer word is no form of the shorter one
+ */
 export function inflectionOf(one: string, other: string): Inflection | undefined {
   const [base, form] = one.length < other.length ? [one, other] : [other, one];
   if (base.length < 3 || NO_INFLECTION.has(base) || NO_INFLECTION.has(form) || !/^[a-z]+$/.test(base)) return undefined;

@@ -159,7 +159,8 @@ test.each([
   "[@".repeat(1000),
   "please ".repeat(290),
 ])("the longest question takes no longer than its length asks for: %#", (text) => {
-  // Of this process, and the quickest of several: a busy machine takes its time from some, a length that counts twice from all.
+  // Of this process, and the quickest of several: a busy machine takes its time from some, a length that counts twice
+  // from all.
   const times = Array.from({ length: 5 }, () => {
     const began = process.cpuUsage();
     questionOf(text);

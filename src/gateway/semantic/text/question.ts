@@ -4,7 +4,10 @@ import { languageOf, scriptsOf } from "./language.js";
 import { type Unit, unitsOf } from "./quantities.js";
 import { type Token, tokensOf } from "./tokens.js";
 
-/** A longer prompt is more than a question: the exact cache may keep its answer, the semantic one does not. In UTF-16 units. */
+/**
+ * A longer prompt is more than a question: the exact cache may keep its answer, the semantic one does not. In UTF-16
+ * units.
+ */
 export const MAX_QUESTION_LENGTH = 2000;
 
 export interface Question {

@@ -1,8 +1,14 @@
-/** Cuts a prompt into words, numbers, quotations, code and symbols. Nothing that can carry meaning is lost: only spaces and the marks of prose are. */
+/**
+ * Cuts a prompt into words, numbers, quotations, code and symbols. Nothing that can carry meaning is lost: only spaces
+ * and the marks of prose are.
+ */
 
 type TokenKind =
   | "word"
-  /** Digits with what belongs to them: a currency, separators, an ordinal's ending, a percent sign, a unit that is written without a space. */
+  /**
+   * Digits with what belongs to them: a currency, separators, an ordinal's ending, a percent sign, a unit that is
+   * written without a space.
+   */
   | "number"
   /** The text between quotation marks. */
   | "quote"
@@ -40,7 +46,10 @@ function plainText(text: string): string {
 const UNSPACED =
   "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}";
 
-/** In the order in which they are tried. Each is a list of alternatives without nested repetition, so matching takes linear time. */
+/**
+ * In the order in which they are tried. Each is a list of alternatives without nested repetition, so matching takes
+ * linear time.
+ */
 const PATTERNS: readonly (readonly [TokenKind, string])[] = [
   ["code", "```[\\s\\S]*?```"],
   ["code", "`[^`\\n]+`"],
@@ -115,7 +124,10 @@ function wordText(written: string, isShouted: boolean): string {
   return raw.endsWith("'") ? (/s'$/i.test(raw) ? `${raw.slice(0, -1)}'s` : raw.slice(0, -1)) : raw;
 }
 
-/** Whether a word is written as names are: with a capital inside a sentence, a capital after the first letter, or a digit. */
+/**
+ * Whether a word is written as names are: with a capital inside a sentence, a capital after the first letter, or a
+ * digit.
+ */
 export function looksLikeName({ kind, text, lower, isCapitalised, startsSentence }: Token): boolean {
   if (kind !== "word") return false;
   if (/\d/.test(text) || /^\p{L}+\p{Ll}\p{Lu}/u.test(text)) return true;

@@ -1,6 +1,6 @@
 /**
- * The words that carry the question must be the same. This is the strongest veto: of 79,800 pairs of different questions about code, an encoder took 79
- * for the same at a cosine of 0.8, and with a gate of this kind none.
+ * The words that carry the question must be the same. This is the strongest veto: of 79,800 pairs of different
+ * questions about code, an encoder took 79 for the same at a cosine of 0.8, and with a gate of this kind none.
  */
 import type { Part } from "../text/form.js";
 import { inflectionOf, isRegularPast } from "../text/inflection.js";

@@ -1,4 +1,6 @@
-/** A name in one question must be in the other: words written as names, and words that few of the stored prompts have. */
+/**
+ * A name in one question must be in the other: words written as names, and words that few of the stored prompts have.
+ */
 import type { Question } from "../text/question.js";
 import { looksLikeName } from "../text/tokens.js";
 import { SAFE_SYNONYMS } from "../words/synonyms.js";

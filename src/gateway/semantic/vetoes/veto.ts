@@ -2,8 +2,9 @@
 import type { Question } from "../text/question.js";
 
 /**
- * How much of a question's wording may differ. strict: function words, the question's frame, inflection and safe synonyms. balanced: also synonyms that fit
- * most questions, and words of little weight. loose: a fifth of the weight of all words; the other vetoes then carry the proof.
+ * How much of a question's wording may differ. strict: function words, the question's frame, inflection and safe
+ * synonyms. balanced: also synonyms that fit most questions, and words of little weight. loose: a fifth of the weight
+ * of all words; the other vetoes then carry the proof.
  */
 export type Strictness = "strict" | "balanced" | "loose";
 

@@ -1,4 +1,6 @@
-/** Words that turn a question into another one, in groups: each side of `/` is opposed to every other side of its line. */
+/**
+ * Words that turn a question into another one, in groups: each side of `/` is opposed to every other side of its line.
+ */
 
 const OPPOSED = `
 enable enabled enabling activate / disable disabled disabling deactivate

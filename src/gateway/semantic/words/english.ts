@@ -11,7 +11,10 @@ export const FILLERS = set("exactly actually basically really kindly");
 /** Forms of `be` in the present. */
 export const PRESENT_AUXILIARIES = set("is are am be being");
 
-/** Auxiliaries that say when, or whether something can, may or should be: they move in embedded questions, so their order does not count. */
+/**
+ * Auxiliaries that say when, or whether something can, may or should be: they move in embedded questions, so their
+ * order does not count.
+ */
 export const CUE_WORDS = set("was were did had has have been will would could should can may might must shall ought");
 
 /** Words that relate what follows to the rest. */

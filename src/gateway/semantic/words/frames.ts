@@ -1,6 +1,7 @@
 /**
- * How English frames a question. A line is `pattern => words`: the pattern's words at the beginning of a prompt become the words on the right. `a|b` is
- * either word, `a?` may be missing. A word in capitals is the kind of the question; a line without one only removes politeness, and the search starts again.
+ * How English frames a question. A line is `pattern => words`: the pattern's words at the beginning of a prompt become
+ * the words on the right. `a|b` is either word, `a?` may be missing. A word in capitals is the kind of the question; a
+ * line without one only removes politeness, and the search starts again.
  */
 const FRAMES = `
 hi|hello|hey|greetings there|all|everyone|everybody|folks|guys? =>

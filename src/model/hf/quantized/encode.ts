@@ -1,6 +1,7 @@
 /**
- * Writes a quantised matrix in a type the kernels read, without loss, where scales are the same over blocks of 32: GGML's blocks if they are
- * exact as F16 (Q4_0, Q5_0 and Q8_0 then hold the very same products), else bytes under F32 scales. F32 otherwise. Works on a few rows at a time.
+ * Writes a quantised matrix in a type the kernels read, without loss, where scales are the same over blocks of 32:
+ * GGML's blocks if they are exact as F16 (Q4_0, Q5_0 and Q8_0 then hold the very same products), else bytes under F32
+ * scales. F32 otherwise. Works on a few rows at a time.
  */
 import { E4M3, rowByteLength } from "../../../formats/dequantize.js";
 import type { QuantizedMatrix, ScaleGrid } from "./matrix.js";

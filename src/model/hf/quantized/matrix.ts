@@ -17,7 +17,9 @@ export interface QuantizedMatrix {
   readonly range: readonly [min: number, max: number] | "F8_E4M3";
   /** Rows start at multiples of this. */
   readonly rowAlignment: number;
-  /** Codes of rows [start, start + numRows), zero points taken off: a weight is its code times its scale. Row after row. */
+  /**
+   * Codes of rows [start, start + numRows), zero points taken off: a weight is its code times its scale. Row after row.
+   */
   readCodes(start: number, numRows: number): Uint8Array | Int16Array;
 }
 

@@ -1,4 +1,7 @@
-/** Quantised folders, written by the formats' own packages (test/fixtures/make-hf-quantized.py): every weight to the bit, and the log-probabilities. */
+/**
+ * Quantised folders, written by the formats' own packages (test/fixtures/make-hf-quantized.py): every weight to the
+ * bit, and the log-probabilities.
+ */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,7 +26,10 @@ const SHAPES: Readonly<Record<string, readonly [number, number]>> = {
   "blk.0.ffn_down.weight": [64, 160],
 };
 
-/** What each is converted to. Exact in F32 at least; scales that are the same over whole blocks leave bytes or less, those of 16 bits GGML's blocks. */
+/**
+ * What each is converted to. Exact in F32 at least; scales that are the same over whole blocks leave bytes or less,
+ * those of 16 bits GGML's blocks.
+ */
 const FORMATS = [
   ["fp8-block", "F8_E4M3"],
   ["fp8-channel", "F8_E4M3"],

@@ -1,4 +1,7 @@
-/** Finds out how a layer is quantised: by the tensors it has, and by config.json's quantization_config where those leave a question. */
+/**
+ * Finds out how a layer is quantised: by the tensors it has, and by config.json's quantization_config where those leave
+ * a question.
+ */
 import { MillraceError } from "../../../core/errors.js";
 import { type JsonObject, shownValue } from "../../../formats/files/json.js";
 import type { QuantizedMatrix } from "./matrix.js";
@@ -9,7 +12,10 @@ import type { LayerTensors } from "./tensors.js";
 /** Tensors in place of a layer's plain `weight`. */
 export const QUANTIZED_PARTS = ["qweight", "weight_packed"] as const;
 
-/** All that a quantised layer may have. Others, such as `pre_quant_scale` and `weight_scale_2`, change what its weights mean. */
+/**
+ * All that a quantised layer may have. Others, such as `pre_quant_scale` and `weight_scale_2`, change what its weights
+ * mean.
+ */
 export const LAYER_PARTS: ReadonlySet<string> = new Set([
   ...QUANTIZED_PARTS,
   "weight",
@@ -21,7 +27,8 @@ export const LAYER_PARTS: ReadonlySet<string> = new Set([
   "weight_scale_inv",
   "weight_zero_point",
   "weight_g_idx",
-  // Scales of inputs, outputs, keys and values that others quantise too; here they are the floating point that those approximate.
+  // Scales of inputs, outputs, keys and values that others quantise too; here they are the floating point that those
+  // approximate.
   "input_scale",
   "input_zero_point",
   "output_scale",

@@ -1,10 +1,11 @@
 /**
  * Weights packed into words of 32 bits, with scales for groups of a row. Layouts (from the formats' own packages):
- * - GPTQ: `qweight` [cols / n, rows], n columns of one row in a word, first in the low bits; `scales` [groups, rows]; `qzeros`
- *   [groups, rows / n]; `g_idx` [cols] names each column's group. Version 1 stores the zero point less one.
- * - AWQ: `qweight` [cols, rows / 8], eight rows of one column in a word in the order 0 2 4 6 1 3 5 7; `scales` and `qzeros` likewise.
- * - compressed-tensors: `weight_packed` [rows, cols / 8] row after row, four-bit numbers plus 8; `weight_scale` [rows, groups];
- *   `weight_zero_point` [rows / 8, groups], packed along the rows; `weight_g_idx` [cols].
+ * - GPTQ: `qweight` [cols / n, rows], n columns of one row in a word, first in the low bits; `scales` [groups, rows];
+ *   `qzeros` [groups, rows / n]; `g_idx` [cols] names each column's group. Version 1 stores the zero point less one.
+ * - AWQ: `qweight` [cols, rows / 8], eight rows of one column in a word in the order 0 2 4 6 1 3 5 7; `scales` and
+ *   `qzeros` likewise.
+ * - compressed-tensors: `weight_packed` [rows, cols / 8] row after row, four-bit numbers plus 8; `weight_scale` [rows,
+ *   groups]; `weight_zero_point` [rows / 8, groups], packed along the rows; `weight_g_idx` [cols].
  */
 import type { SafetensorsTensor } from "../../../formats/safetensors/types.js";
 import { evenGrid, type QuantizedMatrix, type ScaleGrid } from "./matrix.js";
@@ -41,7 +42,8 @@ export function openGptq(
   const numGroups = scales.values.length / rows;
   const wordsPerGroup = Math.ceil(rows / perWord);
   const zeroWords = tensors.integers(tensors.get("qzeros", ["I32"], [numGroups, wordsPerGroup]));
-  // Added to the word as a whole, as GPTQModel does: the bits that the writer borrowed from the next number are given back.
+  // Added to the word as a whole, as GPTQModel does: the bits that the writer borrowed from the next number are given
+  // back.
   const one = storesZeroLessOne ? ONE_IN_EACH[bits] : 0;
   const zeros = Int16Array.from({ length: numGroups * rows }, (_, index) => {
     const row = index % rows;

@@ -1,6 +1,7 @@
 /**
- * Weights of one byte each, row after row, times a scale: FP8 E4M3 and INT8, with one scale for the tensor, for each row, for groups of a
- * row, or for blocks of rows and columns (DeepSeek's and Qwen's `weight_scale_inv`, compressed-tensors' `weight_scale`).
+ * Weights of one byte each, row after row, times a scale: FP8 E4M3 and INT8, with one scale for the tensor, for each
+ * row, for groups of a row, or for blocks of rows and columns (DeepSeek's and Qwen's `weight_scale_inv`,
+ * compressed-tensors' `weight_scale`).
  */
 import type { SafetensorsTensor } from "../../../formats/safetensors/types.js";
 import { evenGrid, type QuantizedMatrix, type ScaleGrid } from "./matrix.js";
