@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { afterEach, expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { Secret } from "../core/config-values.js";
@@ -197,7 +198,7 @@ test("metrics need no key, and other paths are left to other handlers", async ()
 });
 
 test("a body under /admin that does not come in time is refused, does nothing, and its connection ends", async () => {
-  const { ask, done } = await start("k", false, undefined, 30);
+  const { done } = await start("k", false, undefined, 30);
   const { port } = server!.address() as AddressInfo;
   const path = "/admin/models/m/scale";
   for (const framing of ["Content-Length: 16", "Transfer-Encoding: chunked"]) {
@@ -212,8 +213,15 @@ test("a body under /admin that does not come in time is refused, does nothing, a
     expect(received).toMatch(/^HTTP\/1.1 408 .*"code":"request_timeout"/s);
   }
   expect(done).toEqual([]);
-  expect((await ask("POST", path, "k", '{"instances": 2}')).status).toBe(202);
+});
+
+test("requests under /admin do without a body, whatever their method", async () => {
+  const { ask } = await start("k");
   expect((await ask("POST", `/admin/instances/${ID}/drain`, "k")).status).toBe(202);
+  const { port } = server!.address() as AddressInfo;
+  const socket = connect(port, "127.0.0.1");
+  socket.write("TRACE /admin/nothing HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer k\r\nConnection: close\r\n\r\n");
+  expect(await text(socket)).toMatch(/^HTTP\/1.1 404 /);
 });
 
 test("no body under /admin fills the memory, whatever length it names", async () => {

@@ -317,7 +317,8 @@ function createAdminApp(target: AdminTarget): Hono {
     if (method !== "GET" && method !== "HEAD") {
       const limits = { maxBodyBytes: MAX_BODY_BYTES, bodyTimeoutMs: target.bodyTimeoutMs() };
       const body = new Uint8Array(await readIncoming(incomingOf(c), limits));
-      c.req.raw = new Request(url, { method, headers, body });
+      // An empty one stays: not every method may have a body in a new request.
+      if (body.length > 0) c.req.raw = new Request(url, { method, headers, body });
     }
     await next();
   });

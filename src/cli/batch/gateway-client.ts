@@ -1,4 +1,6 @@
 /** Asks a gateway for files and batches. */
+
+import { once } from "node:events";
 import { openAsBlob } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { basename } from "node:path";
@@ -50,7 +52,13 @@ export class GatewayClient {
   async download(fileId: string, path: string): Promise<void> {
     const answer = await this.#fetch("GET", `/v1/files/${encodeURIComponent(fileId)}/content`);
     if (!passTo(path, "")) await writeFile(path, answer.body ?? "");
-    else for await (const chunk of answer.body ?? []) passTo(path, Buffer.from(chunk));
+    else {
+      for await (const chunk of answer.body ?? []) {
+        passTo(path, Buffer.from(chunk));
+        // A slow reader of the output holds the download back.
+        if (process.stdout.writableNeedDrain) await once(process.stdout, "drain");
+      }
+    }
   }
 
   async #fetch(method: string, path: string, body?: object | FormData): Promise<Response> {

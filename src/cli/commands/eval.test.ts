@@ -22,8 +22,10 @@ let numUntilStop: number;
 beforeEach(async () => {
   folder = tempTree({ "chats.jsonl": QUESTIONS.map(chat).join("\n") });
   const answer = answerJson({ choices: [{ message: { content: "yes" }, finish_reason: "stop" }] });
+  const list = answerJson({ object: "list", data: [{ id: "m" }] });
   server = await startStandIn((received, outgoing) => {
-    if (numUntilStop-- === 0) process.emit("SIGINT", "SIGINT");
+    if (received.path === "/v1/models") list(received, outgoing);
+    else if (numUntilStop-- === 0) process.emit("SIGINT", "SIGINT");
     else answer(received, outgoing);
   });
 });
@@ -71,4 +73,16 @@ test("Ctrl-C before the first answer leaves nothing", async () => {
   const { stdout, exitCode } = await evaluate("--out", join(folder, "run.json"));
   expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 130 });
   expect(["run.json", "run.partial.json"].map((name) => existsSync(join(folder, name)))).toEqual([false, false]);
+});
+
+test("Ctrl-C in a comparison keeps the answers of the model that has some", async () => {
+  const out = join(folder, "run.json");
+  const compare = ["--baseline", server.url, "--max-drop", "1", "--out", out];
+  numUntilStop = 2;
+  const { stdout, stderr, exitCode } = await evaluate(...compare);
+  expect({ stderr, exitCode }).toMatchObject({ exitCode: 130 });
+  expect(stdout).toMatch(/^task .*\nchats +2 +100\.0 %.*\n\nstopped after 2 of 4 items\n$/s);
+  const partial = JSON.parse(readFileSync(join(folder, "run.partial.json"), "utf8"));
+  expect(partial).toMatchObject({ isPartial: true, tasks: [{ task: "chats", numItems: 2 }] });
+  expect(existsSync(out)).toBe(false);
 });

@@ -137,13 +137,21 @@ async function runComparison(
     other = await openEvalTarget(sourceOf(baseline), settings, startStage, signal);
     const gate = { maxDrop: maxDrop / 100, isSequential: stopEarly ?? false };
     const results = await lab.evaluatePair(other, target, tasks, gate, startStage, signal);
-    const { after, comparison } = results;
+    const { before, after, comparison } = results;
+    const judged = await untilAborted(signal, () =>
+      judge === undefined ? undefined : judgeResults(judge, results, calibration, gate.maxDrop, startStage, signal),
+    );
     const stopped = stoppedAfter(tasks, after, signal);
-    const judgement =
-      stopped === undefined
-        ? judge && (await judgeResults(judge, results, calibration, gate.maxDrop, startStage, signal))
-        : undefined;
+    const judgement = stopped === undefined ? judged : undefined;
     if (comparison.overall.numItems + (judgement?.overall.numPairs ?? 0) === 0) {
+      const earlier = { model: { name: other.name }, ...other.facts, tasks: before };
+      const answered = after.length > 0 ? { ...about, tasks: after } : earlier;
+      // Stopped before both models had an answer: the answers of one are a run of its own.
+      if (stopped !== undefined) {
+        const said = stoppedAfter(tasks, answered.tasks, signal);
+        if (answered.tasks.length > 0) print(flags, answered, tasksTable(answered.tasks), said);
+        return;
+      }
       throw optionError("--baseline", "answers to the same chats", `none of ${numItems} in ${baseline}`);
     }
     const compared = { baseline: { name: other.name, ...other.facts }, comparison, judgement };
@@ -157,6 +165,17 @@ async function runComparison(
   } finally {
     await other?.close();
     await judge?.close();
+  }
+}
+
+/** Undefined where the signal aborts first, whose error says nothing new. */
+async function untilAborted<T>(signal: AbortSignal, run: () => Promise<T> | undefined): Promise<T | undefined> {
+  if (signal.aborted) return undefined;
+  try {
+    return await run();
+  } catch (thrown) {
+    if (!signal.aborted) throw thrown;
+    return undefined;
   }
 }
 

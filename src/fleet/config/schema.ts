@@ -190,7 +190,7 @@ const timeouts = () =>
     "first-token": timeLimit()
       .prefault("10m")
       .describe(
-        "time allowed from sending a request to the first byte of its answer, and between two events of a stream that are no comments",
+        "time allowed from sending a request to the first byte of its answer, and in which a stream sends nothing but comments (at least `idle`)",
       ),
     idle: timeLimit().prefault("2m").describe("time allowed between two bytes of an answer"),
     "stalled-client": duration()

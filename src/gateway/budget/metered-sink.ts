@@ -36,7 +36,7 @@ const MARGIN_TOKENS = 64;
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
 /** A longer whole answer is passed on in parts, of which each byte is taken for text. */
-const MAX_WHOLE_BYTES = 32 * 1024 * 1024;
+const MAX_WHOLE_BYTES = 4 * 1024 * 1024;
 
 export class MeteredSink extends PassingSink {
   #isMetered = false;

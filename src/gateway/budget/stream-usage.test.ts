@@ -215,3 +215,14 @@ describe("a stream without reports is counted by its texts", () => {
     expect(usage.counts(1)).toEqual({ fresh: 7, cacheRead: 0, cacheWrite: 0, output: 9, reasoning: 0 });
   });
 });
+
+test.each([
+  ["of Ollama's form", { message: { content: "x".repeat(300) } }, 300],
+  ["of an unknown form", { generated: "x".repeat(300) }, 300],
+  ["without a text", { choices: [{ message: { content: "" } }] }, 0],
+])("a whole answer %s counts its text at most", (_, answer, least) => {
+  const usage = new StreamUsage(1);
+  usage.pushWhole(Buffer.from(JSON.stringify(answer)));
+  expect(usage.mostOutputTokens).toBeGreaterThanOrEqual(least);
+  expect(usage.mostOutputTokens).toBeLessThanOrEqual(least + 20);
+});

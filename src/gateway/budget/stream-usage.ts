@@ -22,6 +22,8 @@ const CHOICES = '"choices":[{';
 const FIRST_TEXT = /"choices":\[\{(?:"index":\d+,)?"text":"/y;
 /** Members of a choice that have texts beside a delta's. */
 const OTHER_TEXTS: readonly string[] = ['"text":', '"message":'];
+/** Members that hold the text of whole answers, or none where there is none. */
+const KNOWN_TEXT = /"(?:choices|content|output|message)"\s*:/;
 /** Typical of English, code and JSON. */
 const BYTES_PER_TOKEN = 4;
 
@@ -78,7 +80,10 @@ export class StreamUsage {
 
   /** @param bytes an answer that comes whole, which is read like one event */
   pushWhole(bytes: Buffer): void {
-    this.#event(bytes.toString());
+    const text = bytes.toString();
+    this.#event(text);
+    // All of an answer of an unknown form may be text.
+    if (this.#final === undefined && this.#textBytes === 0 && !KNOWN_TEXT.test(text)) this.#addText(bytes.length);
   }
 
   #event(event: string): void {
@@ -213,8 +218,8 @@ function usageOf({ usage, message, response }: Json): ReportedUsage | undefined 
 }
 
 /** Size of all text of an event, or of a whole answer, whichever API's. */
-function textBytesOf({ choices, delta, content, output }: Json): number {
-  const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta, content, output];
+function textBytesOf({ choices, delta, content, output, message }: Json): number {
+  const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta, content, output, message];
   return parts.reduce((sum: number, part) => {
     // Some hosts have a thought in several members.
     const texts = new Set<string>();

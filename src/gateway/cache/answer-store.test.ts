@@ -184,6 +184,15 @@ for (const [name, make, isThere] of MAKERS) {
       expect(await store.stats()).toMatchObject({ entries: 1, bytes: maxBytes / 20 });
     });
 
+    test("an answer that needs much room stays, though its tenant then has the most", async () => {
+      const small = answerOf({ body: Buffer.alloc(1000) });
+      const store = await make(20 * bytesOf(small), true);
+      for (let n = 0; n < 20; n++) await store.put(idOf(n), { ...small, tenant: `t${n}` });
+      await store.put(idOf(20), answerOf({ tenant: "new", body: Buffer.alloc(4000) }));
+      expect((await store.get(idOf(20)))?.tenant).toBe("new");
+      expect(store.stats === undefined || (await store.stats()).bytes <= 20 * bytesOf(small)).toBe(true);
+    });
+
     test("purges by id, model, tenant, tag and the beginning of a tag", async () => {
       const facts: readonly [Partial<StoredAnswer>, PurgeFilter, readonly number[]][] = [
         [{ model: "m1" }, { model: "m1" }, [0]],

@@ -104,7 +104,6 @@ export class EmbeddedStore implements AnswerStore {
       this.#coming = undefined;
       this.#flushUses();
       for (const [id, answer] of answers) this.#insert(id, answer);
-      this.#makeRoom();
     };
     // A kept answer may be lost; a client that sends an idempotent request again after a crash counts on its own.
     const waitMs = this.options.table === "cache_exact" ? WAIT_MS : 0;
@@ -144,6 +143,8 @@ export class EmbeddedStore implements AnswerStore {
     }
     const numBytes = bytesOf(answer);
     if (numBytes > this.options.maxBytes) return;
+    // Before it comes in, so that it is not the one to go where its tenant has no other.
+    this.#makeRoom(numBytes);
     const { model, tenant, tags, expiresMs } = answer;
     insert.run([key, numBytes, this.now(), expiresMs, Buffer.from(model), Buffer.from(tenant), encodeAnswer(answer)]);
     this.#keys.add(id);
@@ -156,10 +157,10 @@ export class EmbeddedStore implements AnswerStore {
    * The expired ones go first, then the least recently used: of idempotent answers, which a client counts on, those of
    * the tenant with the most bytes.
    */
-  #makeRoom(): void {
-    if (this.#numBytes <= this.options.maxBytes) return;
+  #makeRoom(numBytes: number): void {
+    if (this.#numBytes + numBytes <= this.options.maxBytes) return;
     this.#deleteAll("expires_ms <= ?", [this.now()]);
-    const keptBytes = (isFair(this.options.table) ? KEPT_SHARE : 1) * this.options.maxBytes;
+    const keptBytes = (isFair(this.options.table) ? KEPT_SHARE : 1) * this.options.maxBytes - numBytes;
     while (this.#numBytes > keptBytes) {
       const oldest = this.#statements.oldest.all([]) as Row[];
       if (oldest.length === 0) break;

@@ -39,16 +39,20 @@ export class MemoryStore implements AnswerStore {
 
   put(id: string, answer: StoredAnswer): void {
     this.delete(id);
-    if (bytesOf(answer) > this.maxBytes) return;
+    const numBytes = bytesOf(answer);
+    if (numBytes > this.maxBytes) return;
+    // Before it comes in, so that it is not the one to go where its tenant has no other.
+    while (this.#numBytes + numBytes > this.maxBytes) this.#dropOne();
     this.#answers.set(id, answer);
     this.#ownedBy(answer).ids.add(id);
-    this.#count(answer, bytesOf(answer));
-    while (this.#numBytes > this.maxBytes) {
-      const [first, ...others] = this.#owned.values();
-      const largest = others.reduce((most, each) => (each.bytes > most.bytes ? each : most), first!);
-      const [oldest] = largest.ids;
-      this.delete(oldest!);
-    }
+    this.#count(answer, numBytes);
+  }
+
+  #dropOne(): void {
+    let largest: Owned | undefined;
+    for (const owned of this.#owned.values()) if (largest === undefined || owned.bytes > largest.bytes) largest = owned;
+    const [oldest] = largest!.ids;
+    this.delete(oldest!);
   }
 
   /** @returns whether there was one */

@@ -42,21 +42,16 @@ local function drop(id, uses)
   return redis.call('DEL', ARGV[1] .. id)
 end`;
 
-/** Further ARGV: answer, its bytes, facts, time of use, lifetime in ms, most bytes, owner or "". */
+/**
+ * Further ARGV: answer, its bytes, facts, time of use, lifetime in ms, most bytes, owner or "". Room is made before the
+ * answer comes in, so that it is not the one to go where its tenant has no other.
+ */
 const PUT = `${DROPPING}
 drop(ARGV[2], KEYS[1])
 local most = tonumber(ARGV[8])
 if tonumber(ARGV[4]) > most then return 0 end
-redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'PX', ARGV[7])
-redis.call('HSET', KEYS[2], ARGV[2], ARGV[5])
-local uses = KEYS[1]
-if ARGV[9] ~= '' then
-  uses = uses .. ':' .. ARGV[9]
-  redis.call('ZINCRBY', KEYS[4], ARGV[4], ARGV[9])
-end
-redis.call('ZADD', uses, ARGV[6], ARGV[2])
-local total = redis.call('INCRBY', KEYS[3], ARGV[4])
-while total > most do
+local total = tonumber(redis.call('GET', KEYS[3]) or 0)
+while total + tonumber(ARGV[4]) > most do
   local from = KEYS[1]
   local oldest = redis.call('ZRANGE', from, 0, 0)[1]
   local owner = redis.call('ZRANGE', KEYS[4], -1, -1)[1]
@@ -67,8 +62,17 @@ while total > most do
   if oldest then drop(oldest, from)
   elseif owner then redis.call('ZREM', KEYS[4], owner)
   else break end
-  total = tonumber(redis.call('GET', KEYS[3]))
+  total = tonumber(redis.call('GET', KEYS[3]) or 0)
 end
+redis.call('SET', ARGV[1] .. ARGV[2], ARGV[3], 'PX', ARGV[7])
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[5])
+local uses = KEYS[1]
+if ARGV[9] ~= '' then
+  uses = uses .. ':' .. ARGV[9]
+  redis.call('ZINCRBY', KEYS[4], ARGV[4], ARGV[9])
+end
+redis.call('ZADD', uses, ARGV[6], ARGV[2])
+redis.call('INCRBY', KEYS[3], ARGV[4])
 return 1`;
 
 const DROP = `${DROPPING}
