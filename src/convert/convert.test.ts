@@ -179,7 +179,10 @@ describe("a folder", () => {
     const tokenizer = createHfTokenizer(folder, size);
     const architecture = name === "phi3" ? "phi3" : "llama";
     const convert = () => tokenizerMetadata(folder, tokenizer, architecture);
-    if (REFUSED.has(name)) return void expect(convert).toThrow(/expected a tokenizer.json that/);
+    if (REFUSED.has(name)) {
+      const message = expect.stringContaining("expected a tokenizer.json that");
+      return void expect(convert).toThrow(expect.objectContaining({ code: "tokenizer_unsupported", message }));
+    }
     const { metadata, notes } = convert();
     const path = place(".gguf");
     writeFileSync(path, encodeGguf({ metadata: { ...metadata, "general.architecture": str(architecture) } }));
@@ -192,8 +195,20 @@ describe("a folder", () => {
   });
 });
 
-/** No pre-tokenizer of llama.cpp, and no setting of its SentencePiece, does the same. */
-const REFUSED = new Set(["oddities", "metaspace_always", "bert", "bert_cased", "xlm_roberta", "unigram_bytes"]);
+/**
+ * No pre-tokenizer of llama.cpp, and no setting of its SentencePiece, does the same. Of bloom's it has the expression,
+ * which is published, but none that puts a space before each piece, as this fixture asks for.
+ */
+const REFUSED = new Set([
+  "oddities",
+  "metaspace_always",
+  "bert",
+  "bert_added",
+  "bert_cased",
+  "bloom",
+  "xlm_roberta",
+  "unigram_bytes",
+]);
 
 test.each([
   ["bert", "got an encoder (bert)"],
