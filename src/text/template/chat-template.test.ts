@@ -240,6 +240,45 @@ describe("ChatTemplate", () => {
     expect(new ChatTemplate(asList).render({ messages, addGenerationPrompt: false })).toBe("<a \nb><a \nb><c>");
   });
 
+  const A_AND_B = [
+    { type: "text", text: "A" },
+    { type: "text", text: "B" },
+  ] as const;
+
+  /** As Llama 3.2 Vision's, whose tools stand in the first question. */
+  it.each([
+    ["with tools", false],
+    ["with tools behind a system message", true],
+  ])("joins parts for a template that prints them as Python's list only %s", (_, hasSystem) => {
+    const source = `{%- if messages[0].role == 'system' ${hasSystem ? "" : "and false"} %}{%- set seen = true %}{%- set messages = messages[1:] %}{%- endif %}
+{%- if tools ${hasSystem ? "and seen" : ""} %}{{- tools | tojson }}<{{ messages[0]['content'] | trim }}>{%- set messages = messages[1:] %}{%- endif %}
+{%- for m in messages %}{%- if m.content is string %}<{{ m.content }}>{%- else %}<{%- for part in m.content %}{{ part.text }}{%- endfor %}>{%- endif %}{%- endfor %}`;
+    const template = new ChatTemplate(source);
+    const messages = [...(hasSystem ? [{ role: "system", content: "S" }] : []), { role: "user", content: A_AND_B }];
+    const tools = [{ type: "function", function: { name: "f", description: "", parameters: { type: "object" } } }];
+    expect(template.render({ messages, tools, addGenerationPrompt: false })).toBe(
+      `[{"type": "function", "function": {"name": "f", "description": "", "parameters": {"type": "object"}}}]<A\nB>`,
+    );
+    expect(template.render({ messages, addGenerationPrompt: false })).toBe("<A\nB>");
+  });
+
+  it("leaves parts to a template that puts them together beside tools and refuses system messages", () => {
+    const source =
+      "{{ tools | tojson }}{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}{{ part.text }}{% endfor %}{% endif %}{% endfor %}";
+    const input = { messages: [{ role: "user", content: A_AND_B }], addGenerationPrompt: false };
+    expect(new ChatTemplate(source).render({ ...input, tools: [{ type: "x" }] })).toBe('[{"type": "x"}]AB');
+  });
+
+  it("passes of a part its type and its text alone", () => {
+    const content = [{ type: "text", text: "a", cache_control: { type: "ephemeral" }, image: "x" }] as const;
+    const messages = [{ role: "user", content }];
+    const keys = "{% for part in m.content %}{{ part.text }}:{{ part.keys() | join(',') }}{% endfor %}";
+    for (const each of [keys, `{% if m.content is string %}{{ m.content }}{% else %}${keys}{% endif %}`]) {
+      const template = new ChatTemplate(`{% for m in messages %}${each}{% endfor %}`);
+      expect(template.render({ messages, addGenerationPrompt: false })).toBe("a:type,text");
+    }
+  });
+
   it("passes parts if the template prints only parts", () => {
     expect(new ChatTemplate(PARTS_ONLY).render(USER_HI)).toBe("[Hi]");
   });

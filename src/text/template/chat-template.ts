@@ -158,19 +158,33 @@ export class ChatTemplate {
   /** Renders trial messages to find the properties of the template that change how messages are passed to it. */
   #probe(): Needs {
     const needle = NEEDLE;
-    const printed = (...messages: readonly ChatMessage[]): string => {
+    const printed = (messages: readonly ChatMessage[], tools?: readonly unknown[]): string => {
       try {
-        return this.#renderRaw({ messages, addGenerationPrompt: false });
+        return this.#renderRaw({ messages, tools, addGenerationPrompt: false });
       } catch (thrown) {
         return refused(thrown) || "";
       }
     };
-    const prints = (...messages: readonly ChatMessage[]): boolean => printed(...messages).includes(needle);
+    const prints = (...messages: readonly ChatMessage[]): boolean => printed(messages).includes(needle);
     const asks = (content: unknown) => ({ role: "user", content }) as ChatMessage;
     const part = { type: "text", text: needle };
     const takesText = prints(asks(needle));
     const takesParts = !takesText && prints(asks([part]));
-    const ofTwo = takesText ? printed(asks([part, part])) : "";
+    // The same two texts as one and as parts: a template that prints the list itself prints its members' names too.
+    const takesEither = (before: readonly ChatMessage[], tools?: readonly unknown[]): boolean => {
+      const [asText, asParts] = [needle + needle, [part, part]].map((content) =>
+        printed([...before, asks(content)], tools),
+      );
+      const count = (text: string, what: string | RegExp): number => text.split(what).length;
+      // Refused for another reason, as system messages are by some.
+      if (!asText!.includes(needle)) return true;
+      const name = /["']type\\*["']/;
+      return count(asParts!, needle) === count(asText!, needle) && count(asParts!, name) <= count(asText!, name);
+    };
+    // Llama 3.2's puts its tools into the first question, and takes only a text there; system messages move that.
+    const system = { role: "system", content: "Hi" };
+    const joinsParts =
+      takesText && [undefined, [TRIAL_TOOL]].every((tools) => takesEither([], tools) && takesEither([system], tools));
     const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
     const printsCall = (content: null | "", args: unknown): boolean => {
       const tool_calls = [{ id: "call00001", type: "function", function: { name: needle, arguments: args } }];
@@ -184,8 +198,7 @@ export class ChatTemplate {
       hasThinking,
       isHarmony: hasThinking && this.plainSource.includes("<|channel|>"),
       takesParts,
-      // Else they are not there, or there as Python's list.
-      joinsParts: ofTwo.split(needle).length === 3 && !/["']type["']/.test(ofTwo),
+      joinsParts,
       takesArgumentText,
       takesNoContent: !printsCall("", args) && printsCall(null, args),
       refusesNoContent: !printsCall(null, args) && printsCall("", args),
@@ -195,6 +208,16 @@ export class ChatTemplate {
 
 /** A text in trial messages that no template has. */
 const NEEDLE = "needle-8d1f";
+
+/** With all that a template may read of a tool. */
+const TRIAL_TOOL = {
+  type: "function",
+  function: {
+    name: "f",
+    description: "f",
+    parameters: { type: "object", properties: { x: { type: "string", description: "x" } }, required: ["x"] },
+  },
+};
 
 /** Whether a message's reasoning is `thinking` to the template, as in Harmony's. */
 const readsThinking = (source: string): boolean =>
@@ -214,7 +237,7 @@ interface Needs {
   readonly isHarmony: boolean;
   /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
-  /** The template takes a text too, and puts a user's parts together in its own way. */
+  /** The template takes a text too, and puts a user's parts together in its own way, with tools and without. */
   readonly joinsParts: boolean;
   /** The template requires a call's arguments as text. */
   readonly takesArgumentText: boolean;
@@ -280,7 +303,8 @@ function prepareMessage(message: ChatMessage, needs: Needs, numbers: Map<string,
   const { content } = message;
   if (Array.isArray(content)) {
     const texts = (content as readonly TextPart[]).map(textOfPart);
-    if (!takesParts && !joinsParts) prepared.content = texts.join("\n");
+    // Clients' further members of a part, as `cache_control`, are not for the template.
+    prepared.content = takesParts || joinsParts ? texts.map((text) => ({ type: "text", text })) : texts.join("\n");
   } else if (takesParts && typeof content === "string") {
     prepared.content = [{ type: "text", text: content }];
   }
