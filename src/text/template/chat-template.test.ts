@@ -156,9 +156,19 @@ describe("ChatTemplate", () => {
       "{% set t = {1: 'a'} %}{{ 1 in t }} {{ 2 in t }} {{ 'x' not in t }} {{ t.get(1) }} {{ t.get(2) }} {{ t.get(2, 'd') }}",
       "True False True a None d",
     ],
+    [
+      "{% set t = {10: [{9: 'a'}], 9: {}} %}{{ t | tojson }} {{ [t] | tojson(indent=1) }} {{ t | tojson(sort_keys=true) }} {{ {1: 'a', '1': 'b', 'x': 1.5} | tojson() }}",
+      '{"10": [{"9": "a"}], "9": {}} [\n {\n  "10": [\n   {\n    "9": "a"\n   }\n  ],\n  "9": {}\n }\n] {"9": {}, "10": [{"9": "a"}]} {"1": "a", "1": "b", "x": 1.5}',
+    ],
     ["{% for k, v in [('a', 1)] %}{{k}}{{v}}{% endfor %}\r\n{% if true %}\r\nb{% endif %}", "a1b"],
   ])("behaves like Python: %s", (source, expected) => {
     expect(new ChatTemplate(source).render(USER_HI)).toBe(expected);
+  });
+
+  it("refuses to sort numbers among texts", () => {
+    expect(() => new ChatTemplate("{{ {1: 'a', 'x': 'b'} | tojson(sort_keys=true) }}").render(USER_HI)).toThrow(
+      /keys of one type/,
+    );
   });
 
   it("refuses to concatenate a string with another type", () => {

@@ -27,7 +27,7 @@ import {
   type Test,
 } from "./jinja-library.js";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
-import { askNumbered, dictOf, isNumbered, keyOf } from "./numbered-dicts.js";
+import { askNumbered, dictOf, isNumbered, keyOf, withTextKeys } from "./numbered-dicts.js";
 import {
   CHARACTER_WORK,
   ELEMENT_WORK,
@@ -71,6 +71,9 @@ const DICT_METHODS: ReadonlySet<unknown> = new Set(["items", "keys", "values", "
 
 /** Everything that it evaluates is charged to the budget first, and OverBudget thrown where that is used up. */
 export class JinjaInterpreter extends LibraryInterpreter {
+  /** Most templates have no dict with numbers, and none of what they print as JSON is copied. */
+  #hasNumbered = false;
+
   constructor(
     scope: unknown,
     protected readonly budget: RenderBudget,
@@ -228,9 +231,13 @@ export class JinjaInterpreter extends LibraryInterpreter {
     const empty = LIST_FILTERS.test(name) ? like(A_LIST, []) : like(A_TEXT, "");
     const isPrinted = TEXT_FILTERS.has(name) && operand.type !== "NullValue" && !isUndefined(operand);
     const printed = isPrinted ? like(A_TEXT, pythonText(operand, this.budget)) : operand;
-    const given = isUndefined(operand) && !DEFINING_FILTERS.has(name) ? empty : printed;
+    let given = isUndefined(operand) && !DEFINING_FILTERS.has(name) ? empty : printed;
     const [args, named] = this.evaluateArguments(plain.args ?? [], scope);
     chargeFilter(this.budget, name, given, args, named);
+    if (name === "tojson" && this.#hasNumbered) {
+      this.budget.chargeAll(given, { perValue: VALUE_WORK });
+      given = withTextKeys(given, named.get("sort_keys")?.value === true);
+    }
     const numbered = isNumbered(given.value)
       ? askNumbered(given.value, name, named.size > 0 ? [...named.values()] : args)
       : undefined;
@@ -333,7 +340,9 @@ export class JinjaInterpreter extends LibraryInterpreter {
       this.budget.chargeElements(evaluated);
       return [evaluated, this.evaluate(value, scope)] as const;
     });
-    return dictOf(entries);
+    const dict = dictOf(entries);
+    this.#hasNumbered ||= isNumbered(dict.value);
+    return dict;
   }
 
   /** Of a call's result: range() and a dict's methods create lists. */

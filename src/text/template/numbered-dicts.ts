@@ -27,9 +27,39 @@ export const keyOf = (key: unknown): Value => like(typeof key === "number" ? AN_
 
 export const isNumbered = (value: unknown): value is Numbered => value instanceof Map && known.has(value);
 
+const areNumbers = (keys: readonly unknown[]): keys is readonly number[] =>
+  keys.every((key) => typeof key === "number");
+
+/** A number among the keys of an object in JSON: a text there, but another key than that text, and sorted as a number. */
+class NumberKey extends String {
+  override localeCompare(other: unknown): number {
+    return Number(this) - Number(other);
+  }
+}
+
+/**
+ * What tojson prints of the value: the library writes keys as they are, and JSON's are texts.
+ *
+ * @param isSorted Python does not sort numbers among texts, and neither does this: it throws Error
+ */
+export function withTextKeys(value: Value, isSorted: boolean): Value {
+  const held = value.value;
+  const copied = (inner: Value): Value => withTextKeys(inner, isSorted);
+  if (Array.isArray(held)) return like(value, (held as readonly Value[]).map(copied));
+  if (!(held instanceof Map)) return value;
+  if (isSorted && isNumbered(held) && !areNumbers([...held.keys()])) {
+    throw new Error("expected a dict with keys of one type to sort, got another");
+  }
+  const copy = new Map<unknown, Value>();
+  for (const [key, inner] of held as Numbered) {
+    copy.set(typeof key === "number" ? new NumberKey(key) : key, copied(inner));
+  }
+  return like(value, copy);
+}
+
 /** What a filter or a method of this name makes of the dict; undefined: the library's does as well. */
 export function askNumbered(dict: Numbered, name: string, args: readonly Value[]): Value | undefined {
-  const keys = [...dict.keys()];
+  const keys = (): readonly unknown[] => [...dict.keys()];
   const pairs = (of: readonly unknown[]) =>
     like(
       A_LIST,
@@ -37,17 +67,19 @@ export function askNumbered(dict: Numbered, name: string, args: readonly Value[]
     );
   switch (name) {
     case "items":
-      return pairs(keys);
+      return pairs(keys());
     case "keys":
     case "list":
-      return like(A_LIST, keys.map(keyOf));
+      return like(A_LIST, keys().map(keyOf));
     case "get":
       return dict.get(args[0]?.value) ?? args[1] ?? NONE;
-    case "dictsort":
-      if (args.length > 0 || !keys.every((key) => typeof key === "number")) {
+    case "dictsort": {
+      const numbers = keys();
+      if (args.length > 0 || !areNumbers(numbers)) {
         throw new Error("expected dictsort, without settings, of a dict with keys of one type, got another");
       }
-      return pairs((keys as number[]).toSorted((a, b) => a - b));
+      return pairs(numbers.toSorted((a, b) => a - b));
+    }
     default:
       return undefined;
   }
