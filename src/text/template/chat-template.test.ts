@@ -143,6 +143,9 @@ describe("ChatTemplate", () => {
     ],
     ["{{ \"it's \\\nb\" }}{{ 'a\\.b\\d\\\\ \\x41\\u00e9\\'' }}", "it's ba\\.b\\d\\ Aé'"],
     ["don't \\d {# it's \\d {{ ' #}{% if true %}\\.{% endif %} \\\n{{ '\\q' }}", "don't \\d \\. \\\n\\q"],
+    ["{{ {'a': {'b': 1}} ~ '\\d' }} \\d {{{'a': {}}['a'] ~ \"\\q\"}} \\q", "{'a': {'b': 1}}\\d \\d {}\\q \\q"],
+    ["{% set x = {'a': {'}}': '%}'}} %}{{ x ~ '\\w' }}'\\w'", "{'a': {'}}': '%}'}}\\w'\\w'"],
+    ["{{ '\\0|\\a|\\1011\\18\\777\\U0001f642\\A' }}\\0", "\0|\u0007|A1\u00018\u01ff\u{1f642}\\A\\0"],
     // As Seed-OSS looks up how often to reflect on its thinking.
     [
       "{% set t = {1024: 256, 0: 0, 512: 128} %}{% for k, v in t | dictsort %}{% if 100 <= k %}{{ k }}={{ v }} {% endif %}{% endfor %}{{ t[1024] }}",
@@ -163,6 +166,10 @@ describe("ChatTemplate", () => {
     ["{% for k, v in [('a', 1)] %}{{k}}{{v}}{% endfor %}\r\n{% if true %}\r\nb{% endif %}", "a1b"],
   ])("behaves like Python: %s", (source, expected) => {
     expect(new ChatTemplate(source).render(USER_HI)).toBe(expected);
+  });
+
+  it.each(["{{ '\\N{BULLET}' }}", "{{ '\\U0011ffff' }}", "{{ '\\U1' }}"])("refuses %s", (source) => {
+    expect(errorOf(() => new ChatTemplate(source)).code).toBe("template_failed");
   });
 
   it("refuses to sort numbers among texts", () => {
