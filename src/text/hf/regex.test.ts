@@ -1,6 +1,5 @@
 /** Constructs of tokenizer.json's expressions that JavaScript treats differently or lacks. */
 import { describe, expect, it } from "vitest";
-import { MillraceError } from "../../core/errors.js";
 import { translateRegex } from "./regex.js";
 
 const matches = (pattern: string, text: string) => [...text.matchAll(translateRegex(pattern))].map(([match]) => match);
@@ -19,6 +18,12 @@ describe("translates", () => {
     ["code points and escaped marks", "\\x41|\\x{1F642}|\\u00e9|[\\]\\-\\\\]|\\#|\\'", "A🙂é]-\\#'", [..."A🙂é]-\\#'"]],
     ["a bracket at a class's start, a hyphen at its end", "[]a-]", "]a-b", ["]", "a", "-"]],
     ["a class within a class", " ?[^(\\s|[.,!?\u2026]) ]+|[a[b-d]e]", "Hi! (a|b) ab,c", ["Hi", "a", "b", " ab", "c"]],
+    [
+      "a hundred groups or classes",
+      `${"(".repeat(100)}a${")".repeat(100)}|${"[b".repeat(101)}${"]".repeat(101)}`,
+      "ab",
+      ["a", "b"],
+    ],
     ["bounds, lazy too", "\\d{2,3}?|\\d{1,}", "1234", ["12", "34"]],
   ] as const)("%s", (_, pattern, text, expected) => {
     expect(matches(pattern, text)).toEqual(expected);
@@ -49,7 +54,12 @@ describe("refuses", () => {
     "\\",
     "[\\s-x]",
     "x".repeat(20_000),
+    "[".repeat(16_000),
+    "(".repeat(16_000),
+    `${"(".repeat(101)}a${")".repeat(101)}`,
+    `${"[a".repeat(102)}${"]".repeat(102)}`,
   ])("%j", (pattern) => {
-    expect(() => translateRegex(pattern)).toThrow(MillraceError);
+    const refused = expect.objectContaining({ code: "tokenizer_unsupported" });
+    expect(() => translateRegex(pattern)).toThrow(refused);
   });
 });

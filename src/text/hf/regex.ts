@@ -23,6 +23,8 @@ const SCRIPTS = new Set([
   "Hebrew",
 ]);
 const MAX_PATTERN_LENGTH = 16_384;
+/** Of groups and classes within each other: more would exhaust the stack, and published patterns have few. */
+const MAX_DEPTH = 100;
 
 /**
  * The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters as
@@ -98,6 +100,7 @@ class Translator {
   #at = 0;
   #ignoresCase = false;
   #numPossessive = 0;
+  #depth = 0;
 
   constructor(private readonly pattern: string) {
     this.#chars = [...pattern];
@@ -194,10 +197,17 @@ class Translator {
       else if (kind === ">") isAtomic = true;
       else if (/^<?[=!]$/.test(kind)) open = `(?${kind}`;
     }
-    const inner = this.#alternatives();
+    const inner = this.#nested(() => this.#alternatives());
     if (!this.#take(")")) throw this.#refuse("an unmatched (");
     this.#ignoresCase = ignoredCase;
     return isAtomic ? this.#atomic(inner) : `${open}${inner})`;
+  }
+
+  #nested(read: () => string): string {
+    if (++this.#depth > MAX_DEPTH) throw this.#refuse(`more than ${MAX_DEPTH} groups and classes within each other`);
+    const source = read();
+    this.#depth--;
+    return source;
   }
 
   #class(): string {
@@ -215,7 +225,7 @@ class Translator {
       if (char === "[") {
         if (follows === "^" || follows === ":") throw this.#refuse(`[${follows} within a class`);
         // A class within a class adds its characters (BLOOM's has one).
-        source += this.#classItems();
+        source += this.#nested(() => this.#classItems());
         continue;
       }
       const item = char === "\\" ? this.#escape() : literal(char);
