@@ -8,6 +8,7 @@ import { optionError } from "../core/option-error.js";
 import type { StartStage } from "../core/stages.js";
 import { contentHashOf } from "../formats/content-hash.js";
 import { readGguf } from "../formats/gguf/read.js";
+import { textFilesOf } from "../formats/hf/folder.js";
 import type { EngineSettings, ModelSource } from "../local/start-engine.js";
 import { readTemplateFile } from "../text/text-side.js";
 import { untrainable } from "./trainer.js";
@@ -74,11 +75,10 @@ export const samplingOf = ({ maxTokens, seed }: TeachingOptions, temperature: nu
 /** SHA-256 of a model's files: the shards of a GGUF file, or the weights and descriptions of a folder. */
 export function modelHash(path: string, startStage: StartStage): string {
   const stage = startStage("checksum");
-  const inFolder = (): string[] =>
-    readdirSync(path)
-      .filter((name) => /\.(safetensors|json|jinja)$/.test(name))
-      .sort()
-      .map((name) => join(path, name));
+  const inFolder = (): string[] => {
+    const weights = readdirSync(path).filter((name) => name.endsWith(".safetensors"));
+    return [...weights.map((name) => join(path, name)), ...textFilesOf(path)].sort();
+  };
   const files = statSync(path).isDirectory() ? inFolder() : readGguf(path).shards.map((shard) => shard.path);
   const hash = contentHashOf(files, (fraction) => stage.update(`${Math.round(100 * fraction)} %`));
   stage.done(hash.slice(0, 12));

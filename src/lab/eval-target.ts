@@ -1,11 +1,11 @@
 /** Models that are evaluated: in this process, behind a server, or the recorded answers of an earlier evaluation. */
-import { readdirSync, statSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
 import type { StartStage } from "../core/stages.js";
-import { isHfFolder } from "../formats/hf/folder.js";
+import { isHfFolder, textFilesOf } from "../formats/hf/folder.js";
 import { askOf, type LocalSession, openLocalSession } from "../local/session.js";
 import type { EngineSettings } from "../local/start-engine.js";
 import { messageSchema, seedOf } from "../quality/ask.js";
@@ -121,10 +121,9 @@ async function openLocal(
 function identityOf({ path, files, engine, chatTemplate, samplingDefaults }: LocalSession, settings: EngineSettings) {
   const { kvEviction, activationDtype, kvCacheMemoryBytes } = settings;
   const { kvCacheDtype } = engine.info;
-  // Settings and vocabularies are files beside the weights.
-  const texts = isHfFolder(path) ? readdirSync(path).filter((name) => /\.(json|jinja)$/.test(name)) : [];
+  const texts = isHfFolder(path) ? textFilesOf(path) : [];
   return {
-    files: [...files, ...texts.map((name) => join(path, name))].map((file) => {
+    files: [...files, ...texts].map((file) => {
       const about = statSync(file, { throwIfNoEntry: false });
       return [resolve(file), about?.size, about?.mtimeMs];
     }),

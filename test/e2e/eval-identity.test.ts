@@ -1,9 +1,10 @@
 /** What tells models apart whose answers may differ. */
-import { copyFileSync, cpSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { copyFileSync, cpSync, mkdirSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { silentStages } from "../../src/core/stages.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
+import { TOOL_TEMPLATE_NAME } from "../../src/formats/hf/folder.js";
 import { bundledModelPath } from "../../src/formats/locate-model.js";
 import type { EvalSettings } from "../../src/lab/eval-target.js";
 import { fixture, repositoryRoot } from "../helpers/fixtures.js";
@@ -54,5 +55,16 @@ test("of a folder, settings and vocabularies count beside the weights, and nothi
     utimesSync(join(folder, name), 1, 1);
     others.push(await identityOf(folder));
   }
-  expect(new Set([first, withLink, ...others]).size).toBe(5);
+  // A template for tools is read beside another one alone.
+  writeFileSync(join(folder, "chat_template.jinja"), "{{ messages[0].content }}");
+  others.push(await identityOf(folder));
+  const forTools = join(folder, TOOL_TEMPLATE_NAME);
+  mkdirSync(dirname(forTools));
+  for (const text of ["{{ tools }}", "{{ tools | tojson }}"]) {
+    writeFileSync(forTools, text);
+    others.push(await identityOf(folder));
+  }
+  utimesSync(forTools, 1, 1);
+  others.push(await identityOf(folder));
+  expect(new Set([first, withLink, ...others]).size).toBe(9);
 }, 60_000);

@@ -1,5 +1,5 @@
 /** A model folder as the Hugging Face hub has it: config.json beside safetensors files. */
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile } from "../files/json.js";
@@ -7,6 +7,8 @@ import { INDEX_NAME, readSafetensors, SINGLE_NAME, shardNamesOfIndex } from "../
 import type { SafetensorsFiles } from "../safetensors/types.js";
 
 export const CONFIG_NAME = "config.json";
+/** Where transformers writes a template for conversations with tools. */
+export const TOOL_TEMPLATE_NAME = "additional_chat_templates/tool_use.jinja";
 
 export interface HfFolder {
   readonly path: string;
@@ -43,6 +45,13 @@ export function isHfFolder(path: string): boolean {
     has(CONFIG_NAME) &&
     (has(SINGLE_NAME) || has(INDEX_NAME))
   );
+}
+
+/** Paths of the settings, vocabularies and templates beside the weights. */
+export function textFilesOf(folder: string): readonly string[] {
+  const names = readdirSync(folder).filter((name) => /\.(json|jinja)$/.test(name));
+  if (existsSync(join(folder, TOOL_TEMPLATE_NAME))) names.push(TOOL_TEMPLATE_NAME);
+  return names.map((name) => join(folder, name));
 }
 
 /** Paths of the weight files; that they are there shows on reading. */

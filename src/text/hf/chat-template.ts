@@ -5,6 +5,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { configError, type JsonObject, readTextFile } from "../../formats/files/json.js";
+import { TOOL_TEMPLATE_NAME } from "../../formats/hf/folder.js";
 import { ChatTemplate, type ChatTemplateOptions } from "../template/chat-template.js";
 import { readOptional, tokenText } from "./create-tokenizer.js";
 
@@ -31,7 +32,7 @@ export function readHfTemplateSource(
   const path = join(folder, "chat_template.jinja");
   if (existsSync(path)) {
     // transformers writes templates with names of their own here, whichever file they came from.
-    const forTools = join(folder, "additional_chat_templates", "tool_use.jinja");
+    const forTools = join(folder, TOOL_TEMPLATE_NAME);
     return { source: readTextFile(path), ...(existsSync(forTools) ? { toolSource: readTextFile(forTools) } : {}) };
   }
   const template =
