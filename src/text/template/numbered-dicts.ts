@@ -30,7 +30,7 @@ export const isNumbered = (value: unknown): value is Numbered => value instanceo
 const areNumbers = (keys: readonly unknown[]): keys is readonly number[] =>
   keys.every((key) => typeof key === "number");
 
-/** A number among the keys of an object in JSON: a text there, but another key than that text, and sorted as a number. */
+/** A number among the keys of an object in JSON: a text there, but no key of that text, and sorted as a number. */
 class NumberKey extends String {
   override localeCompare(other: unknown): number {
     return Number(this) - Number(other);
