@@ -13,7 +13,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
@@ -24,6 +24,7 @@ import { cases } from "../../test/helpers/long.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, bool, encodeGguf, f32, f64, i32, i64, nested, str, u64 } from "../formats/gguf/write.js";
+import { TOOL_TEMPLATE_NAME } from "../formats/hf/folder.js";
 import { openModel } from "../model/open-model.js";
 import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
 import { loadTextSide } from "../text/text-side.js";
@@ -209,6 +210,20 @@ const REFUSED = new Set([
   "xlm_roberta",
   "unigram_bytes",
 ]);
+
+test("a folder's template for tools is in the folder that it becomes, and in a file", async () => {
+  const [folder, copy, file] = [place(), place(), place(".gguf")];
+  await convertModel({ model: fixture("models/stories260k.gguf"), out: folder, type: "F32" });
+  writeFileSync(join(folder, "chat_template.jinja"), "plain");
+  mkdirSync(dirname(join(folder, TOOL_TEMPLATE_NAME)));
+  writeFileSync(join(folder, TOOL_TEMPLATE_NAME), "{{ tools | length }} tools");
+  for (const out of [copy, file]) {
+    await convertModel({ model: folder, out, type: "F32" });
+    const { chatTemplate } = await loadTextSide(out);
+    const ask = (tools?: readonly object[]) => chatTemplate?.render({ messages: [], addGenerationPrompt: true, tools });
+    expect([ask(), ask([{}])]).toEqual(["plain", "1 tools"]);
+  }
+});
 
 test.each([
   ["bert", "got an encoder (bert)"],

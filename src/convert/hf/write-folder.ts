@@ -1,11 +1,11 @@
 /** Writes a model as a Hugging Face folder: config, weights, tokenizer, chat template, sampling defaults. */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { parseJsonObject, readTextFile } from "../../formats/files/json.js";
 import { readGguf } from "../../formats/gguf/read.js";
-import { CONFIG_NAME, isHfFolder } from "../../formats/hf/folder.js";
+import { CONFIG_NAME, isHfFolder, TOOL_TEMPLATE_NAME } from "../../formats/hf/folder.js";
 import { SINGLE_NAME } from "../../formats/safetensors/read.js";
 import { type WritableTensor, writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
@@ -44,6 +44,7 @@ export const TEXT_FILES = [
   "special_tokens_map.json",
   "chat_template.jinja",
   "chat_template.json",
+  TOOL_TEMPLATE_NAME,
   GENERATION_CONFIG_NAME,
 ];
 
@@ -67,7 +68,10 @@ export function* writeFolder(
     layers === undefined ? plainConfig : { ...plainConfig, quantization_config: layers.configOf(plainLayers) };
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, CONFIG_NAME), configJson(config));
-  for (const [name, content] of files) writeFileSync(join(folder, name), content);
+  for (const [name, content] of files) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), content);
+  }
   for (const [name, json] of Object.entries(layers?.filesOf?.(plainLayers) ?? {}))
     writeFileSync(join(folder, name), jsonOf(json));
   yield* writeSafetensors(join(folder, SINGLE_NAME), tensors, onWritten, log);

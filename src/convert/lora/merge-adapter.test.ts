@@ -1,12 +1,13 @@
 /** Adapters merged here against peft's own merge (test/fixtures/make-lora.py), and adapters that are no good. */
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { encodeSafetensors } from "../../../test/helpers/safetensors-writer.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
 import { encodeValues } from "../../formats/files/plain-values.js";
+import { TOOL_TEMPLATE_NAME } from "../../formats/hf/folder.js";
 import { readHeader } from "../../formats/safetensors/header.js";
 import { readSafetensors } from "../../formats/safetensors/read.js";
 import type { Dtype, SafetensorsTensor } from "../../formats/safetensors/types.js";
@@ -65,6 +66,14 @@ describe.each([
     expect(numChanged).toBe(expected.size);
     expect({ ...openModel(at("merged")).config, name: base }).toEqual(openModel(fixture(`hf/${base}`)).config);
   });
+});
+
+it("keeps the base's template for tools, which is in a folder of its own", async () => {
+  cpSync(fixture("hf/qwen3"), at("base"), { recursive: true });
+  mkdirSync(dirname(at("base", TOOL_TEMPLATE_NAME)));
+  writeFileSync(at("base", TOOL_TEMPLATE_NAME), "{{ tools }}");
+  await mergeAdapter({ base: at("base"), adapter: fixture("lora/plain"), out: at("merged") }, () => {});
+  expect(readFileSync(at("merged", TOOL_TEMPLATE_NAME), "utf8")).toBe("{{ tools }}");
 });
 
 /** An adapter of one matrix for the fixture qwen3, whose q_proj is [96, 32]. */

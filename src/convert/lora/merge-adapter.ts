@@ -3,7 +3,7 @@
  * base.
  */
 import { copyFileSync, existsSync, mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
@@ -65,7 +65,9 @@ export async function mergeAdapter(
       const copy = join(place, "copy");
       mkdirSync(copy);
       for (const name of [CONFIG_NAME, ...TEXT_FILES]) {
-        if (existsSync(join(base, name))) copyFileSync(join(base, name), join(copy, name));
+        if (!existsSync(join(base, name))) continue;
+        mkdirSync(dirname(join(copy, name)), { recursive: true });
+        copyFileSync(join(base, name), join(copy, name));
       }
       const changed = [...tensors.values()].map((tensor) => changedTensor(tensor, shards[tensor.shard]!.path, adapter));
       await workInPieces(writeSafetensors(join(copy, SINGLE_NAME), changed, onWritten), signal);
