@@ -1,6 +1,6 @@
 /**
- * Where mathematics stands in markdown: \( \), \[ \] and $$ $$, and $ $ around what cannot be a price or a variable of
- * a shell.
+ * Where mathematics stands in markdown: \( \), and \[ \] and $$ $$ on lines of their own. Within a line those and $ $
+ * stand around what cannot be a price, a variable of a shell or a bracket that markdown escapes.
  */
 import type { MarkedExtension, TokenizerExtension, Tokens } from "marked";
 
@@ -29,9 +29,14 @@ function mathAt(text: string, opener: string): MathToken | undefined {
 }
 
 /** $a_1$ and $x$ are mathematics; $5 and $10, $HOME/$USER are not. */
-function isUnmistakable({ raw, source }: MathToken, before: string, text: string): boolean {
-  if (/[\w$\\]$/.test(before) || /^[\w$]/.test(text.slice(raw.length))) return false;
-  return /^\S$|^\S[^\n]*\S$/.test(source) && (/[\\^_=]/.test(source) || /^[a-z]$/i.test(source));
+function isUnmistakable({ raw, source, isDisplay }: MathToken, before: string, text: string): boolean {
+  const after = text.slice(raw.length, raw.length + 1);
+  if (/[\w$\\]$/.test(before) || /[\w$]/.test(after)) return false;
+  // \[a\](b) is a link that markdown is told not to make.
+  if (after === "(" && raw.endsWith("]")) return false;
+  const formula = isDisplay ? source.trim() : source;
+  if (!isDisplay && !/^\S$|^\S[^\n]*\S$/.test(formula)) return false;
+  return /[\\^_=]/.test(formula) || /^[a-z]$/i.test(formula);
 }
 
 const inlineMath: TokenizerExtension = {
@@ -42,7 +47,7 @@ const inlineMath: TokenizerExtension = {
   tokenizer(text, tokens) {
     const opener = /^(?:\\[([]|\$\$?)/.exec(text)?.[0];
     const token = opener === undefined ? undefined : mathAt(text, opener);
-    if (token === undefined || opener !== "$") return token;
+    if (token === undefined || opener === "\\(") return token;
     return isUnmistakable(token, tokens.at(-1)?.raw ?? "", text) ? token : undefined;
   },
 };
