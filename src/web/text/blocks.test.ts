@@ -55,6 +55,10 @@ test("a block that is very long goes on as another one, code does not", () => {
   const { closed, open } = new BlockSplitter().split(line.repeat(10_000));
   expect([...closed, open].join("")).toBe(line.repeat(10_000));
   expect([...closed, open].every((block) => block.length <= 30_000 && block.startsWith(line))).toBe(true);
+  const emoji = `a${"😀".repeat(20_000)}`;
+  const parts = new BlockSplitter().split(emoji);
+  expect([...parts.closed, parts.open].some((block) => /\p{Surrogate}/u.test(block))).toBe(false);
+  expect([...parts.closed, parts.open].join("")).toBe(emoji);
   const code = `\`\`\`\n${"a\n".repeat(50_000)}\`\`\`\n`;
   expect(new BlockSplitter().split(code)).toEqual({ closed: [], open: code });
 });
