@@ -168,3 +168,40 @@ test("a search reads the texts of the server's once, those that changed again, a
   shelf.forgetServer();
   expect(shelf.knownChats.value.size).toBe(0);
 });
+
+test("a search goes on where a text cannot be read, drops one that was deleted, and ends with its words", async () => {
+  const search = await import("./search.js");
+  for (const id of ["first", "broken", "gone", "last"]) await shelf.keep(chatOf(id, `Hello ${id}`));
+  const read: string[] = [];
+  const statuses: Readonly<Record<string, number>> = { broken: 500, gone: 404 };
+  hold = async (_, path) => {
+    const id = path.split("/").at(-1)!;
+    read.push(id);
+    return statuses[id];
+  };
+  search.wanted.value = "hello";
+  await vi.waitFor(() => expect(search.searchError.value).toContain("refused"));
+  expect([...shelf.knownChats.value.keys()].sort()).toEqual(["first", "last"]);
+  expect(read.sort()).toEqual(["broken", "first", "gone", "last"]);
+  expect(shelf.entries.value.map(({ id }) => id).sort()).toEqual(["broken", "first", "last"]);
+  search.wanted.value = "";
+  expect(search.searchError.value).toBeUndefined();
+  // What was asked for before the field was emptied says nothing after that.
+  search.wanted.value = "hello again";
+  search.wanted.value = "";
+  await shelf.readServerTexts().catch(() => {});
+  await new Promise((resolve) => setTimeout(resolve));
+  expect(search.searchError.value).toBeUndefined();
+});
+
+test("a search by another client waits for nothing of the one before", async () => {
+  await shelf.keep(chatOf("one", "Hello"));
+  hold = (method) => (method === "GET" ? new Promise(() => {}) : undefined);
+  void shelf.readServerTexts();
+  shelf.forgetServer();
+  signInAs("b");
+  hold = () => undefined;
+  await shelf.keep(chatOf("two", "Bye"));
+  await shelf.readServerTexts();
+  expect(shelf.knownChats.value.has("two")).toBe(true);
+});

@@ -9,6 +9,8 @@ import { type Conversation, newId } from "./conversation.js";
 import { readChats, writeChats } from "./saved-chats.js";
 import {
   isConflict,
+  isGone,
+  isNoAnswer,
   listServerChats,
   readServerChat,
   removeServerChat,
@@ -175,26 +177,41 @@ export async function refresh(id: string): Promise<boolean> {
 let reading: Promise<void> | undefined;
 
 /**
- * Reads the texts of the server's conversations, so that they can be searched. Rejects where it does not give one of
- * them.
+ * Reads the texts of the server's conversations, so that they can be searched. Rejects where it does not give some of
+ * them, once it has given the others.
  */
 export function readServerTexts(): Promise<void> {
-  reading ??= readChanged().finally(() => {
-    reading = undefined;
-  });
+  if (reading === undefined) {
+    const pass = readChanged().finally(() => {
+      if (reading === pass) reading = undefined;
+    });
+    reading = pass;
+  }
   return reading;
 }
 
 async function readChanged(): Promise<void> {
   const client = keptClient.peek();
   const numBefore = numForgotten;
+  const problems = new Map<string, unknown>();
+  const isUnread = ({ id, revision }: ServerChat) =>
+    !problems.has(id) && readForSearch.peek().get(id)?.revision !== revision;
   for (;;) {
-    const row = onServer.peek().find(({ id, revision }) => readForSearch.peek().get(id)?.revision !== revision);
-    if (row === undefined || client === undefined) return;
-    const { chat } = await readServerChat(row.id, client);
-    if (numForgotten !== numBefore) return;
-    readForSearch.value = new Map(readForSearch.peek()).set(row.id, { revision: row.revision, chat });
+    const row = onServer.peek().find(isUnread);
+    if (row === undefined || client === undefined) break;
+    try {
+      const { chat } = await readServerChat(row.id, client);
+      if (numForgotten !== numBefore) return;
+      readForSearch.value = new Map(readForSearch.peek()).set(row.id, { revision: row.revision, chat });
+    } catch (thrown) {
+      if (numForgotten !== numBefore) return;
+      // The others would not be read, either.
+      if (isNoAnswer(thrown)) throw thrown;
+      if (isGone(thrown)) onServer.value = onServer.peek().filter(({ id }) => id !== row.id);
+      else problems.set(row.id, thrown);
+    }
   }
+  for (const thrown of problems.values()) throw thrown;
 }
 
 /** Another client, or none, is signed in. */
@@ -202,6 +219,7 @@ export function forgetServer(): void {
   numForgotten++;
   onServer.value = [];
   readForSearch.value = new Map();
+  reading = undefined;
   bases.clear();
   copies.clear();
 }

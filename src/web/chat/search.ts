@@ -85,6 +85,7 @@ export const foundChats = computed<readonly FoundChat[] | undefined>(() => {
 
 // The server's list has titles; its texts are read once somebody searches them.
 effect(() => {
+  if (pattern.value === undefined) searchError.value = undefined;
   if (pattern.value === undefined || entries.value.length === 0) return;
   untracked(() => {
     readServerTexts().then(
@@ -92,7 +93,7 @@ effect(() => {
         searchError.value = undefined;
       },
       (thrown: unknown) => {
-        searchError.value = `Not all texts could be searched: ${errorText(thrown)}`;
+        if (pattern.value !== undefined) searchError.value = `Not all texts could be searched: ${errorText(thrown)}`;
       },
     );
   });

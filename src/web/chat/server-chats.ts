@@ -60,6 +60,13 @@ export async function removeServerChat({ id, revision }: ServerChat, client: str
 export const isConflict = (thrown: unknown): boolean =>
   thrown instanceof ApiError && thrown.code === "conversation_changed";
 
+/** The server has it no more. */
+export const isGone = (thrown: unknown): boolean => thrown instanceof ApiError && thrown.status === 404;
+
+/** The server cannot be reached, or does not know the client any more. */
+export const isNoAnswer = (thrown: unknown): boolean =>
+  thrown instanceof TypeError || (thrown instanceof ApiError && thrown.status === 401);
+
 /** The chat, under an id that the server takes: imported ones may have any. */
 export const withServerId = (chat: Conversation): Conversation => (ID.test(chat.id) ? chat : { ...chat, id: newId() });
 
