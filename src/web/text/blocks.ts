@@ -15,7 +15,9 @@ interface Blocks {
 
 const NONE: Blocks = { closed: [], open: "" };
 
-/** An open block is parsed with every token: a longer one goes on as another, at a line's end or between two characters. */
+/**
+ * An open block is parsed with every token: a longer one goes on as another, at a line's end or between two characters.
+ */
 const PARTS = /[\s\S]{1,29999}(?:\n|$)|[\s\S]{1,30000}(?!(?<=[\ud800-\udbff])[\udc00-\udfff])/g;
 /** Code is parsed fast, and has its copy in one piece. */
 const FENCE = /^ {0,3}(?:```|~~~)/;
