@@ -77,8 +77,8 @@ function damaged(path: string, cause: Error): MillraceError {
 
 /**
  * Opens the database of what can be made again: it is never synced, since that holds up the event loop for as long as
- * the disk takes. The end of the process loses nothing. A power cut may damage it, and a damaged one is made anew; what
- * lies in it needs a checksum of its own.
+ * the disk takes. The end of the process loses no committed transaction. A power cut may damage it, and a damaged one
+ * is made anew; what lies in it needs a checksum of its own.
  *
  * @param folder undefined: in memory, for tests
  */
