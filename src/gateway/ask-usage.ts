@@ -3,7 +3,7 @@
  * from the client's stream. OpenAI's chat and completions alone need this: the streams of every other API have counts.
  */
 import { type AnswerHead, type AnswerSink, PassingSink } from "./answer.js";
-import { eachEvent, findUsage, type UsagePlace } from "./api/event-usage.js";
+import { eachEvent, findUsage, hasUsage, type UsagePlace } from "./api/event-usage.js";
 import type { Policy } from "./pipeline.js";
 import { type GatewayRequest, type RequestBody, withBody } from "./request.js";
 
@@ -75,6 +75,7 @@ class UsageStripper extends PassingSink {
   }
 
   #stripped(bytes: Buffer): Buffer {
+    if (!hasUsage(bytes)) return bytes;
     // One call reads the bytes and one writes them; the work between is cheap on strings.
     const text = bytes.toString("latin1");
     let kept = "";

@@ -12,6 +12,9 @@ const MEMBER = '"usage":';
 /** An object that may contain flat objects. */
 const VALUE = /\s*(?:null|\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})/y;
 
+/** Whether `findUsage` may find something in the events. */
+export const hasUsage = (events: Buffer): boolean => events.includes(MEMBER);
+
 /** @param event bytes read as Latin-1, or text */
 export function findUsage(event: string): UsagePlace | undefined {
   const start = event.lastIndexOf(MEMBER);

@@ -2,6 +2,7 @@
  * Reads token counts from the bytes of an answer as they pass. They are near the end in every API; Anthropic's streams
  * have the prompt's at the beginning.
  */
+import { Pieces } from "../../core/pieces.js";
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
 import { eventEndOf } from "./event-usage.js";
@@ -45,6 +46,8 @@ export class UsageReader {
   readonly #tail: Buffer[] = [];
   #headBytes = 0;
   #tailBytes = 0;
+  /** Events that are not counted yet: the code that counts is cold between two events, and each would take longer. */
+  readonly #uncounted = new Pieces();
   #numEvents = 0;
   #numBytes = 0;
   /** A line's end at the last chunk's end, which an empty line can follow. */
@@ -72,9 +75,8 @@ export class UsageReader {
   /** Counts the events of a stream's chunk, for an estimate. */
   pushEvents(chunk: Buffer): void {
     this.push(chunk);
-    const text = chunk.toString("latin1");
-    this.#seekIncomplete(text);
-    this.#countEvents(this.#lineEnd + text);
+    this.#uncounted.push(chunk);
+    if (this.#uncounted.numBytes > HELD_BYTES) this.#readEvents();
   }
 
   /** @returns undefined if the answer has no counts, as in a stream that was not asked for them */
@@ -98,6 +100,7 @@ export class UsageReader {
 
   /** Whether a whole answer ends because it reached its limit of tokens. */
   endsByLength(): boolean {
+    this.#readEvents();
     const tail = textOf(this.#tail).slice(-KEPT_BYTES);
     if (TRUNCATED.test(tail)) return true;
     return [tail, textOf(this.#head).slice(0, KEPT_BYTES), this.#incomplete].some((text) => INCOMPLETE.test(text));
@@ -110,6 +113,7 @@ export class UsageReader {
    * @param reported the upstream's counts before the cut
    */
   estimate(promptTokens: number, reported = this.counts()): TokenCounts {
+    this.#readEvents();
     const events = Math.max(0, this.#numEvents - 1);
     const hasPrompt = reported !== undefined && promptTokensOf(reported) > 0;
     return {
@@ -150,6 +154,13 @@ export class UsageReader {
     const head = textOf(this.#head).slice(0, KEPT_BYTES);
     if (last === undefined) return firstUsage(head);
     return MESSAGE_START.test(head) ? laterUsage(firstUsage(head), last) : last;
+  }
+
+  #readEvents(): void {
+    if (this.#uncounted.numBytes === 0) return;
+    const text = this.#uncounted.take().toString("latin1");
+    this.#seekIncomplete(text);
+    this.#countEvents(this.#lineEnd + text);
   }
 
   #countEvents(text: string): void {

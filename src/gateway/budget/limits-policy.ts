@@ -30,7 +30,7 @@ import {
 } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim, NO_CLAIMS } from "./claims.js";
-import { boundedFields, isBounded, type PromptFacts } from "./estimate.js";
+import { boundedFields, isBounded, type PromptFacts, type RequestSize } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
 import { cutStream, isReservedByOthers, nameOf, refusal } from "./refusals.js";
@@ -251,7 +251,7 @@ export class LimitsPolicy implements Policy {
     const sent = { ...this.#bounded(request, admitted), cancellation };
     let metered: MeteredSink | undefined;
     let cut: MillraceError | undefined;
-    const { isPaid, hasContinuousUsage } = this.options.traits(model);
+    const { isPaid, hasContinuousUsage, maxTokensField } = this.options.traits(model);
     const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
     // An API that is asked for a whole answer makes it, and charges it, whoever has left.
     const unseen = isPaid && !request.isStream ? usual : 0;
@@ -262,12 +262,15 @@ export class LimitsPolicy implements Policy {
       // An upstream may stream an answer that was asked for whole.
       if (priced === undefined || reserved.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
+      const bytesPerToken = isPaid ? PAID_BYTES_PER_TOKEN : 1;
       metered = new MeteredSink(inner, {
-        usage: new StreamUsage(isPaid ? PAID_BYTES_PER_TOKEN : 1),
+        usage: new StreamUsage(bytesPerToken),
+        bytesPerToken: hasContinuousUsage ? undefined : bytesPerToken,
         cost: priced.worst,
         isStream: request.isStream,
         promptTokens: size.promptTokens,
         outputTokens: size.numAnswers * outputTokens,
+        maxOutputTokens: isBounded(sent.path, sent.body, maxTokensField) ? mostOutput(size) : undefined,
         money: reserved.money,
         resize: (want, least) => this.#opened().store.resize(id, want, least),
         cut: () => {
@@ -341,6 +344,11 @@ export class LimitsPolicy implements Policy {
       this.#statistics.answered(subjectOf(request.caller), model, last.usage.output / size.numAnswers);
     }
   }
+}
+
+/** Most tokens of all answers. Undefined: the request says nothing about their length. */
+function mostOutput({ numAnswers, maxTokens }: RequestSize): number | undefined {
+  return maxTokens === undefined ? undefined : numAnswers * maxTokens;
 }
 
 /** Nano-dollars that the tightest budget has left beside all reservations. */

@@ -23,19 +23,22 @@ const outputOf = (bytes: Buffer): number => Number(/.*"completion_tokens":(\d+)/
 
 interface Terms {
   readonly money: number;
+  readonly maxOutputTokens?: number;
   readonly resize: (want: number, least: number) => Promise<ResizeResult>;
   readonly onCut?: () => void;
   readonly onBroken?: () => void;
 }
 
-function metered({ money, resize, onCut = () => {}, onBroken = () => {} }: Terms) {
+function metered({ money, maxOutputTokens, resize, onCut = () => {}, onBroken = () => {} }: Terms) {
   const client = new BufferSink();
   const sink = new MeteredSink(client, {
     usage: new StreamUsage(1),
+    bytesPerToken: undefined,
     cost: COST,
     isStream: true,
     promptTokens: 200,
     outputTokens: 100,
+    maxOutputTokens,
     money,
     resize,
     cut() {
@@ -146,4 +149,58 @@ test("the last token that is paid for is passed on, and not the one after it", (
   expect(sink.write(event(200))).toBe(true);
   expect(sink.write(event(201))).toBe(false);
   expect(client.numBytes).toBe(event(200).length);
+});
+
+test("a stream whose longest answer is paid for asks for no more, and its counts are those of all that was passed on", () => {
+  const resize = vi.fn(() => new Promise<ResizeResult>(() => {}));
+  const { client, sink } = metered({ money: 180, maxOutputTokens: 50, resize });
+  for (let output = 1; output <= 50; output++) expect(sink.write(event(output))).toBe(true);
+  expect(client.numBytes).toBe(Array.from({ length: 50 }, (_, i) => event(i + 1).length).reduce((sum, n) => sum + n));
+  expect(sink.delivered).toMatchObject({ fresh: PROMPT, output: 50 });
+  expect(resize).not.toHaveBeenCalled();
+});
+
+test("an upstream that makes more than it was asked for is held after a few events", async () => {
+  const resize = async (): Promise<ResizeResult> => ({ kind: "refused", isHeld: false });
+  const { client, sink } = metered({ money: 250, maxOutputTokens: 50, resize });
+  let output = 0;
+  while (output < 500 && sink.write(event(output + 1))) output++;
+  // Its reservation pays 240 tokens, and 8 KiB hold fewer than 60 events.
+  expect(output).toBeLessThan(300);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(client.answer()).toMatchObject({ error: { code: "budget_exceeded" } });
+  expect(sink.delivered?.output).toBe(output);
+});
+
+test("texts of a server that reports nothing are passed on before they are counted, and never beyond the money", () => {
+  const text = (length: number) =>
+    Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: "x".repeat(length) } }] })}\n\n`);
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 400 }), { maxLength: 40 }), (lengths) => {
+      const client = new BufferSink();
+      const usage = new StreamUsage(3);
+      const sink = new MeteredSink(client, {
+        usage,
+        bytesPerToken: 3,
+        cost: COST,
+        isStream: true,
+        promptTokens: PROMPT,
+        outputTokens: 100,
+        maxOutputTokens: undefined,
+        money: 1_000,
+        resize: () => new Promise<ResizeResult>(() => {}),
+        cut: cutStream,
+        broken() {},
+      });
+      sink.begin(HEAD);
+      let passed = 0;
+      for (const length of lengths) {
+        if (!sink.write(text(length))) break;
+        passed += length;
+      }
+      expect(PROMPT + Math.ceil(passed / 3)).toBeLessThanOrEqual(1_000);
+      if (passed === lengths.reduce((sum, length) => sum + length, 0)) return;
+      expect(PROMPT + Math.ceil((passed + 400) / 3)).toBeGreaterThan(1_000);
+    }),
+  );
 });

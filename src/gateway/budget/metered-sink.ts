@@ -3,6 +3,9 @@
  * does not pay for are held until it has grown, and the stream is cut when there is no money left to come. An answer
  * that comes whole where a stream was asked for is held, head and all, until it is paid: nothing has bounded it, and a
  * client that has got nothing of it can still be told why.
+ *
+ * Events that are paid whatever they hold are counted later, many at a time: between the events of other streams the
+ * code that counts is cold, and takes several times as long for each.
  */
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
@@ -14,6 +17,8 @@ import type { WorstCost } from "./worst-cost.js";
 
 interface StreamBudget {
   readonly usage: StreamUsage;
+  /** Fewest bytes of an event that count as a token. Undefined: an event reports its tokens, of which some have no text. */
+  readonly bytesPerToken: number | undefined;
   readonly cost: WorstCost;
   /** Whether a stream was asked for. */
   readonly isStream: boolean;
@@ -21,6 +26,8 @@ interface StreamBudget {
   readonly promptTokens: number;
   /** Tokens of the answer that are expected. */
   readonly outputTokens: number;
+  /** Most tokens of the answer that the upstream is asked for. Undefined: it may be any number. */
+  readonly maxOutputTokens: number | undefined;
   /** Nano-dollars that are reserved when the stream begins. */
   readonly money: number;
   resize(want: number, least: number): Promise<ResizeResult>;
@@ -35,17 +42,22 @@ const MARGIN_TOKENS = 64;
 /** How often and how long a held stream waits for the end of other requests, which may return their reservations. */
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
+/** Bytes of events that are counted together. An upstream that makes more than it was asked for is found out by then. */
+const MAX_UNCOUNTED_BYTES = 8 * 1024;
 /** A longer whole answer is passed on in parts, of which each byte is taken for text. */
 const MAX_WHOLE_BYTES = 4 * 1024 * 1024;
 
 export class MeteredSink extends PassingSink {
   #isMetered = false;
   #money: number;
-  /** Output tokens that so much money pays beside such a prompt; −1: not even that. */
+  /** The last result of `#payable`, and its terms. */
   #paid = { money: -1, prompt: -1, output: -1 };
+  #hasBegun = false;
   #isGrowing = false;
   #isShrunk = false;
   #held: Buffer[] = [];
+  /** Events that were passed on. */
+  readonly #uncounted = new Pieces();
   /** Parts of an answer that comes whole, until its end. */
   #whole: Pieces | undefined;
   /** Its head, until it is paid. */
@@ -69,7 +81,9 @@ export class MeteredSink extends PassingSink {
 
   /** Counts of the delivered part. Undefined: the answer is no stream and was not to be one, or has not begun. */
   get delivered(): TokenCounts | undefined {
-    return this.#isMetered ? (this.#beforeHeld ?? this.budget.usage.counts(this.budget.promptTokens)) : undefined;
+    if (!this.#isMetered) return undefined;
+    this.#countPassed();
+    return this.#beforeHeld ?? this.budget.usage.counts(this.budget.promptTokens);
   }
 
   /** Resolves when nothing is held any more. */
@@ -95,7 +109,11 @@ export class MeteredSink extends PassingSink {
   override write(bytes: Buffer): boolean {
     if (!this.#isMetered) return super.write(bytes);
     if (this.#isOver) return true;
-    if (this.#whole === undefined) return this.#take(bytes, () => this.budget.usage.push(bytes));
+    if (this.#whole === undefined) {
+      return this.#paysAny(bytes.length)
+        ? this.#passPaid(bytes)
+        : this.#take(bytes, () => this.budget.usage.push(bytes));
+    }
     this.#whole.push(bytes);
     if (this.#whole.numBytes <= MAX_WHOLE_BYTES) return true;
     const parts = this.#whole.take();
@@ -104,6 +122,7 @@ export class MeteredSink extends PassingSink {
   }
 
   #take(bytes: Buffer, count: () => void): boolean {
+    // Counts the events that were passed on before.
     const before = this.delivered;
     count();
     if (this.#held.length > 0 || !this.#pays(0)) {
@@ -115,6 +134,23 @@ export class MeteredSink extends PassingSink {
     this.#keepAhead();
     this.#beginHeld();
     return super.write(bytes);
+  }
+
+  #passPaid(bytes: Buffer): boolean {
+    this.#uncounted.push(bytes);
+    this.#beginHeld();
+    const isWelcome = super.write(bytes);
+    if (!this.#hasBegun) {
+      // The first event may report the prompt, whose unused part others wait for.
+      this.#hasBegun = true;
+      this.#countPassed();
+      this.#keepAhead();
+    }
+    return isWelcome;
+  }
+
+  #countPassed(): void {
+    if (this.#uncounted.numBytes > 0) this.budget.usage.push(this.#uncounted.take());
   }
 
   #beginHeld(): void {
@@ -163,17 +199,37 @@ export class MeteredSink extends PassingSink {
   }
 
   /**
-   * Whether the reservation pays for the delivered part and so many more tokens. Compares tokens, since money is
-   * computed in big integers.
+   * Output tokens that the reservation pays beside the prompt; −1: not even that. Money is computed in big integers, so
+   * tokens are compared.
    */
-  #pays(numMore: number): boolean {
+  #payable(): number {
     const { usage, cost, promptTokens } = this.budget;
     const prompt = usage.promptTokens ?? promptTokens;
     if (this.#paid.money !== this.#money || this.#paid.prompt !== prompt) {
       const isPromptPaid = cost.of(prompt, 0) <= this.#money;
       this.#paid = { money: this.#money, prompt, output: isPromptPaid ? cost.outputFor(this.#money, prompt) : -1 };
     }
-    return Math.ceil(usage.mostOutputTokens) + numMore <= this.#paid.output;
+    return this.#paid.output;
+  }
+
+  /** Whether the reservation pays for the counted part and so many more tokens. */
+  #pays(numMore: number): boolean {
+    return Math.ceil(this.budget.usage.mostOutputTokens) + numMore <= this.#payable();
+  }
+
+  /** Whether the reservation pays for the longest answer that was asked for. An upstream may make a longer one. */
+  #paysAsked(): boolean {
+    const { maxOutputTokens } = this.budget;
+    return maxOutputTokens !== undefined && maxOutputTokens <= this.#payable() && this.#pays(0);
+  }
+
+  /** Whether the reservation pays for so many more bytes of events, whatever they hold. */
+  #paysAny(numBytes: number): boolean {
+    const { bytesPerToken } = this.budget;
+    const uncounted = this.#uncounted.numBytes + numBytes;
+    if (this.#held.length > 0 || uncounted > MAX_UNCOUNTED_BYTES) return false;
+    if (this.#paysAsked()) return true;
+    return bytesPerToken !== undefined && this.#pays(MARGIN_TOKENS + uncounted / bytesPerToken);
   }
 
   /** Asks for more before it is needed, and returns the part that the prompt did not use. */
@@ -185,7 +241,7 @@ export class MeteredSink extends PassingSink {
       // A small excess is not worth an operation.
       if (enough < 0.75 * this.#money) void this.#resize(enough, enough).then(() => this.#catchUp());
     }
-    if (!this.#pays(MARGIN_TOKENS)) this.#grow(0);
+    if (!this.#paysAsked() && !this.#pays(MARGIN_TOKENS)) this.#grow(0);
   }
 
   #grow(attempt: number): void {
