@@ -206,6 +206,18 @@ test("requests that an earlier version left open are lost", async () => {
   expect(new LedgerStore(database, commits, logger).recover(10_000)).toBe(0);
 });
 
+test("an earlier version goes on with the database of a later one, which has further columns", async () => {
+  const { database, commits } = open();
+  for (const table of ["ledger_requests", "ledger_attempts", "ledger_hours"]) {
+    database.exec(`ALTER TABLE ${table} ADD COLUMN later INTEGER NOT NULL DEFAULT 0`);
+  }
+  const store = new LedgerStore(database, commits, logger);
+  store.close(plain(1));
+  commits.flush();
+  expect(store.rollUp(Number.MAX_SAFE_INTEGER, 2)).toBeTypeOf("boolean");
+  expect(await spend(database, {}, [])).toMatchObject([{ requests: 1 }]);
+});
+
 test("rows that the database refuses are kept and written later", async () => {
   const { database, commits, store } = open();
   database.exec("ALTER TABLE ledger_hours RENAME TO elsewhere");

@@ -14,7 +14,7 @@ import {
   createLedgerTables,
   DELETE_ROWS_OF_HOUR,
   DIMENSIONS,
-  marks,
+  insertInto,
   REQUEST_COLUMNS,
   ROWS_OF_HOUR,
 } from "./ledger-tables.js";
@@ -69,8 +69,8 @@ export class LedgerStore {
   ) {
     createLedgerTables(database);
     this.#notes = new OpenRequests(database);
-    this.#request = database.prepare(`INSERT INTO ledger_requests VALUES (${marks(REQUEST_COLUMNS.length)})`);
-    this.#attempt = database.prepare(`INSERT INTO ledger_attempts VALUES (${marks(ATTEMPT_COLUMNS.length)})`);
+    this.#request = database.prepare(insertInto("ledger_requests", REQUEST_COLUMNS));
+    this.#attempt = database.prepare(insertInto("ledger_attempts", ATTEMPT_COLUMNS));
     this.#hour = database.prepare(ADD_TO_HOUR);
     this.#hasRow = database.prepare("SELECT 1 FROM ledger_requests WHERE seq = ?");
     this.#oldest = database.prepare("SELECT min(seq) AS value FROM ledger_requests");

@@ -111,7 +111,11 @@ function addColumn(database: Database.Database, table: string, column: string): 
 
 export const marks = (count: number): string => Array(count).fill("?").join(", ");
 
-export const ADD_TO_HOUR = `INSERT INTO ledger_hours VALUES (${marks(DIMENSIONS.length + SUMS.length)})
+/** By the names of columns: a later version of the gateway may have added others, and an earlier one goes on. */
+export const insertInto = (table: string, columns: readonly string[]): string =>
+  `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${marks(columns.length)})`;
+
+export const ADD_TO_HOUR = `${insertInto("ledger_hours", [...DIMENSIONS, ...SUMS])}
   ON CONFLICT DO UPDATE SET ${SUMS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
 
 /** Rows of one hour, at most so many, in the order of the table's key. */
