@@ -63,6 +63,7 @@ export async function startSampled(
   const authorize = authorizeBy(config.apiKeys);
   const modelOf = (name: string) => name;
   const ledger = new Ledger({ config: () => config, database: () => database, logger, modelOf, authorize });
+  ledger.open();
   const version = { now: "aaaaaaaaaaaaaaaa" };
   const part = new QualityPart({
     config,

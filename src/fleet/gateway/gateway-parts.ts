@@ -35,6 +35,7 @@ import { createCascadeApp } from "./cascade-app.js";
 import { ConversationsPart } from "./conversations.js";
 import { defaultDataFolder } from "./data-folder.js";
 import { Ledger } from "./ledger.js";
+import { lockLedger } from "./ledger-lock.js";
 import type { ModelVersions } from "./model-versions.js";
 import { createPolicies } from "./policies.js";
 import type { PolicyContext } from "./policy-context.js";
@@ -74,6 +75,7 @@ export class GatewayParts {
   #policies: readonly Policy[] = [];
   #database: Database.Database | undefined;
   #cacheDatabase: Database.Database | undefined;
+  #unlockLedger = () => {};
 
   constructor(private readonly options: GatewayOptions) {
     const { config, pool, versions, counts, proxy, onAlert, onRow, canaries, logger } = options;
@@ -126,6 +128,11 @@ export class GatewayParts {
   /** Makes the policies. @returns them, from the first to see a request to the last */
   async start(): Promise<readonly Policy[]> {
     const { config, pool, engineOf, versions, metrics, proxy, logger } = this.options;
+    if (this.hasLedger) {
+      this.#openDatabase();
+      this.#unlockLedger = await lockLedger(this.#dataFolder, logger);
+      this.#ledger.open();
+    }
     this.#policies = await createPolicies({
       config,
       database: () => this.#openDatabase(),
@@ -221,6 +228,7 @@ export class GatewayParts {
     await Promise.all(this.#policies.map((policy) => policy.close?.()));
     await this.quality.close();
     await this.#ledger.close();
+    this.#unlockLedger();
     await this.#tenants.close();
     await this.#conversations.close();
     if (this.#database !== undefined) await sideOf(this.#database).close();

@@ -61,6 +61,7 @@ async function start(
   const authorize = authorizeBy(config.apiKeys);
   const modelOf = (name: string) => name;
   const ledger = new Ledger({ config: () => config, database: () => opened, logger, modelOf, authorize });
+  ledger.open();
   const admin = adminHandler(adminTarget([ledger.adminApp()], () => config.adminKey));
   const fleet = await startFleet(behaviours, {
     proxy: {

@@ -62,8 +62,10 @@ interface Started {
 export class Ledger {
   /** Prices of tokens; present without a ledger too, for budgets. */
   readonly prices: ConfiguredPrices;
+  /** Whether the configuration asked for a ledger at the start. */
+  readonly isKept: boolean;
   readonly #meter = new HardwareMeter(() => performance.now());
-  readonly #started: Started | undefined;
+  #started: Started | undefined;
   #settings: { readonly of: FleetConfig; readonly book: BookSettings } | undefined;
   #list: PriceList | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -71,19 +73,24 @@ export class Ledger {
   #isClosed = false;
 
   constructor(private readonly context: LedgerContext) {
-    const { config, logger, modelOf } = context;
-    const epochMs = () => Date.now();
     this.prices = new ConfiguredPrices(
       () => this.#book(),
       this.#meter,
       () => this.#priceList(),
-      epochMs,
+      () => Date.now(),
     );
+    this.isKept = context.config().ledger !== undefined;
+  }
+
+  /** Opens the ledger that the configuration asks for. To call when no other gateway writes it. */
+  open(): void {
+    const { config, database: open, logger, modelOf, lostCharge, onRow, onAlert } = this.context;
+    const epochMs = () => Date.now();
     const { ledger, alerts: rules } = config();
     if (ledger === undefined) return;
-    const database = context.database();
+    const database = open();
     const store = new LedgerStore(database, groupCommitOf(database), logger);
-    const lost = store.recover(epochMs(), context.lostCharge);
+    const lost = store.recover(epochMs(), lostCharge);
     if (lost > 0) logger.warn({ requests: lost }, "the gateway ended while requests ran; the ledger has them as lost");
     const policy = new LedgerPolicy({
       store,
@@ -94,21 +101,15 @@ export class Ledger {
       epochMs,
       hasCostHeader: () => ledger.costHeader,
       now: () => performance.now(),
-      onRow: context.onRow,
+      onRow,
     });
-    const alerts =
-      rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs, onAlert: context.onAlert });
+    const alerts = rules && new AlertWatch({ ...alertRules(rules), database, logger, epochMs, onAlert });
     this.#started = { store, database, policy, alerts };
     this.#timer = setInterval(() => {
       this.#sweepNow(ledger);
       void alerts?.look();
     }, SWEEP_MS);
     this.#timer.unref();
-  }
-
-  /** Whether the configuration asks for it. */
-  get isKept(): boolean {
-    return this.#started !== undefined;
   }
 
   /** Undefined where the configuration asks for none. */

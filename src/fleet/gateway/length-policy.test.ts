@@ -61,6 +61,7 @@ async function start(rules: string, database = openDatabase(undefined), virtual 
     modelOf,
     authorize: () => ({ tenant: "" }),
   });
+  ledger.open();
   const metrics = {
     cacheAnswered: () => {},
     answerEnded: (name: string, limit: string, isTruncated: boolean) => counted.push(`${name} ${limit} ${isTruncated}`),
@@ -169,6 +170,7 @@ test("a ledger of an earlier version gets the new columns", () => {
     modelOf: (name) => name,
     authorize: () => ({ tenant: "" }),
   });
+  ledger.open();
   closing.push(() => ledger.close());
   expect(database.prepare("SELECT truncated FROM ledger_hours").all()).toEqual([]);
   expect(database.prepare("SELECT max_tokens, answers FROM ledger_requests").all()).toEqual([]);
