@@ -57,7 +57,10 @@ export class SilenceStore {
     }
     const id = randomBytes(8).toString("hex");
     database
-      .prepare("INSERT INTO silences VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+      .prepare(
+        `INSERT INTO silences (id, ${NAMES.join(", ")}, starts_ms, ends_ms, comment, author)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      )
       .run([id, ...NAMES.map((name) => matcher[name] ?? null), startsMs, endsMs, comment, author]);
     return { id, ...silence };
   }

@@ -111,10 +111,14 @@ export class QualityStore {
     private readonly retention: Retention,
   ) {
     database.exec(TABLES);
-    this.#insert = database.prepare("INSERT INTO quality_samples VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    this.#insertText = database.prepare("INSERT INTO quality_texts VALUES (?, ?, ?)");
+    this.#insert =
+      database.prepare(`INSERT INTO quality_samples (at_ms, request_id, tenant, key, model, version, path, weight, failing, verdicts)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`);
+    this.#insertText = database.prepare("INSERT INTO quality_texts (seq, text, bytes) VALUES (?, ?, ?)");
     this.#addToDay = database.prepare(
-      `INSERT INTO quality_days VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET judged = judged + 1,
+      `INSERT INTO quality_days
+         (day, model, version, tenant, name, judged, failing, badness, weight, weighted_failing)
+       VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET judged = judged + 1,
        failing = failing + excluded.failing, badness = badness + excluded.badness, weight = weight + excluded.weight,
        weighted_failing = weighted_failing + excluded.weighted_failing`,
     );
@@ -165,7 +169,10 @@ export class QualityStore {
       const [keptCorrection, keptComment] = bytes > this.retention.textBytes ? [] : [correction, comment];
       this.#textBytes -= this.#feedbackBytes(ofRequest, [tenant, id]);
       this.database
-        .prepare("INSERT OR REPLACE INTO quality_feedback VALUES (?, ?, ?, ?, ?, ?, ?)")
+        .prepare(
+          `INSERT OR REPLACE INTO quality_feedback (tenant, request_id, at_ms, model, score, correction, comment)
+           VALUES (?, ?, ?, ?, ?, ?, ?)`,
+        )
         .run([tenant, id, atMs, model, score, keptCorrection ?? null, keptComment ?? null]);
       this.#textBytes += this.#feedbackBytes(ofRequest, [tenant, id]);
       this.#trimTexts();
