@@ -71,6 +71,13 @@ export const checkSchema = z.discriminatedUnion("kind", [
       .max(MAX_CALLS)
       .readonly(),
   }),
+  /** The expected answer is a query: right is one that finds the same rows in the tables of `setup`, SQLite's SQL. */
+  z.strictObject({
+    kind: z.literal("sql"),
+    setup: z.string(),
+    /** Whether the order of the rows counts. */
+    isOrdered: z.boolean().optional(),
+  }),
 ]);
 
 export type Check = z.infer<typeof checkSchema>;

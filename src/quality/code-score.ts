@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Check, CodeCheck } from "./check.js";
 import { unfence } from "./fenced.js";
 import type { CallResult } from "./sandbox/results.js";
-import { hasPython, requireConfinement, runCode } from "./sandbox/run-code.js";
+import { type CodeLanguage, hasPython, requireConfinement, runCode } from "./sandbox/run-code.js";
 import type { Score } from "./score.js";
 import { scoreExact } from "./text-scores.js";
 
@@ -19,10 +19,16 @@ export const UNCONFINED_WARNING = "warning: generated code runs unconfined and c
  * @throws MillraceError confinement_missing
  */
 export async function requireConfinementFor(checks: readonly (Check | undefined)[]): Promise<boolean> {
-  const languages = new Set(checks.map((check) => (check?.kind === "code" ? check.language : undefined)));
+  const languages = new Set(checks.map(languageOf));
   const isTypeScriptConfined = !languages.has("typescript") || (await requireConfinement("typescript"));
   const isPythonConfined = !languages.has("python") || !hasPython() || (await requireConfinement("python"));
   return isTypeScriptConfined && isPythonConfined;
+}
+
+/** Queries run in Python, which brings SQLite. */
+function languageOf(check: Check | undefined): CodeLanguage | undefined {
+  if (check?.kind === "sql") return "python";
+  return check?.kind === "code" ? check.language : undefined;
 }
 
 export async function scoreCode(check: CodeCheck, expected: string, answer: string): Promise<Score> {

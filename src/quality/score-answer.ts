@@ -5,6 +5,7 @@ import { scoreCode } from "./code-score.js";
 import { scoreFaults } from "./fault-score.js";
 import { scoreJson } from "./json-score.js";
 import type { Score } from "./score.js";
+import { scoreSql } from "./sql-score.js";
 import {
   scoreExact,
   scoreIncludes,
@@ -17,7 +18,7 @@ import {
 } from "./text-scores.js";
 
 /**
- * Depends on its arguments only (and, for Python, on python3). Only code takes time, as it is run.
+ * Depends on its arguments only (and, for Python, on python3). Only code and SQL take time, as they are run.
  *
  * @param expected the right answer, or one of them
  * @param asked the prompt, to which some checks compare the answer, and how the answer ended
@@ -54,5 +55,7 @@ export async function scoreAnswer(
       return scoreFaults(check, asked, answer);
     case "code":
       return scoreCode(check, expected, answer);
+    case "sql":
+      return scoreSql(check, expected, answer);
   }
 }

@@ -89,7 +89,7 @@ os._exit(0)
 /** Modules that are imported once, to find the libraries that they load. */
 const USUAL_MODULES =
   "math cmath random re json datetime decimal fractions statistics heapq bisect array struct itertools functools " +
-  "collections string operator copy typing dataclasses enum hashlib zlib unicodedata resource ctypes";
+  "collections string operator copy typing dataclasses enum hashlib zlib unicodedata resource ctypes sqlite3";
 
 const DESCRIBE = `
 import importlib, json, sys, sysconfig
