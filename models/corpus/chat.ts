@@ -8,6 +8,13 @@ interface Message {
   readonly content: string;
 }
 
+/** A rule that an answer keeps or breaks. */
+type Rule =
+  | { readonly rule: "words" | "bullets"; readonly min?: number; readonly max?: number }
+  | { readonly rule: "lowercase" | "uppercase" }
+  | { readonly rule: "begins" | "ends"; readonly text: string }
+  | { readonly rule: "contains"; readonly text: string; readonly min?: number; readonly max?: number };
+
 /** How the last answer of a chat is judged; `src/quality` has the scorers. */
 export type Check =
   /** No right answer. */
@@ -26,6 +33,12 @@ export type Check =
   | { readonly kind: "mentions"; readonly words: readonly string[] }
   /** Shares word sequences with the expected answer and states these facts. */
   | { readonly kind: "overlap"; readonly facts: readonly string[] }
+  /** Contains one of these texts. */
+  | { readonly kind: "includes"; readonly texts: readonly string[] }
+  /** Keeps each of these rules. */
+  | { readonly kind: "follows"; readonly rules: readonly Rule[] }
+  /** Has none of these faults of production traffic. */
+  | { readonly kind: "without"; readonly faults: readonly "refusal"[] }
   /** The answer defines `name`; each call gives what is expected. */
   | {
       readonly kind: "code";

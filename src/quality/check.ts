@@ -5,6 +5,7 @@ import { problemText } from "../core/schema-problem.js";
 import { CHECK_NAMES } from "../gateway/quality/checks/checks.js";
 import { type Message, messageSchema, toolSchema } from "./ask.js";
 import { parseJson } from "./fenced.js";
+import { ruleSchema } from "./rule-score.js";
 
 const MAX_CALLS = 100;
 
@@ -51,6 +52,8 @@ export const checkSchema = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("mentions"), words: z.array(z.string()).readonly() }),
   /** Shares pairs of words with the expected answer and states these facts. */
   z.strictObject({ kind: z.literal("overlap"), facts: z.array(z.string()).readonly() }),
+  /** Keeps these rules. */
+  z.strictObject({ kind: z.literal("follows"), rules: z.array(ruleSchema).min(1).readonly() }),
   /**
    * A chat for checks of production traffic, none of which fails; `format` is the `response_format` that the answer
    * must have.

@@ -4,6 +4,7 @@ import type { Check } from "./check.js";
 import { scoreCode } from "./code-score.js";
 import { scoreFaults } from "./fault-score.js";
 import { scoreJson } from "./json-score.js";
+import { scoreRules } from "./rule-score.js";
 import type { Score } from "./score.js";
 import { scoreSql } from "./sql-score.js";
 import {
@@ -51,6 +52,8 @@ export async function scoreAnswer(
       return scoreMentions(check, answer);
     case "overlap":
       return scoreOverlap(check, expected, answer);
+    case "follows":
+      return scoreRules(check.rules, answer);
     case "without":
       return scoreFaults(check, asked, answer);
     case "code":

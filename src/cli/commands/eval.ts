@@ -219,10 +219,19 @@ async function tasksFor({
     const named = tasks!.filter((name) => !isTaskFile(name));
     return [...ofFiles, ...(named.length === 0 ? [] : await tasksFor({ count, seed, tasks: named }))];
   }
-  const { chatAt, families, readMixture } = await import("../../../models/corpus/families.js");
+  const [{ chatAt, families, readMixture }, { suiteChats, suiteNames }] = await Promise.all([
+    import("../../../models/corpus/families.js"),
+    import("../../../models/corpus/suites.js"),
+  ]);
   const names = families.map(({ name }) => name);
-  assertKnownTasks(tasks, names);
+  const ofSuites = new Map((tasks ?? []).map((name) => [name, suiteChats(name, seed, count)]));
+  assertKnownTasks(
+    tasks?.filter((name) => ofSuites.get(name) === undefined),
+    [...names, ...suiteNames],
+  );
   return (tasks ?? names).map((name) => {
+    const chats = ofSuites.get(name);
+    if (chats !== undefined) return { name, chats };
     const mixture = readMixture(name);
     return { name, chats: scorableChats(count, (index) => chatAt(seed, index, mixture)) };
   });
