@@ -36,12 +36,21 @@ export interface FoundModel {
   readonly freeBytes: number;
 }
 
+/** A whole model of the disk that this machine's engine can load. */
+export interface ServableModel {
+  /** As `--model` takes it. */
+  readonly name: string;
+  readonly path: string;
+}
+
 export interface ModelLibrary {
   /**
    * The paths under /admin/library. The caller has been checked already; errors are thrown to the app that includes
    * this one.
    */
   readonly app: Hono;
+  /** The downloaded models, without those that are bundled. */
+  servable(): Promise<readonly ServableModel[]>;
   /** Starts a download, or joins the one of the same model. @param name as people write it */
   pull(name: string): Pull;
   /** Throws model_in_use and model_not_found. */

@@ -3,7 +3,8 @@
  * parts of the fleet.
  */
 import type { Logger } from "pino";
-import type { FoundModel } from "../core/model-library.js";
+import { availableMemory } from "../core/available-memory.js";
+import type { FoundModel, ServableModel } from "../core/model-library.js";
 import { OneAtATime } from "../core/one-at-a-time.js";
 import type { FleetConfig, ModelEntry } from "./config/schema.js";
 import { versionWords } from "./gateway/cache-policies.js";
@@ -35,6 +36,7 @@ interface ConfiguredParts {
 export class AppliedConfig {
   readonly #loaded = new LoadedModels();
   readonly #changes = new OneAtATime();
+  readonly #freeBytes = availableMemory();
   #config: FleetConfig;
   #planned: readonly PlannedModel[] = [];
   /** Texts that name the files of models whose processes may still run. */
@@ -64,18 +66,29 @@ export class AppliedConfig {
     return this.#planned.find(({ spec }) => spec.name === model);
   }
 
-  /** Texts that name the files of all models, those among them that are being stopped. */
+  /** Texts that name the files of models which run, may be started at any time, or are being stopped. */
   uses(): readonly string[] {
-    return [...usesOf(this.#config), ...this.#stopping];
+    const { supervisor } = this.parts;
+    const isUsed = (entry: ModelEntry) =>
+      !this.#loaded.isOnDemand(entry) || supervisor.upstreams(entry.name).length > 0;
+    return [...usesOf({ models: this.#config.models.filter(isUsed) }), ...this.#stopping];
   }
 
   isLoaded(name: string): boolean {
     return this.#loaded.has(name);
   }
 
-  /** Applies the file as it was at the start. */
-  async start(): Promise<void> {
+  /** Applies the file as it was at the start. @param found models of the disk to load on demand */
+  async start(found: readonly ServableModel[]): Promise<void> {
+    this.#loaded.serveOnDemand(found);
     await this.#changes.run(() => this.#apply(this.file, this.machine));
+  }
+
+  /** Loads these models of the disk on demand, and no others. */
+  async serveOnDemand(found: readonly ServableModel[]): Promise<void> {
+    await this.#changes.run(async () => {
+      if (this.#loaded.serveOnDemand(found)) await this.#apply(this.file, this.machine);
+    });
   }
 
   /** Applies the differences; running requests go on. */
@@ -140,7 +153,7 @@ export class AppliedConfig {
     );
     keeper.configure(
       planned.flatMap(({ kept }) => kept ?? []),
-      residenceRules(config),
+      residenceRules(config, this.#freeBytes),
     );
     warnOfPlan(config, planned, logger);
     for (const name of [...removed, ...replaced.map(({ spec }) => spec.name)]) promptKeys.forget(name);
@@ -167,6 +180,11 @@ export class AppliedConfig {
   }
 }
 
-export function residenceRules({ memoryBudget = Number.POSITIVE_INFINITY }: FleetConfig) {
-  return { ...DEFAULT_RESIDENCE, budgetBytes: memoryBudget };
+/** Part of the free memory that models of the disk may fill, so that other programs have some. */
+const FREE_SHARE = 0.8;
+
+/** @param freeBytes memory of the machine before any model was loaded */
+export function residenceRules({ memoryBudget, serveLibrary }: FleetConfig, freeBytes: number) {
+  const most = serveLibrary ? FREE_SHARE * freeBytes : Number.POSITIVE_INFINITY;
+  return { ...DEFAULT_RESIDENCE, budgetBytes: memoryBudget ?? most };
 }

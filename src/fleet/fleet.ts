@@ -3,9 +3,10 @@
  * changes in them: applied-config.ts.
  */
 import type { Logger } from "pino";
+import { availableMemory } from "../core/available-memory.js";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
-import type { ModelLibrary } from "../core/model-library.js";
+import type { ModelLibrary, ServableModel } from "../core/model-library.js";
 import { sessionAuthorization } from "../core/sign-in/session-cookie.js";
 import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
@@ -63,6 +64,8 @@ export interface FleetStatus extends InstanceStatus {
 
 /** Time between two evaluations of the scaling policies. */
 const TICK_MS = 1000;
+/** Time between two looks for models that were pulled. */
+const LIBRARY_MS = 5000;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
@@ -83,6 +86,7 @@ export class Fleet {
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #timer: NodeJS.Timeout | undefined;
+  #libraryDueMs = 0;
 
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
@@ -107,7 +111,7 @@ export class Fleet {
           this.#watch.add("scale", `${model}: ${from} to ${to} instances: ${reason}`);
         },
       },
-      residenceRules(config),
+      residenceRules(config, availableMemory()),
     );
     const parts = {
       // It reads the configuration when it is made, so it comes after it.
@@ -220,6 +224,7 @@ export class Fleet {
   /** Applies the differences; running requests go on. Reloads run one at a time. */
   async reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
     const reload = await this.#applied.reload(config, machine);
+    await this.#applied.serveOnDemand(await this.#onDemand());
     const { added, removed, replaced, needRestart } = reload;
     const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
     const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
@@ -230,6 +235,25 @@ export class Fleet {
   /** Texts that name the files of all models, those among them that are being stopped. */
   uses(): readonly string[] {
     return this.#applied.uses();
+  }
+
+  /** Models of the disk that are served without being named. */
+  async #onDemand(): Promise<readonly ServableModel[]> {
+    return this.#applied.config.serveLibrary ? ((await this.options.library?.servable()) ?? []) : [];
+  }
+
+  /** Finds models that were pulled or removed, by this process or another. */
+  #serveLibrary(): void {
+    if (!this.#applied.config.serveLibrary || Date.now() < this.#libraryDueMs) return;
+    this.#libraryDueMs = Number.POSITIVE_INFINITY;
+    const look = async (): Promise<void> => {
+      try {
+        await this.#applied.serveOnDemand(await this.#onDemand());
+      } finally {
+        this.#libraryDueMs = Date.now() + LIBRARY_MS;
+      }
+    };
+    this.#inBackground("looking for models of the disk", look());
   }
 
   /** Starts an instance of a model of the disk. @param name for its clients; undefined: its repository's */
@@ -318,12 +342,13 @@ export class Fleet {
       port: config.port,
       logger,
     });
-    await this.#applied.start();
+    await this.#applied.start(await this.#onDemand());
     this.#gateway.startBatches();
     this.#timer = setInterval(() => {
       this.#keeper.tick();
       this.#canaries.look();
       this.#watch.look();
+      this.#serveLibrary();
       this.#figures.tenants.look(Date.now(), (tenant) => this.#gateway.hasTenant(tenant));
     }, TICK_MS);
   }

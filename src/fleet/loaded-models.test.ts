@@ -19,7 +19,7 @@ const machine = { cores: [[0]], splits: new Map(), millraceSeats: 1 } as const;
 let close: () => Promise<void>;
 afterEach(() => close());
 
-async function start() {
+async function start(more = "") {
   const engine = await startStandIn(answerJson({}));
   const folder = tempTree({});
   const disk = cannedLibrary();
@@ -30,6 +30,7 @@ port: 0
 data-folder: ${folder}
 admin-key: boss
 api-keys: [{ tenant: t, key: client }]
+${more}
 models:
   - { name: ${model}, engine: openai, attach: [{ url: "${engine.url}" }] }
 `,
@@ -79,6 +80,28 @@ test("a model is loaded, stays over a reload of the file, and is unloaded", asyn
   await expect.poll(names).toEqual(["f"]);
   expect((await ask("DELETE", "/admin/models/org/m")).status).toBe(404);
   expect((await ask("DELETE", "/admin/models/f")).status).toBe(404);
+});
+
+test("models of the disk are served on demand where the file asks for it, and are not in use before", async () => {
+  const { library, names, reload, fleet, ask } = await start("serve-library: true");
+  expect(await names()).toEqual(["e"]);
+  library.servable = async () => [
+    { name: "hf:org/m:m-Q4.gguf", path: "/cache/m-Q4.gguf" },
+    { name: "hf:org/m:m-Q8.gguf", path: "/cache/m-Q8.gguf" },
+    { name: "hf:org/n@v2", path: "/cache/n" },
+    { name: "hf:org/with space:a b.gguf", path: "/cache/a b.gguf" },
+  ];
+  await reload("e");
+  expect(await names()).toEqual(["e", "org/m:m-Q4.gguf", "org/m:m-Q8.gguf", "org/n"]);
+  expect(fleet.uses().join()).not.toContain("/cache");
+  const { data } = JSON.parse((await ask("GET", "/admin/models")).text) as { data: { id: string }[] };
+  expect(data.map(({ id }) => id)).toContain("org/n");
+  library.servable = async () => [
+    { name: "hf:org/e", path: "/cache/e" },
+    { name: "hf:org/m:m-Q8.gguf", path: "/cache/m-Q8.gguf" },
+  ];
+  await reload("org/e");
+  expect(await names()).toEqual(["org/e", "org/m"]);
 });
 
 test("a name that there is, one with spaces, a model that is not on disk and one without memory are refused", async () => {

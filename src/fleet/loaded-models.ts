@@ -1,19 +1,39 @@
 /**
- * Models of the disk that an administrator has loaded beside those of the file. They stay over reloads of the file, and
- * go with the process.
+ * Models of the disk beside those of the file: the ones that an administrator has loaded, which stay over reloads of
+ * the file and go with the process, and all others where the file asks for them, which are loaded on demand.
  */
 import { MillraceError } from "../core/errors.js";
-import type { FoundModel } from "../core/model-library.js";
+import type { FoundModel, ServableModel } from "../core/model-library.js";
 import { isCanaryName } from "../gateway/canary/canary-name.js";
 import { configSchema, type FleetConfig, type ModelEntry } from "./config/schema.js";
 
 export class LoadedModels {
   #entries: readonly ModelEntry[] = [];
+  #onDemand: readonly ModelEntry[] = [];
 
   /** The file's configuration with these models; a name of the file's stands for the file's model. */
   addTo(config: FleetConfig): FleetConfig {
-    const names = namesOf(config.models);
-    return { ...config, models: [...config.models, ...this.#entries.filter(({ name }) => !names.includes(name))] };
+    const models = [...config.models];
+    for (const entry of [...this.#entries, ...this.#onDemand]) {
+      if (!namesOf(models).includes(entry.name)) models.push(entry);
+    }
+    return { ...config, models };
+  }
+
+  /**
+   * Serves these models, and no others of the disk, to whoever asks for them.
+   * @returns whether they are others than before
+   */
+  serveOnDemand(found: readonly ServableModel[]): boolean {
+    const entries = onDemandEntries(found);
+    const before = this.#onDemand.map(({ name, model }) => `${name} ${model}`);
+    const isChanged = entries.map(({ name, model }) => `${name} ${model}`).join("\n") !== before.join("\n");
+    if (isChanged) this.#onDemand = entries;
+    return isChanged;
+  }
+
+  isOnDemand(entry: ModelEntry): boolean {
+    return this.#onDemand.includes(entry);
   }
 
   /** Whether an administrator has loaded the model. A canary ends by itself. */
@@ -55,6 +75,17 @@ export class LoadedModels {
   remove(name: string): void {
     this.#entries = this.#entries.filter((entry) => entry.name !== name);
   }
+}
+
+/** The models of one repository are told apart by their files. A name with spaces cannot be asked for. */
+function onDemandEntries(found: readonly ServableModel[]): ModelEntry[] {
+  const names = found.map(({ name }) => servedName(name));
+  return found.flatMap(({ name, path }, index) => {
+    const isAlone = names.filter((other) => other === names[index]).length === 1;
+    const served = isAlone ? names[index]! : name.replace(/^hf:/, "");
+    const parsed = configSchema({}).safeParse({ models: [{ name: served, model: path, load: "on-demand" }] });
+    return parsed.success ? parsed.data.models : [];
+  });
 }
 
 /** @example servedName("hf:org/repo@v2:file.gguf") // "org/repo" */

@@ -34,6 +34,7 @@ export function openLibrary(options: LibraryOptions): ModelLibrary {
   const library = new Library(options);
   return {
     app: createLibraryApp(library),
+    servable: () => library.servable(),
     pull: (name) => library.pull(name),
     remove: (name) => library.remove(name),
     hold: (name, use) => library.hold(name, use),

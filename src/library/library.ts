@@ -6,7 +6,7 @@ import { dirname, join, resolve, sep } from "node:path";
 import { availableMemory } from "../core/available-memory.js";
 import { cacheFolder } from "../core/cache-folder.js";
 import { MillraceError } from "../core/errors.js";
-import type { FoundModel, ModelLibrary, Pull } from "../core/model-library.js";
+import type { FoundModel, ModelLibrary, Pull, ServableModel } from "../core/model-library.js";
 import { OneAtATime } from "../core/one-at-a-time.js";
 import { runningServers } from "../core/server-registry.js";
 import type { HubOptions } from "../formats/hub/access.js";
@@ -59,6 +59,14 @@ export class Library implements Omit<ModelLibrary, "app"> {
       freeMemoryBytes: availableMemory(),
       models: rows,
     };
+  }
+
+  async servable(): Promise<readonly ServableModel[]> {
+    const models: ServableModel[] = [];
+    for (const model of await listStored(this.#cacheDir)) {
+      if (model.isComplete && typeof (await factsOf(model)) !== "string") models.push(model);
+    }
+    return models;
   }
 
   async #row(model: StoredModel, isBundled: boolean, isInUse: boolean) {

@@ -34,6 +34,7 @@ export function cannedLibrary(): CannedLibrary {
   };
   const library: CannedLibrary["library"] = {
     app: new Hono().get("/", (c) => c.json(listBody([]))),
+    servable: async () => [],
     pull(name) {
       asked.push(`pull ${name}`);
       return { status: () => status, ended };

@@ -299,6 +299,12 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
     "memory-budget": byteSize()
       .optional()
       .describe("memory for all models together; least recently used on-demand models are unloaded first"),
+    "serve-library": z
+      .boolean()
+      .default(false)
+      .describe(
+        "whether every model that was pulled to this machine is served too, and loaded when it is first asked for; without memory-budget, in at most four fifths of the memory that is free at the start",
+      ),
     routing: routing().prefault({}).describe("how an instance is chosen for each request"),
     regions: z
       .array(text())
