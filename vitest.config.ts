@@ -5,7 +5,11 @@ import { defineConfig } from "vitest/config";
  * They leave the process as they found it. Tests that replace modules, load kernels, or look at all that the process holds run alone.
  */
 const SHARED = "cli|core|fleet|formats|gateway|image|lab|model|observe|plan|prompts|serve|text";
-const ALONE = ["src/image/disk/build-disk.test.ts", "src/observe/live/history.test.ts"];
+const ALONE = [
+  "src/gateway/batches/batch-run.test.ts",
+  "src/image/disk/build-disk.test.ts",
+  "src/observe/live/history.test.ts",
+];
 const NEVER = ["**/node_modules/**", "dist/**", ...(process.env.MILLRACE_LONG === "1" ? [] : ["**/*.long.test.ts"])];
 
 export default defineConfig({

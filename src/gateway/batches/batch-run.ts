@@ -21,7 +21,9 @@ import {
   type BatchRecord,
   type BatchState,
   type BatchUsage,
+  type FileRecord,
   isOver,
+  type LineFault,
   mayFollow,
   NO_LINES,
   NO_USAGE,
@@ -123,26 +125,22 @@ export class BatchRun {
         await this.#advance();
       } catch (thrown) {
         if (signal.aborted) return;
-        if ((thrown as NodeJS.ErrnoException).code === "ENOENT") {
-          this.#fail("file_unreadable", "expected the batch's input on the gateway's disk, got none");
-        } else {
-          const error = toMillraceError(thrown);
-          this.context.logger.warn({ batch: this.#record.id, code: error.code, err: thrown }, "a batch stands still");
-          await wait(DISK_PAUSE_MS, undefined, { signal }).catch(() => {});
-        }
+        const error = toMillraceError(thrown);
+        this.context.logger.warn({ batch: this.#record.id, code: error.code, err: thrown }, "a batch stands still");
+        await wait(DISK_PAUSE_MS, undefined, { signal }).catch(() => {});
       }
     }
   }
 
   /** From one state to the next. */
   async #advance(): Promise<void> {
-    switch (this.#record.state) {
-      case "validating":
-        return await this.#validate();
-      case "in_progress":
-        return await this.#runLines();
-      default:
-        return await this.#finish();
+    try {
+      if (this.#record.state === "validating") await this.#validate();
+      else if (this.#record.state === "in_progress") await this.#runLines();
+      else await this.#finish();
+    } catch (thrown) {
+      if (this.#stopping.signal.aborted || (thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
+      await this.#fail([faultOf("file_unreadable", "expected the batch's input on the gateway's disk, got none")]);
     }
   }
 
@@ -150,7 +148,7 @@ export class BatchRun {
     const { folders, limits } = this.context;
     const path = folders.input(this.#record.id);
     const caller = await this.#caller();
-    if (caller instanceof MillraceError) return this.#fail("invalid_api_key", caller.message);
+    if (caller instanceof MillraceError) return await this.#fail([faultOf("invalid_api_key", caller.message)]);
     const check = checkInput(path, this.#terms(caller), limits(this.#record), this.#checking.signal);
     const checked = await check.catch((thrown: unknown) => {
       if (this.#checking.signal.aborted) return undefined;
@@ -158,16 +156,10 @@ export class BatchRun {
     });
     if (checked === undefined || this.#record.state !== "validating") return;
     const { index, models, faults } = checked;
-    if (faults.length > 0) {
-      this.#record = { ...this.#record, faults };
-      this.#enter("failed");
-      await folders.removeRun(this.#record.id);
-      return;
-    }
+    if (faults.length > 0) return await this.#fail(faults);
     await index.write(folders.index(this.#record.id));
     if (this.#record.state !== "validating") return;
-    this.#record = { ...this.#record, numLines: index.length, models };
-    this.#enter("in_progress");
+    this.#enter("in_progress", { numLines: index.length, models });
   }
 
   async #runLines(): Promise<void> {
@@ -201,7 +193,7 @@ export class BatchRun {
 
   /** Adds a result for every line without one, and makes the files. */
   async #finish(): Promise<void> {
-    const { folders, table, nowMs, keptSeconds } = this.context;
+    const { folders, nowMs, keptSeconds } = this.context;
     const isCancelled = this.#record.state === "cancelling";
     const numLines = this.#record.numLines;
     let isComplete = true;
@@ -217,11 +209,10 @@ export class BatchRun {
     const nowSeconds = Math.floor(nowMs() / 1000);
     const files = await writeBatchFiles(folders, this.#record, numLines, { nowSeconds, keptSeconds: keptSeconds() });
     const { output, error } = files;
-    this.#record = { ...this.#record, outputFileId: output?.id, errorFileId: error?.id };
     const wasExpired = !isComplete || this.#record.counts.expired > 0;
-    this.#change(isCancelled ? "cancelled" : wasExpired ? "expired" : "completed");
-    table.updateBatch(
-      this.#record,
+    this.#enter(
+      isCancelled ? "cancelled" : wasExpired ? "expired" : "completed",
+      { outputFileId: output?.id, errorFileId: error?.id },
       [output, error].filter((file) => file !== undefined),
     );
     await folders.removeRun(this.#record.id);
@@ -406,23 +397,26 @@ export class BatchRun {
   }
 
   /** The whole batch cannot run. */
-  #fail(code: LineFaultCode, message: string): void {
-    this.#record = { ...this.#record, faults: [{ code, line: null, message, param: null }] };
-    this.#enter("failed");
+  async #fail(faults: readonly LineFault[]): Promise<void> {
+    this.#enter("failed", { faults });
+    await this.context.folders.removeRun(this.#record.id);
   }
 
-  #enter(state: BatchState): void {
-    this.#change(state);
-    this.context.table.updateBatch(this.#record);
-  }
-
-  #change(state: BatchState): void {
+  /** Throws where the row cannot be written; the batch is then as before, and its change can be tried again. */
+  #enter(state: BatchState, changed: Partial<BatchRecord> = {}, files: readonly FileRecord[] = []): void {
     if (!mayFollow(this.#record.state, state)) {
       throw new MillraceError("internal_error", `expected a state behind ${this.#record.state}, got ${state}`);
     }
     const times = { ...this.#record.times, [state]: Math.floor(this.context.nowMs() / 1000) };
-    this.#record = { ...this.#record, state, times };
+    const next = { ...this.#record, ...changed, state, times };
+    this.context.table.updateBatch(next, files);
+    this.#record = next;
   }
+}
+
+/** A fault of the whole batch. */
+function faultOf(code: LineFaultCode, message: string): LineFault {
+  return { code, line: null, message, param: null };
 }
 
 function tooLate({ id, state }: BatchRecord): MillraceError {
