@@ -10,10 +10,11 @@ const claims = claimsOf([]);
 /** A store that counts how many settlements it has at once, and may be down. */
 function start() {
   const said = { lost: 0, leftReserved: 0 };
-  const store = { isDown: true, settled: [] as string[], atOnce: 0, most: 0, refuses: "" };
+  const store = { isDown: true, settled: [] as string[], atOnce: 0, most: 0, refuses: "", isSlow: false };
   const settle = async (id: string) => {
     store.most = Math.max(store.most, ++store.atOnce);
-    await new Promise((resolve) => setImmediate(resolve));
+    do await new Promise((resolve) => setImmediate(resolve));
+    while (store.isSlow);
     store.atOnce--;
     if (store.isDown || id === store.refuses) throw down;
     store.settled.push(id);
@@ -58,4 +59,18 @@ test("reservations in doubt are bounded while the store is down, and ended toget
   await settlements.tend();
   expect([store.settled.length, store.most]).toEqual([10_000, 500]);
   await settlements.close();
+});
+
+test("a settlement that is being retried when the gateway ends is booked once, and none is dropped", async () => {
+  const { settlements, store } = start();
+  for (let i = 0; i < 600; i++) settlements.settle(`r${i}`, claims, 1, 1);
+  await vi.waitFor(() => expect([settlements.numWaiting, store.atOnce]).toEqual([600, 0]), SOON);
+  Object.assign(store, { isDown: false, isSlow: true });
+  void settlements.tend();
+  await vi.waitFor(() => expect(store.atOnce).toBe(500), SOON);
+  const closed = settlements.close();
+  await new Promise((resolve) => setImmediate(resolve));
+  store.isSlow = false;
+  await closed;
+  expect([store.settled.length, new Set(store.settled).size, settlements.numWaiting]).toEqual([600, 600, 0]);
 });

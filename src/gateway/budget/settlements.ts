@@ -46,7 +46,7 @@ export class Settlements {
   readonly #doubtful = new Map<string, number>();
   readonly #running = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
-  #isTending = false;
+  #tending: Promise<void> | undefined;
 
   /** @param now milliseconds that only grow */
   constructor(
@@ -76,9 +76,15 @@ export class Settlements {
     else this.events.leftReserved(1);
   }
 
-  async tend(): Promise<void> {
-    if (this.#isTending) return;
-    this.#isTending = true;
+  /** One at a time: a settlement that two of them retry would be booked twice. */
+  tend(): Promise<void> {
+    this.#tending ??= this.#tend().finally(() => {
+      this.#tending = undefined;
+    });
+    return this.#tending;
+  }
+
+  async #tend(): Promise<void> {
     try {
       const recovered = await this.store.tend();
       if (recovered.length > 0) this.events.recovered(recovered);
@@ -86,8 +92,6 @@ export class Settlements {
       await this.#endDoubts();
     } catch (thrown) {
       this.events.failed(thrown as Error, this.#waiting.length);
-    } finally {
-      this.#isTending = false;
     }
   }
 
@@ -98,6 +102,7 @@ export class Settlements {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#running);
+    await this.#tending;
     if (this.#waiting.length > 0) await this.#retry().catch(() => {});
   }
 
