@@ -2,6 +2,7 @@
 import type { AnswerStore } from "../../gateway/cache/answer-store.js";
 import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";
 import { ExactCache } from "../../gateway/cache/exact-cache.js";
+import { LazyStore } from "../../gateway/cache/lazy-store.js";
 import { MemoryStore } from "../../gateway/cache/memory-store.js";
 import { RedisStore } from "../../gateway/cache/redis-store.js";
 import { SafeStore } from "../../gateway/cache/safe-store.js";
@@ -18,8 +19,9 @@ export async function createExactCache(context: PolicyContext): Promise<ExactCac
   const { cache, models: configured } = config();
   if (!configured.some((model) => cacheOf(cache, model.cache).isEnabled)) return undefined;
   const { maxBytes = DEFAULT_MAX_BYTES, memoryBytes = DEFAULT_MEMORY_BYTES } = cache ?? {};
+  const { open, onFailure } = storeOf(context, "cache_exact", maxBytes, memoryBytes);
   return new ExactCache({
-    store: await openStore(context, "cache_exact", maxBytes, memoryBytes),
+    store: new SafeStore(await open(), onFailure),
     modelOf: perConfig(config, (name, { cache: fleet, models: all }) => {
       const model = models.resolve(name);
       const entry = all.find((each) => each.name === model);
@@ -45,13 +47,10 @@ export async function createIdempotency(context: PolicyContext): Promise<Idempot
   const { config } = context;
   const { idempotency } = config();
   if (!idempotency.enabled) return undefined;
-  let store: Promise<AnswerStore> | undefined;
+  const { open, onFailure } = storeOf(context, "idempotency", idempotency.maxBytes, 0);
   return new Idempotency({
     // Most gateways never see the header, and need no database for it.
-    store: () => {
-      store ??= openStore(context, "idempotency", idempotency.maxBytes, 0);
-      return store;
-    },
+    store: new SafeStore(new LazyStore(open), onFailure),
     settings: () => {
       const { ttl: ttlMs, grace: graceMs, maxAnswerBytes } = config().idempotency;
       return { ttlMs, graceMs, maxAnswerBytes };
@@ -82,12 +81,12 @@ const MiB = 1024 * 1024;
 const DEFAULT_MAX_BYTES = 256 * MiB;
 const DEFAULT_MEMORY_BYTES = 64 * MiB;
 
-async function openStore(
+function storeOf(
   { config, cacheDatabase, logger }: PolicyContext,
   table: "cache_exact" | "idempotency",
   maxBytes: number,
   maxMemoryBytes: number,
-): Promise<AnswerStore> {
+) {
   const { store = "embedded", redisUrl, redisPrefix = "" } = config().cache ?? {};
   const onFailure = (err: unknown) =>
     logger.warn({ err, store, table }, "kept answers cannot be reached, so requests go on without them");
@@ -100,7 +99,7 @@ async function openStore(
     // Commands fail beside the connection, and those failures are told.
     return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair }, () => {});
   };
-  return new SafeStore(await open(), onFailure);
+  return { open, onFailure };
 }
 
 /** The operator's names for the present version of each model. */

@@ -225,17 +225,22 @@ export class GatewayParts {
 
   /** To call when no request runs any more. */
   async close(): Promise<void> {
-    await Promise.all(this.#policies.map((policy) => policy.close?.()));
-    await this.quality.close();
-    await this.#ledger.close();
+    await Promise.all(this.#policies.map((policy) => this.#end(async () => await policy.close?.())));
+    for (const part of [this.quality, this.#ledger, this.#tenants, this.#conversations]) {
+      await this.#end(async () => await part.close());
+    }
     this.#unlockLedger();
-    await this.#tenants.close();
-    await this.#conversations.close();
-    if (this.#database !== undefined) await sideOf(this.#database).close();
+    const database = this.#database;
+    if (database !== undefined) await this.#end(() => sideOf(database).close());
     this.#database?.close();
     this.#database = undefined;
     this.#cacheDatabase?.close();
     this.#cacheDatabase = undefined;
+  }
+
+  /** A part that cannot end as it should keeps none of the others from it. */
+  async #end(close: () => Promise<void>): Promise<void> {
+    await close().catch((err: unknown) => this.options.logger.error({ err }, "a part of the gateway did not end well"));
   }
 
   #limits(): LimitsPolicy {

@@ -27,9 +27,8 @@ async function start(behaviour: Behaviour, options: CachedFleetOptions = {}) {
 
 describe("Idempotency-Key", () => {
   function idempotency(fields: Partial<ReturnType<ConstructorParameters<typeof Idempotency>[0]["settings"]>> = {}) {
-    const store = new MemoryStore(1 << 20);
     return new Idempotency({
-      store: async () => store,
+      store: new MemoryStore(1 << 20),
       settings: () => ({ ttlMs: 60_000, graceMs: 1000, maxAnswerBytes: 100_000, ...fields }),
       hasOwnKeys: () => true,
     });

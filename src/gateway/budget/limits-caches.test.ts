@@ -20,9 +20,8 @@ async function start(behaviour: Behaviour, scopes: readonly Scope[]) {
     modelOf: (name) => ({ name, version: "1", isOwnEngine: false, settings: CACHE_SETTINGS }),
     hasOwnKeys: () => true,
   });
-  const kept = new MemoryStore(1 << 20);
   const idempotency = new Idempotency({
-    store: async () => kept,
+    store: new MemoryStore(1 << 20),
     settings: () => ({ ttlMs: 60_000, graceMs: 0, maxAnswerBytes: 100_000 }),
     hasOwnKeys: () => true,
   });

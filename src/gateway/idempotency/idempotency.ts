@@ -30,8 +30,7 @@ interface IdempotencySettings {
 }
 
 interface IdempotencyOptions {
-  /** Opened at the first use. */
-  store(): Promise<AnswerStore>;
+  readonly store: AnswerStore;
   settings(): IdempotencySettings;
   /** See ExactCacheOptions. */
   hasOwnKeys(): boolean;
@@ -62,7 +61,6 @@ export class Idempotency implements Policy {
   readonly name = "idempotency";
   readonly #running = new Map<string, Running>();
   readonly #now: () => number;
-  #store: Promise<AnswerStore> | undefined;
 
   constructor(private readonly options: IdempotencyOptions) {
     this.#now = options.now ?? Date.now;
@@ -99,20 +97,18 @@ export class Idempotency implements Policy {
       );
     }
     const id = sha256(JSON.stringify(["idempotency", ...keyed.scope, keyed.key]));
-    this.#store ??= this.options.store();
-    const store = await this.#store;
     for (let numFailed = 0; numFailed < MAX_FAILED_RUNS; numFailed++) {
-      const ending = await this.#answerAgain(id, keyed, sink, store, onNote);
+      const ending = await this.#answerAgain(id, keyed, sink, onNote);
       if (ending !== undefined) return ending;
       // Looking into the store takes time, in which another request may have begun.
-      if (!this.#running.has(id)) return await this.#lead(id, keyed, sink, answering, store, onNote);
+      if (!this.#running.has(id)) return await this.#lead(id, keyed, sink, answering, onNote);
     }
     onNote("alone");
     return await answering(sink, keyed.cancellation);
   }
 
   async close(): Promise<void> {
-    if (this.#store !== undefined) await (await this.#store).close();
+    await this.options.store.close();
   }
 
   /** @returns undefined if there is no answer to give again, or if the run that was joined failed */
@@ -120,7 +116,6 @@ export class Idempotency implements Policy {
     id: string,
     keyed: KeyedRequest,
     sink: AnswerSink,
-    store: AnswerStore,
     onNote: (note: string) => void,
   ): Promise<Ending | undefined> {
     const running = this.#running.get(id);
@@ -130,7 +125,7 @@ export class Idempotency implements Policy {
       if (ending !== undefined) onNote("joined");
       return ending;
     }
-    const kept = await store.get(id);
+    const kept = await this.options.store.get(id);
     if (kept === undefined || this.#running.has(id)) return undefined;
     assertSame(kept.check, keyed);
     onNote("replayed");
@@ -142,7 +137,6 @@ export class Idempotency implements Policy {
     keyed: KeyedRequest,
     sink: AnswerSink,
     answering: Answering,
-    store: AnswerStore,
     onNote: (note: string) => void,
   ): Promise<Ending> {
     const { ttlMs, graceMs, maxAnswerBytes } = this.options.settings();
@@ -155,7 +149,7 @@ export class Idempotency implements Policy {
     this.#running.set(id, { bodyHash: keyed.bodyHash, run });
     void run.result.then(async ({ answer }) => {
       if (answer !== undefined && answer.head.status >= 200 && answer.head.status < 300) {
-        await store.put(id, this.#stored(answer, keyed, ttlMs));
+        await this.options.store.put(id, this.#stored(answer, keyed, ttlMs));
       }
       run.close();
     });
