@@ -15,6 +15,7 @@ import {
   until,
 } from "../../../test/helpers/stand-in.js";
 import { DEFAULT_ROUTING } from "../routing/router.js";
+import { FROM_AFAR_HEADER } from "./request-terms.js";
 
 let fleet: TestFleet;
 afterEach(() => {
@@ -166,6 +167,16 @@ describe("a retry", () => {
     await standIns[0]!.die();
     pool.onReport = async () => pool.change("a", { state: "failed" });
     expect(await codeOf(await post(chat, request))).toEqual([502, "upstream_failed"]);
+  });
+
+  test("fails at once if the others are in another region, and the request has come from one", async () => {
+    const busy: Behaviour = (_, outgoing) => void outgoing.writeHead(503).end();
+    const { post, pool, standIns } = await start([busy, ok], { limits: { maxWaitMs: 3000 } });
+    const [, far] = pool.upstreams("m");
+    pool.change("b", { target: { ...far!.target!, distance: 1 } });
+    expect((await post(chat, request, { headers: { [FROM_AFAR_HEADER]: "1" } })).status).toBe(503);
+    expect(standIns[1]!.received).toEqual([]);
+    await isWhole(post(chat, request));
   });
 
   test("ends while waiting when its client leaves", async () => {

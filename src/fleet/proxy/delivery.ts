@@ -86,7 +86,7 @@ export class Delivery {
   /** Throws if the request must not be sent again. */
   async #prepareRetry({ how, error }: Refused, { upstream }: Lease): Promise<void> {
     const { router } = this.context;
-    const { model } = this.sendable.entrant.request;
+    const { request } = this.sendable.entrant;
     const verdict = this.#report(how, upstream.id);
     if (how === "reset" && this.#resets.add(processOf(upstream)).size === MAX_RESETS) throw error;
     // A redirect is the server's setting for the path, which other instances share.
@@ -94,14 +94,14 @@ export class Delivery {
     // A suspect or failed instance gets no requests anyway, and may get this one again when it is ready.
     if (how === "forsaken") return;
     this.#excluded = [...this.#excluded, processOf(upstream)];
-    if (router.hasReady(model, this.#excluded)) return;
+    if (router.hasReady(request, this.#excluded)) return;
     // Every instance has been tried: a busy one stays busy, and a request that was too slow, or whose answer could not
     // be read, will be again.
     if (how === "busy" || how === "late" || how === "malformed") throw error;
     // The health check decides: a kept connection may have closed just as it was used, or a new process may be
     // starting.
     await verdict;
-    if (!router.hasReady(model, []) && !router.isComing(model)) throw error;
+    if (!router.hasReady(request, []) && !router.isComing(request)) throw error;
     this.#excluded = [];
   }
 

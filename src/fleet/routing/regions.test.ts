@@ -65,6 +65,10 @@ test("a request from another region does not leave this one", () => {
   expect(router.acquire(fromAfar, [])).toBe("full");
   expect(router.hasRoom(fromAfar)).toBe(false);
   expect(router.hasRoom(request)).toBe(true);
+  // The other regions' instances are none that it could wait for.
+  expect([router.hasReady(fromAfar, ["here 1"]), router.hasReady(request, ["here 1"])]).toEqual([false, true]);
   pool.change("here", { state: "failed" });
-  expect(router.acquire(fromAfar, [])).toBe("full");
+  expect(router.acquire(fromAfar, [])).toBe("none");
+  pool.change("near", { state: "starting", isComing: true });
+  expect([router.isComing(fromAfar), router.isComing(request)]).toEqual([false, true]);
 });

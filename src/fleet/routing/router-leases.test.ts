@@ -164,22 +164,25 @@ describe("a breaker learns", () => {
 describe("availability", () => {
   test("depends on seats for `hasRoom`, and on readiness alone for `hasReady`", () => {
     const { pool, router, takeOf } = setUp({}, { capacity: seats(1) });
-    expect([router.hasRoom(requestOf()), router.hasReady("m", [])]).toEqual([true, true]);
+    expect([router.hasRoom(requestOf()), router.hasReady(requestOf(), [])]).toEqual([true, true]);
     takeOf("a");
     expect(router.hasRoom(requestOf())).toBe(true);
     takeOf("b");
-    expect([router.hasRoom(requestOf()), router.hasReady("m", [])]).toEqual([false, true]);
-    expect([router.hasReady("m", ["a 1"]), router.hasReady("m", ["a 1", "b 1"])]).toEqual([true, false]);
+    expect([router.hasRoom(requestOf()), router.hasReady(requestOf(), [])]).toEqual([false, true]);
+    expect([router.hasReady(requestOf(), ["a 1"]), router.hasReady(requestOf(), ["a 1", "b 1"])]).toEqual([
+      true,
+      false,
+    ]);
     pool.change("a", { state: "draining" });
     pool.change("b", { state: "draining" });
-    expect(router.hasReady("m", [])).toBe(false);
+    expect(router.hasReady(requestOf(), [])).toBe(false);
   });
 
   test("is expected as soon as one instance is starting", () => {
     const { pool, router } = setUp();
-    expect(router.isComing("m")).toBe(false);
+    expect(router.isComing(requestOf())).toBe(false);
     pool.change("b", { state: "starting", isComing: true });
-    expect(router.isComing("m")).toBe(true);
+    expect(router.isComing(requestOf())).toBe(true);
   });
 
   test("excludes an instance without an address", () => {

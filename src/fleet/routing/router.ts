@@ -37,15 +37,19 @@ export const DEFAULT_ROUTING: RoutingOptions = {
   sessionHeader: "x-session-id",
 };
 
-export interface RoutedRequest {
+/** Which instances a request may go to. */
+interface Destination {
   readonly model: string;
+  /** The request has come from a gateway of another region, so it must not leave this one. */
+  readonly isFromAfar?: boolean;
+}
+
+export interface RoutedRequest extends Destination {
   readonly prefix: PrefixKeys;
   readonly outputTokens: number;
   /** Number of choices × number of prompts. */
   readonly numSequences: number;
   readonly session: string | undefined;
-  /** The request has come from a gateway of another region, so it must not leave this one. */
-  readonly isFromAfar?: boolean;
 }
 
 /** How the instance did during a lease: it answered, it failed, or the end says nothing about it. */
@@ -148,7 +152,7 @@ export class Router {
   acquire(request: RoutedRequest, excluded: readonly string[]): Lease | Refusal {
     const model = this.#stateOf(request.model);
     const options = this.routingOf(request.model);
-    const ready = this.#ready(request.model, excluded);
+    const ready = this.#ready(request, excluded);
     if (ready.length === 0) return "none";
     const roomy = this.#withRoom(request, ready);
     const open = nearest(roomy.filter(({ record }) => this.#isOpen(record, request)));
@@ -175,32 +179,30 @@ export class Router {
 
   /** Whether `acquire` without exclusions would return a lease. */
   hasRoom(request: RoutedRequest): boolean {
-    return this.#withRoom(request, this.#ready(request.model, [])).some(({ record }) => this.#isOpen(record, request));
+    return this.#withRoom(request, this.#ready(request, [])).some(({ record }) => this.#isOpen(record, request));
   }
 
   /**
    * Whether an instance could be asked now: ready, and if it is a paid API, with something left of its key's limits.
    */
   hasOpen(request: RoutedRequest, excluded: readonly string[]): boolean {
-    return this.#ready(request.model, excluded).some((upstream) => this.#isOpen(this.#recordOf(upstream), request));
+    return this.#ready(request, excluded).some((upstream) => this.#isOpen(this.#recordOf(upstream), request));
   }
 
   /** Time until the first limited key of a model opens; 0 if one is open. */
   opensInMs(request: RoutedRequest, excluded: readonly string[]): number {
     const nowMs = this.now();
-    const times = this.#ready(request.model, excluded).map((upstream) =>
-      this.#opensAtMs(this.#recordOf(upstream), request),
-    );
+    const times = this.#ready(request, excluded).map((upstream) => this.#opensAtMs(this.#recordOf(upstream), request));
     return Math.max(0, Math.min(...times) - nowMs);
   }
 
-  hasReady(model: string, excluded: readonly string[]): boolean {
-    return this.#ready(model, excluded).length > 0;
+  hasReady(request: Destination, excluded: readonly string[]): boolean {
+    return this.#ready(request, excluded).length > 0;
   }
 
   /** Whether an instance will soon be ready that is not now. */
-  isComing(model: string): boolean {
-    return this.pool.upstreams(model).some((upstream) => upstream.isComing);
+  isComing(request: Destination): boolean {
+    return this.#within(request).some((upstream) => upstream.isComing);
   }
 
   /** Sequences of this fleet on an instance. */
@@ -226,13 +228,18 @@ export class Router {
     return state;
   }
 
+  /** The model's instances that the request may go to. */
+  #within({ model, isFromAfar }: Destination): readonly Upstream[] {
+    const all = this.pool.upstreams(model);
+    return isFromAfar === true ? all.filter(({ target }) => (target?.distance ?? 0) === 0) : all;
+  }
+
   /**
    * Ready instances with a closed breaker; all ready ones if every breaker is open, since refusing every request would
    * help no client.
    */
-  #ready(name: string, excluded: readonly string[]): readonly Upstream[] {
-    const ready = this.pool
-      .upstreams(name)
+  #ready(request: Destination, excluded: readonly string[]): readonly Upstream[] {
+    const ready = this.#within(request)
       .filter(({ state, target }) => state === "ready" && target !== undefined)
       .filter((upstream) => !excluded.includes(processOf(upstream)));
     const nowMs = this.now();
@@ -243,10 +250,9 @@ export class Router {
     return trusted.length === 0 ? ready : trusted;
   }
 
-  #withRoom({ model, numSequences, isFromAfar }: RoutedRequest, ready: readonly Upstream[]) {
+  #withRoom({ model, numSequences }: RoutedRequest, ready: readonly Upstream[]) {
     const { seatFactor } = this.routingOf(model);
     return ready
-      .filter(({ target }) => isFromAfar !== true || (target?.distance ?? 0) === 0)
       .map((upstream) => ({ upstream, record: this.#recordOf(upstream) }))
       .filter(({ record }) => record.hasRoom(numSequences, seatFactor));
   }

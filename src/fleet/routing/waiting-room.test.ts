@@ -112,6 +112,21 @@ test("a retry that has tried the only free instance lets others pass, and takes 
   expect(order).toEqual(["first", "second", "later", "direct", "retry", "last"]);
 });
 
+test("requests that wait for a paid API learn that its limit is used up for long, and wait on where it is not", async () => {
+  const { room, enter } = setUp(1);
+  const first = await enter("first", entrant("t"));
+  const waiting = ["second", "third"].map((name) => enter(name, entrant("t")));
+  first.learn({ retryAfterMs: 3000 }, true);
+  first.end("answered");
+  expect(room.numWaiting("m")).toBe(2);
+  await vi.advanceTimersByTimeAsync(3000);
+  const second = await waiting[0]!;
+  second.learn({ retryAfterMs: 60_000 }, true);
+  second.end("answered");
+  await expect(waiting[1]).rejects.toMatchObject({ code: "upstream_limited", retryAfterSeconds: 60 });
+  expect(room.numWaiting("m")).toBe(0);
+});
+
 test("a full room refuses with a retry time", async () => {
   const { enter } = setUp(1, { maxWaiting: 2 });
   await enter("first", entrant("t"));

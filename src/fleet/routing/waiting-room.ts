@@ -65,14 +65,14 @@ export class WaitingRoom {
    * @param onLeave receives a function that gives up waiting
    */
   enter(entrant: Entrant, onLeave: (leave: () => void) => void): Lease | Promise<Lease> {
-    const { model } = entrant.request;
+    const { request } = entrant;
     const result =
-      entrant.isRetry || this.numWaiting(model) === 0
-        ? this.router.acquire(entrant.request, entrant.excluded)
-        : this.#outlook(model);
+      entrant.isRetry || this.numWaiting(request.model) === 0
+        ? this.router.acquire(request, entrant.excluded)
+        : this.#outlook(request);
     if (typeof result === "object") return result;
-    if (result === "none" && !this.#isHopeful(model)) throw noneReady(model);
-    if (result === "limited") this.#assertOpensSoon(entrant);
+    const problem = this.#problem(result, entrant);
+    if (problem !== undefined) throw problem;
     return new Promise((resolve, reject) => {
       const leave = this.#wait(entrant, (result) =>
         result instanceof MillraceError ? reject(result) : resolve(result),
@@ -112,10 +112,9 @@ export class WaitingRoom {
 
   /** @returns whether the request left the queue */
   #settle(queue: FairQueue<Waiting>, waiting: Waiting, result: Lease | Refusal): boolean {
-    if (result === "full" || result === "limited") return false;
-    if (result === "none") {
+    if (typeof result === "string") {
       // Waiting requests learn of it as soon as new ones do.
-      const problem = this.#hopelessness(waiting.entrant.request.model);
+      const problem = this.#problem(result, waiting.entrant);
       if (problem === undefined) return false;
       queue.remove(waiting);
       clearTimeout(waiting.timer);
@@ -128,36 +127,37 @@ export class WaitingRoom {
     return true;
   }
 
-  /** A limit that is whole again in a moment is waited for; otherwise another model may answer sooner. */
-  #assertOpensSoon({ request, excluded }: Entrant): void {
+  /** The error for a request that would wait in vain; undefined while there is hope. */
+  #problem(refusal: Refusal, { request, excluded }: Entrant): MillraceError | undefined {
+    if (refusal === "none") return this.#hopelessness(request);
+    if (refusal === "full") return undefined;
+    // A limit that is whole again in a moment is waited for; otherwise another model may answer sooner.
     const ms = this.router.opensInMs(request, excluded);
-    if (ms <= Math.min(MOST_PATIENCE_MS, this.limits.maxWaitMs)) return;
+    if (ms <= Math.min(MOST_PATIENCE_MS, this.limits.maxWaitMs)) return undefined;
     const message = `expected a paid API of ${request.model} with something left of its rate limits, got none`;
-    throw new MillraceError("upstream_limited", message, { retryAfterSeconds: Math.ceil(ms / 1000) });
+    return new MillraceError("upstream_limited", message, { retryAfterSeconds: Math.ceil(ms / 1000) });
   }
 
-  /** Whether an instance of a model without a ready one will come. Throws if none ever can. */
-  #isHopeful(model: string): boolean {
-    return this.demand(model) || this.router.isComing(model);
-  }
-
-  /** The error for a request that waits in vain; undefined while there is hope. */
-  #hopelessness(model: string): MillraceError | undefined {
+  /** Whether an instance of a model without a ready one will come. */
+  #hopelessness(request: RoutedRequest): MillraceError | undefined {
     try {
-      return this.#isHopeful(model) ? undefined : noneReady(model);
+      const isHopeful = this.demand(request.model) || this.router.isComing(request);
+      return isHopeful ? undefined : noneReady(request.model);
     } catch (thrown) {
+      // None ever can.
       return toMillraceError(thrown);
     }
   }
 
   #wait(entrant: Entrant, settle: (result: Lease | MillraceError) => void): () => void {
-    const { model, prefix, outputTokens } = entrant.request;
+    const { request } = entrant;
+    const { model, prefix, outputTokens } = request;
     const queue = this.#queueOf(model);
     const { isRetry, tenant } = entrant;
     if (!isRetry && queue.size >= this.limits.maxWaiting) throw this.#full(model, queue.size);
     const timer = setTimeout(() => {
       waiting.queue.remove(waiting);
-      settle(this.#tooLong(model));
+      settle(this.#tooLong(request));
     }, this.limits.maxWaitMs);
     const cost = prefix.promptTokens + outputTokens;
     const priority = isRetry ? Number.NEGATIVE_INFINITY : entrant.priority;
@@ -172,8 +172,8 @@ export class WaitingRoom {
     };
   }
 
-  #outlook(model: string): Refusal {
-    return this.router.hasReady(model, []) ? "full" : "none";
+  #outlook(request: RoutedRequest): Refusal {
+    return this.router.hasReady(request, []) ? "full" : "none";
   }
 
   #retryAfter(model: string): number {
@@ -185,8 +185,9 @@ export class WaitingRoom {
     return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
   }
 
-  #tooLong(model: string): MillraceError {
-    if (this.#outlook(model) === "none") return noneReady(model);
+  #tooLong(request: RoutedRequest): MillraceError {
+    const { model } = request;
+    if (this.#outlook(request) === "none") return noneReady(model);
     const message = `expected a free seat within ${this.limits.maxWaitMs} ms, got none`;
     return new MillraceError("queue_full", message, { retryAfterSeconds: this.#retryAfter(model) });
   }
