@@ -275,6 +275,25 @@ describe("with hedge-after", () => {
     }
   });
 
+  test("a second instance that cannot be asked this leaves the first one its request", async () => {
+    let answer = () => {};
+    const slow: Behaviour = (received, outgoing) => {
+      answer = () => ok(received, outgoing);
+    };
+    const options = hedged(20);
+    const authorize = () => ({ tenant: "t", cacheScope: "s" });
+    const fields = { ...options, proxy: { ...options.proxy, authorize } };
+    const { post, pool, proxy, standIns, watched } = await start([slow, ok], fields);
+    const response = post(chat, request);
+    await until(() => standIns[0]!.received.length === 1);
+    // A reload has put an engine there that cannot keep tenants apart.
+    pool.change("b", { engine: "openai" });
+    await until(() => watched.hedged.length === 1);
+    answer();
+    await isWhole(response);
+    expect([standIns[1]!.received, proxy.numInFlight("b")]).toEqual([[], 0]);
+  });
+
   test("both attempts are cancelled when the client leaves", async () => {
     const { post, standIns, watched, proxy } = await start([never, never], hedged(20));
     const leaving = new AbortController();

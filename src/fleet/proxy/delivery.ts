@@ -118,6 +118,8 @@ export class Delivery {
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
       const fail = (thrown: unknown): void => {
+        // A second copy that cannot be sent, to an engine of another kind, leaves the first under way.
+        if (this.#running.size > 0) return;
         clearTimeout(timer);
         reject(thrown);
       };
