@@ -341,7 +341,11 @@ function learnFromBody(lease: Lease, body: Buffer | undefined): void {
   if (retryAfterMs !== undefined) lease.learn({ retryAfterMs }, true);
 }
 
-/** The instance's state after an attempt. Being busy is no failure; answering every request with an error is. */
+/**
+ * The instance's state after an attempt. A 429 is no failure: it says that a limit is used up, and the router learns
+ * when it is whole again. A 503, and Anthropic's 529, say that the server takes nothing, and seldom for how long: after
+ * three in a row the breaker's pauses stand in for that time.
+ */
 function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
   switch (result.kind) {
     case "answered":
