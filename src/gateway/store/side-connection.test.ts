@@ -26,6 +26,7 @@ function open(maxLogPages?: number) {
   const logBytes = () => statSync(join(folder, "gateway.db-wal")).size;
   return {
     database,
+    folder,
     side,
     commits,
     logBytes,
@@ -75,6 +76,30 @@ test("commits leave the disk to the thread, which keeps the log short while writ
   await side.close();
   expect(logBytes()).toBe(0);
   await commits.run(() => {});
+});
+
+test("a reader of another process that stays does not hold up writes while the log is to begin again", async () => {
+  const { database, folder, side, write } = open(50);
+  const other = openDatabase(folder);
+  for (let i = 0; i < 100; i++) await write(i);
+  other.exec("BEGIN");
+  other.prepare("SELECT count(*) FROM t").get([]);
+  for (let i = 0; i < 100; i++) await write(i);
+  let [isOver, longestMs] = [false, 0];
+  const checkpoint = side.checkpoint().then(() => {
+    isOver = true;
+  });
+  while (!isOver) {
+    const beganMs = performance.now();
+    // Not every write goes with the group's.
+    database.exec("INSERT INTO t VALUES (0, '')");
+    longestMs = Math.max(longestMs, performance.now() - beganMs);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await checkpoint;
+  expect(longestMs).toBeLessThan(700);
+  other.exec("COMMIT");
+  other.close();
 });
 
 test("a database in memory is read directly", async () => {

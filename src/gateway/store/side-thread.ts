@@ -15,15 +15,24 @@ export type SideAnswer =
   | { readonly kind: "checkpoint"; readonly pages: number; readonly done: number }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
+const WAIT_MS = 1000;
+/** The event loop may stand still for as long. Where that is too short, the log grows, and the next second tries again. */
+const RESTART_WAIT_MS = 50;
+
 let opened: Database.Database | undefined;
 
-function connection(): Database.Database {
-  if (opened !== undefined) return opened;
-  opened = new Database((workerData as { readonly path: string }).path);
-  opened.pragma("busy_timeout = 1000");
-  // A checkpoint syncs the pages that it copies, and the log before that.
-  opened.pragma("synchronous = NORMAL");
+/** @param waitMs time that a job waits for others' locks */
+function connection(waitMs = WAIT_MS): Database.Database {
+  opened ??= open();
+  opened.pragma(`busy_timeout = ${waitMs}`);
   return opened;
+}
+
+function open(): Database.Database {
+  const database = new Database((workerData as { readonly path: string }).path);
+  // A checkpoint syncs the pages that it copies, and the log before that.
+  database.pragma("synchronous = NORMAL");
+  return database;
 }
 
 function answer(job: SideJob): SideAnswer {
@@ -31,7 +40,9 @@ function answer(job: SideJob): SideAnswer {
     const rows = connection().prepare(job.sql).safeIntegers(job.isExact).all(job.values);
     return { kind: "read", rows: rows as Record<string, unknown>[] };
   }
-  const [row] = connection().pragma(`wal_checkpoint(${job.mode})`) as { log: number; checkpointed: number }[];
+  // Nobody writes until the log begins again, and another process may read in it for long.
+  const waitMs = job.mode === "RESTART" ? RESTART_WAIT_MS : WAIT_MS;
+  const [row] = connection(waitMs).pragma(`wal_checkpoint(${job.mode})`) as { log: number; checkpointed: number }[];
   return { kind: "checkpoint", pages: row!.log, done: row!.checkpointed };
 }
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { openDatabase } from "../store/database.js";
+import { groupCommitOf } from "../store/group-commit.js";
 import { hashOf, hintOf, isKeyText, newKeyText } from "./key-text.js";
 import { matchesGlob, modelFilter } from "./model-globs.js";
 import { mergePatch } from "./settings.js";
@@ -28,6 +29,23 @@ test("a key's text is not in the database, and its hash finds the same caller af
   const before = store.index.callerOf(key);
   expect(before).toMatchObject({ tenant: "org:default", keyId: record.id });
   expect(open(database).store.index.callerOf(key)).toEqual(before);
+});
+
+test("a change is committed with what others write, and a refused one leaves theirs", async () => {
+  const { store, database } = open();
+  const commits = groupCommitOf(database);
+  const count = (table: string) => database.prepare(`SELECT count(*) AS n FROM ${table}`).get([]) as { n: number };
+  database.exec("CREATE TABLE t (a INTEGER)");
+  commits.hold();
+  const own = commits.run(() => database.exec("INSERT INTO t VALUES (1)"));
+  const made = store.createOrg("acme", { name: "acme" }, ACTOR);
+  const again = store.createOrg("acme", { name: "acme" }, ACTOR);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect([store.list({ kind: "org", withEnded: false, limit: 10 }).length, count("t").n]).toEqual([1, 0]);
+  commits.release();
+  await expect(again).rejects.toMatchObject({ code: "already_exists" });
+  await Promise.all([own, made]);
+  expect([store.list({ kind: "org", withEnded: false, limit: 10 }).length, count("t").n]).toEqual([2, 1]);
 });
 
 test("a key expires at its time, and its id with it", async () => {

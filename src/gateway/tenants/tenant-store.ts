@@ -5,7 +5,7 @@
 import type Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
 import type { ScopeKind } from "../scope.js";
-import { GroupCommit } from "../store/group-commit.js";
+import { type GroupCommit, groupCommitOf } from "../store/group-commit.js";
 import { KeyIndex } from "./key-index.js";
 import { hashOf, hintOf, newCacheScope, newId, newKeyText } from "./key-text.js";
 import type { ScopeRecord } from "./records.js";
@@ -51,7 +51,7 @@ export class TenantStore {
 
   constructor(private readonly options: TenantStoreOptions) {
     this.#tables = new TenantTables(options.database);
-    this.#commits = new GroupCommit(options.database);
+    this.#commits = groupCommitOf(options.database);
     this.index = new KeyIndex(options.now);
     this.refresh();
     // Another process may have ended some without what belongs to them.
@@ -275,14 +275,13 @@ export class TenantStore {
   async #change<T>(write: () => T, apply: (result: T) => void): Promise<T> {
     let version = "";
     try {
-      const result = await this.#commits.run(() =>
-        this.#tables.atomically(() => {
-          const done = write();
-          version = String(Number(this.#tables.fact(VERSION) ?? "0") + 1);
-          this.#tables.writeFact(VERSION, version);
-          return done;
-        }),
-      );
+      const change = () => {
+        const done = write();
+        version = String(Number(this.#tables.fact(VERSION) ?? "0") + 1);
+        this.#tables.writeFact(VERSION, version);
+        return done;
+      };
+      const result = await this.#commits.run(change, { isWhole: true });
       // A gap means that another gateway has changed something in between, which the next refresh reads.
       if (Number(version) === Number(this.#version) + 1) this.#version = version;
       apply(result);

@@ -203,19 +203,6 @@ export class TenantTables {
     this.#writeFact.run(name, value);
   }
 
-  /** Undoes everything that `write` did if it throws, within a transaction that goes on. */
-  atomically<T>(write: () => T): T {
-    this.database.exec("SAVEPOINT tenants");
-    try {
-      return write();
-    } catch (thrown) {
-      this.database.exec("ROLLBACK TO tenants");
-      throw thrown;
-    } finally {
-      this.database.exec("RELEASE tenants");
-    }
-  }
-
   /** Syncs committed changes, so that a power cut cannot bring a revoked key back. */
   sync(): void {
     this.database.pragma("wal_checkpoint(PASSIVE)");
