@@ -25,6 +25,22 @@ test("kept answers that are worse close it, once, and it stays closed over a res
   expect(restarted.isOpen).toBe(false);
 });
 
+test("a sample that cannot be stored does not count, and the next one closes it with its row and its alarm", () => {
+  const database = openDatabase(undefined);
+  const guard = new Guard(database, "c", "1", TERMS);
+  guard.add(sample(true, 1));
+  const before = guard.report();
+  database.exec("CREATE TRIGGER full BEFORE UPDATE ON cascade_guards BEGIN SELECT RAISE(ABORT, 'full'); END");
+  for (let i = 0; i < 50; i++) expect(() => guard.add(sample(true, 1))).toThrow("full");
+  expect(() => guard.reopen()).toThrow("full");
+  expect(guard.report()).toEqual(before);
+  expect(database.prepare("SELECT count(*) AS n FROM cascade_samples").get([])).toMatchObject({ n: 1 });
+  database.exec("DROP TRIGGER full");
+  const closings = Array.from({ length: 50 }, () => guard.add(sample(true, 1)));
+  expect(closings.filter(Boolean)).toHaveLength(1);
+  expect(new Guard(database, "c", "1", TERMS).report()).toEqual(guard.report());
+});
+
 test("another pair of models starts open, and so does a cascade that was opened again", () => {
   const database = openDatabase(undefined);
   const guard = new Guard(database, "c", "1", TERMS);

@@ -3,6 +3,7 @@
  * estimate of the loss, and the cascade closes when the loss passes the bound. The state survives a restart.
  */
 import type Database from "libsql";
+import { type GroupCommit, groupCommitOf } from "../store/group-commit.js";
 import {
   type AlarmState,
   addToAlarm,
@@ -61,6 +62,7 @@ const newState = (): State => ({ mean: newMean(), small: newMean(), alarm: newAl
 export class Guard {
   #state = newState();
   #closedAt: string | undefined;
+  readonly #commits: GroupCommit;
   readonly #statements;
 
   /**
@@ -82,6 +84,7 @@ export class Guard {
       );
       CREATE INDEX IF NOT EXISTS cascade_samples_by_cascade ON cascade_samples (cascade, id);
     `);
+    this.#commits = groupCommitOf(database);
     this.#statements = {
       read: database.prepare("SELECT version, state, closed_at FROM cascade_guards WHERE cascade = ?"),
       write: database.prepare(
@@ -102,28 +105,26 @@ export class Guard {
     return this.#closedAt === undefined;
   }
 
-  /** @returns whether this sample has closed the cascade */
+  /** Throws if the sample cannot be stored, which then does not count. @returns whether it has closed the cascade */
   add({ requestId, score, isKept, isWorse }: Sample, now = new Date()): boolean {
     const loss = isKept ? isWorse : 0;
-    const { mean, small, alarm } = this.#state;
+    const state = structuredClone(this.#state);
+    const { mean, small, alarm } = state;
     addToMean(mean, loss, ALPHA);
     addToMean(small, isWorse, ALPHA);
     addToAlarm(alarm, loss, this.terms.maxLoss);
-    if (isKept) this.#state.numKept++;
+    if (isKept) state.numKept++;
     const closes = this.isOpen && evidenceOf(alarm) >= this.terms.alarmEvery;
-    if (closes) this.#closedAt = now.toISOString();
-    this.#statements.add.run(this.cascade, now.toISOString(), requestId, score, Number(isKept), isWorse);
-    this.#statements.forget.run(this.cascade);
-    this.#save();
+    this.#enter(state, closes ? now.toISOString() : this.#closedAt, () => {
+      this.#statements.add.run(this.cascade, now.toISOString(), requestId, score, Number(isKept), isWorse);
+      this.#statements.forget.run(this.cascade);
+    });
     return closes;
   }
 
   /** Opens a closed cascade, with a new count. */
   reopen(): void {
-    this.#state = newState();
-    this.#closedAt = undefined;
-    this.#statements.clear.run(this.cascade);
-    this.#save();
+    this.#enter(newState(), undefined, () => this.#statements.clear.run(this.cascade));
   }
 
   report(): GuardReport {
@@ -150,7 +151,13 @@ export class Guard {
     this.#closedAt = row.closed_at ?? undefined;
   }
 
-  #save(): void {
-    this.#statements.write.run(this.cascade, this.version, JSON.stringify(this.#state), this.#closedAt ?? null);
+  /** The state changes with its row, or not at all: a cascade that has closed is known as closed, and told of. */
+  #enter(state: State, closedAt: string | undefined, write: () => void): void {
+    this.#commits.alone(() => {
+      write();
+      this.#statements.write.run(this.cascade, this.version, JSON.stringify(state), closedAt ?? null);
+    });
+    this.#state = state;
+    this.#closedAt = closedAt;
   }
 }
