@@ -56,6 +56,16 @@ test("where nine in ten requests bring no new answer, the others still have as m
   }
 });
 
+test("tenants that have gone leave their place to new ones, and those of today keep theirs", () => {
+  const time = { ms: 0 };
+  const sampler = new Sampler({ share: 0, atLeast: 1, random: () => 0.5, epochMs: () => time.ms });
+  const isTaken = (tenant: string) => sampler.draw("m", tenant).isTaken;
+  for (let i = 0; i < 10_000; i++) expect(isTaken(`t${i}`)).toBe(true);
+  expect(isTaken("new")).toBe(false);
+  time.ms = DAY_MS;
+  expect([isTaken("t0"), isTaken("new"), isTaken("new"), isTaken("t0")]).toEqual([true, true, false, false]);
+});
+
 test("a draw of yesterday takes nothing from today", () => {
   const time = { ms: 0 };
   const sampler = new Sampler({ share: 0, atLeast: 1, random: () => 0.5, epochMs: () => time.ms });

@@ -33,10 +33,11 @@ interface Stratum {
 }
 
 const DAY_MS = 86_400_000;
-/** Models times tenants; further ones have the plain share only. */
+/** Models times tenants of one day; further ones have the plain share only. */
 const MAX_STRATA = 10_000;
 
 export class Sampler {
+  /** Those whose last request was on the earliest day first. */
   readonly #strata = new Map<string, Stratum>();
 
   constructor(private readonly options: SamplerOptions) {}
@@ -71,13 +72,21 @@ export class Sampler {
         known.day = day;
         known.requests = 0;
         known.samples = 0;
+        this.#strata.delete(key);
+        this.#strata.set(key, known);
       }
       return known;
     }
-    if (this.#strata.size >= MAX_STRATA) return undefined;
+    if (this.#strata.size >= MAX_STRATA && !this.#makeRoom(day)) return undefined;
     const made = { day, requests: 0, samples: 0, yesterday: 0 };
     this.#strata.set(key, made);
     return made;
+  }
+
+  /** Forgets a stratum without a request today. @returns false if there is none */
+  #makeRoom(day: number): boolean {
+    const [key, first] = this.#strata.entries().next().value ?? [];
+    return key !== undefined && first?.day !== day && this.#strata.delete(key);
   }
 }
 
