@@ -37,7 +37,9 @@ export function rememberedTarget(
     let seconds = 0;
     for (let start = 0; start < open.length; start += PORTION) {
       const chats = open.slice(start, start + PORTION);
-      const asked = await target.run({ ...task, chats }, (numDone) => onProgress(numKnown + start + numDone));
+      const asked = await target.run({ ...task, chats }, (numDone, item) =>
+        onProgress(numKnown + start + numDone, item),
+      );
       for (const [index, { prompt: _, expected: __, ...result }] of asked.items.entries()) {
         memory.add({ id: idOf(chats[index]!), ...result });
       }

@@ -67,6 +67,21 @@ const search = (target: EvalTarget, count = 600) =>
     startStage: silentStages,
   });
 
+test("a remembered model asks no item twice, and hands on each that it asks for now", async () => {
+  const { target, asked } = model(() => 1);
+  const remembered = rememberedTarget(target, SETTINGS, undefined);
+  const handedOn = async (count: number) => {
+    const progress: (readonly [number, string | undefined])[] = [];
+    await remembered.run({ name: "prices", chats: chatsOf(count) }, (numDone, item) =>
+      progress.push([numDone, item?.expected]),
+    );
+    return progress;
+  };
+  expect(await handedOn(1)).toEqual([[1, "0 euros"]]);
+  expect(await handedOn(2)).toEqual([[2, "1 euros"]]);
+  expect(asked).toHaveLength(2);
+});
+
 test("keeps what harms nothing, refuses what does, and confirms on the other half", async () => {
   const { target, asked } = model((prompt) => (prompt.includes(NEEDED) ? 0.9 : 0.6));
   const { decisions, kept, tasks, tokens, confirmation } = await search(target);
