@@ -8,6 +8,8 @@ import type { UpstreamTarget } from "../upstream/upstream.js";
 interface FakeServer extends AsyncDisposable {
   readonly target: UpstreamTarget;
   health: number;
+  /** Takes requests and answers none. */
+  isSilent: boolean;
   readonly asked: string[];
   down(): Promise<void>;
   up(): Promise<void>;
@@ -19,6 +21,7 @@ async function fakeServer(): Promise<FakeServer> {
   let port = 0;
   const fake: FakeServer = {
     health: 200,
+    isSilent: false,
     asked,
     get target() {
       return { url: `http://127.0.0.1:${port}`, apiKey: "sk", modelName: "theirs" };
@@ -26,6 +29,7 @@ async function fakeServer(): Promise<FakeServer> {
     async up() {
       server = createServer((request, response) => {
         asked.push(`${request.method} ${request.url} ${request.headers.authorization}`);
+        if (fake.isSilent) return;
         const isMetrics = request.url === "/metrics";
         response.writeHead(isMetrics ? 200 : fake.health).end(isMetrics ? "vllm:num_requests_running 2\n" : "");
       });
@@ -93,6 +97,18 @@ describe("an attached server", () => {
     expect(fleet.supervisor.upstreams("m")).toMatchObject([{ state: "failed", isComing: false }]);
     await fleet.supervisor.reportFailure("nobody");
   });
+
+  it("that is stopped before its first answer leaves nobody waiting for its health", async () => {
+    await using server = await fakeServer();
+    server.isSilent = true;
+    await using fleet = testFleet({ timing: QUICK });
+    fleet.supervisor.addModel(modelSpec({ instances: 0, attach: [server.target] }));
+    await expect.poll(() => server.asked.length).toBe(1);
+    const doubt = fleet.supervisor.reportFailure("m-attached-0");
+    await fleet.supervisor.drain("m-attached-0");
+    await Promise.all([doubt, fleet.supervisor.reportFailure("m-attached-0")]);
+    expect(fleet.supervisor.upstreams("m")).toMatchObject([{ state: "stopped" }]);
+  }, 5000);
 
   it("that does not exist yet is awaited", async () => {
     await using server = await fakeServer();

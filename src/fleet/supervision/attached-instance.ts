@@ -100,20 +100,28 @@ export class AttachedInstance implements FleetInstance {
 
   async #live(quit: AbortSignal): Promise<void> {
     const { target, fleet } = this;
-    this.#watch = new HealthWatch(this.adapter, target, fleet.timing, {
+    const watch = new HealthWatch(this.adapter, target, fleet.timing, {
       onMetrics: (metrics) => this.#set({ metrics }),
       onHealth: (problem, isSure) => this.#onHealth(quit, problem, isSure),
     });
-    const { problem } = await askForHealth(this.adapter, target, fleet.timing.answerTimeoutMs, quit);
+    this.#watch = watch;
+    await this.#greet(watch, quit);
+    // After a stop, too: that ends the wait of all who doubt the server.
+    await watch.run(quit);
+  }
+
+  /** The first check. */
+  async #greet(watch: HealthWatch, quit: AbortSignal): Promise<void> {
+    const { adapter, target, fleet } = this;
+    const { problem } = await askForHealth(adapter, target, fleet.timing.answerTimeoutMs, quit);
     if (quit.aborted) return;
     if (problem === undefined) this.#welcome(quit);
     else {
       this.#set({ state: "failed", reason: problem });
       // Check again soon, rather than after the next regular interval.
       await pause(fleet.timing.healthMs, quit);
-      void this.#watch.nudge();
+      void watch.nudge();
     }
-    await this.#watch.run(quit);
   }
 
   #onHealth(quit: AbortSignal, problem: string | undefined, isSure: boolean): void {
