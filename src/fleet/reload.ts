@@ -1,5 +1,6 @@
 /** Compares a new configuration with the running fleet's. */
 import { isDeepStrictEqual } from "node:util";
+import { Secret } from "../core/config-values.js";
 import type { FleetConfig } from "./config/schema.js";
 import { fixedCacheKeys } from "./gateway/cache-policies.js";
 import type { PlannedModel } from "./plan-models.js";
@@ -48,6 +49,37 @@ const FIXED_AT_START = {
   hooks: "hooks",
 } as const;
 
+/** The same of parts of settings, and of policies that are made at the start where any model asks for them. */
+const FIXED_PARTS: Readonly<Record<string, (config: FleetConfig) => unknown>> = {
+  "budgets.store": ({ budgets }) => budgets.store,
+  "budgets.url": ({ budgets }) => budgets.url,
+  "budgets.store-timeout": ({ budgets }) => budgets.storeTimeout,
+  "timeouts.connect": ({ timeouts }) => timeouts.connect,
+  "timeouts.stalled-client": ({ timeouts }) => timeouts.stalledClient,
+  "semantic-cache": ({ models }) => models.some(({ semanticCache }) => semanticCache !== undefined),
+};
+
+/** Names of changed keys that take effect only at the next start. */
+function fixedKeys(after: FleetConfig, before: FleetConfig): readonly string[] {
+  const isSame = (now: unknown, then: unknown) => isDeepStrictEqual(revealed(now), revealed(then));
+  const settings = Object.entries(FIXED_AT_START)
+    .filter(([property]) => !isSame(after[property as "host"], before[property as "host"]))
+    .map(([, key]) => key);
+  const parts = Object.keys(FIXED_PARTS).filter((key) => !isSame(FIXED_PARTS[key]!(after), FIXED_PARTS[key]!(before)));
+  return [...settings, ...parts, ...fixedCacheKeys(after, before)];
+}
+
+/** Settings with their secrets in the open, since a secret hides its value from a comparison too. */
+function revealed(value: unknown): unknown {
+  if (value instanceof Secret) return value.reveal();
+  if (Array.isArray(value)) return value.map(revealed);
+  if (!isPlainObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, revealed(each)]));
+}
+
+const isPlainObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+
 export function changesOf(before: Planned, after: Planned): Changes {
   const { config, planned } = after;
   const earlier = new Map(before.planned.map((each) => [each.spec.name, each]));
@@ -55,15 +87,12 @@ export function changesOf(before: Planned, after: Planned): Changes {
   const replaced = planned.filter((each) => isReplaced(earlier.get(each.spec.name), each));
   const isTurned = ({ spec, kept }: PlannedModel) =>
     (earlier.get(spec.name)?.kept === undefined) !== (kept === undefined);
-  const fixed = Object.entries(FIXED_AT_START)
-    .filter(([property]) => !isDeepStrictEqual(config[property as "host"], before.config[property as "host"]))
-    .map(([, key]) => key);
   return {
     added,
     removed: [...earlier.keys()].filter((name) => !planned.some(({ spec }) => spec.name === name)),
     replaced,
     turned: planned.filter((each) => !added.includes(each) && !replaced.includes(each) && isTurned(each)),
-    needRestart: [...fixed, ...fixedCacheKeys(config, before.config)],
+    needRestart: fixedKeys(config, before.config),
   };
 }
 

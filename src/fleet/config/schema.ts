@@ -258,13 +258,13 @@ const apiKey = (environment: NodeJS.ProcessEnv) =>
 /** @param environment variables for `env:NAME` */
 export const configSchema = (environment: NodeJS.ProcessEnv) =>
   section({
-    host: text("an address of this machine").prefault("127.0.0.1").describe("address to listen on"),
-    port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free port"),
-    "log-level": z.enum(LOG_LEVELS).prefault("info").describe("least severe level to log"),
+    host: text("an address of this machine").prefault("127.0.0.1").describe("address to listen on; fixed at the start"),
+    port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free port; fixed at the start"),
+    "log-level": z.enum(LOG_LEVELS).prefault("info").describe("least severe level to log; fixed at the start"),
     "log-format": z
       .enum(LOG_FORMATS)
       .prefault("auto")
-      .describe("text (readable lines) or json; auto: text on a terminal"),
+      .describe("text (readable lines) or json; auto: text on a terminal; fixed at the start"),
     "api-keys": z
       .array(apiKey(environment))
       .default([])
@@ -319,7 +319,7 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
       .describe("hooks that read requests and answers on their way; fixed at the start"),
     batches: batches().prefault({}).describe("files and batches of clients; their folder is in the data-folder"),
     conversations: conversations(),
-    telemetry: telemetry().prefault({}).describe("export to OpenTelemetry"),
+    telemetry: telemetry().prefault({}).describe("export to OpenTelemetry; fixed at the start"),
     ...budgetKeys(environment),
     cache: cache(environment),
     idempotency: idempotency().prefault({}).describe("answers that a retry under the same Idempotency-Key gets again"),

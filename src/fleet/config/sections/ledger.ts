@@ -43,7 +43,7 @@ export const ledgerKeys = (environment: NodeJS.ProcessEnv) => ({
       .describe("whether whole answers, which are then held until their end, have their cost in x-millrace-cost"),
   })
     .optional()
-    .describe("a record of every request and its cost, in data-folder; turned on and off at the start"),
+    .describe("a record of every request and its cost, in data-folder; fixed at the start"),
   alerts: section({
     webhook: webhooks(environment)
       .prefault([])
