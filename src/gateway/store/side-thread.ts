@@ -16,7 +16,7 @@ export type SideAnswer =
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
 const WAIT_MS = 1000;
-/** The event loop may stand still for as long. Where that is too short, the log grows, and the next second tries again. */
+/** The event loop may stand still for as long. Where that is too short, the next second tries again. */
 const RESTART_WAIT_MS = 50;
 
 let opened: Database.Database | undefined;
