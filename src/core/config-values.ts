@@ -57,12 +57,19 @@ function variableOf(written: string): string | undefined {
   return /^env:(.*)$/s.exec(written)?.[1];
 }
 
-/** A secret, resolved when the file is read, so that a missing variable is reported before anything starts. */
+/**
+ * A secret, resolved when the file is read, so that a missing variable is reported before anything starts. `writeOnly`
+ * is JSON Schema's mark of a secret, by which messages and rendered files know the place.
+ */
 export const secret = (environment: NodeJS.ProcessEnv) =>
   z
     .string()
     .min(1)
-    .meta({ title: "a key, or env:NAME with the environment variable that holds it", examples: ["env:MILLRACE_KEY"] })
+    .meta({
+      title: "a key, or env:NAME with the environment variable that holds it",
+      examples: ["env:MILLRACE_KEY"],
+      writeOnly: true,
+    })
     .transform((written, context) => {
       const variable = variableOf(written);
       const value = variable === undefined ? written : environment[variable];

@@ -8,6 +8,7 @@ import { isLoopback } from "../core/loopback.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
 import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
+import { variablesOf } from "./image-secrets.js";
 import { BUNDLED_MODEL, ENGINE_SOURCES } from "./machine.js";
 
 export const KEY_VARIABLE = "MILLRACE_API_KEY";
@@ -28,55 +29,6 @@ export function slugOf(name: string): string {
   const base = name.replace(/^.*[\\/]/, "").replace(/\.ya?ml$/i, "");
   const words = base.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   return words.slice(0, 40).replace(/^-+|-+$/g, "") || "fleet";
-}
-
-const SECRET_NAME = /key|token|secret|password|credential/i;
-
-/** The key and value of each place that must hold env:NAME. */
-function secretsOf(root: unknown): readonly (readonly [where: string, value: string])[] {
-  const file = root as {
-    "api-keys"?: { key: string }[];
-    "admin-key"?: string;
-    operators?: { key: string }[];
-    "sign-in"?: { "client-secret": string };
-    models: { attach?: { "api-key"?: string }[]; env?: Record<string, string> }[];
-  };
-  const inModels = file.models.flatMap(({ attach = [], env = {} }, i) => [
-    ...attach.map((each, j) => [`models[${i}].attach[${j}].api-key`, each["api-key"] ?? ""] as const),
-    ...Object.entries(env)
-      .filter(([name, value]) => SECRET_NAME.test(name) || value.startsWith("env:"))
-      .map(([name, value]) => [`models[${i}].env.${name}`, value] as const),
-  ]);
-  const keys = (["api-keys", "operators"] as const).flatMap((list) =>
-    (file[list] ?? []).map(({ key }, i) => [`${list}[${i}].key`, key] as const),
-  );
-  const single = [
-    ["admin-key", file["admin-key"] ?? ""],
-    ["sign-in.client-secret", file["sign-in"]?.["client-secret"] ?? ""],
-  ] as const;
-  return [...keys, ...single, ...inModels].filter(([, value]) => value !== "");
-}
-
-/** Checks that all secrets are env:NAME; throws config_secret if one is not. @returns the names of the variables */
-function variablesOf(root: unknown, file: string): string[] {
-  return secretsOf(root).map(([where, value]) => {
-    const variable = /^env:([A-Za-z_]\w*)$/.exec(value)?.[1];
-    if (variable !== undefined) return variable;
-    throw new MillraceError("config_secret", `expected env:NAME at ${where} of ${file}, got something else`, {
-      hint: "images contain no secrets: use an environment variable that the machine sets, named with letters, digits and underscores",
-    });
-  });
-}
-
-/** Matches flags that hold a key, but not those that count tokens or name a tokenizer. */
-const SECRET_FLAG = /^--?([\w-]+-)?(api-?key|key|token|secret|password|credentials?)(=|$)/i;
-
-function assertNoKeyFlags(models: readonly ModelEntry[], file: string): void {
-  const flag = models.flatMap(({ args }) => args).find((arg) => SECRET_FLAG.test(arg));
-  if (flag === undefined) return;
-  throw new MillraceError("config_secret", `expected no secrets in args of ${file}, got ${flag.split("=", 1)[0]}`, {
-    hint: "use api-keys, or env with env:NAME",
-  });
 }
 
 function engineOf(models: readonly ModelEntry[]): ImageEngine {
@@ -173,7 +125,6 @@ export function imageFleetOf(
   }
   adapt(document, before, target);
   const variables = variablesOf(document.toJS(), name);
-  assertNoKeyFlags(before.models, name);
   const engine = engineOf(before.models);
   assertReachable(before.models);
   const rendered = document.toString({ lineWidth: 0 });
@@ -184,6 +135,6 @@ export function imageFleetOf(
     engine,
     numGpus: gpusOf(before.models, target === "kubernetes"),
     numPlanned: Math.max(1, numInstances(before.models[0]!)),
-    variables: [...new Set(variables)].sort(),
+    variables,
   };
 }

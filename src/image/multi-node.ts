@@ -195,9 +195,8 @@ function podSpec(
 
 /** The file as written, with env:NAME unresolved. */
 const writtenIn = ({ text }: ImageFleet) =>
-  parse(text) as {
-    readonly "api-keys"?: readonly object[];
-    readonly models: { readonly env?: Record<string, string> }[];
+  parse(text) as Readonly<Record<string, unknown>> & {
+    readonly models: (Readonly<Record<string, unknown>> & { readonly env?: Record<string, string> })[];
   };
 
 /** Variables of the file's `env`. Values of env:NAME come from the secret. */
@@ -207,17 +206,23 @@ function variableOf(named: Named, name: string, value: string): object {
   return { ...secretVariable(named, source), name };
 }
 
-/** The gateway in front of the leaders, without GPUs: keys, queue, metrics and report. */
+/** Keys of a model that the gateway heeds, wherever the model runs. */
+const KEYS_OF_GATEWAY = ["limits", "max-tokens", "cache", "semantic-cache", "price", "hardware-price"] as const;
+
+/** The gateway in front of the leaders, without GPUs, with all of the file but the model's engine. */
 function gatewayFleet(fleet: ImageFleet, { name, aliases, engine, options }: ModelEntry, url: string): ImageFleet {
-  const { config } = fleet;
+  const written = writtenIn(fleet);
+  const kept = KEYS_OF_GATEWAY.flatMap((key) => {
+    const value = written.models[0]?.[key];
+    return value === undefined ? [] : [[key, value] as const];
+  });
   const text = stringify(
     {
-      host: config.host,
-      port: config.port,
-      "api-keys": writtenIn(fleet)["api-keys"],
+      ...written,
       models: [
         {
           name,
+          ...Object.fromEntries(kept),
           ...(aliases.length === 0 ? {} : { aliases }),
           engine,
           options: { "max-num-seqs": options.maxNumSeqs },

@@ -25,12 +25,20 @@ const step = (command: string, about: string): NextStep => ({ command, about });
 const keyStep = ({ variables }: ImageFleet, about: string): NextStep[] =>
   variables.includes(KEY_VARIABLE) ? [step("sudo cat /var/lib/millrace/api-key", about)] : [];
 
+/** The boot makes the machine's own key; all other variables are the operator's. */
+function environmentStep({ variables }: ImageFleet): NextStep[] {
+  const names = variables.filter((name) => name !== KEY_VARIABLE);
+  if (names.length === 0) return [];
+  const about = `on the machine: type a line NAME=value for each of ${names.join(", ")}, then Ctrl-D; it cannot start without them`;
+  return [step("sudo install -D -m 0600 /dev/stdin /etc/millrace/environment", about)];
+}
+
 const STEPS: Readonly<Record<ImageTarget, (facts: Facts) => readonly NextStep[]>> = {
   docker: ({ out, fleet: { slug, numGpus, config, variables } }) => [
     step(`docker build -t millrace-${slug} ${out}`, "no compiler is needed"),
     step(
       `docker run -d --init --stop-timeout ${STOP_SECONDS} ${numGpus > 0 ? "--gpus all --shm-size 16g " : ""}${CONFINED} -v millrace:/var/lib/millrace ${variables.map((name) => `-e ${name} `).join("")}-p ${config.port}:${config.port} millrace-${slug}`,
-      "hands on the key of your environment",
+      "hands on the variables of your environment",
     ),
   ],
   compose: ({ out }) => [
@@ -40,14 +48,17 @@ const STEPS: Readonly<Record<ImageTarget, (facts: Facts) => readonly NextStep[]>
   ],
   "cloud-init": ({ out, fleet }) => [
     step(`cloud-init schema --config-file ${out}/user-data`, "checks it"),
+    ...environmentStep(fleet),
     ...keyStep(fleet, "on the machine: its key, made at the first boot"),
     step("journalctl --namespace millrace -f", "on the machine: the pull, the start and the bench"),
   ],
-  packer: ({ out }) => [
+  packer: ({ out, fleet }) => [
     step(`packer init ${out}`, "fetches the QEMU plugin"),
     step(`cd ${out} && packer build .`, "makes output/*.qcow2; each copy pulls and measures at its first boot"),
+    ...environmentStep(fleet),
   ],
   systemd: ({ out, fleet }) => [
+    ...environmentStep(fleet),
     step(`sudo ${out}/install.sh`, "on the machine itself, Debian 13 or later"),
     ...keyStep(fleet, "its key, made at the first boot"),
     step("journalctl --namespace millrace -f", "the pull, the start and the bench"),

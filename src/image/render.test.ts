@@ -229,4 +229,19 @@ describe("kubernetes", () => {
       expect(files["secret.env.example"]).toContain(`${name}=`);
     }
   });
+
+  test("several nodes keep the gateway's other keys: who may do what, within which limits, under which guardrails", () => {
+    const own = `admin-key: env:ADMIN
+hooks: { guardrails: [{ name: g, find: [email] }] }
+ledger: {}
+${NVIDIA}    limits: { requests-per-minute: 5 }
+    price: { input: 1, output: 2 }
+`;
+    const text = configIn("kubernetes", render("kubernetes", own, { numNodes: 2 }));
+    const { hooks, adminKey, ledger, models } = parseConfig(text, "x", ANY_ENVIRONMENT);
+    expect(hooks.guardrails.map(({ name }) => name)).toEqual(["g"]);
+    expect([adminKey, ledger]).not.toContain(undefined);
+    expect(models[0]).toMatchObject({ limits: { requestsPerMinute: 5 }, price: { output: expect.anything() } });
+    expect([models[0]!.model, models[0]!.instances, models[0]!.gpus]).toEqual([undefined, undefined, undefined]);
+  });
 });

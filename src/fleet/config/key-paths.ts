@@ -21,6 +21,8 @@ export interface JsonSchema {
   readonly items?: JsonSchema;
   readonly additionalProperties?: JsonSchema | boolean;
   readonly anyOf?: readonly JsonSchema[];
+  /** The value is a secret. */
+  readonly writeOnly?: boolean;
 }
 
 let published: JsonSchema | undefined;

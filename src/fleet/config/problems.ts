@@ -6,6 +6,7 @@ import { type Document, isMap, isScalar, isSeq, type LineCounter, type Node } fr
 import type { z } from "zod";
 import type { ErrorCode } from "../../core/errors.js";
 import { expectedAt, formatPath, type KeyPath, keysAt, nearestKey, schemaAt, sectionWith } from "./key-paths.js";
+import { mayHoldSecret } from "./secret-places.js";
 
 export interface ConfigProblem {
   readonly code: Extract<
@@ -33,28 +34,12 @@ type Issue = z.core.$ZodIssue;
 
 const SHOWN_LENGTH = 60;
 
-const SECRET_KEYS: ReadonlySet<string> = new Set([
-  "api-keys",
-  "admin-key",
-  "api-key",
-  "client-secret",
-  "key",
-  "env",
-  "redis-url",
-  "webhook",
-  "webhook-secret",
-]);
-
-/** Whether a value may be a secret: every value below one of these keys counts, even one of the wrong type. */
-function isSecret(path: KeyPath): boolean {
-  return path.some((key) => SECRET_KEYS.has(String(key)));
-}
-
 function shown(value: unknown, path: KeyPath): string {
   if (value === undefined) return "nothing";
-  if (isSecret(path)) return "another value";
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "a mapping";
+  // Also a value of the wrong type, such as a key in place of the list of keys.
+  if (mayHoldSecret(path)) return "another value";
   // A URL may carry a password.
   const text = (JSON.stringify(value) ?? String(value)).replace(/\/\/[^/@\s"]*@/g, "//…@");
   return text.length > SHOWN_LENGTH ? `${text.slice(0, SHOWN_LENGTH)}…` : text;

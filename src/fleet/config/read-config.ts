@@ -66,11 +66,11 @@ function failed(problems: readonly ConfigProblem[]): CheckedConfig {
 
 /**
  * An environment for checks that do not need the values of `env:NAME`: every variable is set, each to a different
- * value.
+ * value, which is right as a key and as a URL.
  */
 export const ANY_ENVIRONMENT: NodeJS.ProcessEnv = new Proxy(
   {},
-  { get: (_, name) => `value-of-${String(name).replace(/\s/g, "_")}` },
+  { get: (_, name) => `https://value-of.example/${Buffer.from(String(name)).toString("hex")}` },
 );
 
 /**

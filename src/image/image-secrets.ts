@@ -1,0 +1,62 @@
+/**
+ * Keeps secrets out of rendered files: each secret of a millrace.yaml must be env:NAME, a variable that the machine
+ * sets.
+ */
+import { MillraceError } from "../core/errors.js";
+import { formatPath, type KeyPath } from "../fleet/config/key-paths.js";
+import { secretPlacesIn } from "../fleet/config/secret-places.js";
+
+const VARIABLE = /^env:([A-Za-z_]\w*)$/;
+const SECRET_NAME = /key|token|secret|password|credential/i;
+/** Matches flags that hold a key, but not those that count tokens or name a tokenizer. */
+const SECRET_FLAG = /^--?([\w-]+-)?(api-?key|key|token|secret|password|credentials?)(=|$)/i;
+const URL_WITH_USER = /(^|[=\s])[a-z][a-z\d+.-]*:\/\/[^\s/?#]*@/i;
+const URL_WITH_KEY = /(^|[=\s])[a-z][a-z\d+.-]*:\/\/\S*[?&]([\w-]*[_-])?(key|token|secret|password|sig|signature)=/i;
+
+function refused(expected: string, got: string, hint: string): MillraceError {
+  return new MillraceError("config_secret", `expected ${expected}, got ${got}`, { hint });
+}
+
+/** An engine's environment may have other values beside its secrets. */
+function isPlainVariable({ path, value }: { readonly path: KeyPath; readonly value: string }): boolean {
+  const [list, , key, name] = path;
+  return list === "models" && key === "env" && !SECRET_NAME.test(String(name)) && !value.startsWith("env:");
+}
+
+/** What a text without a place for secrets holds of them; undefined: nothing. */
+function secretIn(text: string): string | undefined {
+  if (SECRET_FLAG.test(text)) return text.split("=", 1)[0];
+  if (URL_WITH_USER.test(text)) return "a URL with a user or password";
+  return URL_WITH_KEY.test(text) ? "a URL with a key in its query" : undefined;
+}
+
+function assertNoSecret(value: unknown, file: string, path: KeyPath = []): void {
+  if (typeof value === "string") {
+    const got = secretIn(value);
+    if (got === undefined) return;
+    const hint = "use api-keys or env with env:NAME for keys, and URLs without user, password and key";
+    throw refused(`no secret at ${formatPath(path)} of ${file}`, got, hint);
+  }
+  if (typeof value !== "object" || value === null) return;
+  const entries: Iterable<[string | number, unknown]> = Array.isArray(value) ? value.entries() : Object.entries(value);
+  for (const [key, each] of entries) assertNoSecret(each, file, [...path, key]);
+}
+
+/**
+ * Throws config_secret for a secret that is written out.
+ *
+ * @param root the content of the file, which its schema accepts
+ * @returns the names of the variables that the file reads
+ */
+export function variablesOf(root: unknown, file: string): readonly string[] {
+  const places = secretPlacesIn(root).filter((place) => !isPlainVariable(place));
+  const names = places.map(({ path, value }) => {
+    const variable = VARIABLE.exec(value)?.[1];
+    if (variable !== undefined) return variable;
+    const hint =
+      "images contain no secrets: use an environment variable that the machine sets, named with letters, digits and underscores";
+    throw refused(`env:NAME at ${formatPath(path)} of ${file}`, "something else", hint);
+  });
+  assertNoSecret(root, file);
+  return [...new Set(names)].sort();
+}
