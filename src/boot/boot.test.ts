@@ -2,10 +2,12 @@
 
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { writeCertificate } from "../../test/helpers/certificate.js";
 import { startHubServer } from "../../test/helpers/hub-server.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { silentStages } from "../core/stages.js";
@@ -147,6 +149,26 @@ describe("commands", () => {
     expect((await runMain("health", "--url", `http://127.0.0.1:${port}`)).stderr).toMatch(/got no answer/);
     expect((await runMain("health", "--url", "localhost")).stderr).toMatch(/error \[invalid_option\].*http URL/);
   });
+});
+
+test("health asks a server by HTTPS as well, whatever name its certificate has", async () => {
+  const { certfile, keyfile, cert, key } = writeCertificate(folder);
+  const server = createTlsServer({ cert, key }, (_, response) => response.end());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const file = join(folder, "millrace.yaml");
+  writeFileSync(
+    file,
+    `host: 0.0.0.0\nport: ${port}\nssl-certfile: ${certfile}\nssl-keyfile: ${keyfile}\nmodels: [{name: m, model: /m}]\n`,
+  );
+  try {
+    expect(await runMain("health", "--config", file)).toEqual({ stdout: "ok\n", stderr: "", exitCode: 0 });
+    // An address that is typed may be another machine's.
+    expect((await runMain("health", "--url", `https://127.0.0.1:${port}`)).stderr).toMatch(/got no answer/);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
 });
 
 describe("the GPU", () => {

@@ -1,7 +1,9 @@
 /** Measures a fleet once, after a machine's first start. */
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
+import { certificateFilesOf } from "../core/certificate.js";
 import { toMillraceError } from "../core/errors.js";
+import { ownUrlOf } from "../core/listen.js";
 import type { StartStage } from "../core/stages.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import type { Fleet } from "../fleet/fleet.js";
@@ -20,12 +22,11 @@ export async function measureOnce(
   startStage: StartStage,
 ): Promise<void> {
   const stage = startStage("bench");
-  const host = /^(0\.0\.0\.0|::|)$/.test(config.host) ? "127.0.0.1" : config.host;
   const [model] = config.models;
   try {
     await whenReady(fleet);
     const exitCode = await runFirstBench({
-      url: `http://${host.includes(":") ? `[${host}]` : host}:${fleet.port}`,
+      url: ownUrlOf({ host: config.host, port: fleet.port, certificate: certificateFilesOf(config) }),
       modelPath: model!.engine === "millrace" ? model!.model : undefined,
       model: model!.name,
       apiKey: config.apiKeys[0]?.key.reveal(),

@@ -96,6 +96,7 @@ const STATUS_BY_CODE = {
   model_in_use: 409,
   // start-up
   invalid_option: 400,
+  certificate_invalid: 400,
   kernels_missing: 500,
   kernels_isa: 400,
   kernels_argument: 500,

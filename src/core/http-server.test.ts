@@ -1,11 +1,12 @@
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { until } from "../../test/helpers/fake-server.js";
-import { assertFreePort, type HttpAnswer, HttpServer } from "./http-server.js";
+import { type HttpAnswer, HttpServer } from "./http-server.js";
+import { assertFreePort } from "./listen.js";
 
 const NEVER_MS = 1_000_000;
 const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
-const logger = { warn: () => {} };
+const logger = { info: () => {}, warn: () => {} };
 let server: HttpServer;
 let address: AddressInfo;
 afterEach(() => server.close());

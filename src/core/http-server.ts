@@ -4,12 +4,16 @@
  */
 import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, maxHeaderSize, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import { type CertificateFiles, CertificateWatch, readCertificate } from "./certificate.js";
 import { errorBody } from "./error-body.js";
 import { MillraceError } from "./errors.js";
+import { listen } from "./listen.js";
 import { onSocketClose } from "./socket-close.js";
 
-interface BadRequestLogger {
+interface ServerLogger {
+  info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
 
@@ -45,7 +49,14 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
 };
 
 /** Answers bytes that are no request with a coded error, where the connection still has a place for one. */
-function refuseBytes(logger: BadRequestLogger, error: NodeJS.ErrnoException, socket: Socket): void {
+function refuseBytes(logger: ServerLogger, error: NodeJS.ErrnoException, socket: Socket): void {
+  // Nothing can be said to a client that shares no keys: one that speaks plain HTTP, or does not trust the certificate.
+  if (/^ERR_(SSL|TLS)_/.test(error.code ?? "")) {
+    const got = error.code === "ERR_SSL_HTTP_REQUEST" ? "a request in plain HTTP" : error.code;
+    logger.warn({ code: "invalid_request", tlsCode: error.code }, `refused: expected TLS, got ${got}`);
+    socket.destroy();
+    return;
+  }
   // Between the bytes of an answer that has begun there is no place for another.
   const { _httpMessage: answer } = socket as Socket & { readonly _httpMessage?: ServerResponse | null };
   if (error.code === "ECONNRESET" || !socket.writable || answer?.headersSent === true) {
@@ -62,7 +73,7 @@ function refuseBytes(logger: BadRequestLogger, error: NodeJS.ErrnoException, soc
 
 /** Answers a request before anything else sees it, and ends its connection. */
 function refuseRequest(
-  logger: BadRequestLogger,
+  logger: ServerLogger,
   { headers }: IncomingMessage,
   outgoing: ServerResponse,
   error: MillraceError,
@@ -127,7 +138,9 @@ const OWN_ADDRESS = /^https?:\/\/[^/?#]*\/?/i;
 const KEEP_ALIVE_MS = 75_000;
 
 interface HttpServerOptions {
-  readonly logger: BadRequestLogger;
+  readonly logger: ServerLogger;
+  /** For HTTPS; undefined: plain HTTP. */
+  readonly certificate?: CertificateFiles | undefined;
   /**
    * A connection may be silent for this long before its first request, and while its client takes no bytes of an
    * answer.
@@ -147,6 +160,18 @@ export type HttpAnswer = (
   onceOver: (callback: () => void) => void,
 ) => void;
 
+/** Over TLS, connections that agree on keys too slowly end, too, and the files' later contents are used. */
+function createServerWith({ certificate, logger, stalledClientMs }: HttpServerOptions): Server {
+  const limits = { requireHostHeader: false, requestTimeout: LONGEST_UPLOAD_MS };
+  if (certificate === undefined) return createServer(limits);
+  const { cert, key, endsMs } = readCertificate(certificate);
+  const server = createTlsServer({ ...limits, cert, key, allowHalfOpen: true, handshakeTimeout: stalledClientMs });
+  const watch = new CertificateWatch(certificate, endsMs, logger, (renewed) =>
+    server.setSecureContext({ cert: renewed.cert, key: renewed.key }),
+  );
+  return server.once("listening", () => watch.start()).once("close", () => watch.stop());
+}
+
 /**
  * An HTTP server that knows its unanswered requests.
  * @example
@@ -160,6 +185,8 @@ export class HttpServer {
   readonly #closed: Promise<void>;
   /** Of each connection that has had a request. */
   readonly #connections = new Map<Socket, Connection>();
+  /** All connections, also those that agree on keys. */
+  readonly #sockets = new Set<Socket>();
   #numUnanswered = 0;
   #onIdle = () => {};
 
@@ -170,8 +197,11 @@ export class HttpServer {
     // Node's own refusals have no body. It would refuse a request without Host, and one that expects anything but
     // 100-continue, which may be ignored (RFC 9110, 10.1.1).
     const onRequest = (incoming: IncomingMessage, outgoing: ServerResponse) => this.#onRequest(incoming, outgoing);
-    const limits = { requireHostHeader: false, requestTimeout: LONGEST_UPLOAD_MS };
-    this.#server = createServer(limits, onRequest).on("checkExpectation", onRequest);
+    this.#server = createServerWith(options).on("request", onRequest).on("checkExpectation", onRequest);
+    this.#server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
     this.#closed = new Promise((resolve) => this.#server.once("close", resolve));
     this.#server.on("clientError", (error, socket) => this.#onNonsense(error, socket as Socket));
     this.#answerHalfClosed();
@@ -199,7 +229,7 @@ export class HttpServer {
   async close(): Promise<void> {
     this.#isDraining = true;
     this.#server.close();
-    this.#server.closeAllConnections();
+    for (const socket of this.#sockets) socket.destroy();
     await this.#closed;
   }
 
@@ -280,7 +310,9 @@ export class HttpServer {
   #answerHalfClosed(): void {
     // Node's own switch, off by default: a client that half-closes would count as gone.
     (this.#server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
-    this.#server.on("connection", (socket: Socket) => {
+    // Over TLS, a connection of "connection" carries no requests yet.
+    const connected = this.options.certificate === undefined ? "connection" : "secureConnection";
+    this.#server.on(connected, (socket: Socket) => {
       let timer: NodeJS.Timeout | undefined;
       socket.once("end", () => {
         const answer = this.#currentOf(socket);
@@ -310,45 +342,4 @@ export class HttpServer {
       if (this.#currentOf(socket) === undefined || socket.writableLength > 0) socket.destroy();
     });
   }
-}
-
-/** Binds a server to an address; port 0 takes any free one. */
-function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    const refuse = (error: NodeJS.ErrnoException) => {
-      const hints: Readonly<Record<string, string>> = {
-        EADDRINUSE:
-          "stop the program that uses it, or choose another with --port (with --config: with port in the file)",
-        EACCES: "choose a port above 1023",
-        EADDRNOTAVAIL: "choose an address of this machine with --host (with --config: with host in the file)",
-        ENOTFOUND: "choose an address of this machine with --host (with --config: with host in the file)",
-      };
-      const hint = hints[error.code ?? ""];
-      const code = error.code ?? error.message;
-      const got = code === "EADDRINUSE" ? `a port that another program uses (${code})` : code;
-      const message = `expected to listen on ${host}:${port}, got ${got}`;
-      reject(new MillraceError("invalid_option", message, { cause: error, ...(hint === undefined ? {} : { hint }) }));
-    };
-    server.once("error", refuse);
-    server.listen(port, host, () => {
-      server.off("error", refuse);
-      resolve(server.address() as AddressInfo);
-    });
-  });
-}
-
-/**
- * Rejects as `listen` does where nobody can listen there now: a command that takes minutes to load a model says so
- * before. A port of 0 is always free.
- */
-export async function assertFreePort(host: string, port: number): Promise<void> {
-  if (port === 0) return;
-  const server = createServer();
-  await listen(server, host, port);
-  await new Promise((resolve) => server.close(resolve));
-}
-
-/** As it stands in a URL. */
-export function shownHost(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
 }

@@ -1,4 +1,5 @@
-/** Asks a running server how many requests it has. */
+/** Asks a running server of this machine how many requests it has. */
+import { askOwnServer } from "./own-server.js";
 
 /** A busy or stopped server is still listed. */
 const ANSWER_TIMEOUT_MS = 1000;
@@ -23,7 +24,7 @@ export async function askForLoad(url: string): Promise<Load | undefined> {
   // A wildcard address cannot be asked.
   const address = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:");
   try {
-    const answer = await fetch(`${address}/metrics`, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
+    const answer = await askOwnServer(`${address}/metrics`, { signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
     return answer.ok ? loadIn(await answer.text()) : undefined;
   } catch {
     return undefined;

@@ -4,6 +4,7 @@
  */
 import type { Logger } from "pino";
 import { availableMemory } from "../core/available-memory.js";
+import { certificateFilesOf } from "../core/certificate.js";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
 import type { ModelLibrary, ServableModel } from "../core/model-library.js";
@@ -340,6 +341,7 @@ export class Fleet {
       handleOther: (...request) => administration(...request) || handlePath(...request),
       host: config.host,
       port: config.port,
+      certificate: certificateFilesOf(config),
       logger,
     });
     await this.#applied.start(await this.#onDemand());

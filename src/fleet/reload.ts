@@ -34,6 +34,8 @@ interface Changes {
 const FIXED_AT_START = {
   host: "host",
   port: "port",
+  sslCertfile: "ssl-certfile",
+  sslKeyfile: "ssl-keyfile",
   dataFolder: "data-folder",
   reports: "reports",
   telemetry: "telemetry",

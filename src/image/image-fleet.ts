@@ -108,6 +108,20 @@ function adapt(document: Document, config: FleetConfig, target: ImageRequest["ta
   }
 }
 
+/** A container sees no files of its host. A machine's server reads them from where the file says. */
+function assertCertificateFits({ sslCertfile, sslKeyfile }: FleetConfig, isContainer: boolean): void {
+  const files = [sslCertfile, sslKeyfile].filter((file) => file !== undefined);
+  if (files.length > 0 && isContainer) {
+    const hint = "end TLS in front of the container: at a proxy, an Ingress or a load balancer";
+    throw refuse("no ssl-certfile and ssl-keyfile for a container", "both", hint);
+  }
+  const relative = files.find((file) => !file.startsWith("/"));
+  if (relative !== undefined) {
+    const hint = "name files of that machine, such as /etc/millrace/tls/fullchain.pem";
+    throw refuse("absolute paths as ssl-certfile and ssl-keyfile", JSON.stringify(relative), hint);
+  }
+}
+
 /** Throws the first mistake in the file, invalid_option or config_secret. */
 export function imageFleetOf(
   { name, text, model }: FleetSource,
@@ -123,6 +137,7 @@ export function imageFleetOf(
   if (before.apiKeys.length === 0 && !isLoopback(before.host)) {
     document.setIn(["api-keys"], document.createNode([{ tenant: "default", key: `env:${KEY_VARIABLE}` }]));
   }
+  assertCertificateFits(before, isContainer);
   adapt(document, before, target);
   const variables = variablesOf(document.toJS(), name);
   const engine = engineOf(before.models);

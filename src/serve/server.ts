@@ -2,9 +2,11 @@
 
 import { randomUUID } from "node:crypto";
 import { getRequestListener, RequestError } from "@hono/node-server";
+import type { CertificateFiles } from "../core/certificate.js";
 import { errorBody } from "../core/error-body.js";
 import { MillraceError, toMillraceError } from "../core/errors.js";
-import { HttpServer, shownHost } from "../core/http-server.js";
+import { HttpServer } from "../core/http-server.js";
+import { urlOf } from "../core/listen.js";
 import type { RequestLogger } from "../core/request-logger.js";
 import { createAppWithLifecycle } from "./app.js";
 import type { AppOptions } from "./http/context.js";
@@ -14,6 +16,8 @@ export interface ServerOptions extends AppOptions {
   readonly host: string;
   /** 0 = any free port. */
   readonly port: number;
+  /** For HTTPS; undefined: plain HTTP. */
+  readonly certificate?: CertificateFiles | undefined;
 }
 
 export interface RunningServer {
@@ -50,15 +54,15 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     hostname: options.host,
     errorHandler: (thrown) => answerUnroutable(options.logger, thrown),
   });
-  const { logger, limits } = options;
+  const { host, certificate, logger, limits } = options;
   const server = new HttpServer(
-    { logger, stalledClientMs: limits.stalledClientTimeoutMs },
+    { logger, certificate, stalledClientMs: limits.stalledClientTimeoutMs },
     (incoming, outgoing) => void handle(incoming, outgoing),
   );
-  const { port } = await server.listen(options.host, options.port);
+  const { port } = await server.listen(host, options.port);
   live.start();
   return {
-    url: `http://${shownHost(options.host)}:${port}`,
+    url: urlOf({ host, port, certificate }),
     port,
     async drain() {
       lifecycle.isDraining = true;

@@ -11,6 +11,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
 import { whole } from "../helpers/canned-answers.js";
+import { writeCertificate } from "../helpers/certificate.js";
 import { emptyLibrary } from "../helpers/empty-library.js";
 import { startFakeServer } from "../helpers/fake-server.js";
 import { EOS_ID } from "../helpers/fake-tokenizer.js";
@@ -152,6 +153,31 @@ test("a gateway: the key's session chats beside the operator's, until the key is
   await page.press("#input", "Enter");
   await page.getByLabel("API key", { exact: true }).waitFor();
   await page.locator("#signed-in", { hasText: "admin-key (admin)" }).waitFor();
+  expect(faults).toEqual([]);
+});
+
+test("a gateway with a certificate: the app works over HTTPS, and its cookies go nowhere else", SLOW, async () => {
+  const engine = await startStandIn((received, outgoing) =>
+    received.body.stream === true ? whole("Hi")(outgoing) : answerJson({ data: [] })(received, outgoing),
+  );
+  closing.push(() => engine.die());
+  const { certfile, keyfile } = writeCertificate(folder);
+  const keys = "admin-key: k-boss\napi-keys: [{ tenant: search, key: sk-search }]";
+  const tls = `ssl-certfile: ${certfile}\nssl-keyfile: ${keyfile}`;
+  const fleet = await startWholeGateway(mkdtempSync(join(folder, "tls-")), engine.url, `${keys}\n${tls}`);
+  closing.push(() => fleet.close());
+  await using watched = await openPage(browser, `${fleet.url}/`);
+  const { page, faults } = watched;
+  await signIn(page, "API key", "sk-search");
+  await chat(page);
+  await page.goto(`${fleet.url}/#/models`);
+  await signIn(page, "Your key as an operator of this gateway", "k-boss");
+  await page.locator("#signed-in", { hasText: "admin-key (admin)" }).waitFor();
+  const cookies = await page.context().cookies();
+  expect(cookies.map(({ name, secure }) => [name.split("-", 1)[0], secure])).toEqual([
+    ["__Host", true],
+    ["__Host", true],
+  ]);
   expect(faults).toEqual([]);
 });
 

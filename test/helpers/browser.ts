@@ -59,7 +59,9 @@ const REFUSALS = /Failed to load resource: (the server responded with a status o
 /** @example await using watched = await openPage(browser, server.url); await watched.page.fill("#input", "Hello"); */
 export async function openPage(browser: Browser, url: string, options: PageOptions = {}): Promise<WatchedPage> {
   const { width = 1280, height = 800, colorScheme = "light", confirms = () => true } = options;
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme, bypassCSP: false });
+  // A test's certificate is signed by nobody.
+  const trust = { bypassCSP: false, ignoreHTTPSErrors: true };
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme, ...trust });
   const page = await context.newPage();
   page.setDefaultTimeout(20_000);
   const faults: string[] = [];

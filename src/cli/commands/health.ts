@@ -6,6 +6,7 @@
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
+import { askOwnServer } from "../../core/own-server.js";
 
 const TIMEOUT_MS = 5000;
 
@@ -17,15 +18,18 @@ export function healthCommand(): Command {
     .action(runHealth);
 }
 
-async function urlOf(file: string): Promise<string> {
-  const { ANY_ENVIRONMENT, readConfig } = await import("../../fleet/config/read-config.js");
-  const { host, port } = readConfig(file, ANY_ENVIRONMENT);
-  const reached = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return `http://${reached.includes(":") ? `[${reached}]` : reached}:${port}`;
+async function addressIn(file: string): Promise<string> {
+  const [{ ANY_ENVIRONMENT, readConfig }, { certificateFilesOf }, { ownUrlOf }] = await Promise.all([
+    import("../../fleet/config/read-config.js"),
+    import("../../core/certificate.js"),
+    import("../../core/listen.js"),
+  ]);
+  const config = readConfig(file, ANY_ENVIRONMENT);
+  return ownUrlOf({ ...config, certificate: certificateFilesOf(config) });
 }
 
 async function runHealth(flags: { readonly url: string; readonly config?: string }): Promise<void> {
-  const base = flags.config === undefined ? flags.url : await urlOf(flags.config);
+  const base = flags.config === undefined ? flags.url : await addressIn(flags.config);
   if (!/^https?:\/\//.test(base) || !URL.canParse(base)) throw optionError("--url", "an http URL", base);
   const url = new URL("/health", base);
   const refuse = (got: string, cause?: unknown) =>
@@ -33,7 +37,8 @@ async function runHealth(flags: { readonly url: string; readonly config?: string
       hint: "see the server's log",
       cause,
     });
-  const answer = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((cause: unknown) => {
+  const ask = flags.config === undefined ? fetch : askOwnServer;
+  const answer = await ask(url.href, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((cause: unknown) => {
     throw refuse("no answer", cause);
   });
   if (answer.status !== 200) throw refuse(String(answer.status));

@@ -127,6 +127,8 @@ describe("wrong inputs have clear errors with codes", () => {
     "bad-variable.yaml": `admin-key: "env:A B"\n${VALID}`,
     "token.yaml": "models: [{name: m, model: /m.gguf, env: {HF_TOKEN: hf_secret}}]\n",
     "key-flag.yaml": "models: [{name: m, model: /m.gguf, args: [--api-key, sk-secret]}]\n",
+    "tls.yaml": `ssl-certfile: /tls/cert.pem\nssl-keyfile: /tls/key.pem\n${VALID}`,
+    "relative-tls.yaml": `ssl-certfile: cert.pem\nssl-keyfile: /tls/key.pem\n${VALID}`,
     "attach-key.yaml": "models: [{name: m, engine: openai, attach: [{url: 'http://h:1', api-key: sk-secret}]}]\n",
   };
   for (const [name, content] of Object.entries(FILES)) writeFileSync(at(name), content);
@@ -169,6 +171,8 @@ describe("wrong inputs have clear errors with codes", () => {
     ["a token in the file", on("compose", "token.yaml"), /config_secret.*HF_TOKEN/],
     ["a key among the arguments", on("compose", "key-flag.yaml"), /config_secret.*--api-key/],
     ["an attached server's key in the file", on("compose", "attach-key.yaml"), /config_secret.*attach\[0\]/],
+    ["a certificate for a container", on("compose", "tls.yaml"), /invalid_option.*no ssl-certfile.*container/],
+    ["a certificate at a relative path", on("systemd", "relative-tls.yaml"), /invalid_option.*absolute.*"cert\.pem"/],
     ["a package that is not there", [...OK, "--package", at("none.tgz")], /file_unreadable.*none\.tgz/],
     ["a folder as package", [...OK, "--package", at("folder.tgz")], /file_unreadable/],
     ["a package of no kind", [...OK, "--package", "latest"], /invalid_option.*got "latest"/],

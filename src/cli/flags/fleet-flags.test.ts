@@ -85,6 +85,15 @@ describe("simple fleets", () => {
     expect(config.apiKeys.map(({ tenant, key }) => [tenant, key.reveal()])).toEqual([["key-1", "sk-1"]]);
   });
 
+  test("the certificate is the gateway's", async () => {
+    const pair = ["--ssl-certfile", "c.pem", "--ssl-keyfile=k.pem"];
+    const config = await configOf("--instances", "2", "--model", "x.gguf", ...pair);
+    expect([config.sslCertfile, config.sslKeyfile, config.models[0]?.args]).toEqual(["c.pem", "k.pem", []]);
+    await expect(configOf("--instances", "2", "--model", "x.gguf", "--ssl-keyfile", "k.pem")).rejects.toThrow(
+      /expected --ssl-certfile and --ssl-keyfile together, got one of them/,
+    );
+  });
+
   test("access and sharing between keys are the gateway's", async () => {
     const flags = ["--instances", "2", "--allowed-origins", "http://a,http://b", "--isolate-api-keys"];
     const config = await configOf(...flags, "--api-key", "sk-1,sk-2");

@@ -5,7 +5,7 @@ import { Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import { integerIn, listOf } from "./option-values.js";
-import { assertAdminReads, assertKeysToIsolate, type ServerFlags } from "./server-options.js";
+import { assertAdminReads, assertCertificatePair, assertKeysToIsolate, type ServerFlags } from "./server-options.js";
 
 export interface FleetFlags extends ServerFlags {
   readonly config?: string;
@@ -84,6 +84,8 @@ const FLEET_FLAGS = [
   "--served-model-name",
   "--host",
   "--port",
+  "--ssl-certfile",
+  "--ssl-keyfile",
   "--api-key",
   "--admin-key",
   "--reports",
@@ -155,6 +157,7 @@ export async function fleetConfigFrom(
   const { configSchema } = await import("../../fleet/config/schema.js");
   assertKeysToIsolate(flags);
   assertAdminReads(flags);
+  assertCertificatePair(flags);
   assertConversationsHaveOwners(flags);
   assertNoneOfOneServer(written);
   const { apiKey = [], attach = [], instances } = flags;
@@ -173,6 +176,8 @@ export async function fleetConfigFrom(
   const parsed = configSchema(process.env).safeParse({
     host: flags.host,
     port: flags.port,
+    "ssl-certfile": flags.sslCertfile,
+    "ssl-keyfile": flags.sslKeyfile,
     "log-level": flags.logLevel,
     "log-format": flags.logFormat,
     "allowed-origins": flags.allowedOrigins,

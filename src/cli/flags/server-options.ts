@@ -19,6 +19,8 @@ export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly chatTemplate?: string;
   readonly host: string;
   readonly port: number;
+  readonly sslCertfile?: string;
+  readonly sslKeyfile?: string;
   readonly servedModelName?: readonly string[];
   readonly apiKey?: readonly string[];
   readonly adminKey?: string;
@@ -53,6 +55,8 @@ export function addServerOptions(command: Command): Command {
     )
     .addOption(option("--host <address>", "address to listen on", String, "127.0.0.1"))
     .addOption(option("--port <n>", "port to listen on; 0 = any free port", integerIn("--port", 0, 65_535), 8000))
+    .addOption(option("--ssl-certfile <file>", "serve HTTPS with this certificate, as PEM with its chain", String))
+    .addOption(option("--ssl-keyfile <file>", "private key of the certificate, as PEM", String))
     .addOption(
       list("--served-model-name <names>", "names of the model in requests, separated by commas", "--served-model-name"),
     )
@@ -149,6 +153,12 @@ export function assertKeysToIsolate({ isolateApiKeys, apiKey = [] }: ServerFlags
   throw new MillraceError("invalid_option", "expected --api-key with --isolate-api-keys, got no keys", {
     hint: "give each user of the server a key of its own",
   });
+}
+
+export function assertCertificatePair({ sslCertfile, sslKeyfile }: ServerFlags): void {
+  if ((sslCertfile === undefined) === (sslKeyfile === undefined)) return;
+  const message = "expected --ssl-certfile and --ssl-keyfile together, got one of them";
+  throw new MillraceError("invalid_option", message, { hint: "give the certificate and its key" });
 }
 
 export function assertAdminReads({ reports, adminKey: key }: ServerFlags): void {

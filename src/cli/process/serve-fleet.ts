@@ -5,6 +5,7 @@
 import { join } from "node:path";
 import type { Command } from "commander";
 import { logFolder } from "../../core/cache-folder.js";
+import { certificateFilesOf, readCertificate } from "../../core/certificate.js";
 import { MillraceError } from "../../core/errors.js";
 import { createLogger } from "../../core/log.js";
 import { packageVersion } from "../../core/package-root.js";
@@ -101,6 +102,9 @@ interface FleetRun {
 /** Resolves when the fleet is ready. The fleet runs until a signal. */
 export async function runFleet(config: FleetConfig, { signals, readAgain, reportFile }: FleetRun): Promise<Fleet> {
   const startStage = stagesTo(process.stderr);
+  // Before instances are measured, which takes minutes.
+  const certificate = certificateFilesOf(config);
+  if (certificate !== undefined) readCertificate(certificate);
   const machine = await machineFor(config, startStage, { isServing: false });
   const [{ Fleet }, { openLibrary }] = await Promise.all([
     import("../../fleet/fleet.js"),

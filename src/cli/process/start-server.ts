@@ -1,7 +1,8 @@
 /** One engine with its HTTP server, started from flags, registered, and stopped by signals. */
 import { keepsApart } from "../../core/cache-scope.js";
+import { certificateFilesOf, readCertificate } from "../../core/certificate.js";
 import { pagePolicy } from "../../core/cors.js";
-import { assertFreePort } from "../../core/http-server.js";
+import { assertFreePort } from "../../core/listen.js";
 import { createLogger } from "../../core/log.js";
 import { optionError } from "../../core/option-error.js";
 import { packageVersion } from "../../core/package-root.js";
@@ -14,7 +15,12 @@ import { EventLog } from "../../observe/live/event-log.js";
 import { History } from "../../observe/live/history.js";
 import type { RunningServer } from "../../serve/server.js";
 import { engineSettingsFrom } from "../flags/engine-options.js";
-import { assertAdminReads, assertKeysToIsolate, type ServerFlags } from "../flags/server-options.js";
+import {
+  assertAdminReads,
+  assertCertificatePair,
+  assertKeysToIsolate,
+  type ServerFlags,
+} from "../flags/server-options.js";
 import { describeSharing } from "../output/describe-access.js";
 import { reportError } from "../output/report-error.js";
 import { onStopSignals, withoutRepeats } from "./stop-signal.js";
@@ -32,6 +38,10 @@ interface ServingInstance extends StartedEngine {
 export async function startInstance(flags: ServerFlags, startStage: StartStage): Promise<ServingInstance> {
   assertKeysToIsolate(flags);
   assertAdminReads(flags);
+  assertCertificatePair(flags);
+  const certificate = certificateFilesOf(flags);
+  // Before the model is loaded, which takes minutes.
+  if (certificate !== undefined) readCertificate(certificate);
   await assertFreePort(flags.host, flags.port);
   const logger = createLogger(flags.logLevel, flags.logFormat);
   const history = new History(flags.historyFile, (text) => logger.warn(text));
@@ -94,6 +104,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       ...(flags.seed === undefined ? {} : { drawSeed: seedsFrom(flags.seed) }),
       host: flags.host,
       port: flags.port,
+      certificate,
     });
     stage.done(server.url);
     logThroughput(logger, () => [{ about: {}, counts: countsOf(engine) }]);

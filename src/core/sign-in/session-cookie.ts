@@ -40,8 +40,9 @@ export const cookieEnd = (sameSite: "Strict" | "Lax", isSecure: boolean): string
 const nameOf = (asked: Asked, sessions: Sessions, side: Side, isSecure: boolean): string =>
   cookieName(`millrace-${side}-session`, asked, sessions, isSecure);
 
-/** As its page says, or the proxy before this server. */
-function comesByHttps({ headers: { origin, "x-forwarded-proto": proto } }: Asked): boolean {
+/** To this server itself, or as its page says, or the proxy before this server. */
+function comesByHttps({ headers: { origin, "x-forwarded-proto": proto }, socket }: Asked): boolean {
+  if ("encrypted" in socket && socket.encrypted === true) return true;
   return isHttps(origin) || /^https\b/i.test(proto?.toString() ?? "");
 }
 

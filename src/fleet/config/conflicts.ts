@@ -305,6 +305,13 @@ function missingLedger({ ledger, ...config }: FleetConfig): Finding[] {
   );
 }
 
+function halfCertificate({ sslCertfile, sslKeyfile }: FleetConfig): Finding[] {
+  if ((sslCertfile === undefined) === (sslKeyfile === undefined)) return [];
+  const [given, missing] =
+    sslKeyfile === undefined ? (["ssl-certfile", "ssl-keyfile"] as const) : (["ssl-keyfile", "ssl-certfile"] as const);
+  return [conflict([given], `expected ${missing} beside ${given}, got none`, `add ${missing}, or leave both out`)];
+}
+
 export function conflictsIn(config: FleetConfig): Finding[] {
   return [
     ...duplicateNames(config),
@@ -317,6 +324,7 @@ export function conflictsIn(config: FleetConfig): Finding[] {
     ...routeConflicts(config),
     ...cascadeConflicts(config),
     ...missingLedger(config),
+    ...halfCertificate(config),
     ...config.models.flatMap(modelConflicts),
   ];
 }

@@ -1,6 +1,6 @@
 /**
- * Warns of model files that do not exist on this machine. This is no error, since the configuration may be meant for
- * another machine.
+ * Warns of files of models and of the certificate that do not exist on this machine. This is no error, since the
+ * configuration may be meant for another machine.
  */
 import type { Finding } from "./problems.js";
 import type { FleetConfig, ModelEntry } from "./schema.js";
@@ -11,7 +11,20 @@ function isPath({ engine, model }: ModelEntry): boolean {
   return engine === "millrace" || /^[./~]|\.gguf$/.test(model);
 }
 
-export function missingFiles({ models }: FleetConfig, exists: (path: string) => boolean): Finding[] {
+export function missingFiles(config: FleetConfig, exists: (path: string) => boolean): Finding[] {
+  return [...missingModels(config, exists), ...missingCertificate(config, exists)];
+}
+
+function missingCertificate({ sslCertfile, sslKeyfile }: FleetConfig, exists: (path: string) => boolean): Finding[] {
+  const files = { "ssl-certfile": sslCertfile, "ssl-keyfile": sslKeyfile };
+  return Object.entries(files).flatMap(([key, file]): Finding[] => {
+    if (file === undefined || exists(file)) return [];
+    const message = `expected a file at ${file}, got no such file here`;
+    return [{ code: "file_unreadable", path: [key], message, hint: "check the path and its permissions" }];
+  });
+}
+
+function missingModels({ models }: FleetConfig, exists: (path: string) => boolean): Finding[] {
   return models.flatMap((each, index): Finding[] => {
     const { model } = each;
     if (model === undefined || !isPath(each) || exists(model)) return [];

@@ -260,6 +260,10 @@ export const configSchema = (environment: NodeJS.ProcessEnv) =>
   section({
     host: text("an address of this machine").prefault("127.0.0.1").describe("address to listen on; fixed at the start"),
     port: integer(0, 65_535).prefault(8000).describe("port to listen on; 0: any free port; fixed at the start"),
+    "ssl-certfile": text("a file")
+      .optional()
+      .describe("certificate of the gateway, as PEM with its chain: it then speaks HTTPS; read again when it changes"),
+    "ssl-keyfile": text("a file").optional().describe("private key of the certificate, as PEM"),
     "log-level": z.enum(LOG_LEVELS).prefault("info").describe("least severe level to log; fixed at the start"),
     "log-format": z
       .enum(LOG_FORMATS)

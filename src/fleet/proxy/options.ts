@@ -1,6 +1,7 @@
 /** Options of the proxy: the pool of instances, routing, authorization, limits, timeouts and observers. */
 
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { CertificateFiles } from "../../core/certificate.js";
 import type { PagePolicy } from "../../core/cors.js";
 import type { ModelLibrary } from "../../core/model-library.js";
 import type { RequestLogger } from "../../core/request-logger.js";
@@ -113,5 +114,7 @@ export interface ProxyOptions {
   readonly host: string;
   /** 0: any free port. */
   readonly port: number;
+  /** For HTTPS; undefined: plain HTTP. */
+  readonly certificate?: CertificateFiles | undefined;
   readonly logger: RequestLogger;
 }

@@ -7,7 +7,8 @@ import { pipeline as flow } from "node:stream/promises";
 import { ANY_PAGE, assertPageAllowed, corsHeaders, type PagePolicy, preflightHeaders } from "../../core/cors.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { HEALTH_PATHS } from "../../core/health-paths.js";
-import { type HttpAnswer, HttpServer, requestIdOf, shownHost } from "../../core/http-server.js";
+import { type HttpAnswer, HttpServer, requestIdOf } from "../../core/http-server.js";
+import { urlOf } from "../../core/listen.js";
 import type { ModelLibrary } from "../../core/model-library.js";
 import { ollamaPathHint } from "../../core/ollama-api.js";
 import { packageVersion } from "../../core/package-root.js";
@@ -87,11 +88,12 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
   const upstreams = { options, router, waitingRoom, connections, hedging: new Hedging(), keyWarnings, keySourceOf };
   const handle = pipeline(options.policies ?? [], upstreamStage(upstreams));
   const listener = new ProxyListener({ ...upstreams, responses, handle });
-  const { logger, timeouts } = options;
-  const server = new HttpServer({ logger, stalledClientMs: timeouts.stalledClientMs }, (incoming, outgoing, onceOver) =>
-    listener.onRequest(incoming, outgoing, onceOver),
+  const { host, certificate, logger, timeouts } = options;
+  const server = new HttpServer(
+    { logger, certificate, stalledClientMs: timeouts.stalledClientMs },
+    (incoming, outgoing, onceOver) => listener.onRequest(incoming, outgoing, onceOver),
   );
-  const { port } = await server.listen(options.host, options.port);
+  const { port } = await server.listen(host, options.port);
   const close = async () => {
     listener.isDraining = true;
     const closed = server.close();
@@ -101,7 +103,7 @@ export async function startProxy(options: ProxyOptions): Promise<RunningProxy> {
     await closed;
   };
   return {
-    url: `http://${shownHost(options.host)}:${port}`,
+    url: urlOf({ host, port, certificate }),
     port,
     numWaiting: (model) => waitingRoom.numWaiting(model),
     numInFlight: (id) => router.numInFlight(id),
