@@ -103,6 +103,8 @@ function yamlConfig(options: CommonEngineOptions): string {
             decoding_type: DECODING_TYPES[String(method ?? "draft_model")] ?? method,
             ...(depth === undefined ? {} : { max_draft_len: depth }),
             ...(model === undefined ? {} : { speculative_model: model }),
+            // By default its lookups draft from the texts of all requests, those of other tenants too.
+            ...(method === "ngram" ? { is_public_pool: false } : {}),
           },
         }),
   });

@@ -109,6 +109,18 @@ describe("a command line", () => {
     );
   });
 
+  it("keeps TensorRT-LLM's lookups to a request's own text", async () => {
+    const folder = tempTree({});
+    await launch(
+      spec("tensorrt-llm", { speculativeConfig: { method: "ngram", num_speculative_tokens: 4 } }),
+      0,
+      folder,
+    );
+    expect(readFileSync(join(folder, "trtllm.yaml"), "utf8")).toContain(
+      "speculative_config:\n  decoding_type: NGram\n  max_draft_len: 4\n  is_public_pool: false\n",
+    );
+  });
+
   it("makes SGLang serve lower priority values first, like vLLM", async () => {
     const { command } = await launch(spec("sglang", { schedulingPolicy: "priority" }));
     expect(command.join(" ")).toContain("--enable-priority-scheduling --schedule-low-priority-values-first");
