@@ -1,47 +1,56 @@
 /**
- * The API key of a machine whose image has none: generated at the first boot, in a file that only the server can read.
+ * The keys of a machine whose image has none: generated at the first boot, in files that only the server can read.
  */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import { needsKeys } from "../fleet/gateway/authorize.js";
 import { KEY_VARIABLE } from "../image/image-fleet.js";
 
+/** The variables that a boot can fill itself, and the names of their files. */
+const MADE_KEYS = [
+  [KEY_VARIABLE, "api-key"],
+  ["MILLRACE_ADMIN_KEY", "admin-key"],
+] as const;
+
 /**
- * Sets MILLRACE_API_KEY where the configuration asks for it and the environment lacks it.
+ * Sets MILLRACE_API_KEY and MILLRACE_ADMIN_KEY where the configuration asks for them and the environment lacks them.
  *
- * @returns whether the key comes from the file
+ * @returns the files in `folder` that they come from
  */
-export function provideKey(configText: string, file: string, environment: NodeJS.ProcessEnv): boolean {
-  const isGiven = (environment[KEY_VARIABLE] ?? "") !== "";
-  if (isGiven || !configText.includes(`env:${KEY_VARIABLE}`)) return false;
-  environment[KEY_VARIABLE] = readOrMakeKey(file);
-  return true;
+export function provideKeys(configText: string, folder: string, environment: NodeJS.ProcessEnv): readonly string[] {
+  return MADE_KEYS.flatMap(([variable, name]) => {
+    const isGiven = (environment[variable] ?? "") !== "";
+    if (isGiven || !configText.includes(`env:${variable}`)) return [];
+    const file = join(folder, name);
+    environment[variable] = readOrMakeKey(file, variable);
+    return [file];
+  });
 }
 
 /** Machines that share the folder share the first one's key. */
-function readOrMakeKey(file: string): string {
+function readOrMakeKey(file: string, variable: string): string {
   try {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${randomBytes(32).toString("base64url")}\n`, { mode: 0o600, flag: "wx" });
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw unusable(file, cause);
+    if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw unusable(file, variable, cause);
   }
   try {
     const key = readFileSync(file, "utf8").trim();
     if (key !== "") return key;
   } catch (cause) {
-    throw unusable(file, cause);
+    throw unusable(file, variable, cause);
   }
-  throw unusable(file, "an empty file");
+  throw unusable(file, variable, "an empty file");
 }
 
-function unusable(file: string, cause: unknown): MillraceError {
-  return new MillraceError("file_unreadable", `expected to keep an API key in ${file}, got ${String(cause)}`, {
-    hint: `give --state a folder that can be written, or set ${KEY_VARIABLE}`,
+function unusable(file: string, variable: string, cause: unknown): MillraceError {
+  return new MillraceError("file_unreadable", `expected to keep a key in ${file}, got ${String(cause)}`, {
+    hint: `give --state a folder that can be written, or set ${variable}`,
     cause,
   });
 }

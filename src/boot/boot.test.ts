@@ -12,7 +12,7 @@ import { startHubServer } from "../../test/helpers/hub-server.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { silentStages } from "../core/stages.js";
 import { parseConfig } from "../fleet/config/read-config.js";
-import { assertClosed, provideKey } from "./api-key.js";
+import { assertClosed, provideKeys } from "./api-key.js";
 import { assertGpu } from "./assert-gpu.js";
 import { hubSpecOf, pullModels } from "./pull-models.js";
 import { makeStateFolder } from "./state-folder.js";
@@ -26,29 +26,33 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-describe("the key", () => {
+describe("the keys", () => {
   const asks = "api-keys: [{tenant: default, key: env:MILLRACE_API_KEY}]";
-  test("is generated once, readable by the server only, and read again later", () => {
-    const file = join(folder, "state/api-key");
+  test("are generated once, readable by the server only, and read again later", () => {
     const [first, second]: NodeJS.ProcessEnv[] = [{}, {}];
-    expect([provideKey(asks, file, first!), provideKey(asks, file, second!)]).toEqual([true, true]);
+    const both = `${asks}\nadmin-key: env:MILLRACE_ADMIN_KEY`;
+    const files = ["api-key", "admin-key"].map((name) => join(folder, "state", name));
+    for (const environment of [first!, second!])
+      expect(provideKeys(both, join(folder, "state"), environment)).toEqual(files);
     expect(first!.MILLRACE_API_KEY).toMatch(/^[\w-]{43}$/);
+    expect(first!.MILLRACE_ADMIN_KEY).toMatch(/^[\w-]{43}$/);
+    expect(first!.MILLRACE_ADMIN_KEY).not.toBe(first!.MILLRACE_API_KEY);
     expect(second).toEqual(first);
-    expect(statSync(file).mode & 0o777).toBe(0o600);
+    for (const file of files) expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  test("that is given is kept, and none is generated unless the configuration asks for it", () => {
+  test("that are given are kept, and none is generated unless the configuration asks for it", () => {
     const given = { MILLRACE_API_KEY: "mine" };
-    expect(provideKey(asks, join(folder, "k"), given)).toBe(false);
+    expect(provideKeys(asks, folder, given)).toEqual([]);
     expect(given).toEqual({ MILLRACE_API_KEY: "mine" });
-    expect(provideKey("models: []", join(folder, "k"), {})).toBe(false);
-    expect(statSync(join(folder, "k"), { throwIfNoEntry: false })).toBeUndefined();
+    expect(provideKeys("models: []", folder, {})).toEqual([]);
+    expect(readdirSync(folder)).toEqual([]);
   });
 
-  test("that cannot be saved is an error, and so is an empty one", () => {
-    writeFileSync(join(folder, "empty"), "\n");
-    expect(() => provideKey(asks, join(folder, "empty"), {})).toThrow(/got an empty file/);
-    expect(() => provideKey(asks, join(folder, "empty/key"), {})).toThrow(/expected to keep an API key/);
+  test("that cannot be saved are an error, and so is an empty one", () => {
+    writeFileSync(join(folder, "api-key"), "\n");
+    expect(() => provideKeys(asks, folder, {})).toThrow(/got an empty file/);
+    expect(() => provideKeys(asks, join(folder, "api-key/state"), {})).toThrow(/expected to keep a key/);
   });
 
   test("is required wherever others can connect", () => {

@@ -22,7 +22,7 @@ export function bootCommand(): Command {
     )
     .requiredOption("--config <file>", "millrace.yaml, which must have api-keys unless it listens on loopback only")
     .addOption(
-      new Option("--state <folder>", "folder of the report, and of a generated key").default(
+      new Option("--state <folder>", "folder of the report, and of generated keys").default(
         cacheFolder(),
         "the cache folder",
       ),
@@ -34,7 +34,7 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   // Before any slow work, so that no signal is lost.
   const signals = new FleetSignals(true);
   const [
-    { assertClosed, provideKey },
+    { assertClosed, provideKeys },
     { assertGpu },
     { makeStateFolder },
     { pullModels },
@@ -52,9 +52,9 @@ async function runBoot({ config: file, state }: BootFlags): Promise<void> {
   ]);
   makeStateFolder(state);
   const startStage = stagesTo(process.stderr);
-  const keyFile = join(state, "api-key");
-  const isOwnKey = provideKey(readConfigText(file), keyFile, process.env);
-  if (isOwnKey) process.stdout.write(`  key    ${keyFile}\n`);
+  for (const keyFile of provideKeys(readConfigText(file), state, process.env)) {
+    process.stdout.write(`  key    ${keyFile}\n`);
+  }
   const readAndPull = async (): Promise<FleetConfig> => {
     const config = readConfig(file, process.env);
     assertClosed(config, file);
