@@ -10,6 +10,7 @@ import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { MADE_AT_START } from "./data/made-at-start.js";
 import { type KvTypeId, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
+import { parserArguments } from "./parsers.js";
 import type { PlannedOptions, PlanRequest } from "./request.js";
 import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
 
@@ -95,7 +96,6 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
   const { location, needs } =
     engine === "ollama" ? inOllama(weightsOf(request, evaluation)) : weightsOf(request, evaluation);
   const word = wordAtStart(request, evaluation);
-  const isTrt = engine === "tensorrt-llm";
   const onGpu = machine.kind === "gpu" && !isLlamaCpp(engine) && engine !== "millrace";
   const options: PlannedOptions = {
     model: location,
@@ -115,10 +115,11 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
       ? {}
       : { speculativeConfig: { method: "eagle3", model: model.eagle3, num_speculative_tokens: drafting.depth } }),
   };
-  return {
-    options,
-    extraArgs:
-      engine === "llama-server" && machine.kind === "gpu" ? ["-ngl", "999"] : isTrt ? ["--enable_chunked_prefill"] : [],
-    needs,
-  };
+  const own =
+    engine === "llama-server" && machine.kind === "gpu"
+      ? ["-ngl", "999"]
+      : engine === "tensorrt-llm"
+        ? ["--enable_chunked_prefill"]
+        : [];
+  return { options, extraArgs: [...own, ...parserArguments(model, engine)], needs };
 }

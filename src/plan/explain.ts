@@ -10,6 +10,7 @@ import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled, t
 import { kvEvidenceText } from "./evidence.js";
 import { missingAt } from "./fitting.js";
 import { CHUNKS } from "./memory.js";
+import { parserChoices } from "./parsers.js";
 import { expectedTokens } from "./predict.js";
 import type { Choice, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
@@ -213,6 +214,7 @@ export function explain(context: Context, mine: Settled): readonly Choice[] {
           : "nothing is said to be shared; vLLM's authors found it to cost under 1 % then",
     },
     draftChoice(context, mine),
+    ...parserChoices(request.model, mine.engine),
     sequencesChoice(request, mine),
     lengthChoice(context),
     { about: "tokens in a step", choice: String(mine.maxNumBatchedTokens), because: stepReason(request, mine) },

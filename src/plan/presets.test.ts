@@ -54,6 +54,18 @@ test("a preset names one model, its engine, and as many GPUs as its instances ta
   }
 });
 
+test("a preset reads tool calls, and starts without any variable", () => {
+  for (const { file, text } of presets) {
+    const { models } = parse(text) as {
+      models: { engine: string; args?: string[] }[];
+    };
+    const { engine, args = [] } = models[0]!;
+    if (engine === "vllm") expect(args, file).toEqual(expect.arrayContaining(["--tool-call-parser"]));
+    expect(args.includes("--reasoning-parser"), file).toBe(engine === "vllm" && file.endsWith("-moe.yaml"));
+    expect(text, file).not.toMatch(/env:/);
+  }
+});
+
 test("a preset's model can be fetched, and is one that its engine loads", () => {
   for (const { file, text } of presets) {
     const size = SIZES.find((each) => file.endsWith(`-${each}.yaml`))!;

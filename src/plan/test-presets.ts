@@ -122,6 +122,10 @@ function gainNote({ request }: Plan, best: Configuration): string {
   return `Bought: ${ratio} times the tokens/s of ${plain.label} on the same machine.`;
 }
 
+/** A file whose variables are not set does not start, so that presets ask for none. */
+const ADMINISTRATOR =
+  "For the app's pages of keys, spend and models add admin-key, managed-keys and ledger (docs/guides/deploy.md).";
+
 interface Preset {
   readonly file: string;
   readonly text: string;
@@ -159,5 +163,6 @@ function presetOf(file: string, plan: Plan): Preset {
   const count = "concurrency" in load ? load.concurrency : 0;
   const { prediction, meetsSlo, sustainableConcurrency } = best;
   const speed = `Predicted with ${count} requests of 1024 + 512 tokens at once: ${Math.round(prediction.outputTokensPerS)} tokens/s, first token after ${Math.round(prediction.ttftMs)} ms, ${prediction.tpotMs.toFixed(1)} ms a token${meetsSlo ? `; up to ${sustainableConcurrency} at once stay under ${TPOT_MS} ms` : `, over the ${TPOT_MS} ms aimed at`}. Not measured on this machine.`;
-  return { file, text: yamlOf(plan, best, [commandOf(plan, best), speed, gainNote(plan, best)]) };
+  const notes = [commandOf(plan, best), speed, gainNote(plan, best), ADMINISTRATOR];
+  return { file, text: yamlOf(plan, best, notes) };
 }

@@ -32,14 +32,22 @@ const PYTHONS = {
       ["m", "--quantization", "none-such"],
       ["m", "--speculative-config", '{"method":"none-such"}'],
       ["m", "--speculative-config", '{"draft":"m"}'],
+      ["m", "--enable-auto-tool-choice"],
+      ["m", "--enable-auto-tool-choice", "--tool-call-parser", "none-such"],
+      ["m", "--reasoning-parser", "none-such"],
     ],
   },
   sglang: {
     variable: "MILLRACE_SGLANG_PYTHON",
     prefix: [],
-    refused: [NONSENSE, ["--context-len", "8"], ["--kv-cache-dtype", "fp8"], ["--speculative-algorithm", "DRAFT"]].map(
-      (words) => ["--model-path", "m", ...words],
-    ),
+    refused: [
+      NONSENSE,
+      ["--context-len", "8"],
+      ["--kv-cache-dtype", "fp8"],
+      ["--speculative-algorithm", "DRAFT"],
+      ["--tool-call-parser", "none-such"],
+      ["--reasoning-parser", "none-such"],
+    ].map((words) => ["--model-path", "m", ...words]),
   },
 } as const;
 

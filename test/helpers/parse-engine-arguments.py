@@ -37,6 +37,8 @@ def vllm_parser():
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.entrypoints.common.cli_args import make_arg_parser, validate_parsed_serve_args
     from vllm.model_executor.layers.quantization import QUANTIZATION_METHODS
+    from vllm.reasoning import ReasoningParserManager
+    from vllm.tool_parsers import ToolParserManager
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     parser = FlexibleArgumentParser()
@@ -47,6 +49,8 @@ def vllm_parser():
         engine = AsyncEngineArgs.from_cli_args(arguments)
         require(engine.kv_cache_dtype, literals(CacheDType), "--kv-cache-dtype")
         require(engine.quantization, QUANTIZATION_METHODS, "--quantization")
+        require(arguments.tool_call_parser, ToolParserManager.list_registered(), "--tool-call-parser")
+        require(engine.reasoning_parser or None, ReasoningParserManager.list_registered(), "--reasoning-parser")
         speculation = engine.speculative_config or {}
         for key in speculation:
             require(key, SpeculativeConfig.__dataclass_fields__, "--speculative-config")

@@ -9,6 +9,7 @@ import {
   type ModelDescription,
   seesAll,
 } from "../../model/description/model-description.js";
+import type { CallForm, ThoughtForm } from "./parsers.js";
 
 export interface KnownModel extends ModelDescription {
   /** As its config.json says: engines choose their code by it. */
@@ -23,6 +24,10 @@ export interface KnownModel extends ModelDescription {
   readonly checkpoints?: Readonly<Partial<Record<"fp8" | "int8" | "awq", string>>>;
   /** Published EAGLE-3 heads. */
   readonly eagle3?: string;
+  /** The form in which it writes tool calls; undefined: it was not trained to, or in none that is known here. */
+  readonly toolCalls?: CallForm | undefined;
+  /** The form of its thoughts before an answer; undefined: it has none. */
+  readonly thoughts?: ThoughtForm;
   /** Family, for suggestions of a smaller one. */
   readonly family: string;
   /** As the model card states them. */
@@ -56,18 +61,20 @@ type Row = readonly [
   billions: number,
 ];
 
-/** Model types of families in which all models are of one kind. */
-const MODEL_TYPES: Readonly<Record<string, string>> = {
-  llama: "llama",
-  "llama-2": "llama",
-  "qwen2.5": "qwen2",
-  qwen3: "qwen3",
-  mistral: "mistral",
-  deepseek: "deepseek_v3",
-  "gpt-oss": "gpt_oss",
-  gemma2: "gemma2",
-  gemma3: "gemma3",
-  phi: "phi3",
+type FamilyTraits = Pick<KnownModel, "modelType" | "toolCalls" | "thoughts">;
+
+/** Traits that all models of a family have, where a model's row does not say otherwise. */
+const FAMILIES: Readonly<Record<string, FamilyTraits>> = {
+  llama: { modelType: "llama", toolCalls: "llama3" },
+  "llama-2": { modelType: "llama" },
+  "qwen2.5": { modelType: "qwen2", toolCalls: "hermes" },
+  qwen3: { modelType: "qwen3", toolCalls: "hermes", thoughts: "qwen3" },
+  mistral: { modelType: "mistral", toolCalls: "mistral" },
+  deepseek: { modelType: "deepseek_v3", toolCalls: "deepseek" },
+  "gpt-oss": { modelType: "gpt_oss", toolCalls: "harmony", thoughts: "harmony" },
+  gemma2: { modelType: "gemma2" },
+  gemma3: { modelType: "gemma3" },
+  phi: { modelType: "phi3" },
 };
 
 function model(family: string, row: Row, more: KnownTraits = {}): KnownModel {
@@ -75,8 +82,7 @@ function model(family: string, row: Row, more: KnownTraits = {}): KnownModel {
   const { experts, numDenseLayers, latent, window, isTied = false, ...rest } = more;
   const layers = layersOfRow(row, { experts, numDenseLayers, latent, window });
   const dimensions = { width, vocabSize, contextLength, isTied, layers };
-  const modelType = MODEL_TYPES[family]!;
-  return { name, repo, family, modelType, ...dimensions, publishedParameters: billions * 1e9, ...rest };
+  return { name, repo, family, ...FAMILIES[family]!, ...dimensions, publishedParameters: billions * 1e9, ...rest };
 }
 
 function layersOfRow(row: Row, { experts, numDenseLayers = 0, latent, window }: LayerTraits) {
@@ -138,6 +144,8 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
   model("llama", ["llama-3.1-70b", "meta-llama/Llama-3.1-70B-Instruct", ...LLAMA_70B]),
   model("llama", ["deepseek-r1-distill-70b", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B", ...LLAMA_70B], {
     checkpoints: { fp8: "RedHatAI/DeepSeek-R1-Distill-Llama-70B-FP8-dynamic" },
+    toolCalls: undefined,
+    thoughts: "deepseek-r1",
   }),
   model("llama", [
     "llama-3.1-405b",
@@ -252,6 +260,8 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     ["mixtral-8x7b", "mistralai/Mixtral-8x7B-Instruct-v0.1", 32, 4096, 32, 8, 128, 0, 32_000, 32_768, 46.7],
     {
       modelType: "mixtral",
+      // Its tokenizer is older than the token that begins a call.
+      toolCalls: undefined,
       experts: { count: 8, active: 2, width: 14_336, sharedWidth: 0 },
       publishedActiveParameters: 12.9e9,
     },

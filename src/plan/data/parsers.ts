@@ -1,0 +1,35 @@
+/**
+ * The forms in which models write tool calls and thoughts, and the parsers by which engines read these forms, under the
+ * engines' own names: vLLM 0.33.0 (vllm/tool_parsers, vllm/reasoning), SGLang 0.5.23 (srt/function_call,
+ * srt/parser/reasoning_parser.py), TensorRT-LLM 1.3 (serve/tool_parser, llmapi/reasoning_parser.py). Read 2026-11.
+ */
+import type { PlannedEngine } from "./engines.js";
+
+export type CallForm = "llama3" | "hermes" | "mistral" | "harmony" | "deepseek";
+export type ThoughtForm = "qwen3" | "deepseek-r1" | "harmony";
+
+type ParserNames = Readonly<Partial<Record<PlannedEngine, string>>>;
+
+export const CALL_PARSERS: Readonly<Record<CallForm, ParserNames>> = {
+  llama3: { vllm: "llama3_json", sglang: "llama3" },
+  // All models of the table that write calls as Hermes does are Qwen's, after which two engines name the parser.
+  hermes: { vllm: "hermes", sglang: "qwen", "tensorrt-llm": "qwen3" },
+  mistral: { vllm: "mistral", sglang: "mistral" },
+  harmony: { vllm: "openai", sglang: "gpt-oss" },
+  deepseek: { vllm: "deepseek_v3", sglang: "deepseekv3", "tensorrt-llm": "deepseekv3" },
+};
+
+export const THOUGHT_PARSERS: Readonly<Record<ThoughtForm, ParserNames>> = {
+  qwen3: { vllm: "qwen3", sglang: "qwen3", "tensorrt-llm": "qwen3" },
+  "deepseek-r1": { vllm: "deepseek_r1", sglang: "deepseek-r1", "tensorrt-llm": "deepseek-r1" },
+  harmony: { vllm: "openai_gptoss", sglang: "gpt-oss" },
+};
+
+/** Flags that name the two parsers. The engines that are left out read calls and thoughts by the model's template. */
+export const PARSER_FLAGS: Readonly<
+  Partial<Record<PlannedEngine, { readonly calls: readonly string[]; readonly thoughts: readonly string[] }>>
+> = {
+  vllm: { calls: ["--enable-auto-tool-choice", "--tool-call-parser"], thoughts: ["--reasoning-parser"] },
+  sglang: { calls: ["--tool-call-parser"], thoughts: ["--reasoning-parser"] },
+  "tensorrt-llm": { calls: ["--tool_parser"], thoughts: ["--reasoning_parser"] },
+};

@@ -1,0 +1,44 @@
+/** The parsers of tool calls and thoughts that an engine is started with, and the reasons for them. */
+import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
+import { CALL_PARSERS, PARSER_FLAGS, THOUGHT_PARSERS } from "./data/parsers.js";
+import type { PlannedModel } from "./planned-model.js";
+import type { Choice } from "./request.js";
+
+const callParserOf = ({ toolCalls }: PlannedModel, engine: PlannedEngine): string | undefined =>
+  toolCalls === undefined ? undefined : CALL_PARSERS[toolCalls][engine];
+
+const thoughtParserOf = ({ thoughts }: PlannedModel, engine: PlannedEngine): string | undefined =>
+  thoughts === undefined ? undefined : THOUGHT_PARSERS[thoughts][engine];
+
+/** They follow the fleet's flags, as a model's `args` do. */
+export function parserArguments(model: PlannedModel, engine: PlannedEngine): readonly string[] {
+  // Older builds read no tool calls without it; in newer ones it is the default.
+  if (engine === "llama-server") return ["--jinja"];
+  const flags = PARSER_FLAGS[engine];
+  if (flags === undefined) return [];
+  const [calls, thoughts] = [callParserOf(model, engine), thoughtParserOf(model, engine)];
+  return [
+    ...(calls === undefined ? [] : [...flags.calls, calls]),
+    ...(thoughts === undefined ? [] : [...flags.thoughts, thoughts]),
+  ];
+}
+
+export function parserChoices(model: PlannedModel, engine: PlannedEngine): readonly Choice[] {
+  const flags = PARSER_FLAGS[engine];
+  if (flags === undefined) {
+    const by = isLlamaCpp(engine) ? "a parser that it makes of the model's template" : "the model's own template";
+    return [{ about: "tool calls and thoughts", choice: "read", because: `${engine} reads them by ${by}` }];
+  }
+  const of = (about: string, parser: string | undefined, flag: string, without: string): Choice =>
+    parser === undefined
+      ? {
+          about,
+          choice: "not read",
+          because: `no parser of ${engine} for this model's ${about} is known here, and without one ${without}: name one among the model's args (${flag})`,
+        }
+      : { about, choice: parser, because: `${flag} of ${engine} for this model's family; without a parser ${without}` };
+  const calls = of("tool calls", callParserOf(model, engine), flags.calls.at(-1)!, "tools are refused or ignored");
+  // Most models of which no form is known do not think before they answer.
+  if (model.thoughts === undefined) return [calls];
+  return [calls, of("thoughts", thoughtParserOf(model, engine), flags.thoughts.at(-1)!, "they stay in the answer")];
+}
