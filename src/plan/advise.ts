@@ -9,7 +9,7 @@ import { KV_TYPES, QUANTIZATIONS, type QuantizationId } from "./data/quantizatio
 import { type Evaluation, evaluate } from "./evaluate.js";
 import { ALLOW_PUBLISHED, weightsGrade } from "./evidence.js";
 import { instanceFor } from "./fitting.js";
-import { draftings, makePlan, maxModelLenOf } from "./plan.js";
+import { draftings, makePlan, requiredLengthOf } from "./plan.js";
 import { ranked } from "./ranking.js";
 import type { PlanCandidate, PlanRequest } from "./request.js";
 import { chooseEngine, kvTypesOf, takesGguf, weightChoices, widthsOf } from "./rules.js";
@@ -67,7 +67,9 @@ function bestOf(
     const drafting = hasDrafts ? draftings(request, engine, instance).at(-1) : undefined;
     const most = Math.floor(machine.count / tensorParallel);
     const instances = "concurrency" in request.load ? Math.min(most, request.load.concurrency) : most;
-    return evaluate(request, { engine, ...types, tensorParallel, instances, drafting }, maxModelLenOf(request)) ?? [];
+    return (
+      evaluate(request, { engine, ...types, tensorParallel, instances, drafting }, requiredLengthOf(request)) ?? []
+    );
   });
   return ranked(request, found)[0];
 }
@@ -94,7 +96,7 @@ function shares(
 
 /** Weight types that plans of the model may have, whichever is asked for: advice compares, and chooses none. */
 const weightsFor = (request: PlanRequest) =>
-  weightChoices({ ...request, quantization: undefined, allowsPublished: true }, maxModelLenOf(request));
+  weightChoices({ ...request, quantization: undefined, allowsPublished: true }, requiredLengthOf(request));
 
 /** The widest weights; the plan's own types, where those do not fit. */
 function startOf(request: PlanRequest): Evaluation | undefined {
@@ -143,7 +145,11 @@ function techniquesOf(asked: PlanRequest, before: Evaluation): Technique[] {
   const [inEight, inFour] = [quantized(request, before, eight), quantized(request, before, four)];
   const narrowKv = kvTypesOf(machine, engine).at(-1)!;
   const canDraft = draftings(request, engine, instanceFor(request, before.quantization, 1)).length > 1;
-  const one = evaluate({ ...request, load: { concurrency: 1 } }, { ...before, instances: 1 }, maxModelLenOf(request))!;
+  const one = evaluate(
+    { ...request, load: { concurrency: 1 } },
+    { ...before, instances: 1 },
+    requiredLengthOf(request),
+  )!;
   const perInstance = before.cost.usdPerHour / before.instances / one.prediction.requestsPerS;
   const smaller = model.stored === undefined ? smallerOf(model) : undefined;
   const student =

@@ -7,7 +7,7 @@ import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import { evaluate, settle } from "./evaluate.js";
 import { instanceFor } from "./fitting.js";
 import { capacityOf, heldBy } from "./load-curve.js";
-import { makePlan, maxModelLenOf } from "./plan.js";
+import { makePlan, requiredLengthOf } from "./plan.js";
 import { type Drafting, draftSeconds, expectedTokens } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { chooseEngine, widthsOf } from "./rules.js";
@@ -88,7 +88,7 @@ function vanillasOf(request: PlanRequest): readonly Priced[] | string {
   const fitting = [machine.count, ...larger].flatMap((count) => {
     const wider: PlanRequest = { ...request, machine: { ...machine, count } };
     const tensorParallel = widthsOf(model, wider.machine, engine, plain.quantization).at(-1)!;
-    const found = evaluate(wider, { ...plain, tensorParallel }, maxModelLenOf(wider));
+    const found = evaluate(wider, { ...plain, tensorParallel }, requiredLengthOf(wider));
     return found === undefined ? [] : [settle(wider, found)];
   });
   const held = fitting.flatMap((settled) => {

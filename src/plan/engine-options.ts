@@ -90,7 +90,8 @@ function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
   return engine === "ollama" && id === "int8" ? "q8_0" : id;
 }
 
-export function renderOptions(request: PlanRequest, evaluation: Settled, maxModelLen: number): Rendered {
+/** @param required tokens of a sequence for which every seat has room, and `longest` of the longest one */
+export function renderOptions(request: PlanRequest, evaluation: Settled, required: number, longest: number): Rendered {
   const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
   const { location, needs } =
@@ -100,7 +101,7 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
   const options: PlannedOptions = {
     model: location,
     servedModelName: model.name,
-    maxModelLen,
+    maxModelLen: longest,
     maxNumSeqs,
     maxNumBatchedTokens,
     enablePrefixCaching: true,
@@ -109,7 +110,7 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, maxMode
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
     // The others mean another share by theirs, and find it themselves.
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
-    ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, maxModelLen) } : {}),
+    ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, required, longest) } : {}),
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),
     ...(drafting === undefined || model.eagle3 === undefined
       ? {}

@@ -84,29 +84,29 @@ function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: 
 
 /**
  * Our engine's step for twice the sequences that the load and its bursts want, or for the most that leave room for one
- * longest sequence.
+ * sequence of the required length.
  */
-function ownDemandFor(instance: PlannedInstance, wanted: number, maxModelLen: number): MemoryDemand | undefined {
+function ownDemandFor(instance: PlannedInstance, wanted: number, required: number): MemoryDemand | undefined {
   const most = Math.min(MOST_SEQUENCES, Math.max(2 * MOST_SEATS_FACTOR * wanted, LEAST_OWN_SEATS));
   for (let maxNumSeqs = most; maxNumSeqs >= 1; maxNumSeqs = Math.floor(maxNumSeqs / 2)) {
     const demand = { maxNumBatchedTokens: defaultBatchedTokens(maxNumSeqs), maxNumSeqs };
-    if (fits(instance, maxModelLen, demand)) return demand;
+    if (fits(instance, required, demand)) return demand;
   }
   return undefined;
 }
 
 /**
- * The largest step, with as many of the wanted sequences, that leaves room for one longest sequence; undefined: none
- * does.
+ * The largest step, with as many of the wanted sequences, that leaves room for one sequence of the required length;
+ * undefined: none does.
  */
 function demandFor(
   instance: PlannedInstance,
   request: PlanRequest,
   { engine, drafting }: PlanCandidate,
   wanted: number,
-  maxModelLen: number,
+  required: number,
 ): MemoryDemand | undefined {
-  if (takesOwnStep(engine, instance.machine)) return ownDemandFor(instance, wanted, maxModelLen);
+  if (takesOwnStep(engine, instance.machine)) return ownDemandFor(instance, wanted, required);
   const most = Math.min(MOST_SEQUENCES, wanted);
   const preferred = chunkFor(instance, request, most);
   const of = (chunk: number, maxNumSeqs: number): MemoryDemand => ({
@@ -119,7 +119,7 @@ function demandFor(
     fewer = Math.floor(fewer / 2);
     demands.push(of(CHUNKS[instance.machine.kind].at(-1)!, fewer));
   }
-  return demands.find((demand) => fits(instance, maxModelLen, demand, drafting));
+  return demands.find((demand) => fits(instance, required, demand, drafting));
 }
 
 function missesOf({ slo }: PlanRequest, { ttftP95Ms, tpotMs, isSaturated }: Prediction): string[] {
@@ -178,18 +178,18 @@ function wantedSeats(instance: PlannedInstance, request: PlanRequest, instances:
   return Math.ceil(1.25 * predict(instance, traffic, limits).numDecoding) + 1;
 }
 
-/** @returns undefined where not one longest sequence fits */
-export function evaluate(request: PlanRequest, candidate: PlanCandidate, maxModelLen: number): Evaluation | undefined {
+/** @returns undefined where not one sequence of the required length fits */
+export function evaluate(request: PlanRequest, candidate: PlanCandidate, required: number): Evaluation | undefined {
   const { inputTokens, outputTokens, prefixShare, machine, price } = request;
   const { engine, quantization, kv, tensorParallel, instances, drafting } = candidate;
   const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
   const wanted = wantedSeats(instance, request, instances);
-  const demand = demandFor(instance, request, candidate, wanted, maxModelLen);
+  const demand = demandFor(instance, request, candidate, wanted, required);
   if (demand === undefined) return undefined;
   const memory = planMemory(instance, demand, drafting);
-  // llama-server divides its memory among slots of the longest sequence, and shares nothing between them.
+  // llama-server divides its memory among slots of the required length, and shares nothing between them.
   const isDivided = isLlamaCpp(engine);
-  const [perSeat, shared] = isDivided ? [maxModelLen, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
+  const [perSeat, shared] = isDivided ? [required, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const isOwnStep = takesOwnStep(engine, machine);
   const rooms = isOwnStep ? demand.maxNumSeqs : Math.floor(demand.maxNumBatchedTokens / rowsEach(drafting));
   const seats = Math.min(MOST_SEQUENCES, rooms, seatsOf(instance, memory, perSeat, shared));
@@ -229,8 +229,11 @@ export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
   return { ...evaluation, maxNumSeqs, sustainableConcurrency: each * evaluation.instances };
 }
 
-/** KV memory of one instance, for `--kv-cache-memory-bytes`. */
-export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, numTokens: number): number {
-  const needed = kvBytes(instance.model, instance.kv.vectorBytes, numTokens) * (maxNumSeqs + 1);
-  return Math.floor(Math.min(memory.kvBytes, needed));
+/**
+ * KV memory of one instance, for `--kv-cache-memory-bytes`: for all sequences of the required length, and for one of
+ * the longest.
+ */
+export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, required: number, longest: number): number {
+  const of = (numTokens: number): number => kvBytes(instance.model, instance.kv.vectorBytes, numTokens);
+  return Math.floor(Math.min(memory.kvBytes, Math.max(of(required) * (maxNumSeqs + 1), of(longest))));
 }

@@ -9,6 +9,7 @@ import { isLlamaCpp } from "./data/engines.js";
 import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled, takesOwnStep } from "./evaluate.js";
 import { kvEvidenceText } from "./evidence.js";
 import { missingAt } from "./fitting.js";
+import { type LongestSequence, lengthChoice } from "./longest-sequence.js";
 import { CHUNKS } from "./memory.js";
 import { parserChoices } from "./parsers.js";
 import { expectedTokens } from "./predict.js";
@@ -17,7 +18,8 @@ import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
 
 export interface Context {
   readonly request: PlanRequest;
-  readonly maxModelLen: number;
+  /** Tokens of a sequence that must fit. */
+  readonly required: number;
   /** All that may be chosen, best first. */
   readonly all: readonly Evaluation[];
   readonly refusals: readonly Refusal[];
@@ -73,7 +75,7 @@ function kvChoice(context: Context, mine: Evaluation): Choice {
 
 /** As narrow as wins: beside the best of other widths, or the arithmetic of those that do not hold the model. */
 function widthChoice(context: Context, mine: Evaluation): Choice {
-  const { request, maxModelLen } = context;
+  const { request, required } = context;
   const { machine, model } = request;
   if (machine.kind === "cpu") {
     const because =
@@ -95,7 +97,7 @@ function widthChoice(context: Context, mine: Evaluation): Choice {
   }
   return {
     ...about,
-    because: `below it there is no room: ${missingAt(request, mine.quantization, maxModelLen, narrower)}`,
+    because: `below it there is no room: ${missingAt(request, mine.quantization, required, narrower)}`,
   };
 }
 
@@ -164,7 +166,7 @@ function stepReason(request: PlanRequest, mine: Settled): string {
   if (slo.tpotMs === undefined) {
     return maxNumBatchedTokens === largest
       ? "large chunks of prompts use the arithmetic best; no time per token is asked for"
-      : "a larger step would leave no room for one longest sequence";
+      : "a larger step would leave no room for one sequence of the length that must fit";
   }
   const most = MOST_STRETCH * slo.tpotMs;
   const ms = mixedStepMs(instance, request, wantedSeats, maxNumBatchedTokens);
@@ -183,19 +185,7 @@ function engineReason(request: PlanRequest, { engine, instance }: Settled): stri
     : `${because}; its steps are taken as ${value} times as fast as vLLM's (${source})`;
 }
 
-function lengthChoice({ request, maxModelLen }: Context): Choice {
-  const { inputTokens, outputTokens, maxModelLen: asked, model } = request;
-  const needed = inputTokens + outputTokens;
-  const because =
-    asked !== undefined
-      ? `asked for with --max-model-len; a request of the load has ${needed}`
-      : maxModelLen === model.contextLength
-        ? "the model was trained for no more"
-        : `twice the ${needed} tokens of a request, for longer ones; a longer limit costs no memory until sequences are so long, but one of them must fit`;
-  return { about: "longest sequence", choice: `${maxModelLen} tokens`, because };
-}
-
-export function explain(context: Context, mine: Settled): readonly Choice[] {
+export function explain(context: Context, mine: Settled, longest: LongestSequence): readonly Choice[] {
   const { request } = context;
   const { prefixShare } = request;
   return [
@@ -216,7 +206,7 @@ export function explain(context: Context, mine: Settled): readonly Choice[] {
     draftChoice(context, mine),
     ...parserChoices(request.model, mine.engine),
     sequencesChoice(request, mine),
-    lengthChoice(context),
+    lengthChoice(longest),
     { about: "tokens in a step", choice: String(mine.maxNumBatchedTokens), because: stepReason(request, mine) },
   ];
 }

@@ -89,13 +89,13 @@ const VALUE: Readonly<Record<string, (request: PlanRequest, evaluation: Evaluati
 
 /** Judged once more, from what the reason says it is about. */
 function evaluationOf(plan: Plan, { weights, kv, tensorParallel, instances, drafts }: ConfigurationKey): Evaluation {
-  const { request, configurations, maxModelLen } = plan;
+  const { request, configurations, requiredLength } = plan;
   const { engine } = configurations[0]!;
   const quantization =
     configurations.find((each) => each.quantization.id === weights)?.quantization ?? QUANTIZATIONS[weights];
   const drafting = drafts === 0 ? undefined : eagle3Drafting(instanceFor(request, quantization, tensorParallel));
   const candidate = { engine, quantization, kv: KV_TYPES[kv], tensorParallel, instances, drafting };
-  return evaluate(request, candidate, maxModelLen)!;
+  return evaluate(request, candidate, requiredLength)!;
 }
 
 const keyOf = ({ quantization, kv, tensorParallel, instances, drafting }: Configuration): ConfigurationKey => ({

@@ -10,6 +10,7 @@ import { type Evaluation, evaluate, settle } from "./evaluate.js";
 import { ALLOW_PUBLISHED, HOW_TO_MEASURE, kvGrade, weightsGrade } from "./evidence.js";
 import { type Context, explain } from "./explain.js";
 import { instanceFor, missingSentence, nearestFits } from "./fitting.js";
+import { longestSequence } from "./longest-sequence.js";
 import { type Drafting, eagle3Drafting } from "./predict.js";
 import { ranked } from "./ranking.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
@@ -22,8 +23,8 @@ import { suggestionsFor } from "./suggestions.js";
 /** Configurations that are worth telling of. */
 const MOST_CONFIGURATIONS = 24;
 
-/** Room for requests of twice the mean, in steps of 1024 tokens. */
-export function maxModelLenOf({ model, inputTokens, outputTokens, maxModelLen }: PlanRequest): number {
+/** Tokens of a sequence that must fit: those asked for, or twice the mean request in steps of 1024. */
+export function requiredLengthOf({ model, inputTokens, outputTokens, maxModelLen }: PlanRequest): number {
   const needed = inputTokens + outputTokens;
   const longest = maxModelLen ?? Math.min(model.contextLength, Math.ceil((2 * needed) / 1024) * 1024);
   if (longest > model.contextLength) {
@@ -58,7 +59,7 @@ export function draftings(
 }
 
 /** Every width, number of instances, type of keys and values, and drafts or none, of one weight type. */
-function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, maxModelLen: number): Evaluation[] {
+function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, required: number): Evaluation[] {
   const { engine } = chooseEngine(request);
   const { model, machine } = request;
   return widthsOf(model, machine, engine, quantization).flatMap((tensorParallel) =>
@@ -66,7 +67,7 @@ function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, m
       draftings(request, engine, instanceFor(request, quantization, tensorParallel)).flatMap((drafting) =>
         instanceCounts(request, tensorParallel).flatMap((instances) => {
           const candidate = { engine, quantization, kv, tensorParallel, instances, drafting };
-          return evaluate(request, candidate, maxModelLen) ?? [];
+          return evaluate(request, candidate, required) ?? [];
         }),
       ),
     ),
@@ -74,10 +75,11 @@ function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, m
 }
 
 function configurationOf(context: Context, evaluation: Evaluation): Configuration {
-  const { request, maxModelLen } = context;
+  const { request, required } = context;
   const settled = settle(request, evaluation);
   const { engine, quantization, kv, tensorParallel, instances, drafting, memory, seats } = settled;
   const { sustainableConcurrency, prediction, cost, misses } = settled;
+  const longest = longestSequence(request, settled, required);
   return {
     engine,
     quantization,
@@ -92,37 +94,37 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
     cost,
     misses,
     meetsSlo: misses.length === 0,
-    choices: explain(context, settled),
+    choices: explain(context, settled, longest),
     grades: { weights: weightsGrade(request.model, quantization), kv: kvGrade(kv.id, engine) },
-    ...renderOptions(request, settled, maxModelLen),
+    ...renderOptions(request, settled, required, longest.numTokens),
   };
 }
 
 export function makePlan(request: PlanRequest): Plan {
-  const maxModelLen = maxModelLenOf(request);
-  const { choices, refusals } = weightChoices(request, maxModelLen);
+  const required = requiredLengthOf(request);
+  const { choices, refusals } = weightChoices(request, required);
   if (choices.length === 0) throw noWeights(request, refusals);
-  const evaluated = choices.map((weights) => evaluateWeights(request, weights, maxModelLen));
+  const evaluated = choices.map((weights) => evaluateWeights(request, weights, required));
   const missing = choices
     .filter((_, i) => evaluated[i]!.length === 0)
     .map(({ quantization }) => ({
       what: quantization.label,
-      because: missingSentence(request, quantization, maxModelLen),
+      because: missingSentence(request, quantization, required),
     }));
   const search = withoutIdleSacrifices(request, evaluated.flat());
   const all = ranked(request, search.kept);
   const weights = new Map(choices.map(({ quantization, because }) => [quantization.label, because]));
   const left = [...kvRefusals(request, chooseEngine(request).engine), ...search.refusals];
-  const context: Context = { request, maxModelLen, all, refusals: left, weights };
+  const context: Context = { request, required, all, refusals: left, weights };
   const configurations = all.slice(0, MOST_CONFIGURATIONS).map((each) => configurationOf(context, each));
   return {
     request,
-    maxModelLen,
+    requiredLength: required,
     configurations,
     refusals: [...refusals, ...missing, ...left],
-    nearest: configurations.length > 0 ? [] : nearestFits(request, maxModelLen),
+    nearest: configurations.length > 0 ? [] : nearestFits(request, required),
     suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],
-    splits: configurations.length > 0 ? splitsOf(request, configurations[0]!, maxModelLen) : [],
+    splits: configurations.length > 0 ? splitsOf(request, configurations[0]!, required) : [],
   };
 }
 

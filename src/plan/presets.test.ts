@@ -54,14 +54,18 @@ test("a preset names one model, its engine, and as many GPUs as its instances ta
   }
 });
 
-test("a preset reads tool calls, and starts without any variable", () => {
+test("a preset reads tool calls, takes an agent's prompt, and starts without any variable", () => {
   for (const { file, text } of presets) {
     const { models } = parse(text) as {
-      models: { engine: string; args?: string[] }[];
+      models: { engine: string; args?: string[]; options: Record<string, number> }[];
     };
-    const { engine, args = [] } = models[0]!;
+    const { engine, args = [], options } = models[0]!;
     if (engine === "vllm") expect(args, file).toEqual(expect.arrayContaining(["--tool-call-parser"]));
     expect(args.includes("--reasoning-parser"), file).toBe(engine === "vllm" && file.endsWith("-moe.yaml"));
+    const isShort = options["max-model-len"]! < 31_000;
+    expect(isShort, file).toBe(
+      /^# longest sequence: (7168|12288) tokens. as many of the model's 131072 as/m.test(text),
+    );
     expect(text, file).not.toMatch(/env:/);
   }
 });

@@ -34,7 +34,7 @@ export interface PlanRequest {
    * file.
    */
   readonly allowsPublished?: boolean | undefined;
-  /** Longest sequence; by default room for requests of twice the mean. */
+  /** Longest sequence; by default as long as the model's context and the memory allow. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */
   readonly smallestRecovery: number;
@@ -149,7 +149,8 @@ export interface Split {
 
 export interface Plan {
   readonly request: PlanRequest;
-  readonly maxModelLen: number;
+  /** Tokens of a sequence that fits in every configuration; the limit of each is among its options. */
+  readonly requiredLength: number;
   /** Best first. Empty: nothing fits; `refusals` has the arithmetic and `nearest` what would. */
   readonly configurations: readonly Configuration[];
   readonly refusals: readonly Refusal[];

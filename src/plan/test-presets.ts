@@ -11,7 +11,7 @@ import { ALLOW_PUBLISHED } from "./evidence.js";
 import { yamlOf } from "./fleet-yaml.js";
 import { parseHardware } from "./hardware.js";
 import { knownModel } from "./known-model.js";
-import { isOnPublished, makePlan, maxModelLenOf } from "./plan.js";
+import { isOnPublished, makePlan, requiredLengthOf } from "./plan.js";
 import type { Configuration, Plan, PlanRequest } from "./request.js";
 import { widthsOf } from "./rules.js";
 
@@ -100,7 +100,7 @@ function parseHardwareOrNothing(name: string): Machine | undefined {
 /** Predicted gain of the choices over 16-bit weights and keys on the same machine. */
 function gainNote({ request }: Plan, best: Configuration): string {
   const { machine, model } = request;
-  const maxModelLen = maxModelLenOf(request);
+  const required = requiredLengthOf(request);
   const plain = machine.kind === "cpu" ? QUANTIZATIONS.q8_0 : QUANTIZATIONS.bf16;
   const baselines = widthsOf(model, machine, best.engine, plain).flatMap((tensorParallel) => {
     const instances = Math.floor(machine.count / tensorParallel);
@@ -112,7 +112,7 @@ function gainNote({ request }: Plan, best: Configuration): string {
       instances,
       drafting: undefined,
     };
-    return evaluate(request, candidate, maxModelLen) ?? [];
+    return evaluate(request, candidate, required) ?? [];
   });
   const baseline = baselines[0];
   if (baseline === undefined) return `Bought: in ${plain.label} the model does not fit on this machine at all.`;

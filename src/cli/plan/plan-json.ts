@@ -44,13 +44,13 @@ function latentJson({ kvRank, ropeDim, queryRank, valueDim }: LatentMixer): obje
 }
 
 export function jsonOf(
-  { request, maxModelLen, configurations, refusals, nearest, suggestions, splits }: Plan,
+  { request, requiredLength, configurations, refusals, nearest, suggestions, splits }: Plan,
   fit: Fit | undefined,
 ): string {
   const report = {
     request: { ...request, model: modelJson(request.model) },
     ...(fit === undefined ? {} : { calibration: fit }),
-    maxModelLen,
+    requiredLength,
     configurations: configurations.map(configurationJson),
     warnings: configurations.slice(0, 1).flatMap((best) => warningsOf(request, best)),
     refusals,

@@ -71,9 +71,11 @@ const servedOptions = (): readonly Option[] => [
     "let the rules choose weights, keys and values that published figures alone speak for, unmeasured on this model's file",
   ),
   grouped(WHAT, "--known-checkpoints", "choose only weights of which a published checkpoint is known"),
-  grouped(WHAT, "--max-model-len <n>", "longest sequence (default: twice the mean request)").argParser(
-    integerIn("--max-model-len", 1, MAX_TOKENS),
-  ),
+  grouped(
+    WHAT,
+    "--max-model-len <n>",
+    "longest sequence (default: the model's context, as far as memory holds one)",
+  ).argParser(integerIn("--max-model-len", 1, MAX_TOKENS)),
 ];
 
 /** The traffic. */

@@ -130,6 +130,11 @@ export const QUALITY = {
   ),
 } as const satisfies Readonly<Record<string, Constant>>;
 
+export const KV_SHARE_OF_ONE = assumed(
+  0.9,
+  "of the KV memory for one longest sequence: an engine that finds less memory than predicted, and no room for one, does not start",
+);
+
 /** Training a smaller model to a task. */
 export const DISTILLATION = {
   usd: assumed(15_000, "three weeks of an engineer at $5,000; the reference guide has two to four weeks"),

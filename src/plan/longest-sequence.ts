@@ -1,0 +1,80 @@
+/**
+ * The longest sequence that a configuration is started with: the model's own context, as far as the keys and values of
+ * one such sequence fit. Seats are planned by the mean request, since a long limit takes no memory until a sequence is
+ * so long.
+ */
+import { KV_SHARE_OF_ONE, QUALITY } from "./data/constants.js";
+import { isLlamaCpp } from "./data/engines.js";
+import type { Settled } from "./evaluate.js";
+import { gibibytes } from "./fitting.js";
+import type { Choice, PlanRequest } from "./request.js";
+import { kvBytesPerDevice } from "./step-time.js";
+
+/** Lengths that memory bounds are multiples of it. */
+const STEP = 1024;
+
+export interface LongestSequence {
+  readonly numTokens: number;
+  readonly because: string;
+}
+
+/** KV memory of one device for one longest sequence: llama.cpp's server divides its memory among its slots. */
+const memoryOfOne = ({ engine, memory, maxNumSeqs }: Settled): number =>
+  (KV_SHARE_OF_ONE.value * memory.kvBytes) / (isLlamaCpp(engine) ? maxNumSeqs : 1);
+
+/** The most tokens, in whole steps, whose keys and values take so many bytes of a device. */
+function tokensWithin({ instance }: Settled, bytes: number, most: number): number {
+  if (kvBytesPerDevice(instance, most) <= bytes) return most;
+  let [low, high] = [0, Math.floor(most / STEP)];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (kvBytesPerDevice(instance, middle * STEP) <= bytes) low = middle;
+    else high = middle - 1;
+  }
+  return low * STEP;
+}
+
+/** A bound beside memory, and its reason; undefined: the model's context is the only one. */
+function boundOf({ model }: PlanRequest, { engine, quantization, maxNumBatchedTokens }: Settled) {
+  const bounds = [
+    {
+      applies: quantization.id === "awq",
+      most: QUALITY.longContext.value,
+      because: QUALITY.longContext.source,
+    },
+    {
+      applies: engine === "tgi",
+      most: maxNumBatchedTokens,
+      because: "TGI computes a prompt in one step, on GPUs for which it has no chunks",
+    },
+  ];
+  return bounds.find(({ applies, most }) => applies && most < model.contextLength);
+}
+
+/** @param required the length that has room in any case: twice the mean request, or as asked for */
+export function longestSequence(request: PlanRequest, settled: Settled, required: number): LongestSequence {
+  const { inputTokens, outputTokens, maxModelLen: asked, model } = request;
+  const mean = inputTokens + outputTokens;
+  if (asked !== undefined) {
+    return { numTokens: asked, because: `asked for with --max-model-len; a request of the load has ${mean}` };
+  }
+  const bound = boundOf(request, settled);
+  const most = Math.max(required, bound?.most ?? model.contextLength);
+  const bytes = memoryOfOne(settled);
+  const numTokens = Math.max(required, tokensWithin(settled, bytes, most));
+  const { instance } = settled;
+  const taken = `${gibibytes(kvBytesPerDevice(instance, numTokens))} of ${gibibytes(settled.memory.kvBytes)} for keys and values`;
+  const where = instance.machine.kind === "gpu" ? `${taken} of each GPU` : taken;
+  const seats = `it takes memory only when a sequence is so long, ${where}: seats are planned by requests of ${mean}`;
+  const why =
+    numTokens < most
+      ? `as many of the model's ${model.contextLength} as there is room for`
+      : (bound?.because ?? "the model was trained for no more");
+  return { numTokens, because: `${why}; ${seats}` };
+}
+
+export const lengthChoice = ({ numTokens, because }: LongestSequence): Choice => ({
+  about: "longest sequence",
+  choice: `${numTokens} tokens`,
+  because,
+});
