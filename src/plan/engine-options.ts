@@ -10,9 +10,17 @@ import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { MADE_AT_START } from "./data/made-at-start.js";
 import { type KvTypeId, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
+import { lookupConfig } from "./lookups.js";
 import { parserArguments } from "./parsers.js";
-import type { PlannedOptions, PlanRequest } from "./request.js";
+import type { Lookups, PlannedOptions, PlanRequest } from "./request.js";
 import { GGUF_TYPES, publishedAs, takesGguf } from "./rules.js";
+
+interface Limits {
+  /** Tokens of a sequence for which every seat has room, and of the longest one. */
+  readonly required: number;
+  readonly longest: number;
+  readonly lookups: Lookups | undefined;
+}
 
 interface Rendered {
   readonly options: PlannedOptions;
@@ -90,13 +98,22 @@ function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
   return engine === "ollama" && id === "int8" ? "q8_0" : id;
 }
 
-/** @param required tokens of a sequence for which every seat has room, and `longest` of the longest one */
-export function renderOptions(request: PlanRequest, evaluation: Settled, required: number, longest: number): Rendered {
+export function renderOptions(
+  request: PlanRequest,
+  evaluation: Settled,
+  { required, longest, lookups }: Limits,
+): Rendered {
   const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
   const { location, needs } =
     engine === "ollama" ? inOllama(weightsOf(request, evaluation)) : weightsOf(request, evaluation);
   const word = wordAtStart(request, evaluation);
+  const speculativeConfig =
+    drafting !== undefined && model.eagle3 !== undefined
+      ? { method: "eagle3", model: model.eagle3.repo, num_speculative_tokens: drafting.depth }
+      : lookups === undefined || lookups.mostSequences === 0
+        ? undefined
+        : lookupConfig(lookups, maxNumSeqs);
   const onGpu = machine.kind === "gpu" && !isLlamaCpp(engine) && engine !== "millrace";
   const options: PlannedOptions = {
     model: location,
@@ -112,9 +129,7 @@ export function renderOptions(request: PlanRequest, evaluation: Settled, require
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
     ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, required, longest) } : {}),
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),
-    ...(drafting === undefined || model.eagle3 === undefined
-      ? {}
-      : { speculativeConfig: { method: "eagle3", model: model.eagle3, num_speculative_tokens: drafting.depth } }),
+    ...(speculativeConfig === undefined ? {} : { speculativeConfig }),
   };
   const own =
     engine === "llama-server" && machine.kind === "gpu"

@@ -8,7 +8,7 @@ import { costOf } from "./cost.js";
 import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { fits, instanceFor } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
-import { type Drafting, type InstanceTraffic, type Prediction, predict } from "./predict.js";
+import { type InstanceTraffic, type Prediction, predict } from "./predict.js";
 import type { Cost, PlanCandidate, PlanRequest } from "./request.js";
 import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
@@ -40,7 +40,7 @@ const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
 /** Sequences that our engine's step has room for at the least. */
 const LEAST_OWN_SEATS = 64;
 /** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
-const rowsEach = (drafting: Drafting | undefined): number => 2 + (drafting?.depth ?? 0);
+export const rowsEach = (draftDepth: number): number => 2 + draftDepth;
 
 const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
 
@@ -110,7 +110,7 @@ function demandFor(
   const most = Math.min(MOST_SEQUENCES, wanted);
   const preferred = chunkFor(instance, request, most);
   const of = (chunk: number, maxNumSeqs: number): MemoryDemand => ({
-    maxNumBatchedTokens: Math.max(chunk, maxNumSeqs * rowsEach(drafting)),
+    maxNumBatchedTokens: Math.max(chunk, maxNumSeqs * rowsEach(drafting?.depth ?? 0)),
     maxNumSeqs,
   });
   const chunks = CHUNKS[instance.machine.kind].filter((chunk) => chunk <= preferred);
@@ -191,7 +191,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   const isDivided = isLlamaCpp(engine);
   const [perSeat, shared] = isDivided ? [required, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const isOwnStep = takesOwnStep(engine, machine);
-  const rooms = isOwnStep ? demand.maxNumSeqs : Math.floor(demand.maxNumBatchedTokens / rowsEach(drafting));
+  const rooms = isOwnStep ? demand.maxNumSeqs : Math.floor(demand.maxNumBatchedTokens / rowsEach(drafting?.depth ?? 0));
   const seats = Math.min(MOST_SEQUENCES, rooms, seatsOf(instance, memory, perSeat, shared));
   const limited = {
     ...candidate,

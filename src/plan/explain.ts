@@ -5,15 +5,16 @@ import { kvBytes } from "../model/description/sizes.js";
 import { attentionOf } from "./attention.js";
 import { against } from "./compare.js";
 import { ENGINE_SPEED, SPECULATION } from "./data/constants.js";
-import { isLlamaCpp } from "./data/engines.js";
+import type { PlannedEngine } from "./data/engines.js";
 import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled, takesOwnStep } from "./evaluate.js";
 import { kvEvidenceText } from "./evidence.js";
 import { missingAt } from "./fitting.js";
+import { headsFor } from "./heads.js";
 import { type LongestSequence, lengthChoice } from "./longest-sequence.js";
 import { CHUNKS } from "./memory.js";
 import { parserChoices } from "./parsers.js";
 import { expectedTokens } from "./predict.js";
-import type { Choice, PlanRequest, Refusal } from "./request.js";
+import type { Choice, Lookups, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
 
 export interface Context {
@@ -113,9 +114,45 @@ function instancesChoice(context: Context, mine: Evaluation): Choice {
   return { ...about, because: `${left}there is room for one of this width` };
 }
 
-function draftChoice(context: Context, mine: Evaluation): Choice {
+const NO_HEADS = "no heads for this model are known here";
+const WITHOUT_SAMPLING = "beside drafts vLLM answers 400 to min_p and logit_bias";
+
+/** Drafts of heads depend on the text, and vLLM has fewer sampling parameters beside any. */
+function headsText({ model }: PlanRequest, { engine }: Evaluation): string {
+  const tokens = model.eagle3?.trainedTokens;
+  return [
+    ...(tokens === undefined ? [] : [`they were trained on ${tokens} tokens, and fewer are right behind longer texts`]),
+    ...(engine === "vllm" ? [WITHOUT_SAMPLING] : []),
+  ]
+    .map((text) => `; ${text}`)
+    .join("");
+}
+
+function lookupChoice({ depth, mostSequences, isBounded, stretchOfOne }: Lookups): Omit<Choice, "about"> {
+  if (mostSequences === 0) {
+    const times = stretchOfOne.toFixed(2);
+    const because = `${NO_HEADS}, and prompt lookup is not free: the rows of ${depth} drafts make a step of one sequence ${times} times as long; try it (method ngram) where answers repeat the prompt so often that a step brings more than ${times} tokens`;
+    return { choice: "off", because };
+  }
+  const rows = "the rows of wrong drafts make a step at most a tenth longer";
+  const cost = isBounded
+    ? `Up to ${mostSequences} at once ${rows}; with more, none are drafted`
+    : `At any load ${rows}`;
+  const because = `${NO_HEADS}; lookups draft from the request's own text, so that answers which repeat it gain (edits, quotes, code). ${cost}. Not counted in the prediction: measure it on your own requests; ${WITHOUT_SAMPLING}`;
+  return { choice: `prompt lookup, ${depth} drafts${isBounded ? ` for up to ${mostSequences} at once` : ""}`, because };
+}
+
+function whyNoDrafts({ model, machine }: PlanRequest, engine: PlannedEngine): string {
+  if (machine.kind === "cpu") return `none are planned for ${engine} here`;
+  if (headsFor(model, engine) !== undefined) return "the drafter does not fit beside the model";
+  // Its lookups share one table of all requests.
+  if (engine === "sglang") return `${NO_HEADS}, and lookups of sglang draft from the requests of all tenants`;
+  return `none are planned for ${engine} here`;
+}
+
+function draftChoice(context: Context, mine: Evaluation, lookups: Lookups | undefined): Choice {
   const { drafting, engine } = mine;
-  const { model, machine } = context.request;
+  const { request } = context;
   const about = "speculation";
   if (engine === "millrace") {
     const because = "lossless, and switched off wherever it does not pay; not counted in the prediction";
@@ -124,19 +161,14 @@ function draftChoice(context: Context, mine: Evaluation): Choice {
   if (drafting !== undefined) {
     const reason = beside(context, mine, (other) => other.drafting === undefined);
     const { value, source } = SPECULATION.eagle3Acceptance;
-    const expected = `${expectedTokens(drafting).toFixed(1)} tokens a step are expected at an acceptance of ${value} (${source})`;
+    const expected = `${expectedTokens(drafting).toFixed(1)} tokens a step are expected at an acceptance of ${value} (${source})${headsText(request, mine)}`;
     const because = reason === undefined ? expected : `${reason.because}; ${expected}`;
     return { about, choice: `EAGLE-3, ${drafting.depth} drafts`, ...reason, because };
   }
   const reason = beside(context, mine, (other) => other.drafting !== undefined) ?? refused(context, "EAGLE-3 drafts");
   if (reason !== undefined) return { about, choice: "off", ...reason };
-  const because =
-    machine.kind === "cpu" || isLlamaCpp(engine)
-      ? `none are planned for ${engine} here`
-      : model.eagle3 === undefined
-        ? "no drafter for this model is known here; prompt lookup (method ngram) costs nothing to try where answers repeat the prompt"
-        : "the drafter does not fit beside the model";
-  return { about, choice: "off", because };
+  if (lookups !== undefined) return { about, ...lookupChoice(lookups) };
+  return { about, choice: "off", because: whyNoDrafts(request, engine) };
 }
 
 function sequencesChoice(request: PlanRequest, mine: Settled): Choice {
@@ -185,7 +217,12 @@ function engineReason(request: PlanRequest, { engine, instance }: Settled): stri
     : `${because}; its steps are taken as ${value} times as fast as vLLM's (${source})`;
 }
 
-export function explain(context: Context, mine: Settled, longest: LongestSequence): readonly Choice[] {
+interface Derived {
+  readonly longest: LongestSequence;
+  readonly lookups: Lookups | undefined;
+}
+
+export function explain(context: Context, mine: Settled, { longest, lookups }: Derived): readonly Choice[] {
   const { request } = context;
   const { prefixShare } = request;
   return [
@@ -203,7 +240,7 @@ export function explain(context: Context, mine: Settled, longest: LongestSequenc
           ? `${Math.round(100 * prefixShare)} % of each prompt need not be computed again`
           : "nothing is said to be shared; vLLM's authors found it to cost under 1 % then",
     },
-    draftChoice(context, mine),
+    draftChoice(context, mine, lookups),
     ...parserChoices(request.model, mine.engine),
     sequencesChoice(request, mine),
     lengthChoice(longest),

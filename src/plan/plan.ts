@@ -4,13 +4,15 @@
  */
 import { MillraceError } from "../core/errors.js";
 import { formatUsd } from "../core/quantities.js";
-import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";
+import type { PlannedEngine } from "./data/engines.js";
 import { renderOptions } from "./engine-options.js";
 import { type Evaluation, evaluate, settle } from "./evaluate.js";
 import { ALLOW_PUBLISHED, HOW_TO_MEASURE, kvGrade, weightsGrade } from "./evidence.js";
 import { type Context, explain } from "./explain.js";
 import { instanceFor, missingSentence, nearestFits } from "./fitting.js";
+import { headsFor } from "./heads.js";
 import { longestSequence } from "./longest-sequence.js";
+import { lookupsOf } from "./lookups.js";
 import { type Drafting, eagle3Drafting } from "./predict.js";
 import { ranked } from "./ranking.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
@@ -54,7 +56,7 @@ export function draftings(
   engine: PlannedEngine,
   instance: PlannedInstance,
 ): (Drafting | undefined)[] {
-  const canDraft = machine.kind === "gpu" && DRAFTING_ENGINES.includes(engine) && model.eagle3 !== undefined;
+  const canDraft = machine.kind === "gpu" && headsFor(model, engine) !== undefined;
   return canDraft ? [undefined, eagle3Drafting(instance)] : [undefined];
 }
 
@@ -80,6 +82,7 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
   const { engine, quantization, kv, tensorParallel, instances, drafting, memory, seats } = settled;
   const { sustainableConcurrency, prediction, cost, misses } = settled;
   const longest = longestSequence(request, settled, required);
+  const lookups = lookupsOf(request, settled);
   return {
     engine,
     quantization,
@@ -87,6 +90,7 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
     tensorParallel,
     instances,
     drafting,
+    lookups: lookups === undefined || lookups.mostSequences === 0 ? undefined : lookups,
     memory,
     seats,
     sustainableConcurrency,
@@ -94,9 +98,9 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
     cost,
     misses,
     meetsSlo: misses.length === 0,
-    choices: explain(context, settled, longest),
+    choices: explain(context, settled, { longest, lookups }),
     grades: { weights: weightsGrade(request.model, quantization), kv: kvGrade(kv.id, engine) },
-    ...renderOptions(request, settled, required, longest.numTokens),
+    ...renderOptions(request, settled, { required, longest: longest.numTokens, lookups }),
   };
 }
 

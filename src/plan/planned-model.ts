@@ -1,5 +1,6 @@
 /** A model in a plan: its description, the location of its weights and their type. */
 import type { ModelDescription } from "../model/description/model-description.js";
+import type { DraftHeads } from "./data/models.js";
 import type { CallForm, ThoughtForm } from "./data/parsers.js";
 
 /** Weights in a file, which engines use as they are. */
@@ -31,7 +32,7 @@ export interface PlannedModel extends ModelDescription {
   /** Repository with GGUF files of it. */
   readonly gguf?: string | undefined;
   /** Published EAGLE-3 heads. */
-  readonly eagle3?: string | undefined;
+  readonly eagle3?: DraftHeads | undefined;
   /** The form in which it writes tool calls; undefined: in none that is known here. */
   readonly toolCalls?: CallForm | undefined;
   /** The form of its thoughts before an answer; undefined: it has none, or none is known here. */

@@ -106,7 +106,21 @@ export interface PlanCandidate {
   readonly drafting: Drafting | undefined;
 }
 
+/** Drafts from the request's own text. */
+export interface Lookups {
+  /** Tokens drafted in a step. */
+  readonly depth: number;
+  /** Sequences at once up to which vLLM drafts; 0: it does not pay to draft at all. */
+  readonly mostSequences: number;
+  /** Whether the limit lies below the sequences that the engine takes. */
+  readonly isBounded: boolean;
+  /** A step of one sequence takes so many times as long with its drafts. */
+  readonly stretchOfOne: number;
+}
+
 export interface Configuration extends PlanCandidate {
+  /** Drafts by prompt lookup, which no prediction counts; undefined: none are planned. */
+  readonly lookups: Lookups | undefined;
   /** Memory of one device. */
   readonly memory: MemoryPlan;
   /** Sequences of the planned length that fit in one instance. */

@@ -45,7 +45,7 @@ function fromPresets(engine: EngineName): Wanted[] {
 
 /**
  * Model, machine, and what makes the plan another one: drafts, keys in 8 bits, weights made FP8 at the start, several
- * instances.
+ * instances, lookups, parsers of each family.
  */
 const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
   ["llama-3.1-8b", "h100", {}],
@@ -57,6 +57,12 @@ const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
   ["llama-3.3-70b", "a100-80x2", { objective: "latency", load: { concurrency: 2 } }],
   ["qwen2.5-32b", "h100", { inputTokens: 8192, load: { concurrency: 64 } }],
   ["qwen3-30b-a3b", "h100", { prefixShare: 0.8 }],
+  ["qwen2.5-32b", "h100", { load: { concurrency: 1 } }],
+  ["qwen3-32b", "h100", {}],
+  ["gpt-oss-20b", "h100", {}],
+  ["mistral-7b", "l40s", {}],
+  ["deepseek-r1-distill-70b", "h100x4", {}],
+  ["deepseek-v3", "h200x8", {}],
 ];
 
 function fromPlans(engine: EngineName): Wanted[] {

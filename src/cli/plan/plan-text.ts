@@ -53,13 +53,13 @@ export const HEADERS = [
 
 /** @param hasTargets without any, none is met */
 export function rowOf(configuration: Configuration, index: number, isCpu: boolean, hasTargets: boolean): string[] {
-  const { quantization, kv, drafting, prediction, cost, meetsSlo, sustainableConcurrency } = configuration;
+  const { quantization, kv, drafting, lookups, prediction, cost, meetsSlo, sustainableConcurrency } = configuration;
   return [
     String(index + 1),
     quantization.label,
     shapeText(configuration, isCpu),
     kv.id === "16" ? "16 bits" : kv.id,
-    drafting === undefined ? "–" : String(drafting.depth),
+    drafting !== undefined ? String(drafting.depth) : lookups === undefined ? "–" : "lookup",
     String(sustainableConcurrency),
     rounded(prediction.ttftMs),
     rounded(prediction.ttftP95Ms),

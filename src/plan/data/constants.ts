@@ -116,6 +116,9 @@ export const SPECULATION = {
   eagle3LayerShare: assumed(1, "the drafter is one layer of the model, with its output matrix"),
   eagle3VocabShare: assumed(0.25, "EAGLE-3 drafts from a reduced vocabulary"),
   smallestGain: assumed(1.1, "below a tenth the gain is within what acceptance varies by"),
+  lookupDepth: cited(4, "depth of vLLM's own example of n-gram speculation"),
+  lookupSeconds: assumed(0.1e-3, "some small kernels that scan each sequence's tokens on the GPU (vLLM 0.33)"),
+  mostLoss: assumed(1.1, "rows of wrong drafts may cost a tenth at most where nothing is known of the texts"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
 export const QUALITY = {

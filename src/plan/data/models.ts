@@ -9,7 +9,16 @@ import {
   type ModelDescription,
   seesAll,
 } from "../../model/description/model-description.js";
+import type { PlannedEngine } from "./engines.js";
 import type { CallForm, ThoughtForm } from "./parsers.js";
+
+export interface DraftHeads {
+  readonly repo: string;
+  /** Tokens of the sequences that they were trained on; undefined: not known here. */
+  readonly trainedTokens?: number;
+  /** The one engine that reads their format; undefined: all that take heads. */
+  readonly onlyIn?: PlannedEngine;
+}
 
 export interface KnownModel extends ModelDescription {
   /** As its config.json says: engines choose their code by it. */
@@ -23,7 +32,7 @@ export interface KnownModel extends ModelDescription {
   /** Published checkpoints that are quantised already, by our names. */
   readonly checkpoints?: Readonly<Partial<Record<"fp8" | "int8" | "awq", string>>>;
   /** Published EAGLE-3 heads. */
-  readonly eagle3?: string;
+  readonly eagle3?: DraftHeads;
   /** The form in which it writes tool calls; undefined: it was not trained to, or in none that is known here. */
   readonly toolCalls?: CallForm | undefined;
   /** The form of its thoughts before an answer; undefined: it has none. */
@@ -103,6 +112,9 @@ function layersOfRow(row: Row, { experts, numDenseLayers = 0, latent, window }: 
   });
 }
 
+/** Red Hat's heads, in the format of its Speculators library, of which vLLM alone is known to read it. */
+const redHatHeads = (name: string): DraftHeads => ({ repo: `RedHatAI/${name}-speculator.eagle3`, onlyIn: "vllm" });
+
 const tied = { isTied: true } as const;
 const K128 = 131_072;
 /** Shape of the 70B of Llama 3, and of the models trained from it. */
@@ -128,7 +140,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
         int8: "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8",
         awq: "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
       },
-      eagle3: "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
+      eagle3: { repo: "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", trainedTokens: 2048 },
       gguf: "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF",
     },
   ),
@@ -138,7 +150,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
       int8: "RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8",
       awq: "casperhansen/llama-3.3-70b-instruct-awq",
     },
-    eagle3: "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B",
+    eagle3: { repo: "yuhuili/EAGLE3-LLaMA3.3-Instruct-70B", trainedTokens: 2048 },
     gguf: "bartowski/Llama-3.3-70B-Instruct-GGUF",
   }),
   model("llama", ["llama-3.1-70b", "meta-llama/Llama-3.1-70B-Instruct", ...LLAMA_70B]),
@@ -214,6 +226,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     return model("qwen3", row, {
       isTied: billions < 5,
       ...(billions < 4 ? {} : { checkpoints: { fp8: `${repo}-FP8`, awq: `${repo}-AWQ` }, gguf: `${repo}-GGUF` }),
+      ...(billions < 8 ? {} : { eagle3: redHatHeads(`Qwen3-${size.toUpperCase()}`) }),
     });
   }),
   model("qwen3", ["qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B", 48, 2048, 32, 4, 128, 0, 151_936, 40_960, 30.53], {
@@ -227,6 +240,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     experts: { count: 128, active: 8, width: 1536, sharedWidth: 0 },
     modelType: "qwen3_moe",
     checkpoints: { fp8: "Qwen/Qwen3-235B-A22B-FP8" },
+    eagle3: redHatHeads("Qwen3-235B-A22B"),
     publishedActiveParameters: 22.1e9,
   }),
   model("mistral", [
@@ -291,6 +305,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     window: { numTokens: 128, period: 2 },
     native: "mxfp4",
     gguf: "ggml-org/gpt-oss-20b-GGUF",
+    eagle3: redHatHeads("gpt-oss-20b"),
     publishedActiveParameters: 3.6e9,
   }),
   model("gpt-oss", ["gpt-oss-120b", "openai/gpt-oss-120b", 36, 2880, 64, 8, 64, 0, 201_088, K128, 116.8], {
@@ -298,6 +313,7 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     window: { numTokens: 128, period: 2 },
     native: "mxfp4",
     gguf: "ggml-org/gpt-oss-120b-GGUF",
+    eagle3: { repo: "nvidia/gpt-oss-120b-Eagle3-long-context" },
     publishedActiveParameters: 5.1e9,
   }),
   ...(

@@ -1,0 +1,10 @@
+/** The published EAGLE-3 heads that an engine drafts a model's answers with. */
+import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";
+import type { DraftHeads } from "./data/models.js";
+import type { PlannedModel } from "./planned-model.js";
+
+/** @returns undefined where none are known that the engine reads */
+export function headsFor({ eagle3 }: PlannedModel, engine: PlannedEngine): DraftHeads | undefined {
+  if (eagle3 === undefined || !DRAFTING_ENGINES.includes(engine)) return undefined;
+  return eagle3.onlyIn === undefined || eagle3.onlyIn === engine ? eagle3 : undefined;
+}
