@@ -69,6 +69,7 @@ function randomBars(promptIds: readonly number[], vocabSize: number): Partial<Sa
   return {
     allowedTokenIds: rng.chance(0.3) ? few : undefined,
     badWords: rng.chance(0.4) ? [word(), word()] : undefined,
+    thought: rng.chance(0.3) ? { maxTokens: rng.int(0, 12), closeId: rng.pick(few) } : undefined,
   };
 }
 

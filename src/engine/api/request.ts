@@ -16,6 +16,14 @@ export const MAX_BAD_WORD_TOKENS = 128;
 /** Below this temperature sampling is greedy: dividing by it would overflow (vLLM uses the same bound). */
 export const GREEDY_TEMPERATURE = 1e-5;
 
+/** Bounds the thought with which an output begins: once it has `maxTokens` tokens, its end is the only one allowed. */
+export interface ThoughtBound {
+  readonly maxTokens: number;
+  readonly closeId: number;
+  /** The token that begins a thought, among the output's first ones; absent: the output begins inside it. */
+  readonly openId?: number;
+}
+
 /** How the next token is chosen. Every field is validated and has its default applied. */
 export interface SamplingParams {
   /** Below GREEDY_TEMPERATURE: greedy. */
@@ -46,6 +54,8 @@ export interface SamplingParams {
   readonly allowedTokenIds?: readonly number[] | undefined;
   /** Token sequences barred from the output. */
   readonly badWords?: readonly (readonly number[])[] | undefined;
+  /** Absent = thoughts of any length. */
+  readonly thought?: ThoughtBound | undefined;
   /**
    * Number of top log-probabilities with each output token; 0 = only the chosen token's; undefined = none. At most 20.
    */

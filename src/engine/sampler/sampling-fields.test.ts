@@ -61,6 +61,7 @@ const CASES: { readonly [Field in keyof Required<SamplingParams>]: Partial<Sampl
   },
   allowedTokenIds: { allowedTokenIds: [300, 301, 302, 303] },
   badWords: { badWords: [[greedy[0]!, greedy[1]!], [greedy[4]!]] },
+  thought: { thought: { maxTokens: 3, closeId: 300 } },
   numLogprobs: { numLogprobs: 3 },
   numPromptLogprobs: { numPromptLogprobs: 2 },
 };
@@ -77,7 +78,10 @@ async function logitsOf(tokens: readonly number[]): Promise<Float64Array[]> {
 }
 
 /** Where a word has come up to its last token, that token may not come. */
-function isBarred(id: number, output: readonly number[], { allowedTokenIds, badWords }: SamplingParams): boolean {
+function isBarred(id: number, output: readonly number[], sampling: SamplingParams): boolean {
+  const { allowedTokenIds, badWords, thought } = sampling;
+  const isTooLong = thought !== undefined && output.length >= thought.maxTokens && !output.includes(thought.closeId);
+  if (isTooLong) return id !== thought.closeId;
   if (allowedTokenIds?.includes(id) === false) return true;
   return (badWords ?? []).some((word) => {
     const start = word.slice(0, -1);

@@ -68,6 +68,22 @@ describe("a position's mask", () => {
     );
   });
 
+  it.each([
+    ["before the bound", [1, 2], [20, 21], undefined],
+    ["at the bound", [1, 2], [20, 21, 22], [9]],
+    ["behind the thought", [1, 2], [20, 9, 22, 23], undefined],
+    ["before the grammar, which allows no end", [1, 2], [20, 21, 22], [5], [5]],
+    ["with a marker before the bound", [1, 2], [8, 21, 22], undefined, undefined, 8],
+    ["with a marker behind white space, at the bound", [1, 2], [7, 8, 21, 22, 23], [9], undefined, 8],
+    ["without its marker", [1, 8], [20, 21, 22, 23, 24, 8], undefined, undefined, 8],
+  ] as const)("leaves the end of a thought alone: %s", (_name, prompt, output, left, grammar?, openId?) => {
+    const thought = { maxTokens: 3, closeId: 9, ...(openId === undefined ? {} : { openId }) };
+    const tokens = Int32Array.from([...prompt, ...output]);
+    const sequence = { sampling: { ...GREEDY, thought }, numPromptTokens: prompt.length, tokens };
+    const mask = new TokenBars(VOCAB).maskAt(sequence, tokens.length, grammar && wordsOf(grammar));
+    expect(mask && idsOf(mask)).toEqual(left);
+  });
+
   it("is the grammar's own, or none, where nothing is asked for", () => {
     const sequence = { sampling: GREEDY, numPromptTokens: 1, tokens: Int32Array.of(1, 2) };
     const bars = new TokenBars(VOCAB);
@@ -116,6 +132,21 @@ describe("answers", () => {
       expect(await answer(sampling, { speculative })).toEqual(plain);
       const drawn = { ...sampling, temperature: 1, seed: 5n };
       expect(await answer(drawn, { speculative })).toEqual(await answer(drawn));
+    }
+  });
+
+  it("end thoughts at their bound, the same with drafts as without", async () => {
+    for (const maxTokens of [0, 1, 7, 20]) {
+      const thought = { maxTokens, closeId: 9 };
+      const badWords = [[9]];
+      for (const drawn of [{ temperature: 0 }, { temperature: 1, seed: 5n }]) {
+        const free = await answer({ ...drawn, badWords });
+        const bounded = await answer({ ...drawn, badWords, thought });
+        expect(bounded.indexOf(9)).toBe(maxTokens);
+        expect(bounded.slice(0, maxTokens)).toEqual(free.slice(0, maxTokens));
+        expect(bounded.lastIndexOf(9)).toBe(maxTokens);
+        expect(await answer({ ...drawn, badWords, thought }, { speculative })).toEqual(bounded);
+      }
     }
   });
 

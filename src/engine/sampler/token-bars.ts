@@ -1,6 +1,6 @@
 /**
- * Bars tokens by a request's own lists, beside its grammar: `allowedTokenIds` and bad words. The barred tokens are a
- * function of the tokens before the position, drafted ones included, so they advance and roll back with drafts.
+ * Bars tokens by a request's own lists and its bound of thoughts, beside its grammar. The barred tokens are a function
+ * of the tokens before the position, drafted ones included, so they advance and roll back with drafts.
  */
 import type { SamplingParams } from "../api/request.js";
 
@@ -11,6 +11,9 @@ interface BarredSequence {
   /** Drafted tokens up to the position included. */
   readonly tokens: Int32Array;
 }
+
+/** A thought begins among this many tokens: white space may stand before it, while later the marker is text. */
+const MAX_TOKENS_BEFORE_THOUGHT = 4;
 
 export class TokenBars {
   /** One bit per token, as in the grammar's masks. */
@@ -27,12 +30,15 @@ export class TokenBars {
 
   /**
    * The mask of tokens allowed at `position`, given that all before it are right. If the rules conflict so that no
-   * token is left, the grammar takes precedence over the allowed tokens, and these over bad words.
+   * token is left, the grammar takes precedence over the end of a thought, this over the allowed tokens, and these over
+   * bad words.
    * @param grammar the grammar's mask; undefined: all tokens
    * @returns undefined: all tokens are allowed; else valid until the next call
    */
   maskAt(sequence: BarredSequence, position: number, grammar: Int32Array | undefined): Int32Array | undefined {
     const { allowedTokenIds, badWords } = sequence.sampling;
+    const ending = endOfThought(sequence, position);
+    if (ending !== undefined && (grammar === undefined || isSet(grammar, ending))) return this.#only(ending);
     if (allowedTokenIds === undefined && (badWords === undefined || badWords.length === 0)) return grammar;
     const left = this.#words;
     left.set(grammar ?? this.#all);
@@ -47,6 +53,12 @@ export class TokenBars {
     if (cleared.length > 0 && left.every((word) => word === 0))
       for (const id of cleared) left[id >> 5]! |= 1 << (id & 31);
     return left;
+  }
+
+  #only(id: number): Int32Array {
+    this.#words.fill(0);
+    this.#words[id >> 5]! |= 1 << (id & 31);
+    return this.#words;
   }
 
   #keepAllowed(sampling: SamplingParams, ids: readonly number[]): void {
@@ -71,6 +83,17 @@ export function leavesOnly(words: ArrayLike<number>, ids: readonly number[]): bo
 
 function isSet(words: Int32Array, id: number): boolean {
   return (words[id >> 5]! & (1 << (id & 31))) !== 0;
+}
+
+/** The token that ends the thought which has reached its bound before `position`; undefined: no thought has. */
+function endOfThought({ sampling, numPromptTokens, tokens }: BarredSequence, position: number): number | undefined {
+  if (sampling.thought === undefined) return undefined;
+  const { maxTokens, closeId, openId } = sampling.thought;
+  const output = tokens.subarray(numPromptTokens, position);
+  const opened = openId === undefined ? -1 : output.subarray(0, MAX_TOKENS_BEFORE_THOUGHT).indexOf(openId);
+  if (openId !== undefined && opened === -1) return undefined;
+  const said = output.subarray(opened + 1);
+  return said.length >= maxTokens && !said.includes(closeId) ? closeId : undefined;
 }
 
 /** Does the output before `position` end with all of the word but its last token? */

@@ -121,8 +121,15 @@ export class Sequence implements KvSequence {
   }
 }
 
-const readsHistory = ({ badWords, presencePenalty, frequencyPenalty, repetitionPenalty }: SamplingParams): boolean =>
+const readsHistory = ({
+  badWords,
+  thought,
+  presencePenalty,
+  frequencyPenalty,
+  repetitionPenalty,
+}: SamplingParams): boolean =>
   (badWords !== undefined && badWords.length > 0) ||
+  thought !== undefined ||
   presencePenalty !== 0 ||
   frequencyPenalty !== 0 ||
   repetitionPenalty !== 1;
