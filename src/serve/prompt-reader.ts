@@ -12,7 +12,7 @@ import { MESSAGE_RULES } from "./anthropic/messages.js";
 import { type ChatFormatSource, readChatFormat } from "./generation/chat-format.js";
 import { seedsFrom } from "./generation/seeds.js";
 import { type Asker, type ChatRenderer, DEFAULT_LIMITS, type PlanContext, type PromptContext } from "./http/context.js";
-import { CHAT_RULES, chatEngineRequests, chatPromptIds } from "./openai/chat-completions.js";
+import { chatEngineRequests, chatPromptIds, parseChat } from "./openai/chat-completions.js";
 import { COMPLETION_RULES, completionPrompts } from "./openai/completions.js";
 import { parseFields } from "./openai/fields.js";
 import { RESPONSE_RULES, responsePromptIds } from "./openai/response-request.js";
@@ -42,7 +42,7 @@ const SILENT: RequestLogger = { debug: silent, info: silent, warn: silent, error
 
 const READERS: Readonly<Record<string, Reader>> = {
   "/v1/chat/completions": async (context, body) => {
-    const request = parseFields(NOBODY, context, CHAT_RULES, body);
+    const request = parseChat(NOBODY, context, body);
     return { prompts: [await chatPromptIds(context, request)], salt: request.cache_salt };
   },
   "/v1/completions": async (context, body) => {

@@ -43,7 +43,7 @@ import {
   termsShape,
 } from "./schema-parts.js";
 import { ChoiceTimings } from "./timings.js";
-import { toolChoiceField, toolsField } from "./tool-fields.js";
+import { functionChoiceField, functionsField, toolChoiceField, toolsField, withTools } from "./tool-fields.js";
 import { sayUnenforced } from "./unenforced.js";
 import { usageOf } from "./usage.js";
 
@@ -59,6 +59,8 @@ const schema = z.strictObject({
   top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   tools: toolsField.optional(),
   tool_choice: toolChoiceField.optional(),
+  functions: functionsField.optional(),
+  function_call: functionChoiceField.optional(),
   parallel_tool_calls: z.boolean().optional(),
   reasoning_effort: effortField.optional(),
   chat_template_kwargs: templateKwargsField.optional(),
@@ -87,14 +89,17 @@ const CLIENTS_SETTINGS =
 
 const isEmptyObject = (value: unknown): boolean => isPlainObject(value) && Object.keys(value).length === 0;
 
+/** The request's fields, with OpenAI's earlier ones for tools as those of today. */
+export function parseChat(c: Asker, context: PromptContext, body: Readonly<Record<string, unknown>>): ChatRequest {
+  return withTools(parseFields(c, context, CHAT_RULES, body));
+}
+
 export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   aliases: CHAT_ALIASES,
   inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, ...CLIENTS_SETTINGS]),
   unsupported: {
     ...SAMPLING_UNSUPPORTED,
-    functions: isEmptyArray,
-    function_call: isOneOf("none", "auto"),
     modalities: (value) => Array.isArray(value) && value.every((kind) => kind === "text"),
     audio: never,
     prediction: never,
@@ -197,7 +202,7 @@ export async function chatEngineRequests(
   body: Readonly<Record<string, unknown>>,
   terms: RequestTerms,
 ): Promise<readonly EngineRequest[]> {
-  const request = parseFields(asker, context, CHAT_RULES, body);
+  const request = parseChat(asker, context, body);
   assertConsistent(request);
   const { requests } = await planGenerations(context, request, terms);
   return requests.map(({ engineRequest }) => engineRequest);
@@ -205,14 +210,14 @@ export async function chatEngineRequests(
 
 /** POST /chat/completions/input_tokens: the tokens of the prompt that the chat would have. */
 export async function chatInputTokens(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
+  const request = parseChat(c, context, await readJsonObject(c, context.limits));
   resolveModelName(context, request.model);
   const { length } = await chatPromptIds(context, request);
   return c.json({ object: "response.input_tokens", input_tokens: length });
 }
 
 export async function chatCompletions(c: AppContext, context: ServeContext): Promise<Response> {
-  const request = parseFields(c, context, CHAT_RULES, await readJsonObject(c, context.limits));
+  const request = parseChat(c, context, await readJsonObject(c, context.limits));
   assertConsistent(request);
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
@@ -229,6 +234,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const numPromptTokens = promptIds.length;
   const promptTokenIds = request.return_token_ids === true ? Array.from(promptIds) : undefined;
   const showsReasoning = request.include_reasoning !== false;
+  const callField = request.functions === undefined ? "tool_calls" : "function_call";
   const isAsId = request.return_tokens_as_token_ids === true;
   const logprobs = (said: readonly ScoredToken[]) =>
     request.logprobs === true ? chatLogprobs(context.tokenizer, said, isAsId) : null;
@@ -239,7 +245,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   if (request.stream === true) {
     const asked = request.usage?.include === true ? { include_usage: true } : {};
     const usage = streamUsageOf({ ...request.stream_options, ...asked });
-    const shown = { promptTokenIds, isTakenApart, showsReasoning, usage, logprobs, timings };
+    const shown = { promptTokenIds, isTakenApart, showsReasoning, callField, usage, logprobs, timings } as const;
     const options = { numChoices, numPromptTokens, ...shown };
     return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));
   }
@@ -249,9 +255,9 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const promptScores = results[0]?.promptLogprobs;
   const choices = results.map((result, index) => () => ({
     index,
-    message: chatMessage(result, showsReasoning),
+    message: chatMessage(result, showsReasoning, callField),
     logprobs: logprobs(result.said),
-    finish_reason: finishReason(result.end, result.parts),
+    finish_reason: finishReason(result.end, result.parts, callField),
     stop_reason: result.end.stopReason,
     ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
   }));

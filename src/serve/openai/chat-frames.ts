@@ -4,7 +4,7 @@ import { errorBody } from "../../core/error-body.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
 import type { StreamFrames } from "../http/respond.js";
-import { finishReason, newCallId, reasoningFields } from "./chat-message.js";
+import { type CallField, finishReason, newCallId, reasoningFields } from "./chat-message.js";
 import type { StreamUsage } from "./schema-parts.js";
 import type { ChoiceTimings } from "./timings.js";
 import { ChunkUsage, usageOf } from "./usage.js";
@@ -23,6 +23,7 @@ interface ChatStreamOptions {
   /** Set if chunks contain their tokens' ids; the first chunk then contains the prompt's ids. */
   readonly promptTokenIds: readonly number[] | undefined;
   readonly showsReasoning: boolean;
+  readonly callField: CallField;
   /** Answers consist of parts and may have no content. */
   readonly isTakenApart: boolean;
   readonly usage: StreamUsage;
@@ -33,7 +34,11 @@ interface ChatStreamOptions {
 }
 
 /** The JSON of `delta` for one part. */
-function deltaOf(part: AnswerPart): string {
+function deltaOf(part: AnswerPart, callField: CallField): string {
+  if (callField === "function_call" && (part.kind === "call" || part.kind === "arguments")) {
+    const given = part.kind === "call" ? { name: part.name, arguments: "" } : { arguments: part.text };
+    return JSON.stringify({ function_call: given });
+  }
   switch (part.kind) {
     case "content":
       return `{"content":${JSON.stringify(part.text)}}`;
@@ -54,11 +59,14 @@ function deltaOf(part: AnswerPart): string {
 }
 
 /** An update without text still needs a delta for its log-probabilities and ids. */
-function deltasOf({ text, parts, said, tokenIds }: GenerationUpdate, showsReasoning: boolean): string[] {
+function deltasOf(
+  { text, parts, said, tokenIds }: GenerationUpdate,
+  { showsReasoning, callField }: ChatStreamOptions,
+): string[] {
   const hasNews = said.length > 0 || tokenIds.length > 0;
-  if (parts === undefined) return text === "" && !hasNews ? [] : [deltaOf({ kind: "content", text })];
+  if (parts === undefined) return text === "" && !hasNews ? [] : [deltaOf({ kind: "content", text }, callField)];
   const shown = showsReasoning ? parts : parts.filter(({ kind }) => kind !== "reasoning");
-  return shown.length === 0 && hasNews ? ["{}"] : shown.map(deltaOf);
+  return shown.length === 0 && hasNews ? ["{}"] : shown.map((part) => deltaOf(part, callField));
 }
 
 export function chatFrames(envelope: Envelope, options: ChatStreamOptions, requestId: string): StreamFrames {
@@ -94,14 +102,14 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
       // The first delta of an update carries its log-probabilities and ids; later ones carry none.
       let logprobs = JSON.stringify(options.logprobs(update.said));
       let ids = idsOf(update);
-      for (const delta of deltasOf(update, options.showsReasoning)) {
+      for (const delta of deltasOf(update, options)) {
         text += chunk(index, delta, `,"logprobs":${logprobs},"finish_reason":null${ids}`);
         logprobs = "null";
         ids = "";
       }
       for (const part of update.parts ?? []) if (part.kind === "call") calls[index]!.push(part);
       if (update.end === undefined) return text;
-      const reason = finishReason(update.end, calls[index]);
+      const reason = finishReason(update.end, calls[index], options.callField);
       const rest = `,"logprobs":null,"finish_reason":"${reason}","stop_reason":${JSON.stringify(update.end.stopReason)}`;
       return text + chunk(index, "{}", rest);
     },

@@ -8,10 +8,17 @@ export function newCallId(): string {
   return `call_${randomUUID().replaceAll("-", "")}`;
 }
 
+/** The field of a message with its calls: OpenAI's first API had one call in `function_call`. */
+export type CallField = "tool_calls" | "function_call";
+
 /** An answer that was cut off has the finish reason `length`, even if it has calls. */
-export function finishReason(end: GenerationEnd, parts: readonly AnswerPart[] | undefined): string {
+export function finishReason(
+  end: GenerationEnd,
+  parts: readonly AnswerPart[] | undefined,
+  callField: CallField = "tool_calls",
+): string {
   const hasCalls = parts?.some((part) => part.kind === "call") === true;
-  return hasCalls && end.reason === "stop" ? "tool_calls" : end.reason;
+  return hasCalls && end.reason === "stop" ? callField : end.reason;
 }
 
 /** Reasoning has both names that clients know: DeepSeek's and vLLM's later one. */
@@ -33,7 +40,11 @@ function toolCalls(parts: readonly AnswerPart[]) {
   return calls;
 }
 
-export function chatMessage({ text, parts }: Pick<ChoiceResult, "text" | "parts">, showsReasoning = true) {
+export function chatMessage(
+  { text, parts }: Pick<ChoiceResult, "text" | "parts">,
+  showsReasoning = true,
+  callField: CallField = "tool_calls",
+) {
   const message = { role: "assistant", content: text, refusal: null };
   if (parts === undefined) return message;
   const content = textOf(parts, "content");
@@ -43,6 +54,6 @@ export function chatMessage({ text, parts }: Pick<ChoiceResult, "text" | "parts"
     ...message,
     content: content === "" && parts.length > 0 ? null : content,
     ...(reasoning === "" || !showsReasoning ? {} : reasoningFields(reasoning)),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(calls.length === 0 ? {} : { [callField]: callField === "tool_calls" ? calls : calls[0]!.function }),
   };
 }

@@ -33,7 +33,7 @@ const contentField = z.union([z.string(), z.array(z.looseObject({ type: z.string
 
 /** Other fields are dropped, because clients send back fields that they or other servers added to an answer. */
 const messageSchema = z.object({
-  role: z.enum(["system", "developer", "user", "assistant", "tool"]),
+  role: z.enum(["system", "developer", "user", "assistant", "tool", "function"]),
   content: contentField.nullish(),
   name: z.string().nullish(),
   tool_calls: toolCallsField.nullish(),
@@ -42,7 +42,8 @@ const messageSchema = z.object({
   reasoning: z.string().nullish(),
   // The server cannot use these fields, so only null is accepted.
   audio: z.null().optional(),
-  function_call: z.null().optional(),
+  // OpenAI's earlier form of a call, whose result has the role "function" and no id.
+  function_call: z.object({ name: z.string(), arguments: z.string() }).nullish(),
 });
 
 type MessageField = z.output<typeof messageSchema>;
@@ -93,7 +94,7 @@ export function toChatMessages(messages: readonly MessageField[]): PlainMessage[
   if (messages.length === 0) {
     throw new MillraceError("empty_prompt", "expected at least one message, got none", { param: "messages" });
   }
-  return messages.map((message, index) => {
+  return withCallIds(messages).map((message, index) => {
     const reasoning = message.reasoning_content ?? message.reasoning;
     return {
       role: message.role === "developer" ? "system" : message.role,
@@ -102,6 +103,18 @@ export function toChatMessages(messages: readonly MessageField[]): PlainMessage[
       ...toolCallsOf(message, `messages[${index}]`),
       ...(reasoning == null || reasoning === "" ? {} : { reasoning_content: reasoning }),
     };
+  });
+}
+
+/** Calls and results in OpenAI's earlier form get an id, so that they are like others. */
+function withCallIds(messages: readonly MessageField[]): readonly MessageField[] {
+  let id: string | undefined;
+  return messages.map((message, index) => {
+    const { function_call: call, ...rest } = message;
+    if (message.role === "function") return { ...rest, role: "tool", tool_call_id: message.tool_call_id ?? id };
+    if (call == null) return message;
+    id = `call_${index}`;
+    return { ...rest, tool_calls: [...(message.tool_calls ?? []), { id, function: call }] };
   });
 }
 

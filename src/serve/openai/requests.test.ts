@@ -60,7 +60,6 @@ const REFUSALS: readonly Refusal[] = [
     "unknown_field",
     "stream_options.colour",
   ],
-  ["legacy functions", CHAT, chat({ functions: [{ name: "f" }] }), "unsupported_field", "functions"],
   [
     "a format nobody knows",
     CHAT,

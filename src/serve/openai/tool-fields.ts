@@ -25,19 +25,22 @@ export const parametersField = checked<Record<string, unknown>>(
   (value) => typeof value === "object" && value !== null && !Array.isArray(value),
 );
 
-/** Members beside the function, such as those for a provider's cache, are dropped. */
-const toolSchema = z.object({
-  type: z.literal("function"),
-  function: z.strictObject({
-    name: nameField,
-    description: z.string().nullish(),
-    parameters: parametersField.nullish(),
-    strict: z.boolean().nullish(),
-  }),
+const functionSchema = z.strictObject({
+  name: nameField,
+  description: z.string().nullish(),
+  parameters: parametersField.nullish(),
+  strict: z.boolean().nullish(),
 });
+
+/** Members beside the function, such as those for a provider's cache, are dropped. */
+const toolSchema = z.object({ type: z.literal("function"), function: functionSchema });
 
 type ToolField = z.output<typeof toolSchema>;
 export const toolsField = z.array(toolSchema).max(MAX_TOOLS);
+
+/** OpenAI's earlier fields for tools. */
+export const functionsField = z.array(functionSchema).max(MAX_TOOLS);
+export const functionChoiceField = z.union([z.enum(["none", "auto"]), z.strictObject({ name: nameField })]);
 
 const namedChoice = z.strictObject({ type: z.literal("function"), function: z.strictObject({ name: nameField }) });
 
@@ -64,6 +67,31 @@ export interface ToolFields {
   readonly schemaField?: string;
   readonly tool_choice?: z.output<typeof toolChoiceField> | undefined;
   readonly parallel_tool_calls?: boolean | undefined;
+}
+
+interface EarlierToolFields {
+  readonly functions?: z.output<typeof functionsField> | undefined;
+  readonly function_call?: z.output<typeof functionChoiceField> | undefined;
+}
+
+/** The same request, with `functions` and `function_call` as the tools that they mean: at most one is called. */
+export function withTools<Fields extends ToolFields & EarlierToolFields>(fields: Fields): Fields {
+  const { functions, function_call: choice } = fields;
+  const given = functions === undefined ? "function_call" : "functions";
+  if (functions === undefined && choice === undefined) return fields;
+  if (fields.tools !== undefined || fields.tool_choice !== undefined) {
+    throw new MillraceError("invalid_parameter", `${given}: expected nothing beside tools and tool_choice, got both`, {
+      param: given,
+    });
+  }
+  const tools = functions?.map((each): ToolField => ({ type: "function", function: each }));
+  const named = typeof choice === "object" ? { type: "function" as const, function: choice } : choice;
+  return {
+    ...fields,
+    parallel_tool_calls: false,
+    ...(tools === undefined || tools.length === 0 ? {} : { tools }),
+    ...(named === undefined ? {} : { tool_choice: named }),
+  };
 }
 
 /** How a request uses tools. */
