@@ -20,6 +20,7 @@ import { RESPONSE_RULES, responsePromptIds } from "./openai/response-request.js"
 export interface PromptSource extends ChatFormatSource {
   readonly tokenizer: Tokenizer;
   readonly chatTemplate: ChatRenderer | undefined;
+  readonly templateDefaults?: Readonly<Record<string, unknown>> | undefined;
   readonly asyncTokenizer?: AsyncTokenizer;
 }
 
@@ -65,6 +66,7 @@ function contextOf(source: PromptSource): PromptContext {
   return {
     tokenizer: source.tokenizer,
     chatTemplate: source.chatTemplate,
+    templateDefaults: source.templateDefaults,
     chatFormat: readChatFormat(source),
     asyncTokenizer: source.asyncTokenizer ?? new AsyncTokenizer(source.tokenizer),
     // Prompts that are too long and invalid fields are reported by the engine.

@@ -16,6 +16,7 @@ import {
   samplingComplaint,
 } from "../../formats/sampling-defaults.js";
 import type { SamplingSource } from "../../local/sampling.js";
+import { jsonObject } from "./option-values.js";
 
 const FLAG = "--override-generation-config";
 
@@ -49,15 +50,7 @@ function isField(name: string): name is SamplingField {
 }
 
 function parseOverride(text: string): SamplingDefaults {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw optionError(FLAG, "a JSON object", text);
-  }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
-    throw optionError(FLAG, "a JSON object", text);
-  }
+  const value = jsonObject(FLAG)(text);
   for (const [name, one] of Object.entries(value)) {
     if (!isField(name)) {
       throw new MillraceError("invalid_option", `expected ${FLAG} to name ${SAMPLING_FIELDS.join(", ")}, got ${name}`, {

@@ -41,6 +41,18 @@ export function oneOf<const T extends string>(flag: string, choices: readonly T[
   };
 }
 
+export function jsonObject(flag: string): ValueParser<Readonly<Record<string, unknown>>> {
+  return (text) => {
+    try {
+      const value: unknown = JSON.parse(text);
+      if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+    } catch {
+      // The error below says it.
+    }
+    throw optionError(flag, "a JSON object", text);
+  };
+}
+
 /** @example byteSize("--kv-cache-memory-bytes")("8GiB") // 8589934592 */
 export function byteSize(flag: string): ValueParser<number> {
   return (text) => {

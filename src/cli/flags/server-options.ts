@@ -11,12 +11,13 @@ import { REASONING_PARSERS, type ReasoningParserName } from "../../text/answer/r
 import { addEngineOptions, type EngineFlags } from "./engine-options.js";
 import { addGenerationConfigOptions } from "./generation-config.js";
 import { modelOption } from "./model-option.js";
-import { integerIn, listOf, oneOf, seedValue } from "./option-values.js";
+import { integerIn, jsonObject, listOf, oneOf, seedValue } from "./option-values.js";
 
 export interface ServerFlags extends EngineFlags, SamplingSource {
   readonly model?: string;
   readonly quantization?: string;
   readonly chatTemplate?: string;
+  readonly defaultChatTemplateKwargs?: Readonly<Record<string, unknown>>;
   readonly host: string;
   readonly port: number;
   readonly sslCertfile?: string;
@@ -102,6 +103,13 @@ export function addServerOptions(command: Command): Command {
       ),
     )
     .addOption(option("--chat-template <file>", "use this template instead of the model's own", String))
+    .addOption(
+      option(
+        "--default-chat-template-kwargs <json>",
+        'arguments of the template that requests may replace, such as {"enable_thinking": false}',
+        jsonObject("--default-chat-template-kwargs"),
+      ),
+    )
     .addOption(
       option(
         "--tool-call-parser <format>",

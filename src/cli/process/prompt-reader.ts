@@ -6,6 +6,7 @@ import type { PromptReader } from "../../fleet/routing/token-keys.js";
 import type { ModelSpec } from "../../fleet/upstream/model-spec.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { locateModel } from "../../formats/locate-model.js";
+import type { PromptSource } from "../../serve/prompt-reader.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { addServerOptions, type ServerFlags } from "../flags/server-options.js";
 
@@ -25,8 +26,8 @@ export async function loadPromptReader(spec: ModelSpec): Promise<PromptReader | 
   const flags = command.parse([...spec.args], { from: "user" }).opts<ServerFlags>();
   if (spec.program !== undefined || flags.isolateApiKeys === true) return undefined;
   const { path } = await locateModel(flags.model ?? spec.options.model, silentStages);
-  const { toolCallParser, reasoningParser } = flags;
-  return openReader(path, flags.chatTemplate, { toolCallParser, reasoningParser });
+  const { toolCallParser, reasoningParser, defaultChatTemplateKwargs: templateDefaults } = flags;
+  return openReader(path, flags.chatTemplate, { toolCallParser, reasoningParser, templateDefaults });
 }
 
 /** vLLM reads a folder's tokenizer and template as we do. Names on the hub are vLLM's own to resolve. */
@@ -38,9 +39,9 @@ async function loadVllmReader({ args, options: { model } }: ModelSpec): Promise<
 async function openReader(
   path: string,
   templatePath: string | undefined,
-  parsers: Partial<Pick<ServerFlags, "toolCallParser" | "reasoningParser">>,
+  settings: Pick<PromptSource, "toolCallParser" | "reasoningParser" | "templateDefaults">,
 ): Promise<PromptReader> {
   const { createPromptReader } = await import("../../serve/prompt-reader.js");
   const { tokenizer, asyncTokenizer, chatTemplate } = await loadTextSide(path, templatePath);
-  return createPromptReader({ tokenizer, asyncTokenizer, chatTemplate, ...parsers });
+  return createPromptReader({ tokenizer, asyncTokenizer, chatTemplate, ...settings });
 }

@@ -96,6 +96,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
       },
       logger,
       unknownFields: flags.unknownFields,
+      templateDefaults: flags.defaultChatTemplateKwargs,
       toolCallParser: flags.toolCallParser,
       reasoningParser: flags.reasoningParser,
       history,

@@ -83,6 +83,8 @@ export interface AppOptions {
   readonly asyncTokenizer?: AsyncTokenizer;
   /** undefined: the model has no template, and chat requests get template_missing. */
   readonly chatTemplate: ChatRenderer | undefined;
+  /** Arguments of the template that requests may replace. */
+  readonly templateDefaults?: Readonly<Record<string, unknown>> | undefined;
   /** Texts to put before others, in embedding models that have them. */
   readonly embeddingPrompts?: EmbeddingPrompts | undefined;
   /** Values for fields that a request leaves out; the API's own defaults apply to fields that are absent here too. */
@@ -125,7 +127,8 @@ export interface AppOptions {
 }
 
 /** Everything needed to make a request's prompt. A gateway has it too, without an engine. */
-export interface PromptContext extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "unknownFields" | "logger"> {
+export interface PromptContext
+  extends Pick<AppOptions, "tokenizer" | "chatTemplate" | "templateDefaults" | "unknownFields" | "logger"> {
   readonly engine: { readonly info: Pick<EngineInfo, "maxModelLen" | "vocabSize"> };
   readonly asyncTokenizer: AsyncTokenizer;
   readonly chatFormat: ChatFormat;

@@ -168,12 +168,13 @@ export function renderChat(
       hint: "use /v1/completions with a prompt you have formatted yourself",
     });
   }
-  const kwargs = fields.chat_template_kwargs ?? {};
+  const own = fields.chat_template_kwargs ?? {};
   for (const name of RESERVED_KWARGS) {
-    if (!Object.hasOwn(kwargs, name)) continue;
+    if (!Object.hasOwn(own, name)) continue;
     const param = `chat_template_kwargs.${name}`;
     throw new MillraceError("invalid_parameter", `${param}: expected no argument of that name, got one`, { param });
   }
+  const kwargs = { ...context.templateDefaults, ...own };
   const continues = fields.continue_final_message ?? false;
   const addGenerationPrompt = fields.add_generation_prompt ?? !continues;
   if (continues && addGenerationPrompt) {
