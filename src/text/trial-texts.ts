@@ -2,12 +2,10 @@
  * Texts that a process encodes on its own thread, whatever it is asked: a tokenizer has to be done with them first, on
  * a thread that can be ended. And runs, which show the usual expressions that never end before a request does.
  */
-import { toolCallFormat } from "./answer/call-formats.js";
+import { TOOL_CALL_FORMATS, toolCallFormat } from "./answer/call-formats.js";
 import { REASONING_MARKERS } from "./answer/reasoning.js";
 import { LONG_PROBE, PROBE, RUNS } from "./tokenizer/probes.js";
 
-const CALL_MARKERS = (["hermes", "llama3_json", "mistral"] as const).flatMap(
-  (name) => toolCallFormat(name, "")?.markers ?? [],
-);
+const CALL_MARKERS = TOOL_CALL_FORMATS.flatMap((name) => toolCallFormat(name, "")?.markers ?? []);
 
 export const TRIAL_TEXTS: readonly string[] = [PROBE, LONG_PROBE, ...RUNS, ...REASONING_MARKERS, ...CALL_MARKERS];

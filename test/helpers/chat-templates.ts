@@ -48,3 +48,55 @@ export const harmonyTemplate =
 {%- else %}{{- '<|start|>' + message.role + '<|message|>' + message.content + '<|end|>' }}{% endif %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start|>assistant' }}{% endif %}`);
+
+/** Calls and thoughts as models of other families have them: small templates in the forms of their own. */
+const LINES = (call: string) => `{%- for m in messages %}
+{{- '<|' + m.role + '|>' + (m.content or '') }}
+{%- for tool_call in m.tool_calls or [] %}{% set call = tool_call.function %}${call}{% endfor %}
+{{- '<|end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`;
+
+const PARAMETERS = (before: string, between: string, after: string) =>
+  `{%- for key, value in call.arguments | items %}{{- '${before}' + key + '${between}' + (value if value is string else value | tojson) + '${after}' }}{% endfor %}`;
+
+export const glmTemplate = new ChatTemplate(
+  `${TOOLS}${LINES(`{{- '<tool_call>' + call.name + '\\n' }}${PARAMETERS("<arg_key>", "</arg_key>\\n<arg_value>", "</arg_value>\\n")}{{- '</tool_call>' }}`)}
+{%- if enable_thinking is defined and not enable_thinking %}{{- '<think></think>' }}{% endif %}`,
+);
+
+export const qwenCoderTemplate = new ChatTemplate(
+  `${TOOLS}${LINES(`{{- '<tool_call>\\n<function=' + call.name + '>\\n' }}${PARAMETERS("<parameter=", ">\\n", "\\n</parameter>\\n")}{{- '</function>\\n</tool_call>' }}`)}`,
+);
+
+/** Thoughts in tags of its own, which a budget of 0 opens in the prompt. */
+export const seedTemplate = new ChatTemplate(
+  `${TOOLS}${LINES(`{{- '<seed:tool_call>\\n<function=' + call.name + '>\\n' }}${PARAMETERS("<parameter=", ">", "</parameter>\\n")}{{- '</function>\\n</seed:tool_call>' }}`)}
+{%- if thinking_budget is defined and thinking_budget == 0 %}{{- '<seed:think><seed:cot_budget_reflect>' }}{% endif %}`,
+);
+
+export const olmoTemplate = new ChatTemplate(
+  `${TOOLS}${LINES("{{- '<function_calls>\\n' + call.name + '(' }}{% for key, value in call.arguments | items %}{{- key + '=' + (value | tojson) }}{% if not loop.last %}, {% endif %}{% endfor %}{{- ')\\n</function_calls>' }}")}`,
+);
+
+/** SmolLM3's variable, in a template that prints no calls. */
+export const xmlToolsTemplate = new ChatTemplate(
+  `{%- if xml_tools %}{{- '<tools>' }}{% for tool in xml_tools %}{{- tool | tojson }}{% endfor %}{{- '</tools> within <tool_call></tool_call> tags' }}{% endif %}${LINES("")}`,
+);
+
+/** Phi-4-mini's tools, which are a member of the system message. */
+export const phiTemplate = new ChatTemplate(
+  `{%- for m in messages %}{{- '<|' + m.role + '|>' + m.content }}{% if m.role == 'system' and 'tools' in m and m.tools is not none %}{{- '<|tool|>' + m.tools + '<|/tool|>' }}{% endif %}{{- '<|end|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
+);
+
+export const graniteTemplate = new ChatTemplate(
+  `{%- if tools %}{{- 'respond with <|tool_call|> followed by a JSON list of tools used: ' + tools | tojson }}{% endif %}
+{%- for m in messages %}{{- '<|' + m.role + '|>' + m.content + '<|end|>' }}{% endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
+);
+
+/** Mistral's thoughts. */
+export const mistralThinkingTemplate = new ChatTemplate(
+  `{{- 'Think first: [THINK]…[/THINK]' }}{#- [TOOL_CALLS] [ARGS] #}${TOOLS}${LINES("{{- '[TOOL_CALLS]' + call.name + '[ARGS]' + (call.arguments | tojson) }}")}`,
+);

@@ -113,7 +113,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--tool-call-parser <format>",
-        "format of tool calls in answers: auto (by the chat template), harmony, hermes, llama3_json, mistral",
+        `format of tool calls in answers: auto (by the chat template), ${TOOL_CALL_PARSERS.slice(1).join(", ")}`,
         oneOf("--tool-call-parser", TOOL_CALL_PARSERS),
         "auto",
       ),
@@ -121,7 +121,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--reasoning-parser <format>",
-        "reasoning to split from answers: auto (if the model has <think> or Harmony's channels), none, think",
+        "reasoning to split from answers: auto (by the markers of template and vocabulary, or Harmony's channels), none, think, seed_oss, mistral",
         oneOf("--reasoning-parser", REASONING_PARSERS),
         "auto",
       ),

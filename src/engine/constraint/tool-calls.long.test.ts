@@ -16,14 +16,16 @@ import {
   forcedCallGrammar,
   freeCallGrammar,
   type GrammarFunction,
-  type ReasoningStart,
   type TextGrammarOptions,
 } from "../../text/answer/call-grammar.js";
 import { HarmonyReader, harmony } from "../../text/answer/harmony.js";
 import { hermes } from "../../text/answer/hermes.js";
+import { granite, phi4Mini } from "../../text/answer/json-list.js";
 import { llama3Json } from "../../text/answer/llama3-json.js";
 import { mistral } from "../../text/answer/mistral.js";
-import { REASONING_MARKERS } from "../../text/answer/reasoning.js";
+import { olmo3 } from "../../text/answer/pythonic.js";
+import { markerTexts, THINK } from "../../text/answer/reasoning.js";
+import { glm, qwen3Coder, seedOss } from "../../text/answer/tagged-parameters.js";
 
 /** "form": the answer is a call or an object that keeps to FORM. */
 type Call = "named" | "any" | "free" | "form";
@@ -39,7 +41,6 @@ const FORM = {
 interface Task extends TextGrammarOptions {
   readonly format: ToolCallFormat;
   readonly call: Call;
-  readonly reasoning: ReasoningStart;
   readonly grammar: string;
 }
 
@@ -50,26 +51,48 @@ function randomTask(format: ToolCallFormat, areSpecial: boolean, call: Call, rng
   const numFunctions = call === "named" ? 1 : rng.int(1, 3);
   const functions = NAMES.slice(0, numFunctions).map((name, index): GrammarFunction => {
     const isBare = rng.chance(0.1);
-    return { name, parameters: isBare ? undefined : randomParameters(rng), isStrict: true, param: `tools[${index}]` };
+    const parameters = isBare ? undefined : keptParameters(format, rng);
+    return { name, parameters, isStrict: true, param: `tools[${index}]` };
   });
-  const specialTexts = areSpecial ? [...format.markers, ...REASONING_MARKERS] : [];
-  const options = { format, functions, isSingle: call === "named" || rng.chance(0.3), specialTexts };
+  const specialTexts = areSpecial ? [...format.markers, ...markerTexts(THINK)] : [];
+  const isSingle = call === "named" || rng.chance(0.3);
   const isForced = call === "named" || call === "any";
-  const reasoning = isForced ? "none" : rng.pick<ReasoningStart>(["none", "possible", "inside"]);
-  return { ...options, call, reasoning, grammar: grammarOf(options, call, reasoning) };
+  const start = isForced ? undefined : rng.pick([undefined, "possible", "inside"] as const);
+  const reasoning = start && { ...THINK, start };
+  const options = { format, functions, isSingle, specialTexts, reasoning };
+  return { ...options, call, grammar: grammarOf(options, call) };
 }
 
-function grammarOf(options: TextGrammarOptions, call: Call, reasoning: ReasoningStart): string {
-  if (call === "form") return callOrFormGrammar(options, reasoning, { kind: "schema", schema: FORM, param: "form" });
-  return call === "free" ? freeCallGrammar(options, reasoning) : forcedCallGrammar(options, call === "named");
+/** A schema that the format can keep: values that are text keep no patterns. */
+function keptParameters(format: ToolCallFormat, rng: TestRng): object {
+  for (;;) {
+    const parameters = randomParameters(rng);
+    const functions = [{ name: "f", parameters, isStrict: true, param: "tools" }];
+    try {
+      forcedCallGrammar({ format, functions, isSingle: true, specialTexts: [] }, true);
+      return parameters;
+    } catch (thrown) {
+      if (!String(thrown).includes("as this model writes them as free text")) throw thrown;
+    }
+  }
+}
+
+function grammarOf(options: TextGrammarOptions, call: Call): string {
+  if (call === "form") return callOrFormGrammar(options, { kind: "schema", schema: FORM, param: "form" });
+  return call === "free" ? freeCallGrammar(options) : forcedCallGrammar(options, call === "named");
 }
 
 function read({ format, functions, isSingle, call, reasoning }: Task, text: string): AnswerPart[] {
   const opening =
     call === "free" || call === "form" ? "" : callOpening(format, call === "named" ? functions[0]!.name : undefined);
   const reader = new AnswerReader({
-    reasoning: reasoning === "none" ? undefined : { startsInside: reasoning === "inside" },
-    toolCalls: { format, toolNames: new Set(functions.map(({ name }) => name)), isSingle, opening },
+    reasoning: reasoning && { markers: reasoning, startsInside: reasoning.start === "inside" },
+    toolCalls: {
+      format,
+      tools: new Map(functions.map(({ name, parameters }) => [name, parameters])),
+      isSingle,
+      opening,
+    },
   });
   const parts: AnswerPart[] = [];
   for (const part of [...reader.push(text), ...reader.flush()]) appendPart(parts, part);
@@ -94,12 +117,19 @@ const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
   ["mistral's array", mistral("[TOOL_CALLS][")],
   ["mistral's names", mistral("[TOOL_CALLS]")],
   ["mistral's args", mistral("[TOOL_CALLS] [ARGS]")],
+  ["granite", granite],
+  ["phi4_mini_json", phi4Mini("<|tool|>")],
+  ["olmo3", olmo3],
+  ["glm45", glm("</arg_key>\n<arg_value>")],
+  ["glm45 on one line", glm("</arg_key><arg_value>")],
+  ["qwen3_coder", qwen3Coder],
+  ["seed_oss", seedOss],
 ];
 
 test.each(
   FORMATS.flatMap(([name, format]) => [true, false].map((areSpecial) => ({ name, format, areSpecial }))),
 )("calls in the form of $name are valid (special tokens: $areSpecial)", async ({ format, areSpecial }) => {
-  const texts = [...format.markers, ...REASONING_MARKERS];
+  const texts = [...format.markers, ...markerTexts(THINK)];
   const toOpeners = Object.fromEntries(texts.map((text) => [text, 4]));
   const biases = { '"': 5, "}": 5, "]": 5, "{": 3, ...toOpeners };
   await using writer = await RandomWriter.create({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });

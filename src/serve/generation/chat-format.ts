@@ -6,7 +6,12 @@
 import type { CallSyntax } from "../../text/answer/call-format.js";
 import { type ToolCallParserName, toolCallFormat } from "../../text/answer/call-formats.js";
 import { harmony } from "../../text/answer/harmony.js";
-import { mentionsReasoning, REASONING_MARKERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
+import {
+  markerTexts,
+  type ReasoningMarkers,
+  type ReasoningParserName,
+  reasoningMarkers,
+} from "../../text/answer/reasoning.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface ChatFormat {
@@ -18,16 +23,22 @@ export interface ChatFormat {
   readonly isHarmony: boolean;
   readonly toolTokenIds: ReadonlySet<number>;
   readonly hasReasoning: boolean;
+  /** The markers around reasoning in an answer's text; undefined: there are none, or Harmony's channels. */
+  readonly reasoningMarkers: ReasoningMarkers | undefined;
   readonly reasoningTokenIds: ReadonlySet<number>;
+  /** Those markers as tokens; undefined: they are not one token each, or there are none. */
+  readonly thoughtTokens: { readonly openId: number; readonly closeId: number } | undefined;
   /** The markers of calls and reasoning that are special tokens: ordinary text cannot produce them. */
   readonly specialMarkers: ReadonlySet<string>;
   /** The template reads the argument `enable_thinking`. */
   readonly hasThinkingSwitch: boolean;
+  /** The template reads the argument `thinking_budget`, as Seed-OSS's does. */
+  readonly hasThinkingBudget: boolean;
 }
 
 export interface ChatFormatSource {
   readonly tokenizer: Tokenizer;
-  readonly chatTemplate: { readonly source?: string } | undefined;
+  readonly chatTemplate: { readonly source?: string; readonly takesTools?: boolean } | undefined;
   readonly toolCallParser?: ToolCallParserName | undefined;
   readonly reasoningParser?: ReasoningParserName | undefined;
 }
@@ -42,21 +53,26 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const { tokenizer, toolCallParser = "auto", reasoningParser = "auto" } = model;
   const source = model.chatTemplate?.source ?? "";
   const toolCalls = toolCallFormat(toolCallParser, source);
-  const reasoningTokenIds = tokenIdsOf(tokenizer, REASONING_MARKERS);
   const isHarmony = toolCalls === harmony;
-  const markers = [...(toolCalls?.markers ?? []), ...REASONING_MARKERS];
+  const areTokens = (texts: readonly string[]): boolean => tokenIdsOf(tokenizer, texts).size === texts.length;
+  const thought = isHarmony ? undefined : reasoningMarkers(reasoningParser, source, areTokens);
+  const thoughtTexts = thought === undefined ? [] : markerTexts(thought);
+  const [openId, closeId] = thoughtTexts.flatMap((text) => [...tokenIdsOf(tokenizer, [text])]);
   const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));
-  const knowsReasoning = mentionsReasoning(source) || reasoningTokenIds.size === REASONING_MARKERS.length;
   return {
-    takesTools: /\btools\b/.test(source),
+    // A template shows that by trials, which wait for the first request with tools.
+    get takesTools() {
+      return model.chatTemplate?.takesTools ?? /\btools\b/.test(source);
+    },
     toolCalls,
     toolTokenIds: tokenIdsOf(tokenizer, toolCalls?.markers ?? []),
     isHarmony,
-    hasReasoning: isHarmony
-      ? reasoningParser !== "none"
-      : reasoningParser === "think" || (reasoningParser === "auto" && knowsReasoning),
-    reasoningTokenIds,
-    specialMarkers: new Set(markers.filter(isSpecial)),
+    hasReasoning: isHarmony ? reasoningParser !== "none" : thought !== undefined,
+    reasoningMarkers: thought,
+    reasoningTokenIds: tokenIdsOf(tokenizer, thoughtTexts),
+    thoughtTokens: openId === undefined || closeId === undefined ? undefined : { openId, closeId },
+    specialMarkers: new Set([...(toolCalls?.markers ?? []), ...thoughtTexts].filter(isSpecial)),
     hasThinkingSwitch: /\benable_thinking\b/.test(source),
+    hasThinkingBudget: /\bthinking_budget\b/.test(source),
   };
 }

@@ -36,6 +36,10 @@ import type { SeedSource } from "../generation/seeds.js";
 export interface ChatRenderer {
   /** The template's text, which shows whether the model supports tools and reasoning; absent = neither. */
   readonly source?: string;
+  /** Whether the template prints tools; absent: its text tells. */
+  readonly takesTools?: boolean;
+  /** Whether the template prints the calls of earlier messages; absent: it does. */
+  readonly printsCalls?: boolean;
   /** The template for conversations without tools, where the model has a separate one. */
   readonly plainSource?: string;
   render(input: ChatTemplateInput): string;

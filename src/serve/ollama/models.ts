@@ -84,11 +84,11 @@ export function apiVersion(c: AppContext, context: ServeContext): Response {
   return c.json({ version: OLLAMA_API_VERSION, millrace: context.version });
 }
 
-function capabilitiesOf({ engine: { info }, chatFormat, chatTemplate }: ServeContext): readonly string[] {
+function capabilitiesOf({ engine: { info }, chatFormat }: ServeContext): readonly string[] {
   return [
     ...(info.tasks.includes("generate") ? ["completion"] : []),
     ...(info.tasks.includes("embed") ? ["embedding"] : []),
-    ...(/\btools\b/.test(chatTemplate?.source ?? "") ? ["tools"] : []),
+    ...(chatFormat.takesTools ? ["tools"] : []),
     ...(chatFormat.hasReasoning ? ["thinking"] : []),
   ];
 }

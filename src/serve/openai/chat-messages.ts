@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { spellCalls } from "../../text/answer/call-format.js";
 import type { PromptContext } from "../http/context.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
@@ -187,12 +188,32 @@ export function renderChat(
   const { chatTemplate } = context;
   const render = (given: readonly PlainMessage[]): string =>
     chatTemplate.render({
-      messages: withTemplateIds(context, given),
+      messages: withTemplateIds(context, withSpelledCalls(context, given)),
       tools,
       addGenerationPrompt,
       kwargs,
     });
   return continues ? renderUpToFinalText(render, messages) : render(messages);
+}
+
+/** Where the template prints no calls, the text of their message has them, as the model wrote them. */
+function withSpelledCalls(
+  { chatTemplate, chatFormat: { toolCalls: format } }: PromptContext,
+  messages: readonly PlainMessage[],
+): readonly PlainMessage[] {
+  const haveCalls = messages.some((message) => message.tool_calls !== undefined);
+  if (!haveCalls || format === undefined || chatTemplate?.printsCalls !== false) return messages;
+  return messages.map((message) => {
+    const { tool_calls: calls, ...rest } = message;
+    const text =
+      calls &&
+      spellCalls(
+        format,
+        calls.map((call) => call.function),
+      );
+    if (text === undefined) return message;
+    return { ...rest, content: message.content === "" ? text : `${message.content}\n${text}` };
+  });
 }
 
 /** Some templates refuse call ids of other forms, so ids are converted. */

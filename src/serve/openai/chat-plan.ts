@@ -1,11 +1,12 @@
 /** Derives the prompt of a chat request, and how to read its answer. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import type { ThoughtBound } from "../../engine/api/request.js";
 import { AnswerReader } from "../../text/answer/answer-reader.js";
 import { type AnswerRecipe, recipeText } from "../../text/answer/answer-recipe.js";
 import { isWithinText } from "../../text/answer/call-format.js";
 import { awaitsChannel, HARMONY, HarmonyReader, harmonyOpening } from "../../text/answer/harmony.js";
-import { endsInsideReasoning, REASONING_END } from "../../text/answer/reasoning.js";
+import { endsInsideReasoning, reasoningEnd } from "../../text/answer/reasoning.js";
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
 import type { AnswerReading } from "../generation/generation.js";
 import type { PromptContext } from "../http/context.js";
@@ -25,6 +26,8 @@ export interface ChatPlan {
   readonly reading: AnswerReading | undefined;
   /** The required form of the answer, as a recipe; undefined: none. */
   readonly recipe: string | undefined;
+  /** Undefined: thoughts of any length. */
+  readonly thought?: ThoughtBound | undefined;
 }
 
 /**
@@ -33,6 +36,8 @@ export interface ChatPlan {
  */
 export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
+  /** Most tokens of a thought; -1: any number. */
+  readonly thinking_token_budget?: number | undefined;
 }
 
 /** The efforts that gpt-oss was trained with, by those that a request may ask for. */
@@ -48,10 +53,17 @@ const HARMONY_EFFORTS: Readonly<Record<(typeof REASONING_EFFORTS)[number], strin
 /** The template's arguments: the request's own take precedence over the argument derived from its reasoning_effort. */
 function templateKwargs(context: PromptContext, fields: ChatPlanFields): RenderFields["chat_template_kwargs"] {
   const { reasoning_effort: effort, chat_template_kwargs: kwargs } = fields;
-  if (effort === undefined) return kwargs;
-  if (context.chatFormat.isHarmony) return { reasoning_effort: HARMONY_EFFORTS[effort], ...kwargs };
-  const isOff = effort === "none" && context.chatFormat.hasThinkingSwitch;
-  return { reasoning_effort: effort, ...(isOff ? { enable_thinking: false } : {}), ...kwargs };
+  const { isHarmony, hasThinkingSwitch, hasThinkingBudget } = context.chatFormat;
+  const { enable_thinking: isOn } = { ...context.templateDefaults, ...kwargs };
+  const isOff = isOn === false || (effort === "none" && kwargs?.enable_thinking === undefined);
+  // Seed-OSS has no switch: a budget of 0 turns its thoughts off.
+  const off = {
+    ...(hasThinkingSwitch ? { enable_thinking: false } : {}),
+    ...(hasThinkingBudget ? { thinking_budget: 0 } : {}),
+  };
+  if (effort === undefined) return isOff && hasThinkingBudget ? { ...off, ...kwargs } : kwargs;
+  if (isHarmony) return { reasoning_effort: HARMONY_EFFORTS[effort], ...kwargs };
+  return { reasoning_effort: effort, ...(isOff ? off : {}), ...kwargs };
 }
 
 /** @param prompt may end within the answer's first message, which is read from there on */
@@ -71,16 +83,16 @@ function readingOf(
   toolUse: ToolUse | undefined,
   startsInside: boolean,
 ): AnswerReading | undefined {
-  const { hasReasoning, reasoningTokenIds, toolTokenIds } = context.chatFormat;
-  if (toolUse === undefined && !hasReasoning) return undefined;
+  const { reasoningMarkers: markers, reasoningTokenIds, toolTokenIds } = context.chatFormat;
+  if (toolUse === undefined && markers === undefined) return undefined;
   const { opening = "" } = toolUse ?? {};
-  const reasoning = hasReasoning && opening === "" ? { startsInside } : undefined;
+  const reasoning = markers !== undefined && opening === "" ? { markers, startsInside } : undefined;
   const toolCalls =
     toolUse === undefined || !isWithinText(toolUse.format)
       ? undefined
       : {
           format: toolUse.format,
-          toolNames: new Set(toolUse.functions.map(({ name }) => name)),
+          tools: new Map(toolUse.functions.map(({ name, parameters }) => [name, parameters])),
           isSingle: toolUse.isSingle,
           opening,
         };
@@ -98,7 +110,7 @@ function readingOf(
  * strict function may be called.
  */
 function callRecipe(
-  { chatFormat: { hasReasoning, specialMarkers } }: PromptContext,
+  { chatFormat: { reasoningMarkers, specialMarkers } }: PromptContext,
   toolUse: ToolUse,
   startsInside: boolean,
   form: AnswerForm | undefined,
@@ -113,10 +125,23 @@ function callRecipe(
   const besideCalls = form && partForm(form);
   if (!isWithinText(format)) return { ...options, format: { spelling }, kind: "channels", form: besideCalls };
   const { openers, startOpeners } = format;
-  const inText = { ...options, format: { openers, startOpeners, spelling } };
-  const reasoning = startsInside ? "inside" : hasReasoning ? "possible" : "none";
-  if (besideCalls === undefined) return { ...inText, kind: "freeCalls", reasoning };
-  return { ...inText, kind: "callsOrForm", reasoning, form: besideCalls };
+  const start: "inside" | "possible" = startsInside ? "inside" : "possible";
+  const reasoning = reasoningMarkers && { ...reasoningMarkers, start };
+  const inText = { ...options, format: { openers, startOpeners, spelling }, reasoning };
+  if (besideCalls === undefined) return { ...inText, kind: "freeCalls" };
+  return { ...inText, kind: "callsOrForm", form: besideCalls };
+}
+
+/** Only where the markers are tokens: of others, no token says that the thought has ended. */
+function thoughtBound(
+  { chatFormat }: PromptContext,
+  { thinking_token_budget: maxTokens = -1 }: ChatPlanFields,
+  startsInside: boolean,
+): ThoughtBound | undefined {
+  const { thoughtTokens } = chatFormat;
+  if (maxTokens === -1 || thoughtTokens === undefined) return undefined;
+  const { openId, closeId } = thoughtTokens;
+  return { maxTokens, closeId, ...(startsInside ? {} : { openId }) };
 }
 
 function partForm(form: AnswerForm): PartForm {
@@ -141,14 +166,14 @@ export async function chatPrompt(
   const toolUse = toolUseOf(context, fields);
   const rendered = { ...fields, chat_template_kwargs: templateKwargs(context, fields) };
   const text = renderChat(context, messages, rendered, toolUse?.tools);
-  const { hasReasoning, isHarmony } = context.chatFormat;
-  const startsInside = hasReasoning && !isHarmony && endsInsideReasoning(text);
+  const { reasoningMarkers: markers, isHarmony } = context.chatFormat;
+  const isInside = markers !== undefined && endsInsideReasoning(text, markers);
   const opening = toolUse?.opening ?? "";
   // A forced form replaces reasoning; it never appears inside it.
   const isForced = opening !== "" || (hasForm && toolUse === undefined);
   const formOpening = isHarmony && opening === "" && isForced && awaitsChannel(text) ? HARMONY.final : "";
-  const prompt = `${text}${isForced && startsInside ? REASONING_END : ""}${opening}${formOpening}`;
-  return { prompt, promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside };
+  const prompt = `${text}${isForced && isInside ? reasoningEnd(markers) : ""}${opening}${formOpening}`;
+  return { prompt, promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside: isInside };
 }
 
 /** @param form the required form of an answer without calls; a forced call overrides it */
@@ -169,5 +194,6 @@ export async function planChat(
       ? harmonyReading(context, toolUse, prompt)
       : readingOf(context, toolUse, startsInside),
     recipe: recipe === undefined ? undefined : recipeText(recipe),
+    thought: toolUse?.forced === undefined ? thoughtBound(context, fields, startsInside) : undefined,
   };
 }

@@ -1,7 +1,7 @@
 /** Splits an answer's text, as it arrives, into reasoning, content and calls. */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { ToolCallFormat } from "./call-format.js";
-import { ReasoningSplitter } from "./reasoning.js";
+import { type ReasoningMarkers, ReasoningSplitter } from "./reasoning.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 /** Reads an answer's text as it arrives; the result does not depend on how the text is cut into pieces. */
@@ -17,18 +17,22 @@ export interface PartReader {
 
 interface AnswerReaderOptions {
   /** Absent: the reader splits off no reasoning. */
-  readonly reasoning?: { readonly startsInside: boolean } | undefined;
+  readonly reasoning?: { readonly markers: ReasoningMarkers; readonly startsInside: boolean } | undefined;
   /** Absent: the reader splits off no calls. */
   readonly toolCalls?: (ToolCallParserOptions & { readonly format: ToolCallFormat }) | undefined;
 }
 
-/** @example const reader = new AnswerReader({ reasoning: { startsInside: true } }); reader.push("hm</think>yes") */
+/**
+ * @example const reader = new AnswerReader({ reasoning: { markers: THINK, startsInside: true } });
+ *   reader.push("hm</think>yes")
+ */
 export class AnswerReader implements PartReader {
   readonly #reasoning: ReasoningSplitter | undefined;
   readonly #calls: ToolCallParser | undefined;
 
   constructor({ reasoning, toolCalls }: AnswerReaderOptions) {
-    this.#reasoning = reasoning === undefined ? undefined : new ReasoningSplitter(reasoning.startsInside);
+    this.#reasoning =
+      reasoning === undefined ? undefined : new ReasoningSplitter(reasoning.markers, reasoning.startsInside);
     this.#calls = toolCalls === undefined ? undefined : new ToolCallParser(toolCalls.format, toolCalls);
   }
 

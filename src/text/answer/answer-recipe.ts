@@ -11,7 +11,6 @@ import {
   channelGrammar,
   forcedCallGrammar,
   freeCallGrammar,
-  type ReasoningStart,
   type TextGrammarOptions,
 } from "./call-grammar.js";
 
@@ -21,12 +20,8 @@ import {
  */
 type CallRecipe =
   | (CallGrammarOptions & { readonly kind: "forcedCalls"; readonly isNamed: boolean })
-  | (TextGrammarOptions & { readonly kind: "freeCalls"; readonly reasoning: ReasoningStart })
-  | (TextGrammarOptions & {
-      readonly kind: "callsOrForm";
-      readonly reasoning: ReasoningStart;
-      readonly form: PartForm;
-    })
+  | (TextGrammarOptions & { readonly kind: "freeCalls" })
+  | (TextGrammarOptions & { readonly kind: "callsOrForm"; readonly form: PartForm })
   | (CallGrammarOptions & { readonly kind: "channels"; readonly form: PartForm | undefined });
 
 export type AnswerRecipe = AnswerForm | CallRecipe;
@@ -79,9 +74,9 @@ function write(recipe: AnswerRecipe): string {
     case "forcedCalls":
       return forcedCallGrammar(recipe, recipe.isNamed);
     case "freeCalls":
-      return freeCallGrammar(recipe, recipe.reasoning);
+      return freeCallGrammar(recipe);
     case "callsOrForm":
-      return callOrFormGrammar(recipe, recipe.reasoning, recipe.form);
+      return callOrFormGrammar(recipe, recipe.form);
     case "channels":
       return channelGrammar(recipe, recipe.form);
     default:

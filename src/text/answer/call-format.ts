@@ -1,9 +1,14 @@
 /** A format of tool calls, as the parser needs it. */
 
+/**
+ * The functions that may be called, by name, with the JSON schemas of their parameters (undefined: none); text with
+ * another name is not a call.
+ */
+export type CallableTools = ReadonlyMap<string, unknown>;
+
 /** Receives calls while they are read. */
 export interface CallSink {
-  /** The functions that may be called; text with another name is not a call. */
-  readonly toolNames: ReadonlySet<string>;
+  readonly tools: CallableTools;
   begin(name: string): void;
   arguments(text: string): void;
   end(): void;
@@ -29,9 +34,21 @@ interface CallSpelling {
   readonly start: string;
   readonly beforeName: string;
   readonly beforeArguments: string;
+  /** Absent: the arguments are one JSON object. */
+  readonly parameters?: ParameterSpelling;
   readonly afterArguments: string;
   readonly between: string;
   readonly end: string;
+}
+
+/** The spelling of arguments that stand one by one: each has its key and value between these texts. */
+export interface ParameterSpelling {
+  readonly beforeKey: string;
+  readonly beforeValue: string;
+  readonly afterValue: string;
+  /** The tag within `afterValue` that ends a value, which is text; "": values are JSON. */
+  readonly valueEnd: string;
+  readonly between: string;
 }
 
 /** How a format writes calls, for forced calls and grammars. */
@@ -56,6 +73,19 @@ export interface ToolCallFormat extends CallSyntax {
 
 /** Whether calls stand in the text; otherwise the whole answer has the format's form, reasoning and content too. */
 export const isWithinText = (format: CallSyntax): format is ToolCallFormat => "startRegion" in format;
+
+/** Calls as a model writes them, with their arguments as JSON; undefined: the format writes no JSON. */
+export function spellCalls(
+  { spelling }: CallSyntax,
+  calls: readonly { readonly name: string; readonly arguments: string }[],
+): string | undefined {
+  const { start, beforeName, beforeArguments, parameters, afterArguments, between, end } = spelling;
+  if (parameters !== undefined) return undefined;
+  const spelled = calls.map(
+    (call) => `${beforeName}${call.name}${beforeArguments} ${call.arguments || "{}"}${afterArguments}`,
+  );
+  return `${start}${spelled.join(between)}${end}`;
+}
 
 /** The beginning of a turn that calls this function, or any function if no name is given. */
 export function callOpening({ spelling }: CallSyntax, functionName: string | undefined): string {

@@ -2,36 +2,48 @@
 import type { CallSyntax } from "./call-format.js";
 import { harmony, speaksHarmony } from "./harmony.js";
 import { hermes } from "./hermes.js";
+import { granite, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
 import { mistral } from "./mistral.js";
+import { olmo3 } from "./pythonic.js";
+import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
 
-export const TOOL_CALL_PARSERS = ["auto", "harmony", "hermes", "llama3_json", "mistral"] as const;
-export type ToolCallParserName = (typeof TOOL_CALL_PARSERS)[number];
+/** In the order of their names, which are vLLM's. */
+const FORMATS = {
+  glm45: glm,
+  granite: () => granite,
+  harmony: () => harmony,
+  hermes: () => hermes,
+  llama3_json: () => llama3Json,
+  mistral,
+  olmo3: () => olmo3,
+  phi4_mini_json: phi4Mini,
+  qwen3_coder: () => qwen3Coder,
+  seed_oss: () => seedOss,
+} as const satisfies Readonly<Record<string, (templateSource: string) => CallSyntax>>;
 
-/** Some models put XML instead of JSON inside Hermes' tags. */
-const XML_INSIDE = /<function=|<arg_key>/;
-const LLAMA_CALL = /<\|python_tag\|>|"name": function name, "parameters"/;
+type FormatName = keyof typeof FORMATS;
+export type ToolCallParserName = "auto" | FormatName;
+export const TOOL_CALL_FORMATS = Object.keys(FORMATS) as FormatName[];
+export const TOOL_CALL_PARSERS: readonly ToolCallParserName[] = ["auto", ...TOOL_CALL_FORMATS];
 
-function detect(templateSource: string): Exclude<ToolCallParserName, "auto"> | undefined {
-  if (speaksHarmony(templateSource)) return "harmony";
-  if (templateSource.includes("[TOOL_CALLS]")) return "mistral";
-  if (templateSource.includes("<tool_call>")) return XML_INSIDE.test(templateSource) ? undefined : "hermes";
-  return LLAMA_CALL.test(templateSource) ? "llama3_json" : undefined;
-}
+/** The texts in a template that show each format; the first that holds decides. */
+const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: string) => boolean])[] = [
+  ["harmony", speaksHarmony],
+  ["mistral", (source) => source.includes("[TOOL_CALLS]")],
+  ["seed_oss", (source) => source.includes("<seed:tool_call>")],
+  // Others write XML in tags of this name.
+  ["olmo3", (source) => source.includes("<function_calls>") && !source.includes("<invoke")],
+  ["phi4_mini_json", (source) => /<\|\/tool_call\|>|functools\[|<\|\/tool\|>/.test(source)],
+  ["granite", (source) => source.includes("<|tool_call|>")],
+  ["glm45", (source) => source.includes("<tool_call>") && source.includes("<arg_key>")],
+  ["qwen3_coder", (source) => source.includes("<tool_call>") && source.includes("<function=")],
+  ["hermes", (source) => source.includes("<tool_call>")],
+  ["llama3_json", (source) => /<\|python_tag\|>|"name": function name, "parameters"/.test(source)],
+];
 
 /** Undefined if `auto` finds no known format in the template. */
 export function toolCallFormat(parser: ToolCallParserName, templateSource: string): CallSyntax | undefined {
-  const name = parser === "auto" ? detect(templateSource) : parser;
-  switch (name) {
-    case "harmony":
-      return harmony;
-    case "hermes":
-      return hermes;
-    case "llama3_json":
-      return llama3Json;
-    case "mistral":
-      return mistral(templateSource);
-    case undefined:
-      return undefined;
-  }
+  const name = parser === "auto" ? SIGNS.find(([, isShown]) => isShown(templateSource))?.[0] : parser;
+  return name === undefined ? undefined : FORMATS[name](templateSource);
 }

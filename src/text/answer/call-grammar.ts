@@ -12,7 +12,8 @@ import { Markers, ORDINARY_TEXT } from "../grammar/markers.js";
 import { heldToObjects } from "../grammar/object-schema.js";
 import type { CallSyntax, ToolCallFormat } from "./call-format.js";
 import { HARMONY } from "./harmony.js";
-import { REASONING_CLOSE, REASONING_OPEN } from "./reasoning.js";
+import { parametersExpression } from "./parameter-grammar.js";
+import type { ReasoningMarkers } from "./reasoning.js";
 
 export interface GrammarFunction {
   readonly name: string;
@@ -40,12 +41,13 @@ export interface CallGrammarOptions {
 /** For grammars of answers in whose text calls may stand. */
 export interface TextGrammarOptions extends CallGrammarOptions {
   readonly format: TextFormat;
+  readonly reasoning: ReasoningForm;
 }
 
 type TextFormat = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
 
-/** Whether an answer begins inside its reasoning, may open one, or has none. */
-export type ReasoningStart = "inside" | "possible" | "none";
+/** The reasoning's markers, and whether an answer begins inside it or may open one; undefined: it has none. */
+type ReasoningForm = (ReasoningMarkers & { readonly start: "inside" | "possible" }) | undefined;
 
 const NO_PARAMETERS = { type: "object", properties: {}, additionalProperties: false };
 const ANY_OBJECT = { type: "object" };
@@ -68,15 +70,15 @@ export function forcedCallGrammar(options: CallGrammarOptions, isNamed: boolean)
  * Answers of free text, with or without reasoning, followed by optional calls; a non-strict function accepts any
  * object.
  */
-export function freeCallGrammar(options: TextGrammarOptions, reasoning: ReasoningStart): string {
+export function freeCallGrammar(options: TextGrammarOptions): string {
   const grammar = new CallGrammar(options, "whereStrict");
-  return grammar.writer.text(grammar.answer(options.format, reasoning));
+  return grammar.writer.text(grammar.answer(options));
 }
 
 /** Answers that are either calls or text of the given form, with or without reasoning before them. */
-export function callOrFormGrammar(options: TextGrammarOptions, reasoning: ReasoningStart, form: PartForm): string {
+export function callOrFormGrammar(options: TextGrammarOptions, form: PartForm): string {
   const grammar = new CallGrammar(options, "whereverPossible");
-  return grammar.writer.text(grammar.callsOr(form, options.format, reasoning));
+  return grammar.writer.text(grammar.callsOr(form, options));
 }
 
 /**
@@ -101,7 +103,7 @@ class CallGrammar {
     const { format, functions, specialTexts } = options;
     this.#options = options;
     this.#markers = new Markers(new Set(specialTexts));
-    const space = jsonSpace(this.writer);
+    const space = format.spelling.parameters === undefined ? jsonSpace(this.writer) : EMPTY;
     const argumentsOf = functions.map((each) => sequence(space, this.#arguments(each, keepsSchemas)));
     this.#argumentsOf = argumentsOf;
     const { beforeArguments } = format.spelling;
@@ -143,14 +145,17 @@ class CallGrammar {
     return messages;
   }
 
-  answer(format: TextFormat, reasoning: ReasoningStart): string {
+  answer({ format, reasoning }: TextGrammarOptions): string {
     const said = this.writer.rule(this.#textThenCalls(format));
-    if (reasoning === "none") return said;
-    const thought = this.#markers.upTo(this.writer, REASONING_CLOSE, said);
-    return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
+    if (reasoning === undefined) return said;
+    return this.#afterThought(reasoning, said, this.#markers.upTo(this.writer, reasoning.close, said));
   }
 
-  callsOr(form: PartForm, { openers, spelling }: TextFormat, reasoning: ReasoningStart): string {
+  #afterThought({ start, open }: NonNullable<ReasoningForm>, said: string, thought: string): string {
+    return start === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(open), thought)]);
+  }
+
+  callsOr(form: PartForm, { format: { openers, spelling }, reasoning }: TextGrammarOptions): string {
     const { start, beforeName } = spelling;
     // An opener that the format leaves optional is accepted, too.
     const starts = start.startsWith(openers[0]!) ? [start] : [start, openers[0]! + start];
@@ -161,9 +166,9 @@ class CallGrammar {
         formExpression(this.writer, form),
       ]),
     );
-    if (reasoning === "none") return said;
-    const thought = this.#markers.through(this.writer, REASONING_CLOSE, sequence(FEW_BLANKS, said));
-    return reasoning === "inside" ? thought : oneOf([said, sequence(BLANKS, this.#spell(REASONING_OPEN), thought)]);
+    if (reasoning === undefined) return said;
+    const thought = this.#markers.through(this.writer, reasoning.close, sequence(FEW_BLANKS, said));
+    return this.#afterThought(reasoning, said, thought);
   }
 
   #textThenCalls({ openers, startOpeners, spelling }: TextFormat): string {
@@ -199,8 +204,12 @@ class CallGrammar {
     }
   }
 
-  #byItsSchema({ parameters, param }: GrammarFunction): string {
+  #byItsSchema({ parameters, param, isStrict }: GrammarFunction): string {
     const schema = heldToObjects(parameters ?? NO_PARAMETERS);
+    const { parameters: spelling } = this.#options.format.spelling;
+    if (schema !== undefined && spelling !== undefined) {
+      return parametersExpression({ writer: this.writer, markers: this.#markers, spelling, param, isStrict }, schema);
+    }
     if (schema !== undefined) return schemaExpression(this.writer, schema, param);
     throw new MillraceError(
       "invalid_parameter",
@@ -210,6 +219,11 @@ class CallGrammar {
   }
 
   #anyObject(): string {
+    const { parameters: spelling } = this.#options.format.spelling;
+    if (spelling !== undefined) {
+      const context = { writer: this.writer, markers: this.#markers, spelling, param: "tools", isStrict: false };
+      return parametersExpression(context, ANY_OBJECT);
+    }
     return schemaExpression(this.writer, ANY_OBJECT, "tools");
   }
 

@@ -96,7 +96,7 @@ export class CallObject {
 
   #takeName(): CallStep {
     const name = String(JSON.parse(this.#raw));
-    if (!this.#sink.toolNames.has(name)) return "rejected";
+    if (!this.#sink.tools.has(name)) return "rejected";
     this.#name = name;
     if (!this.#hasArguments) return "held";
     this.#begin(name);

@@ -1,34 +1,12 @@
-/** Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, one element per call. */
-
-import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
-import { CallObject } from "./call-object.js";
-import { isJsonSpace } from "./json-scanner.js";
+/**
+ * Hermes and Qwen: `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, one element per call; a list of calls in one
+ * element is read, too.
+ */
+import type { ToolCallFormat } from "./call-format.js";
+import { CallsInTags } from "./calls-in-tags.js";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
-
-class HermesRegion implements CallRegion {
-  readonly #object: CallObject;
-  #isInObject = true;
-  #numClosing = 0;
-
-  constructor(sink: CallSink) {
-    this.#object = new CallObject(sink);
-  }
-
-  push(char: string): CallStep {
-    if (this.#isInObject) {
-      const step = this.#object.push(char);
-      if (step !== "ended") return step;
-      this.#isInObject = false;
-      return "taken";
-    }
-    if (this.#numClosing === 0 && isJsonSpace(char)) return "held";
-    if (char !== CLOSE[this.#numClosing]) return "rejected";
-    this.#numClosing++;
-    return this.#numClosing === CLOSE.length ? "ended" : "held";
-  }
-}
 
 export const hermes: ToolCallFormat = {
   name: "hermes",
@@ -44,5 +22,5 @@ export const hermes: ToolCallFormat = {
     between: `\n${OPEN}\n`,
     end: "",
   },
-  startRegion: (_opener, sink) => new HermesRegion(sink),
+  startRegion: (_opener, sink) => new CallsInTags(sink, CLOSE),
 };

@@ -73,6 +73,11 @@ export class JsonScanner {
     return this.#state === "end";
   }
 
+  /** The text so far ends inside a string. */
+  get isInString(): boolean {
+    return this.#state === "string" || this.#state === "escape" || this.#state === "hex";
+  }
+
   /** Returns false if `char` (one UTF-16 unit) cannot follow. After that only `isComplete` remains meaningful. */
   push(char: string): boolean {
     switch (this.#state) {

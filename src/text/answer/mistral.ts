@@ -31,7 +31,7 @@ class NamedCall implements CallRegion {
       return this.#mayBeHead() ? "held" : "rejected";
     }
     const name = /^([\w-]+)(?:\[CALL_ID\][\w-]+)?(?:\[ARGS\])?\s*$/.exec(this.#head)?.[1];
-    if (name === undefined || !this.#sink.toolNames.has(name)) return "rejected";
+    if (name === undefined || !this.#sink.tools.has(name)) return "rejected";
     this.#isInArguments = true;
     this.#sink.begin(name);
     return this.#readArguments(char);

@@ -1,10 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
-import { endsInsideReasoning, ReasoningSplitter } from "./reasoning.js";
+import { endsInsideReasoning, type ReasoningMarkers, ReasoningSplitter, reasoningMarkers, THINK } from "./reasoning.js";
 
-function split(pieces: readonly string[], startsInside = false) {
-  const splitter = new ReasoningSplitter(startsInside);
+const none = () => false;
+const seed = reasoningMarkers("seed_oss", "", none)!;
+const mistral = reasoningMarkers("mistral", "", none)!;
+
+function split(pieces: readonly string[], startsInside = false, markers: ReasoningMarkers = THINK) {
+  const splitter = new ReasoningSplitter(markers, startsInside);
   const parts = [...pieces.map((piece) => splitter.push(piece)), splitter.flush()];
   return {
     reasoning: parts.map((part) => part.reasoning).join(""),
@@ -27,8 +31,16 @@ describe("ReasoningSplitter", () => {
     expect(split([...text], startsInside)).toEqual({ reasoning, content });
   });
 
+  it.each([
+    [seed, "<seed:think>a<think></seed:think>b"],
+    [mistral, "[THINK]a<think>[/THINK]b"],
+  ])("splits by other markers, and by these alone: %#", (markers, text) => {
+    expect(split([...text], false, markers)).toEqual({ reasoning: "a<think>", content: "b" });
+    expect(split([text.slice(1)], false, markers)).toEqual({ reasoning: "", content: text.slice(1) });
+  });
+
   it("reports whether it is inside the reasoning", () => {
-    const splitter = new ReasoningSplitter(false);
+    const splitter = new ReasoningSplitter(THINK, false);
     const states = ["<think>", "a", "</think>", "b"].map((piece) => {
       splitter.push(piece);
       return splitter.isReasoning;
@@ -57,8 +69,28 @@ describe("ReasoningSplitter", () => {
 
 describe("endsInsideReasoning", () => {
   it("looks only at the end of the prompt", () => {
-    expect(endsInsideReasoning("<|im_start|>assistant\n<think>\n")).toBe(true);
-    expect(endsInsideReasoning("say <think><|im_start|>assistant\n")).toBe(false);
-    expect(endsInsideReasoning("<think>\n\n</think>\n\n")).toBe(false);
+    expect(endsInsideReasoning("<|im_start|>assistant\n<think>\n", THINK)).toBe(true);
+    expect(endsInsideReasoning("say <think><|im_start|>assistant\n", THINK)).toBe(false);
+    expect(endsInsideReasoning("<think>\n\n</think>\n\n", THINK)).toBe(false);
+    expect(endsInsideReasoning("assistant\n<seed:think>", THINK)).toBe(false);
+  });
+
+  it("sees the note that Seed-OSS begins there", () => {
+    expect(endsInsideReasoning("assistant\n<seed:think><seed:cot_budget_reflect>", seed)).toBe(true);
+    expect(endsInsideReasoning("<seed:cot_budget_reflect>", seed)).toBe(false);
+  });
+});
+
+describe("the markers of a model's reasoning", () => {
+  const inVocabulary = (of: ReasoningMarkers) => (texts: readonly string[]) => texts[0] === of.open;
+  it.each([
+    ["by the template", "auto", "{{ '<think>' }}", none, THINK],
+    ["by the template before the vocabulary", "auto", "{{ '<seed:think>' }}", inVocabulary(mistral), seed],
+    ["by the vocabulary", "auto", "{{ x }}", inVocabulary(mistral), mistral],
+    ["none", "auto", "{{ x }}", none, undefined],
+    ["none by the flag", "none", "<think>", none, undefined],
+    ["by the flag", "mistral", "<think>", none, mistral],
+  ] as const)("%s", (_name, parser, source, isInVocabulary, markers) => {
+    expect(reasoningMarkers(parser, source, isInVocabulary)).toEqual(markers);
   });
 });

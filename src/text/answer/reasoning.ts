@@ -3,31 +3,63 @@
  * result does not depend on how the text is cut into pieces. White space around the markers belongs to neither part.
  */
 
-export const REASONING_OPEN = "<think>";
-export const REASONING_CLOSE = "</think>";
+export interface ReasoningMarkers {
+  readonly open: string;
+  readonly close: string;
+  /** Text that a template may write behind the opening marker, in the prompt. */
+  readonly begun?: string;
+}
 
-export const REASONING_PARSERS = ["auto", "none", "think"] as const;
+/** The markers that models have, by the names of vLLM's parsers where they differ from `think`. */
+const MARKERS = {
+  think: { open: "<think>", close: "</think>" },
+  // Without a budget for thoughts, the template opens the model's note about that.
+  seed_oss: { open: "<seed:think>", close: "</seed:think>", begun: "<seed:cot_budget_reflect>" },
+  mistral: { open: "[THINK]", close: "[/THINK]" },
+} as const satisfies Readonly<Record<string, ReasoningMarkers>>;
+
+type MarkersName = keyof typeof MARKERS;
+const NAMES = Object.keys(MARKERS) as MarkersName[];
+
+export const REASONING_PARSERS = ["auto", "none", ...NAMES] as const;
 export type ReasoningParserName = (typeof REASONING_PARSERS)[number];
 
+export const THINK: ReasoningMarkers = MARKERS.think;
+
 /** Texts that may be special tokens; the decoder must keep them. */
-export const REASONING_MARKERS: readonly string[] = [REASONING_OPEN, REASONING_CLOSE];
+export const markerTexts = ({ open, close }: ReasoningMarkers): readonly string[] => [open, close];
+export const REASONING_MARKERS: readonly string[] = NAMES.flatMap((name) => markerTexts(MARKERS[name]));
 
 interface ReasoningSplit {
   readonly reasoning: string;
   readonly content: string;
 }
 
-export function mentionsReasoning(templateSource: string): boolean {
-  return templateSource.includes(REASONING_OPEN);
+/**
+ * The markers of the model's reasoning; undefined: it has none.
+ * @param isInVocabulary whether the texts are each one token, which shows the markers where the template has none
+ */
+export function reasoningMarkers(
+  parser: ReasoningParserName,
+  templateSource: string,
+  isInVocabulary: (texts: readonly string[]) => boolean,
+): ReasoningMarkers | undefined {
+  if (parser === "none") return undefined;
+  if (parser !== "auto") return MARKERS[parser];
+  const name =
+    NAMES.find((each) => templateSource.includes(MARKERS[each].open)) ??
+    NAMES.find((each) => isInVocabulary(markerTexts(MARKERS[each])));
+  return name === undefined ? undefined : MARKERS[name];
 }
 
 /** Whether an answer to this prompt begins inside the reasoning. */
-export function endsInsideReasoning(prompt: string): boolean {
-  return prompt.trimEnd().endsWith(REASONING_OPEN);
+export function endsInsideReasoning(prompt: string, { open, begun = "" }: ReasoningMarkers): boolean {
+  const end = prompt.trimEnd();
+  return end.endsWith(open) || (begun !== "" && end.endsWith(open + begun));
 }
 
 /** The text that ends the reasoning when a prompt ends inside it. */
-export const REASONING_END = `\n${REASONING_CLOSE}\n\n`;
+export const reasoningEnd = ({ close }: ReasoningMarkers): string => `\n${close}\n\n`;
 
 /** The number of characters at the end of the text that may be the beginning of the marker. */
 function partialLength(text: string, marker: string): number {
@@ -37,14 +69,18 @@ function partialLength(text: string, marker: string): number {
   return 0;
 }
 
-/** @example new ReasoningSplitter(false).push("<think>hm</think>yes") // { reasoning: "hm", content: "yes" } */
+/** @example new ReasoningSplitter(THINK, false).push("<think>hm</think>yes") // { reasoning: "hm", content: "yes" } */
 export class ReasoningSplitter {
+  readonly #open: string;
+  readonly #close: string;
   #state: "start" | "reasoning" | "content";
   #held = "";
   /** White space at the start of a part is dropped. */
   #isAtPartStart = true;
 
-  constructor(startsInside: boolean) {
+  constructor({ open, close }: ReasoningMarkers, startsInside: boolean) {
+    this.#open = open;
+    this.#close = close;
     this.#state = startsInside ? "reasoning" : "start";
   }
 
@@ -71,10 +107,10 @@ export class ReasoningSplitter {
 
   #readStart(): void {
     const text = this.#held.trimStart();
-    if (text.startsWith(REASONING_OPEN)) {
+    if (text.startsWith(this.#open)) {
       this.#state = "reasoning";
-      this.#held = text.slice(REASONING_OPEN.length);
-    } else if (!REASONING_OPEN.startsWith(text)) {
+      this.#held = text.slice(this.#open.length);
+    } else if (!this.#open.startsWith(text)) {
       this.#state = "content";
       this.#isAtPartStart = false;
     }
@@ -83,13 +119,13 @@ export class ReasoningSplitter {
   /** Holds back text that may be the closing marker, and the white space before it. */
   #readReasoning(): string {
     if (this.#isAtPartStart) this.#held = this.#held.trimStart();
-    const end = this.#held.indexOf(REASONING_CLOSE);
+    const end = this.#held.indexOf(this.#close);
     const isOver = end !== -1;
     const open = isOver
       ? this.#held.slice(0, end)
-      : this.#held.slice(0, -partialLength(this.#held, REASONING_CLOSE) || undefined);
+      : this.#held.slice(0, -partialLength(this.#held, this.#close) || undefined);
     const reasoning = open.trimEnd();
-    this.#held = this.#held.slice(isOver ? end + REASONING_CLOSE.length : reasoning.length);
+    this.#held = this.#held.slice(isOver ? end + this.#close.length : reasoning.length);
     if (reasoning !== "") this.#isAtPartStart = false;
     if (isOver) {
       this.#state = "content";

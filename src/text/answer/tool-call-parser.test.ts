@@ -10,16 +10,19 @@ import { type AnswerPart, appendPart } from "./answer-part.js";
 import { callOpening, type ToolCallFormat } from "./call-format.js";
 import { toolCallFormat } from "./call-formats.js";
 import { hermes } from "./hermes.js";
+import { granite, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
 import { mistral } from "./mistral.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 const mistralArray = mistral("[TOOL_CALLS][");
 const mistralArgs = mistral("[TOOL_CALLS] [ARGS]");
-const FORMATS: readonly ToolCallFormat[] = [hermes, llama3Json, mistralArray];
+const phi4 = phi4Mini("<|tool|>");
+const FORMATS: readonly ToolCallFormat[] = [hermes, llama3Json, mistralArray, granite, phi4];
+const callable = (...names: readonly string[]) => new Map(names.map((name) => [name, undefined]));
 
 function parse(format: ToolCallFormat, pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) {
-  const parser = new ToolCallParser(format, { toolNames: new Set(["f", "g"]), isSingle: false, ...options });
+  const parser = new ToolCallParser(format, { tools: callable("f", "g"), isSingle: false, ...options });
   const parts: AnswerPart[] = [];
   for (const piece of pieces) for (const part of parser.push(piece)) appendPart(parts, part);
   for (const part of parser.flush()) appendPart(parts, part);
@@ -80,6 +83,27 @@ const CALLS: readonly Example[] = [
   ["mistral's names", mistralArgs, '[TOOL_CALLS]f{"a":1}[TOOL_CALLS]g {}', ['0:f({"a":1})', "1:g({})"]],
   ["mistral's args", mistralArgs, 'ok[TOOL_CALLS]f[ARGS]{"a":1}', ["ok", '0:f({"a":1})']],
   ["mistral's ids", mistralArgs, "[TOOL_CALLS]f[CALL_ID]abc123XYZ[ARGS]{}", ["0:f({})"]],
+  [
+    "a list in one element",
+    hermes,
+    '<tool_call>[{"name":"f","arguments":{}},{"name":"g","arguments":{}}]</tool_call>',
+    ["0:f({})", "1:g({})"],
+  ],
+  ["granite", granite, 'ok <|tool_call|>[{"name": "f", "arguments": {"a": 1}}]', ["ok", '0:f({"a": 1})']],
+  ["granite's text behind", granite, '<|tool_call|> [{"name":"f","arguments":{}}] x', ["0:f({})", "x"]],
+  [
+    "phi",
+    phi4,
+    '<|tool_call|>[{"name":"f","arguments":{}}, {"name":"g","parameters":{}}]<|/tool_call|>',
+    ["0:f({})", "1:g({})"],
+  ],
+  [
+    "phi's calls one by one",
+    phi4,
+    '<|tool_call|>{"name":"f","arguments":{}}<|/tool_call|><|tool_call|>{"name":"g","arguments":{}}',
+    ["0:f({})", "1:g({})"],
+  ],
+  ["phi's functools", phi4Mini("functools[…]"), 'functools[{"name":"f","arguments":{"a":"]"}}]', ['0:f({"a":"]"})']],
   ["one mistral object", mistralArray, '[TOOL_CALLS]{"name":"f","arguments":{}}', ["0:f({})"]],
 ];
 
@@ -93,6 +117,9 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [hermes, '<tool_call>{"name": "f", "name": "g", "arguments": {}}</tool_call>'],
   [hermes, "<tool_call>{}</tool_call>"],
   [hermes, "<tool_call>[]</tool_call> \n"],
+  [granite, "<|tool_call|>[]"],
+  [granite, '<|tool_call|>[{"name": "unknown", "arguments": {}}]'],
+  [phi4Mini("functools["), "functools[1]"],
   [hermes, '<tool_call>{"arguments": {"a": 1}, "name": "f'],
   [llama3Json, 'text first {"name": "f", "parameters": {}}'],
   [llama3Json, '{"name": "Bob", "parameters": {}}'],
@@ -118,7 +145,7 @@ describe("calls", () => {
   });
 
   it("come out before they are complete", () => {
-    const parser = new ToolCallParser(hermes, { toolNames: new Set(["f"]), isSingle: false });
+    const parser = new ToolCallParser(hermes, { tools: callable("f"), isSingle: false });
     expect(parser.push('<tool_call>{"name": "f", "arguments": ')).toEqual([]);
     expect(parser.push('{"city": "Par')).toEqual([
       { kind: "call", index: 0, name: "f" },
@@ -163,6 +190,8 @@ const scrap = fc.constantFrom(
   "<tool_call>",
   "</tool_call>",
   "<|python_tag|>",
+  "<|tool_call|>",
+  "<|/tool_call|>",
   "[TOOL_CALLS]",
   "[ARGS]",
   "[CALL_ID]",
@@ -269,7 +298,8 @@ function remove(text: string, pattern: RegExp): string {
 
 function write(format: ToolCallFormat, calls: readonly string[]): string {
   if (format === hermes) return calls.map((call) => `<tool_call>\n${call}\n</tool_call>`).join("\n");
-  return format === llama3Json ? calls.join("; ") : `[TOOL_CALLS][${calls.join(", ")}]`;
+  if (format === llama3Json) return calls.join("; ");
+  return `${format.spelling.start}${calls.join(", ")}${format.spelling.end}`;
 }
 
 describe("the format of a template", () => {
@@ -281,7 +311,14 @@ describe("the format of a template", () => {
       "llama3_json",
       `Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.`,
     ],
-    [undefined, "<tool_call>\n<function=name>"],
+    ["qwen3_coder", "<tool_call>\n<function=name>"],
+    ["glm45", "<tool_call>{name}\n<arg_key>{key}</arg_key>"],
+    ["seed_oss", "<seed:tool_call>\n<function=name>"],
+    ["olmo3", "a call wrapped in <function_calls></function_calls> XML tags"],
+    ["granite", "respond with <|tool_call|> followed by a JSON list"],
+    ["phi4_mini_json", "{{ '<|tool_call|>' + (call | tojson) + '<|/tool_call|>' }}"],
+    ["phi4_mini_json", "{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}"],
+    [undefined, "<function_calls><invoke name="],
     [undefined, "{{ tools }}"],
   ])("%s", (name, source) => {
     expect(toolCallFormat("auto", source)?.name).toBe(name);

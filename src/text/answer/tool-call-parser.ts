@@ -4,12 +4,12 @@
  * of its arguments are read; if it is cut off later, the arguments received so far remain.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
-import type { CallRegion, CallSink, ToolCallFormat } from "./call-format.js";
+import type { CallableTools, CallRegion, CallSink, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
 
 export interface ToolCallParserOptions {
-  /** The functions that may be called; a call of any other function is content. */
-  readonly toolNames: ReadonlySet<string>;
+  /** A call of any other function is content. */
+  readonly tools: CallableTools;
   /** The reader stops after the first call. */
   readonly isSingle: boolean;
   /** The beginning of the answer that a forced call's prompt already contains. */
@@ -48,9 +48,11 @@ export class ToolCallParser {
     this.#isSingle = options.isSingle;
     this.#isForced = (options.opening ?? "") !== "";
     this.#sink = {
-      toolNames: options.toolNames,
+      tools: options.tools,
       begin: (name) => this.#begin(name),
-      arguments: (text) => appendPart(this.#parts, { kind: "arguments", index: this.#numCalls - 1, text }),
+      arguments: (text) => {
+        if (text !== "") appendPart(this.#parts, { kind: "arguments", index: this.#numCalls - 1, text });
+      },
       end: () => {
         this.#numFinishedCalls++;
       },

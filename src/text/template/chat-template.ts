@@ -11,6 +11,8 @@ import { parseTemplate, reasonOf } from "./parse-template.js";
 import { range } from "./range.js";
 import { OverBudget, RenderBudget } from "./render-budget.js";
 import { strftime } from "./strftime.js";
+import { TemplateRefusal, toTemplateError } from "./template-error.js";
+import { TOOLS_PLACES, type ToolsPlace, withToolsAt } from "./tools-place.js";
 
 export interface TextPart {
   readonly type: "text";
@@ -48,9 +50,6 @@ export interface ChatTemplateInput {
   readonly kwargs?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** A refusal by the template itself, through `raise_exception`. */
-class TemplateRefusal extends Error {}
-
 /** @example new ChatTemplate(source, { bosToken: "<s>" }).render({ messages, addGenerationPrompt: true }) */
 export class ChatTemplate {
   /** The template's text, or the texts of both templates. */
@@ -64,6 +63,8 @@ export class ChatTemplate {
   readonly #globals: Readonly<Record<string, unknown>>;
   #needs: Needs | undefined;
   #needsDescriptions: boolean | undefined;
+  /** null: the template prints no tools. */
+  #toolsPlace: ToolsPlace | null | undefined;
 
   constructor(source: string, options: ChatTemplateOptions = {}) {
     const { toolSource, ...own } = options;
@@ -85,15 +86,23 @@ export class ChatTemplate {
     }
   }
 
-  render(input: ChatTemplateInput): string {
-    if (input.tools !== undefined && this.#makeForTools !== undefined) {
-      this.#forTools ??= this.#makeForTools();
-      return this.#forTools.render(input);
-    }
+  /** Whether the template prints the request's tools. */
+  get takesTools(): boolean {
+    return this.#toolTemplate().#placeOfTools() !== null;
+  }
+
+  /** Whether the template prints the calls of earlier messages. */
+  get printsCalls(): boolean {
+    return this.#toolTemplate().#readNeeds().printsCalls;
+  }
+
+  render(given: ChatTemplateInput): string {
+    if (given.tools !== undefined && this.#makeForTools !== undefined) return this.#toolTemplate().render(given);
     const needs = this.#readNeeds();
     const numbers = new Map<string, NumberText>();
-    const given = needs.isHarmony ? oneCallEach(input.messages) : input.messages;
-    const messages = given.map((message) => prepareMessage(message, needs, numbers));
+    const input = given.tools === undefined ? given : withToolsAt(this.#placeOfTools() ?? "variable", given);
+    const turns = needs.isHarmony ? oneCallEach(input.messages) : input.messages;
+    const messages = turns.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
       return withNumbers(text, numbers);
@@ -123,14 +132,28 @@ export class ChatTemplate {
     );
   }
 
-  #printsTool(fields: object): boolean {
-    const tools = [{ type: "function", function: { name: NEEDLE, ...fields, parameters: { type: "object" } } }];
+  #toolTemplate(): ChatTemplate {
+    this.#forTools ??= this.#makeForTools?.();
+    return this.#forTools ?? this;
+  }
+
+  /** A template that prints no trial's tools, but reads such a variable, may still print others. */
+  #placeOfTools(): ToolsPlace | null {
+    if (this.#toolsPlace !== undefined) return this.#toolsPlace;
     try {
-      return this.#renderRaw({
-        messages: [{ role: "user", content: "Hi" }],
-        tools,
-        addGenerationPrompt: false,
-      }).includes(NEEDLE);
+      const place = TOOLS_PLACES.find((each) => this.#printsTool(TRIAL_TOOL.function, each));
+      this.#toolsPlace = place ?? (/\btools\b/.test(this.source) ? "variable" : null);
+      return this.#toolsPlace;
+    } catch (thrown) {
+      throw toTemplateError(thrown);
+    }
+  }
+
+  #printsTool(fields: object, place: ToolsPlace = "variable"): boolean {
+    const tools = [{ type: "function", function: { parameters: { type: "object" }, ...fields, name: NEEDLE } }];
+    const messages = [{ role: "user", content: "Hi" }];
+    try {
+      return this.#renderRaw(withToolsAt(place, { messages, tools, addGenerationPrompt: false })).includes(NEEDLE);
     } catch (thrown) {
       return refused(thrown);
     }
@@ -186,17 +209,21 @@ export class ChatTemplate {
     const joinsParts =
       takesText && [undefined, [TRIAL_TOOL]].every((tools) => takesEither([], tools) && takesEither([system], tools));
     const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
-    const printsCall = (content: null | "", args: unknown): boolean => {
+    const printsCall = (content: null | "", args: unknown, tools?: readonly unknown[]): boolean => {
       const tool_calls = [{ id: "call00001", type: "function", function: { name: needle, arguments: args } }];
-      return prints(hi, { role: "assistant", content, tool_calls });
+      return printed([hi, { role: "assistant", content, tool_calls }], tools).includes(needle);
     };
-    const canPrint = (args: unknown): boolean => printsCall("", args) || printsCall(null, args);
-    const takesArgumentText = !canPrint({}) && canPrint("{}");
+    const canPrint = (args: unknown, tools?: readonly unknown[]): boolean =>
+      printsCall("", args, tools) || printsCall(null, args, tools);
+    const takesObject = canPrint({});
+    const takesArgumentText = !takesObject && canPrint("{}");
     const args = takesArgumentText ? "{}" : {};
     const hasThinking = readsThinking(this.plainSource);
     return {
       hasThinking,
       isHarmony: hasThinking && this.plainSource.includes("<|channel|>"),
+      // Some fail where a conversation has calls and no tools.
+      printsCalls: takesObject || takesArgumentText || canPrint({}, [TRIAL_TOOL]) || canPrint("{}", [TRIAL_TOOL]),
       takesParts,
       joinsParts,
       takesArgumentText,
@@ -235,6 +262,8 @@ interface Needs {
   readonly hasThinking: boolean;
   /** So does Harmony's, which refuses it beside content where there are calls, and prints one call of a message. */
   readonly isHarmony: boolean;
+  /** The template prints an assistant's calls. */
+  readonly printsCalls: boolean;
   /** The template requires content as a list of parts. */
   readonly takesParts: boolean;
   /** The template takes a text too, and puts a user's parts together in its own way, with tools and without. */
@@ -353,38 +382,4 @@ function withParsedArguments(call: unknown, numbers: Map<string, NumberText>): u
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function toTemplateError(thrown: unknown): MillraceError {
-  if (thrown instanceof TemplateRefusal) {
-    return new MillraceError(
-      "template_failed",
-      `expected a conversation the model's chat template takes, got its refusal: ${reasonOf(thrown)}`,
-      {
-        param: "messages",
-        hint: "Change the conversation as the template's message says.",
-        cause: thrown,
-      },
-    );
-  }
-  if (thrown instanceof OverBudget) {
-    return new MillraceError(
-      "template_failed",
-      `expected the model's chat template to end, got one that asks for ${thrown.message}`,
-      {
-        param: "messages",
-        hint: "No sound template comes near this bound: use another --chat-template, or the completions endpoint, which needs none.",
-        cause: thrown,
-      },
-    );
-  }
-  return new MillraceError(
-    "template_failed",
-    `expected the model's chat template to render, got: ${reasonOf(thrown)}`,
-    {
-      param: "messages",
-      hint: "The template and this conversation do not fit each other; check roles, content and chat_template_kwargs.",
-      cause: thrown,
-    },
-  );
 }

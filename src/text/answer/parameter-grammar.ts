@@ -1,0 +1,141 @@
+/**
+ * The grammar of arguments that stand one by one, in the order of the schema's properties. Values that are text may
+ * hold anything up to their end tag, so their patterns, formats and lengths are not enforced: a strict schema that has
+ * them is refused.
+ */
+import { MillraceError } from "../../core/errors.js";
+import { EMPTY, type GrammarWriter, oneOf, oneOfLiterals, repeat, sequence } from "../grammar/ebnf.js";
+import { schemaExpression } from "../grammar/json-schema.js";
+import type { Markers } from "../grammar/markers.js";
+import { isSchema, keywordsOf, type Schema } from "../grammar/schema-keywords.js";
+import type { ParameterSpelling } from "./call-format.js";
+import { schemasWithin, typesOfSchema } from "./parameter-value.js";
+
+interface ParameterContext {
+  readonly writer: GrammarWriter;
+  readonly markers: Markers;
+  readonly spelling: ParameterSpelling;
+  /** The request's field that holds the schema. */
+  readonly param: string;
+  /** The schema is enforced or refused. */
+  readonly isStrict: boolean;
+}
+
+/** Keywords of an object that can be written property by property. */
+const OBJECT_KEYWORDS: ReadonlySet<string> = new Set(["type", "properties", "required", "additionalProperties"]);
+/** Keywords that leave a text as free as the grammar does. */
+const FREE_KEYWORDS: ReadonlySet<string> = new Set(["type", "anyOf", "oneOf", "allOf", "$ref"]);
+/** A key that the schema does not list. */
+const ANY_KEY = "[a-zA-Z0-9_\\-]{1,64}";
+/** Types whose values are few words, which a text spells or not. */
+const PLAIN_TYPES: ReadonlySet<string> = new Set(["string", "boolean", "null"]);
+
+/** @param schema of an object */
+export function parametersExpression(context: ParameterContext, schema: unknown): string {
+  const root = objectSchema(context, schema);
+  const { properties, required } = membersOf(context, root);
+  const { writer } = context;
+  const separator = context.markers.spell(context.spelling.between);
+  if (properties.length === 0 && required.size === 0 && root.additionalProperties !== false) {
+    const value = valueExpression(context, root, root.additionalProperties ?? true);
+    const any = writer.rule(parameter(context, ANY_KEY, value));
+    return repeat(sequence(any, repeat(sequence(separator, any), 0, undefined)), 0, 1);
+  }
+  // From the last property on: what may follow after another one, and what may come first.
+  let behind = EMPTY;
+  let first = EMPTY;
+  for (const [name, value] of properties.toReversed()) {
+    const key = context.markers.spell(nameOf(context, name));
+    const written = writer.rule(parameter(context, key, valueExpression(context, root, value)));
+    const withRest = sequence(written, behind);
+    const more = sequence(separator, written);
+    const isRequired = required.has(name);
+    first = isRequired ? withRest : writer.rule(oneOf([withRest, first]));
+    behind = writer.rule(sequence(isRequired ? more : repeat(more, 0, 1), behind));
+  }
+  return first;
+}
+
+function objectSchema({ param }: ParameterContext, schema: unknown): Schema {
+  const other = isSchema(schema) ? keywordsOf(schema).find((name) => !OBJECT_KEYWORDS.has(name)) : "no object";
+  if (isSchema(schema) && other === undefined) return schema;
+  throw refusal(param, "a schema of type, properties, required and additionalProperties only", other!);
+}
+
+function membersOf({ param }: ParameterContext, root: Schema) {
+  const { properties = {}, required = [], additionalProperties = true } = root;
+  if (!isSchema(properties)) throw refusal(param, "an object of properties", typeof properties);
+  if (!Array.isArray(required)) throw refusal(param, "a list of required names", typeof required);
+  const names = required.map(String);
+  const undeclared = names
+    .filter((name) => !Object.hasOwn(properties, name))
+    .map((name) => [name, additionalProperties] as const);
+  return { properties: [...Object.entries(properties), ...undeclared], required: new Set(names) };
+}
+
+/** A name that the reader finds again: the text behind it ends it. */
+function nameOf({ param }: ParameterContext, name: string): string {
+  if (/^[^\s<>[\](){}=,'"]{1,128}$/.test(name)) return name;
+  throw refusal(param, "names without white space, brackets, quotes, commas and =", JSON.stringify(name.slice(0, 40)));
+}
+
+function parameter({ spelling, markers }: ParameterContext, key: string, valueAndEnd: string): string {
+  return sequence(markers.spell(spelling.beforeKey), key, markers.spell(spelling.beforeValue), valueAndEnd);
+}
+
+/** A value and the text behind it. */
+function valueExpression(context: ParameterContext, root: Schema, schema: unknown): string {
+  const types = typesOfSchema(root, schema);
+  const isJson = context.spelling.valueEnd === "" || schema === false || types?.has("string") === false;
+  if (isJson) return jsonValue(context, isSchema(schema) ? withDefinitions(root, schema) : schema);
+  const listed = listedTexts(schema);
+  if (listed !== undefined) {
+    return sequence(oneOfLiterals(context.writer, listed), context.markers.spell(context.spelling.afterValue));
+  }
+  const within = schemasWithin(root, schema);
+  const limit = within.flatMap(keywordsOf).find((name) => !FREE_KEYWORDS.has(name));
+  const hasOthers = types !== undefined && ![...types].every((type) => PLAIN_TYPES.has(type));
+  if (context.isStrict && (limit !== undefined || hasOthers)) {
+    const expected = "strings without limits, as this model writes them as free text";
+    throw refusal(context.param, expected, limit ?? "strings beside objects or lists");
+  }
+  return freeText(context);
+}
+
+/** References lead into the whole schema. */
+function withDefinitions({ $defs, definitions }: Schema, schema: Schema): Schema {
+  return {
+    ...schema,
+    ...($defs === undefined ? {} : { $defs }),
+    ...(definitions === undefined ? {} : { definitions }),
+  };
+}
+
+function jsonValue({ writer, spelling, markers, param }: ParameterContext, schema: unknown): string {
+  return sequence(schemaExpression(writer, schema, param), markers.spell(spelling.afterValue));
+}
+
+function freeText({ writer, spelling: { afterValue, valueEnd }, markers }: ParameterContext): string {
+  return markers.through(
+    writer,
+    valueEnd,
+    markers.spell(afterValue.slice(afterValue.indexOf(valueEnd) + valueEnd.length)),
+  );
+}
+
+/** The texts of a list of strings and null; undefined if the schema does not list its values, or lists others too. */
+function listedTexts(schema: unknown): readonly string[] | undefined {
+  if (!isSchema(schema) || keywordsOf(schema).some((name) => !["type", "enum", "const"].includes(name)))
+    return undefined;
+  const listed = Array.isArray(schema.enum) ? schema.enum : Object.hasOwn(schema, "const") ? [schema.const] : [];
+  return listed.length > 0 && listed.every((each) => typeof each === "string" || each === null)
+    ? listed.map(String)
+    : undefined;
+}
+
+function refusal(param: string, expected: string, got: string): MillraceError {
+  return new MillraceError("invalid_parameter", `${param}: expected ${expected}, got ${got}`, {
+    param,
+    hint: "this model writes arguments one by one; leave out strict, or the limit",
+  });
+}

@@ -1,0 +1,88 @@
+/**
+ * Values of parameters that models write as text, one after the other: the schema says which are strings, and the
+ * others are JSON.
+ */
+import { resolvePointer } from "../grammar/json-pointer.js";
+import { isJson, jsonOfPython } from "./python-literal.js";
+
+/** JSON's types, and all numbers as "number". */
+export type ValueType = "string" | "number" | "boolean" | "null" | "array" | "object";
+
+/** Schemas that are looked at for one parameter; a client's schema may refer to itself. */
+const MAX_SCHEMAS = 64;
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The schema of a parameter; undefined if the function's schema has none for it. */
+export function schemaOfParameter(parameters: unknown, name: string): unknown {
+  if (!isRecord(parameters)) return undefined;
+  const { properties, additionalProperties } = parameters;
+  if (isRecord(properties) && Object.hasOwn(properties, name)) return properties[name];
+  return isRecord(additionalProperties) ? additionalProperties : undefined;
+}
+
+/**
+ * The schema and the alternatives and references in it, with those in them.
+ * @param root the schema that references are into
+ */
+export function schemasWithin(root: unknown, schema: unknown): readonly Readonly<Record<string, unknown>>[] {
+  const seen = new Set<unknown>([schema]);
+  for (const each of seen) {
+    if (!isRecord(each) || seen.size > MAX_SCHEMAS) continue;
+    if (typeof each.$ref === "string") seen.add(resolvePointer(root, each.$ref));
+    for (const list of [each.anyOf, each.oneOf, each.allOf]) {
+      if (Array.isArray(list)) for (const inner of list.slice(0, MAX_SCHEMAS)) seen.add(inner);
+    }
+  }
+  return [...seen].filter(isRecord);
+}
+
+/** The types that the schema states for a parameter; undefined: any. */
+export function typesOfSchema(root: unknown, schema: unknown): ReadonlySet<ValueType> | undefined {
+  const types = new Set<ValueType>();
+  for (const each of schemasWithin(root, schema)) {
+    for (const type of [each.type].flat()) if (typeof type === "string") types.add(typeNamed(type));
+    const listed = Array.isArray(each.enum) ? each.enum : Object.hasOwn(each, "const") ? [each.const] : [];
+    if (each.type === undefined) for (const value of listed) types.add(typeOf(value));
+  }
+  return types.size === 0 ? undefined : types;
+}
+
+const typeNamed = (name: string): ValueType => (name === "integer" ? "number" : (name as ValueType));
+
+function typeOf(value: unknown): ValueType {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : (typeof value as ValueType);
+}
+
+/** The type of a JSON text, by its first character. */
+function typeOfJson(json: string): ValueType {
+  const byFirst: Readonly<Record<string, ValueType>> = {
+    '"': "string",
+    "{": "object",
+    "[": "array",
+    t: "boolean",
+    f: "boolean",
+    n: "null",
+  };
+  return byFirst[json[0]!] ?? "number";
+}
+
+/** Whether every value of these types is text, and so stands as it is. */
+export const isText = (types: ReadonlySet<ValueType> | undefined): boolean =>
+  types !== undefined && types.size === 1 && types.has("string");
+
+/**
+ * The JSON of a value that the model wrote as text: the text itself if it is JSON of a stated type, or a Python literal
+ * of one, else a string.
+ */
+export function jsonOfText(text: string, types: ReadonlySet<ValueType> | undefined): string {
+  if (!isText(types)) {
+    const trimmed = text.trim();
+    const json = isJson(trimmed) ? trimmed : jsonOfPython(trimmed);
+    // Text that reads like another type stays text where text is allowed.
+    if (json !== undefined && (types?.has("string") !== true || types.has(typeOfJson(json)))) return json;
+  }
+  return JSON.stringify(text);
+}

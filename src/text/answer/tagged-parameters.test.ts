@@ -1,0 +1,268 @@
+/** Calls with parameters in tags and in Python's form: their values by the schema, and texts that break them. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { cutting } from "../../../test/helpers/cut-text.js";
+import { cases } from "../../../test/helpers/long.js";
+import { type AnswerPart, appendPart } from "./answer-part.js";
+import { callOpening, type ToolCallFormat } from "./call-format.js";
+import { olmo3 } from "./pythonic.js";
+import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
+import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
+
+const glm45 = glm("</arg_key>\n<arg_value>");
+const glm47 = glm("</arg_key><arg_value>");
+const FORMATS: readonly ToolCallFormat[] = [glm45, glm47, qwen3Coder, seedOss, olmo3];
+
+const parameters = {
+  type: "object",
+  $defs: { Colour: { type: "string", enum: ["red", "blue"] } },
+  properties: {
+    s: { type: "string" },
+    n: { type: "integer" },
+    b: { type: "boolean" },
+    o: { type: "object" },
+    l: { type: "array" },
+    colour: { $ref: "#/$defs/Colour" },
+    maybe: { anyOf: [{ type: "string" }, { type: "null" }] },
+  },
+};
+const tools: ReadonlyMap<string, unknown> = new Map<string, unknown>([
+  ["f", parameters],
+  ["g", undefined],
+]);
+
+function parse(format: ToolCallFormat, pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) {
+  const parser = new ToolCallParser(format, { tools, isSingle: false, ...options });
+  const parts: AnswerPart[] = [];
+  for (const piece of pieces) for (const part of parser.push(piece)) appendPart(parts, part);
+  for (const part of parser.flush()) appendPart(parts, part);
+  return parts;
+}
+
+/** `f({"a": 1})` for calls, text as it is. */
+function show(parts: readonly AnswerPart[]): string[] {
+  const shown: string[] = [];
+  for (const part of parts) {
+    if (part.kind === "call") shown.push(part.name);
+    else if (part.kind === "arguments") shown[shown.length - 1] += `(${part.text})`;
+    else shown.push(part.text);
+  }
+  return shown;
+}
+
+const qwenCall = (inner: string) => `<tool_call>\n<function=f>\n${inner}</function>\n</tool_call>`;
+const qwen = (name: string, value: string) => `<parameter=${name}>\n${value}\n</parameter>\n`;
+
+type Example = readonly [name: string, format: ToolCallFormat, text: string, shown: readonly string[]];
+
+const CALLS: readonly Example[] = [
+  [
+    "glm's",
+    glm45,
+    "I look.\n<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>a b</arg_value>\n<arg_key>n</arg_key>\n<arg_value>5</arg_value>\n</tool_call>",
+    ["I look.", 'f({"s": "a b", "n": 5})'],
+  ],
+  [
+    "glm's on one line, two of them",
+    glm47,
+    '<tool_call>f<arg_key>o</arg_key><arg_value>{"a": 1}</arg_value></tool_call>\n<tool_call>g</tool_call>',
+    ['f({"o": {"a": 1}})', "g({})"],
+  ],
+  ["glm's without parameters", glm45, "<tool_call>f\n</tool_call> ok", ["f({})", "ok"]],
+  [
+    "qwen's",
+    qwen3Coder,
+    qwenCall(qwen("s", "line 1\nline 2") + qwen("b", "true")),
+    ['f({"s": "line 1\\nline 2", "b": true})'],
+  ],
+  [
+    "a text that is empty, or ends with line breaks",
+    qwen3Coder,
+    qwenCall(qwen("s", "") + qwen("colour", "\nred\n")),
+    ['f({"s": "", "colour": "\\nred\\n"})'],
+  ],
+  ["qwen's without parameters", qwen3Coder, qwenCall(""), ["f({})"]],
+  [
+    "seed's",
+    seedOss,
+    "<seed:tool_call>\n<function=f>\n<parameter=s>a\n</parameter>\n<parameter=l>['x', None]</parameter>\n</function>\n</seed:tool_call>",
+    ['f({"s": "a\\n", "l": ["x", null]})'],
+  ],
+  [
+    "numbers and constants that are text to the schema",
+    qwen3Coder,
+    qwenCall(qwen("s", "5") + qwen("colour", "null")),
+    ['f({"s": "5", "colour": "null"})'],
+  ],
+  [
+    "a text or nothing",
+    qwen3Coder,
+    qwenCall(qwen("maybe", "null") + qwen("maybe2", "null")),
+    ['f({"maybe": null, "maybe2": null})'],
+  ],
+  ["a text that is JSON of another type", qwen3Coder, qwenCall(qwen("maybe", "5")), ['f({"maybe": "5"})']],
+  [
+    "values that are not JSON",
+    qwen3Coder,
+    qwenCall(qwen("n", "five") + qwen("b", "False") + qwen("o", "{'a': 'b'}")),
+    ['f({"n": "five", "b": false, "o": {"a": "b"}})'],
+  ],
+  ["keys that the schema lacks", qwen3Coder, qwenCall(qwen("x", "1") + qwen("y", "z")), ['f({"x": 1, "y": "z"})']],
+  [
+    "an end tag within a value",
+    qwen3Coder,
+    qwenCall(qwen("s", "a</parameter> b </function>\n</tool_call> c")),
+    ['f({"s": "a</parameter> b </function>\\n</tool_call> c"})'],
+  ],
+  [
+    "an opener within a value",
+    qwen3Coder,
+    qwenCall(qwen("s", "<tool_call>\n<function=g>\n</function>")),
+    ['f({"s": "<tool_call>\\n<function=g>\\n</function>"})'],
+  ],
+  [
+    "end tags within JSON",
+    qwen3Coder,
+    qwenCall(qwen("l", '["</parameter></function>"]')),
+    ['f({"l": ["</parameter></function>"]})'],
+  ],
+  ["JSON that breaks off", qwen3Coder, qwenCall(qwen("l", '["a')), ['f({"l": "[\\"a\\n"})']],
+  ["no closing tag", qwen3Coder, "<tool_call>\n<function=f>\n</function>", ["f({})"]],
+  ["cut off in a value", qwen3Coder, "<tool_call>\n<function=f>\n<parameter=s>\nabc\n</para", ['f({"s": "abc)']],
+  ["cut off in a key", qwen3Coder, "<tool_call>\n<function=f>\n<parameter=ci", ["f({)"]],
+  [
+    "broken behind a key",
+    glm45,
+    "<tool_call>f\n<arg_key>n</arg_key>oops</tool_call>",
+    ['f({"n": )', "oops</tool_call>"],
+  ],
+  [
+    "olmo's",
+    olmo3,
+    "Sure.\n<function_calls>\nf(s='it\\'s', n=5, l=[1, 'a'])\ng()\n</function_calls>",
+    ["Sure.", 'f({"s": "it\'s", "n": 5, "l": [1, "a"]})', "g({})"],
+  ],
+  [
+    "olmo's with JSON's constants",
+    olmo3,
+    "<function_calls>f( b = true , maybe=null )</function_calls>",
+    ['f({"b": true, "maybe": null})'],
+  ],
+  [
+    "olmo's with a second of another name",
+    olmo3,
+    "<function_calls>\nf()\nh()\n</function_calls>",
+    ["f({})", "h()\n</function_calls>"],
+  ],
+  ["olmo's cut off", olmo3, "<function_calls>\nf(s='ab", ['f({"s": "ab)']],
+];
+
+const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
+  [glm45, "<tool_call>unknown\n</tool_call>"],
+  [glm45, "<tool_call>f\nor so</tool_call>"],
+  [glm45, "<tool_call>f x"],
+  [glm45, `<tool_call>${"f".repeat(300)}`],
+  [qwen3Coder, "<tool_call>\n<function=unknown>\n</function>"],
+  [qwen3Coder, '<tool_call>{"name": "f", "arguments": {}}</tool_call>'],
+  [qwen3Coder, "use <tool_call>\n<function=f> to call"],
+  [qwen3Coder, `<tool_call>${" ".repeat(300)}<function=f>`],
+  [seedOss, "<tool_call>\n<function=f>\n</function>"],
+  [olmo3, "<function_calls></function_calls>"],
+  [olmo3, "<function_calls>f"],
+  [olmo3, "<function_calls>h()</function_calls>"],
+  [olmo3, "f(s='a')"],
+];
+
+describe("calls", () => {
+  it.each(CALLS)("%s", (_name, format, text, shown) => {
+    expect(show(parse(format, [text]))).toEqual(shown);
+    expect(show(parse(format, text.split("")))).toEqual(shown);
+  });
+
+  it("stream their names first, and texts as they come", () => {
+    const parser = new ToolCallParser(qwen3Coder, { tools, isSingle: false });
+    expect(parser.push("<tool_call>\n<function=f>\n")).toEqual([]);
+    expect(parser.push("<parameter=s>\nhello")).toEqual([
+      { kind: "call", index: 0, name: "f" },
+      { kind: "arguments", index: 0, text: '{"s": "hello' },
+    ]);
+    expect(parser.push(" world\n")).toEqual([{ kind: "arguments", index: 0, text: " world" }]);
+    expect(parser.push("</parameter>\n</function>")).toEqual([{ kind: "arguments", index: 0, text: '"}' }]);
+  });
+
+  it.each(FORMATS)("continue from an opening in the prompt: $name", (format) => {
+    const { parameters: spelling, afterArguments, end } = format.spelling;
+    const { beforeKey, beforeValue, afterValue } = spelling!;
+    const text = `${beforeKey}n${beforeValue}5${afterValue}${afterArguments}${end}`;
+    for (const isSingle of [true, false]) {
+      expect(show(parse(format, [text], { opening: callOpening(format, "f"), isSingle }))).toEqual(['f({"n": 5})']);
+    }
+    const { beforeArguments } = format.spelling;
+    const any = parse(format, [`f${beforeArguments}${text}`], { opening: callOpening(format, undefined) });
+    expect(show(any)).toEqual(['f({"n": 5})']);
+  });
+});
+
+describe("text that is not a call is returned unchanged", () => {
+  it.each(TEXTS)("%# %s", (format, text) => {
+    expect(parse(format, [text])).toEqual([{ kind: "content", text }]);
+    expect(parse(format, text.split(""))).toEqual([{ kind: "content", text }]);
+  });
+});
+
+const TAGS =
+  "<tool_call> </tool_call> <seed:tool_call> </seed:tool_call> <function=f> <function=x> </function> <parameter=s> " +
+  "<parameter=o> <parameter= </parameter> <arg_key> </arg_key> <arg_value> </arg_value> <function_calls> " +
+  "</function_calls> f( g( ) s= , ' f g s \\ \" { } [ ] 5 é 😀 < </ text";
+const scrap = fc.constantFrom(" ", "\n", ...TAGS.split(" "));
+const scraps = fc.array(scrap, { maxLength: 30 }).map((pieces) => pieces.join(""));
+
+describe("however the text is cut", () => {
+  it.each(FORMATS)("$name gives the same parts and throws nothing", (format) => {
+    fc.assert(
+      fc.property(
+        cutting(fc.oneof(scraps, fc.string({ unit: "binary" }))),
+        fc.boolean(),
+        ({ whole, pieces }, isSingle) => {
+          const text = format.openers[0]! + whole;
+          const parts = parse(format, [text], { isSingle });
+          expect(parse(format, [format.openers[0]!, ...pieces], { isSingle })).toEqual(parts);
+          const calls = parts.filter((part) => part.kind === "call");
+          expect(calls.map((call) => call.index)).toEqual([...calls.keys()]);
+          if (calls.length === 0) expect(parts).toEqual([{ kind: "content", text }]);
+        },
+      ),
+      { numRuns: cases(1000, 3000), seed: 20261130 },
+    );
+  });
+
+  it.each(FORMATS)("$name returns the values as they were", (format) => {
+    const { start, beforeName, beforeArguments, parameters: spelling, afterArguments, end } = format.spelling;
+    const { beforeKey, beforeValue, afterValue, between, valueEnd } = spelling!;
+    const text = fc.string({ unit: "grapheme" }).filter((each) => !each.includes("</"));
+    const values = fc.record({ s: text, n: fc.integer(), o: fc.dictionary(text, fc.jsonValue()) });
+    fc.assert(
+      fc.property(values, fc.nat(9), (given, width) => {
+        const written = Object.entries(given).map(([key, value]) => {
+          const isText = typeof value === "string" && valueEnd !== "";
+          return `${beforeKey}${key}${beforeValue}${isText ? value : JSON.stringify(value)}${afterValue}`;
+        });
+        const call = `${start}${beforeName}f${beforeArguments}${written.join(between)}${afterArguments}${end}`;
+        const parts = parse(format, call.match(new RegExp(`[^]{1,${width + 1}}`, "g")) ?? []);
+        const args = parts.map((part) => (part.kind === "arguments" ? part.text : "")).join("");
+        expect(JSON.parse(args)).toEqual(JSON.parse(JSON.stringify(given)));
+        expect(parts.map(({ kind }) => kind)).toEqual(["call", "arguments"]);
+      }),
+      { numRuns: 300, seed: 20261130 },
+    );
+  });
+
+  it.each(FORMATS)("$name takes time in proportion to a hostile text's length", (format) => {
+    const [open] = format.openers as [string];
+    for (const unit of [" ", "\n", "<", "</parameter>", "</parameter>\n", "f", open, "'", "(", "<parameter=s>"]) {
+      const { parameters: spelling } = format.spelling;
+      const inValue = `${callOpening(format, "f")}${spelling!.beforeKey}s${spelling!.beforeValue}`;
+      for (const begin of [open, inValue]) parse(format, [begin, unit.repeat(50_000)]);
+    }
+  }, 20_000);
+});

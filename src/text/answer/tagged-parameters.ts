@@ -1,0 +1,254 @@
+/**
+ * Calls that are written as a name and its parameters in tags, one after the other. Their values are text; the reader
+ * gives them as JSON by the function's schema.
+ *
+ *   GLM 4.5 to 4.7: <tool_call>NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> … </tool_call>
+ *   Qwen 3 Coder:   <tool_call> <function=NAME> <parameter=KEY> VALUE </parameter> … </function> </tool_call>
+ *   Seed-OSS:       the same in <seed:tool_call>, with values that are not on lines of their own
+ */
+import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
+import { isJsonSpace, JsonScanner } from "./json-scanner.js";
+import { isText, jsonOfText, schemaOfParameter, typesOfSchema, type ValueType } from "./parameter-value.js";
+import { jsonUnit } from "./python-literal.js";
+
+interface Tags {
+  readonly open: string;
+  /** Around the name; an empty end is white space or the next tag. */
+  readonly name: readonly [start: string, end: string];
+  readonly key: readonly [start: string, end: string];
+  /** Between key and value; "" if the key's end begins the value. */
+  readonly value: string;
+  readonly valueEnd: string;
+  /** Ends the parameters. */
+  readonly end: string;
+  /** Ends the call behind that; "" if nothing does. */
+  readonly close: string;
+  /** Values are on lines of their own, whose line breaks are not theirs. */
+  readonly isOnOwnLine: boolean;
+}
+
+/** Longer than any name, with the tag and the white space before it. */
+const MAX_HEAD_LENGTH = 200;
+const MAX_KEY_LENGTH = 512;
+/** Longer than the end of a value with the next tag; the limit keeps white space from accumulating. */
+const MAX_END_LENGTH = 128;
+
+type State = "name" | "between" | "key" | "beforeValue" | "value" | "closing";
+
+class TaggedCall implements CallRegion {
+  readonly #tags: Tags;
+  readonly #sink: CallSink;
+  #state: State = "name";
+  /** The text of the current state that is not used up. */
+  #text = "";
+  #name = "";
+  #hasBegun = false;
+  #numParameters = 0;
+  #types: ReadonlySet<ValueType> | undefined;
+  #isFirstUnit = false;
+  /** A value that is no text, up to its end. */
+  #value = "";
+  /** Follows a value that can only be JSON; undefined: it need not be, or is not. */
+  #scanner: JsonScanner | undefined;
+
+  constructor(tags: Tags, sink: CallSink) {
+    this.#tags = tags;
+    this.#sink = sink;
+  }
+
+  push(char: string): CallStep {
+    switch (this.#state) {
+      case "name":
+        return this.#readName(char);
+      case "between":
+        return this.#readBetween(char);
+      case "key":
+        return this.#readKey(char);
+      case "beforeValue":
+        return this.#expect(char, [this.#tags.value], () => this.#startValue());
+      case "value":
+        return this.#readValue(char);
+      case "closing":
+        return this.#expect(char, [this.#tags.close], () => "ended");
+    }
+  }
+
+  #readName(char: string): CallStep {
+    const [start, end] = this.#tags.name;
+    this.#text += char;
+    const begun = this.#text.trimStart();
+    if (start !== "" && start.startsWith(begun)) return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
+    if (!begun.startsWith(start)) return "rejected";
+    const name = begun.slice(start.length);
+    if (/^[\w-]*$/.test(name)) return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
+    const isEnd = end === "" ? isJsonSpace(char) || char === "<" : char === end;
+    this.#name = name.slice(0, -1);
+    if (!isEnd || !this.#sink.tools.has(this.#name)) return "rejected";
+    this.#enter("between");
+    return char === "<" ? this.#readBetween(char) : "held";
+  }
+
+  #readBetween(char: string): CallStep {
+    const { key, end } = this.#tags;
+    return this.#expect(char, [key[0], end], (tag) => this.#startNext(tag));
+  }
+
+  /** Behind a parameter's first tag, or the end of all. */
+  #startNext(tag: string): CallStep {
+    if (!this.#hasBegun) {
+      this.#hasBegun = true;
+      this.#sink.begin(this.#name);
+      this.#sink.arguments("{");
+    }
+    if (tag !== this.#tags.end) {
+      this.#enter("key");
+      return "taken";
+    }
+    this.#sink.arguments("}");
+    this.#sink.end();
+    this.#enter("closing");
+    return this.#tags.close === "" ? "ended" : "taken";
+  }
+
+  #readKey(char: string): CallStep {
+    const end = this.#tags.key[1];
+    this.#text += char;
+    if (!this.#text.endsWith(end)) return this.#text.length <= MAX_KEY_LENGTH ? "taken" : "rejected";
+    const key = this.#text.slice(0, -end.length).trim();
+    const parameters = this.#sink.tools.get(this.#name);
+    this.#types = typesOfSchema(parameters, schemaOfParameter(parameters, key));
+    this.#sink.arguments(`${this.#numParameters++ === 0 ? "" : ", "}${JSON.stringify(key)}: `);
+    if (this.#tags.value === "") return this.#startValue();
+    this.#enter("beforeValue");
+    return "taken";
+  }
+
+  #startValue(): CallStep {
+    this.#enter("value");
+    this.#isFirstUnit = true;
+    this.#value = "";
+    this.#scanner = this.#types === undefined || this.#types.has("string") ? undefined : new JsonScanner();
+    if (isText(this.#types)) this.#sink.arguments('"');
+    return "taken";
+  }
+
+  /**
+   * A value ends where its end tag and one that may follow stand; elsewhere, and in a string of JSON, the end tag
+   * belongs to the value.
+   */
+  #readValue(char: string): CallStep {
+    this.#text += char;
+    while (this.#text !== "") {
+      const next = this.#tagBehindValue(this.#text);
+      if (next === "unknown") return "taken";
+      if (next !== "none" && this.#scanner?.isInString !== true) {
+        this.#sink.arguments(isText(this.#types) ? '"' : jsonOfText(this.#value, this.#types));
+        return this.#startNext(next);
+      }
+      this.#takeUnit(this.#text[0]!);
+      this.#text = this.#text.slice(1);
+    }
+    return "taken";
+  }
+
+  /** The tag behind the end of the value with which the text begins. */
+  #tagBehindValue(text: string): string {
+    const { valueEnd, key, end, isOnOwnLine } = this.#tags;
+    const ending = isOnOwnLine && text.startsWith("\n") ? text.slice(1) : text;
+    if (valueEnd.startsWith(ending)) return "unknown";
+    if (!ending.startsWith(valueEnd)) return "none";
+    const behind = ending.slice(valueEnd.length).trimStart();
+    const tags = [key[0], end];
+    if (tags.includes(behind)) return behind;
+    return text.length <= MAX_END_LENGTH && tags.some((tag) => tag.startsWith(behind)) ? "unknown" : "none";
+  }
+
+  #takeUnit(unit: string): void {
+    const isLineBreak = this.#isFirstUnit && this.#tags.isOnOwnLine && unit === "\n";
+    this.#isFirstUnit = false;
+    if (isLineBreak) return;
+    if (isText(this.#types)) this.#sink.arguments(jsonUnit(unit));
+    else this.#value += unit;
+    if (this.#scanner?.push(unit) === false) this.#scanner = undefined;
+  }
+
+  /** White space, then one of the tags. */
+  #expect(char: string, tags: readonly string[], then: (tag: string) => CallStep): CallStep {
+    // Within a call that has begun, all text that fits belongs to it; behind its end, only the whole tag does.
+    const soFar = this.#hasBegun && this.#state !== "closing" ? "taken" : "held";
+    if (this.#text === "" && isJsonSpace(char)) return soFar;
+    this.#text += char;
+    if (tags.includes(this.#text)) return then(this.#text);
+    return tags.some((tag) => tag.startsWith(this.#text)) ? soFar : "rejected";
+  }
+
+  #enter(state: State): void {
+    this.#state = state;
+    this.#text = "";
+  }
+}
+
+function formatOf(name: string, tags: Tags, lineBreak: string): ToolCallFormat {
+  const { open, key, value, valueEnd, end, close, isOnOwnLine } = tags;
+  const inner = isOnOwnLine ? "\n" : "";
+  const behindName = tags.name[1] + lineBreak;
+  return {
+    name,
+    openers: [open],
+    startOpeners: [],
+    markers: [open, close === "" ? end : close, valueEnd, ...(value === "" ? [] : [key[0], key[1], value])],
+    spelling: {
+      start: tags.name[0] === "" ? open : `${open}${lineBreak}`,
+      beforeName: tags.name[0],
+      beforeArguments: behindName,
+      parameters: {
+        beforeKey: key[0],
+        beforeValue: `${key[1]}${value === "" ? "" : lineBreak}${value}${inner}`,
+        afterValue: `${inner}${valueEnd}${lineBreak}`,
+        valueEnd,
+        between: "",
+      },
+      afterArguments: close === "" ? end : `${end}${lineBreak}${close}`,
+      between: `${lineBreak}${open}${tags.name[0] === "" ? "" : lineBreak}`,
+      end: "",
+    },
+    startRegion: (_opener, sink) => new TaggedCall(tags, sink),
+  };
+}
+
+const FUNCTION_TAGS = {
+  name: ["<function=", ">"],
+  key: ["<parameter=", ">"],
+  value: "",
+  valueEnd: "</parameter>",
+  end: "</function>",
+} as const;
+
+const GLM_TAGS: Tags = {
+  open: "<tool_call>",
+  name: ["", ""],
+  key: ["<arg_key>", "</arg_key>"],
+  value: "<arg_value>",
+  valueEnd: "</arg_value>",
+  end: "</tool_call>",
+  close: "",
+  isOnOwnLine: false,
+};
+
+export const qwen3Coder = formatOf(
+  "qwen3_coder",
+  { ...FUNCTION_TAGS, open: "<tool_call>", close: "</tool_call>", isOnOwnLine: true },
+  "\n",
+);
+
+export const seedOss = formatOf(
+  "seed_oss",
+  { ...FUNCTION_TAGS, open: "<seed:tool_call>", close: "</seed:tool_call>", isOnOwnLine: false },
+  "\n",
+);
+
+/** From 4.7 on, templates have no line breaks between the tags. */
+export function glm(templateSource: string): ToolCallFormat {
+  const isOnOneLine = templateSource.includes("</arg_key><arg_value>");
+  return formatOf("glm45", GLM_TAGS, isOnOneLine ? "" : "\n");
+}
