@@ -17,6 +17,15 @@ describe("responses", () => {
     expect(body.usage.output_tokens).toBe(3);
   });
 
+  it.each([0, -1, 1.5])("refuses a max_output_tokens of %j", async (max_output_tokens) => {
+    for (const truncation of ["disabled", "auto"]) {
+      const { status, body } = await ask("/v1/responses", { input: "hi", max_output_tokens, truncation });
+      expect(status).toBe(400);
+      expect(body.error).toMatchObject({ code: "invalid_parameter", param: "max_output_tokens" });
+      expect(body.error.message).toContain(`expected an integer in [1, 2147483647], got ${max_output_tokens}`);
+    }
+  });
+
   it("takes chat's sampling fields, and repeats those that OpenAI's responses have", async () => {
     const penalties = { presence_penalty: 0.5, frequency_penalty: 1 };
     const sampling = { ...penalties, seed: 7, top_k: 3, min_p: 0.25, repetition_penalty: 1.5, stop: ["zz"] };

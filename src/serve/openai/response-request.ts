@@ -15,7 +15,6 @@ import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools
 import { planChoices } from "./sampling.js";
 import {
   integerIn,
-  maxTokensField,
   modelField,
   objectField,
   samplingShape,
@@ -63,7 +62,7 @@ const schema = z.strictObject({
   previous_response_id: z.string().optional(),
   store: z.boolean().optional(),
   metadata: objectField.optional(),
-  max_output_tokens: maxTokensField.optional(),
+  max_output_tokens: integerIn(1, 2 ** 31 - 1).optional(),
   stream: z.boolean().optional(),
   // Every response has its usage.
   stream_options: streamOptionsField.optional(),
@@ -134,7 +133,6 @@ export async function planResponse(
   request: ResponseRequest,
   terms: RequestTerms,
 ): Promise<GenerationRequest[]> {
-  if (request.max_output_tokens === 0) refuse("max_output_tokens", "expected an integer of at least 1, got 0");
   const numLogprobs = numTopLogprobsOf(request);
   const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
   if (numLogprobs !== undefined && mayCallTools) {
