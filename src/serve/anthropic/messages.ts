@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import type { GenerationRequest } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
+import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
@@ -50,18 +50,20 @@ function planRequest(
   const { temperature, top_p, top_k, stop_sequences } = request;
   return planChoices(
     context,
-    {
-      fields: { temperature, top_p, top_k, stop: stop_sequences },
-      terms,
-      ...plan,
-      maxTokens: request.max_tokens,
-      maxTokensField: "max_tokens",
-      promptField: "messages",
-      numLogprobs: undefined,
-      numPromptLogprobs: undefined,
-    },
+    [
+      {
+        fields: { temperature, top_p, top_k, stop: stop_sequences },
+        terms,
+        ...plan,
+        maxTokens: request.max_tokens,
+        maxTokensField: "max_tokens",
+        promptField: "messages",
+        numLogprobs: undefined,
+        numPromptLogprobs: undefined,
+      },
+    ],
     1,
-    seedOf(undefined, context.drawSeed),
+    choiceSeeds(undefined, context.drawSeed),
   );
 }
 

@@ -16,6 +16,15 @@ export function seedsFrom(serverSeed: bigint): SeedSource {
   return () => choiceSeed(serverSeed, ++numDrawn);
 }
 
+/** The seed of each choice, by its index among all choices of a request. */
+export type ChoiceSeeds = (choice: number) => bigint;
+
+/** Each choice has a seed of its own. */
+export function choiceSeeds(seed: number | undefined, draw: SeedSource): ChoiceSeeds {
+  const first = seedOf(seed, draw);
+  return (choice) => choiceSeed(first, choice);
+}
+
 export function seedOf(seed: number | undefined, draw: SeedSource): bigint {
   return seed === undefined ? draw() : BigInt.asUintN(64, BigInt(seed));
 }

@@ -25,7 +25,7 @@ import { ChoiceTimings } from "../openai/timings.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
 import { biasesOf, biasField } from "./logit-bias.js";
-import { llamaSamplingShape, llamaSeedOf, MAX_INT, samplingFieldsOf } from "./sampling-fields.js";
+import { llamaSamplingShape, llamaSeeds, MAX_INT, samplingFieldsOf } from "./sampling-fields.js";
 
 const MAX_WANTED = 64;
 const wantedField = checked<readonly string[]>(
@@ -72,55 +72,56 @@ function samplingOf(request: SharedFields, bias: Readonly<Record<string, number>
   };
 }
 
-interface Planned {
-  readonly generation: GenerationRequest;
-  readonly facts: CompletionFacts;
-}
-
-/** The facts that all prompts of a request share. */
-interface Asked {
-  readonly request: SharedFields;
-  readonly bias: Readonly<Record<string, number>> | undefined;
-  readonly terms: RequestTerms;
-}
-
-function plan(c: AppContext, context: ServeContext, { request, bias, terms }: Asked, prompt: Prompt): Planned {
+/** The generation of each prompt, in the order of the prompts. */
+async function plan(
+  context: ServeContext,
+  request: SharedFields,
+  terms: RequestTerms,
+  prompts: readonly Prompt[],
+): Promise<GenerationRequest[]> {
+  const fields = samplingOf(request, await biasesOf(context, request.logit_bias));
   const form = formOf(request);
-  const fields = samplingOf(request, bias);
-  // As many as there is room for, where it is negative.
-  const limit = request.n_predict ?? -1;
-  const isScored = (request.n_probs ?? 0) > 0;
-  const [generation] = planChoices(
-    context,
-    {
-      fields,
-      terms,
-      promptIds: prompt.ids,
-      maxTokens: limit < 0 ? undefined : limit,
-      maxTokensField: "n_predict",
-      promptField: "prompt",
-      numLogprobs: isScored ? request.n_probs : undefined,
-      numPromptLogprobs: undefined,
-      reading: undefined,
-      recipe: form === undefined ? undefined : recipeText(form),
-    },
-    1,
-    llamaSeedOf(request.seed, context.drawSeed),
-  );
-  sayUnenforced(c, form);
-  const facts = {
+  const recipe = form === undefined ? undefined : recipeText(form);
+  const limit = limitOf(request);
+  const plans = prompts.map(({ ids }) => ({
+    fields,
+    terms,
+    promptIds: ids,
+    maxTokens: limit < 0 ? undefined : limit,
+    maxTokensField: "n_predict",
+    promptField: "prompt",
+    numLogprobs: isScored(request) ? request.n_probs : undefined,
+    numPromptLogprobs: undefined,
+    reading: undefined,
+    recipe,
+  }));
+  return planChoices(context, plans, 1, llamaSeeds(request.seed, context.drawSeed));
+}
+
+/** Negative: as many tokens as there is room for. */
+const limitOf = ({ n_predict = -1 }: SharedFields): number => n_predict;
+
+const isScored = ({ n_probs = 0 }: SharedFields): boolean => n_probs > 0;
+
+function factsOf(
+  c: AppContext,
+  context: ServeContext,
+  request: SharedFields,
+  prompt: Prompt,
+  { engineRequest, stopStrings }: GenerationRequest,
+): CompletionFacts {
+  return {
     model: resolveModelName(context, request.model),
     prompt: prompt.text,
     numPromptTokens: prompt.ids.length,
-    sampling: generation!.engineRequest.sampling,
-    stops: generation!.stopStrings,
-    numTokensAsked: limit,
+    sampling: engineRequest.sampling,
+    stops: stopStrings,
+    numTokensAsked: limitOf(request),
     requestId: c.get("requestId"),
-    isScored,
+    isScored: isScored(request),
     timesEach: request.timings_per_token === true,
     wanted: request.response_fields?.length === 0 ? undefined : request.response_fields,
   };
-  return { generation: generation!, facts };
 }
 
 export async function respondAsLlama(
@@ -130,19 +131,14 @@ export async function respondAsLlama(
   prompts: readonly Prompt[],
 ): Promise<Response> {
   const terms = requestTerms(c, context, request);
-  const asked = { request, bias: await biasesOf(context, request.logit_bias), terms };
-  const planned = prompts.map((prompt) => plan(c, context, asked, prompt));
-  const generations = planned.map(({ generation }) => generation);
-  const timings = planned.map(({ facts }) => new ChoiceTimings(c.get("startMs"), facts.numPromptTokens));
+  const generations = await plan(context, request, terms, prompts);
+  sayUnenforced(c, formOf(request));
+  const facts = prompts.map((prompt, i) => factsOf(c, context, request, prompt, generations[i]!));
+  const timings = prompts.map(({ ids }) => new ChoiceTimings(c.get("startMs"), ids.length));
   if (request.stream === true) {
-    const frames = completionFrames(
-      context.tokenizer,
-      planned.map(({ facts }) => facts),
-      timings,
-    );
-    return streamResults(c, context, generations, terms, frames);
+    return streamResults(c, context, generations, terms, completionFrames(context.tokenizer, facts, timings));
   }
-  const ended = planned.map((): Ended | undefined => undefined);
+  const ended = prompts.map((): Ended | undefined => undefined);
   const { results } = await collectResults(c, context, generations, terms, (update, i) => {
     timings[i]!.update(update);
     if (update.end === undefined) return;
@@ -150,7 +146,7 @@ export async function respondAsLlama(
   });
   const objects = results.map(({ text, tokenIds, scored }, i) => {
     const output = { content: text, tokens: tokenIds, hasNewLine: text.includes("\n"), scored };
-    return endedObject(context.tokenizer, planned[i]!.facts, i, output, ended[i]!);
+    return endedObject(context.tokenizer, facts[i]!, i, output, ended[i]!);
   });
   return c.json(objects.length === 1 ? objects[0]! : objects);
 }

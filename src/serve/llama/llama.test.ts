@@ -155,6 +155,19 @@ describe("/completion", () => {
   });
 });
 
+it("a schema that all prompts share is refused where its copies are too long together", async () => {
+  const json_schema = { type: "string", description: "x".repeat(512 * 1024 - 200) };
+  const all = async (numPrompts: number) =>
+    ask("/completion", { prompt: new Array(numPrompts).fill("a"), json_schema, n_predict: 1 });
+  expect((await all(16)).status).toBe(200);
+  const response = await all(17);
+  expect(response.status).toBe(400);
+  expect(((await response.json()) as { error: { message: string } }).error.message).toMatch(
+    /grammars of at most 8388608 characters over all prompts and choices, got 89\d{5};/,
+  );
+  expect(fake!.engine.submitted).toHaveLength(16);
+});
+
 it("/infill is refused for a model without tokens for it", async () => {
   const response = await ask("/infill", { input_prefix: "def f(", input_suffix: "): pass" });
   expect(response.status).toBe(400);

@@ -1,5 +1,5 @@
 /** Sampling fields under llama.cpp's names, which its server and Ollama's API share. */
-import { type SeedSource, seedOf } from "../generation/seeds.js";
+import { type ChoiceSeeds, type SeedSource, seedOf } from "../generation/seeds.js";
 import { integerIn, type SamplingFields, samplingShape } from "../openai/schema-parts.js";
 
 export const MAX_INT = 2 ** 31 - 1;
@@ -32,6 +32,11 @@ export function samplingFieldsOf(fields: LlamaSampling): SamplingFields {
 /** llama.cpp's default, which asks for a drawn seed, and its unsigned form. */
 const DRAWN: readonly (number | undefined)[] = [undefined, -1, 2 ** 32 - 1];
 
-/** A drawn seed has 32 bits, so that an answer can say it in its settings and a client can send it back. */
-export const llamaSeedOf = (seed: number | undefined, draw: SeedSource): bigint =>
-  DRAWN.includes(seed) ? BigInt.asUintN(32, draw()) : seedOf(seed, draw);
+/**
+ * Prompts share the seed that a client gives, and each has its own where one is drawn. A drawn seed has 32 bits, so that
+ * an answer can say it in its settings and a client can send it back.
+ */
+export const llamaSeeds =
+  (seed: number | undefined, draw: SeedSource): ChoiceSeeds =>
+  () =>
+    DRAWN.includes(seed) ? BigInt.asUintN(32, draw()) : seedOf(seed, draw);

@@ -3,7 +3,7 @@ import { AnswerClock } from "../generation/answer-clock.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
-import { llamaSeedOf } from "../llama/sampling-fields.js";
+import { llamaSeeds } from "../llama/sampling-fields.js";
 import type { ChatPlan } from "../openai/chat-plan.js";
 import { planChoices } from "../openai/sampling.js";
 import { type GenerationFields, maxTokensOf, samplingOf } from "./fields.js";
@@ -30,18 +30,20 @@ export async function answer(
   const terms = requestTerms(c, context, {});
   const generations = planChoices(
     context,
-    {
-      ...plan,
-      terms,
-      fields: samplingOf(request),
-      maxTokens: maxTokensOf(request),
-      maxTokensField: "options.num_predict",
-      promptField: options.promptField,
-      numLogprobs: undefined,
-      numPromptLogprobs: undefined,
-    },
+    [
+      {
+        ...plan,
+        terms,
+        fields: samplingOf(request),
+        maxTokens: maxTokensOf(request),
+        maxTokensField: "options.num_predict",
+        promptField: options.promptField,
+        numLogprobs: undefined,
+        numPromptLogprobs: undefined,
+      },
+    ],
     1,
-    llamaSeedOf(request.options?.seed, context.drawSeed),
+    llamaSeeds(request.options?.seed, context.drawSeed),
   );
   const facts = factsOf(c, options, plan.promptIds.length);
   if (request.stream !== false) return streamResults(c, context, generations, terms, answerFrames(facts));

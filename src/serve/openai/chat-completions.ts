@@ -4,7 +4,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { type EngineRequest, MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest, ScoredToken } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
+import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, Asker, PlanContext, PromptContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
@@ -30,7 +30,7 @@ import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "./llama-fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { truncated } from "./prompt-size.js";
-import { assertFewLogprobs, assertNumSequences, assertShortRecipes, badWordsOf, planChoices } from "./sampling.js";
+import { assertNumSequences, badWordsOf, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -174,24 +174,24 @@ async function planGenerations(
   const promptIds = truncatedPrompt(context, request, plan.promptIds);
   const requests = planChoices(
     context,
-    {
-      ...plan,
-      promptIds,
-      fields: request,
-      terms,
-      maxTokens: maxTokensIn(request),
-      maxTokensField: maxTokensFieldOf(request),
-      promptField: "messages",
-      numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
-      numPromptLogprobs: request.prompt_logprobs,
-      badWords: await badWordsOf(context, request.bad_words),
-      scoresPromptOnce: true,
-    },
+    [
+      {
+        ...plan,
+        promptIds,
+        fields: request,
+        terms,
+        maxTokens: maxTokensIn(request),
+        maxTokensField: maxTokensFieldOf(request),
+        promptField: "messages",
+        numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
+        numPromptLogprobs: request.prompt_logprobs,
+        badWords: await badWordsOf(context, request.bad_words),
+        scoresPromptOnce: true,
+      },
+    ],
     request.n ?? 1,
-    seedOf(request.seed, context.drawSeed),
+    choiceSeeds(request.seed, context.drawSeed),
   );
-  assertFewLogprobs(requests);
-  assertShortRecipes(requests);
   return { requests, promptIds, isTakenApart: plan.reading !== undefined };
 }
 

@@ -10,7 +10,7 @@ import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
 import { countCodePoints } from "../generation/code-points.js";
 import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
+import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
@@ -29,7 +29,7 @@ import { type FieldRules, INERT_FIELDS, isEmptyArray, parseFields, SAMPLING_UNSU
 import { jsonInTurns } from "./json-in-turns.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
-import { assertFewLogprobs, assertNumSequences, assertShortRecipes, badWordsOf, planChoices } from "./sampling.js";
+import { assertNumSequences, badWordsOf, planChoices } from "./sampling.js";
 import {
   integerIn,
   maxTokensField,
@@ -201,36 +201,24 @@ async function planAll(
 ) {
   const badWords = await badWordsOf(context, request.bad_words);
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
-  const seed = seedOf(request.seed, context.drawSeed);
   const form = formOf(request);
   const recipe = form === undefined ? undefined : recipeText(form);
-  const numChoices = request.n ?? 1;
-  const requests = prompts.flatMap((prompt, index) =>
-    planChoices(
-      context,
-      {
-        fields: request,
-        terms,
-        promptIds: prompt.ids,
-        maxTokens: maxTokensOf(request.max_tokens ?? DEFAULT_MAX_TOKENS),
-        maxTokensField: "max_tokens",
-        promptField: "prompt",
-        numLogprobs: request.logprobs,
-        numPromptLogprobs: isEchoScored
-          ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
-          : request.prompt_logprobs,
-        badWords,
-        reading: undefined,
-        recipe,
-      },
-      numChoices,
-      seed,
-      index * numChoices,
-    ),
-  );
-  assertFewLogprobs(requests);
-  assertShortRecipes(requests);
-  return requests;
+  const plans = prompts.map((prompt) => ({
+    fields: request,
+    terms,
+    promptIds: prompt.ids,
+    maxTokens: maxTokensOf(request.max_tokens ?? DEFAULT_MAX_TOKENS),
+    maxTokensField: "max_tokens",
+    promptField: "prompt",
+    numLogprobs: request.logprobs,
+    numPromptLogprobs: isEchoScored
+      ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
+      : request.prompt_logprobs,
+    badWords,
+    reading: undefined,
+    recipe,
+  }));
+  return planChoices(context, plans, request.n ?? 1, choiceSeeds(request.seed, context.drawSeed));
 }
 
 function hasSuffix({ suffix }: CompletionRequest): boolean {

@@ -119,23 +119,21 @@ export async function pooledVectors(
   prompts: readonly PooledPrompt[],
   terms: RequestTerms,
 ): Promise<readonly Float64Array[]> {
-  const requests = prompts.flatMap(({ ids, secondTextStart, param }) => {
-    const plan = {
-      secondTextStart,
-      fields: {},
-      terms,
-      promptIds: ids,
-      reading: undefined,
-      recipe: undefined,
-      maxTokens: 0,
-      maxTokensField: param,
-      promptField: param,
-      numLogprobs: undefined,
-      numPromptLogprobs: undefined,
-      pooling: context.engine.info.pooling,
-    };
-    return planChoices(context, plan, 1, 0n);
-  });
+  const plans = prompts.map(({ ids, secondTextStart, param }) => ({
+    secondTextStart,
+    fields: {},
+    terms,
+    promptIds: ids,
+    reading: undefined,
+    recipe: undefined,
+    maxTokens: 0,
+    maxTokensField: param,
+    promptField: param,
+    numLogprobs: undefined,
+    numPromptLogprobs: undefined,
+    pooling: context.engine.info.pooling,
+  }));
+  const requests = planChoices(context, plans, 1, () => 0n);
   const { results } = await collectResults(c, context, requests, terms);
   return results.map(({ pooled }) => {
     if (pooled === undefined) throw new MillraceError("internal_error", "expected a vector from the engine, got none");

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest } from "../generation/generation.js";
-import { seedOf } from "../generation/seeds.js";
+import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
@@ -13,14 +13,7 @@ import { inputField, readInput } from "./response-input.js";
 import { formOfText, isFormPrescribed, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
 import { planChoices } from "./sampling.js";
-import {
-  integerIn,
-  modelField,
-  objectField,
-  samplingShape,
-  streamOptionsField,
-  termsShape,
-} from "./schema-parts.js";
+import { integerIn, modelField, objectField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
 
 /** Accepted and ignored: reasoning is returned in full, not as a summary. */
 const summaryField = z.enum(["auto", "concise", "detailed"]).nullish();
@@ -141,18 +134,20 @@ export async function planResponse(
   }
   return planChoices(
     context,
-    {
-      ...(await planConversation(c, context, request)),
-      fields: request,
-      terms,
-      maxTokens: request.max_output_tokens,
-      maxTokensField: "max_output_tokens",
-      promptField: "input",
-      numLogprobs,
-      numPromptLogprobs: undefined,
-    },
+    [
+      {
+        ...(await planConversation(c, context, request)),
+        fields: request,
+        terms,
+        maxTokens: request.max_output_tokens,
+        maxTokensField: "max_output_tokens",
+        promptField: "input",
+        numLogprobs,
+        numPromptLogprobs: undefined,
+      },
+    ],
     1,
-    seedOf(request.seed, context.drawSeed),
+    choiceSeeds(request.seed, context.drawSeed),
   );
 }
 

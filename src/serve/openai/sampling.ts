@@ -1,8 +1,9 @@
 /** Converts validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
-import { choiceSeed, type EngineRequest, type Pooling, type SamplingParams } from "../../engine/api/request.js";
+import type { EngineRequest, Pooling, SamplingParams } from "../../engine/api/request.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { GenerationRequest } from "../generation/generation.js";
+import type { ChoiceSeeds } from "../generation/seeds.js";
 import type { PlanContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import type { ChatPlan } from "./chat-plan.js";
@@ -10,7 +11,7 @@ import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
 /** One prompt, and the settings that its choices share. */
-interface GenerationPlan extends ChatPlan {
+export interface GenerationPlan extends ChatPlan {
   readonly fields: SamplingFields;
   readonly terms: RequestTerms;
   /** Undefined: as many as the context leaves. */
@@ -63,7 +64,7 @@ export async function badWordsOf(
   });
 }
 
-function toSamplingParams(context: PlanContext, plan: GenerationPlan, seed: bigint): SamplingParams {
+function toSamplingParams(context: PlanContext, plan: GenerationPlan): Omit<SamplingParams, "seed"> {
   const { fields } = plan;
   const defaults = context.samplingDefaults ?? {};
   const maxTokens = resolveMaxTokens(plan, context.engine.info);
@@ -88,7 +89,6 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan, seed: bigi
     presencePenalty: fields.presence_penalty ?? 0,
     frequencyPenalty: fields.frequency_penalty ?? 0,
     repetitionPenalty: fields.repetition_penalty ?? defaults.repetition_penalty ?? 1,
-    seed,
     maxTokens,
     minTokens: Math.min(minTokens, maxTokens),
     stopTokenIds: [...new Set([...modelStops, ...(fields.stop_token_ids ?? [])])],
@@ -106,7 +106,7 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan, seed: bigi
  */
 const MAX_PROMPT_LOGPROBS = 1_000_000;
 
-export function assertFewLogprobs(requests: readonly GenerationRequest[]): void {
+function assertFewLogprobs(requests: readonly GenerationRequest[]): void {
   const numOf = ({ engineRequest: { promptIds, sampling } }: GenerationRequest): number =>
     sampling.numPromptLogprobs === undefined ? 0 : promptIds.length * (1 + sampling.numPromptLogprobs);
   const numWanted = requests.reduce((sum, request) => sum + numOf(request), 0);
@@ -136,16 +136,28 @@ function engineRequestOf(plan: GenerationPlan, sampling: SamplingParams): Engine
 }
 
 /**
- * The n generations of one prompt.
- * @param firstChoice the index of the prompt's first choice among all choices of the request; each choice has a seed of
- * its own
+ * The generations of a request: all choices of the first prompt, then those of the next one. Refuses a request whose
+ * prompts together ask for too much.
  */
 export function planChoices(
   context: PlanContext,
+  plans: readonly GenerationPlan[],
+  numChoices: number,
+  seeds: ChoiceSeeds,
+): GenerationRequest[] {
+  const requests = plans.flatMap((plan, index) => choicesOf(context, plan, numChoices, seeds, index * numChoices));
+  assertFewLogprobs(requests);
+  assertShortRecipes(requests);
+  return requests;
+}
+
+/** @param firstChoice the index of the prompt's first choice among all choices of the request */
+function choicesOf(
+  context: PlanContext,
   plan: GenerationPlan,
   numChoices: number,
-  seed: bigint,
-  firstChoice = 0,
+  seeds: ChoiceSeeds,
+  firstChoice: number,
 ): GenerationRequest[] {
   const { fields, promptIds, recipe } = plan;
   if (promptIds.length === 0) {
@@ -160,12 +172,12 @@ export function planChoices(
       { param: "ignore_eos" },
     );
   }
-  const sampling = toSamplingParams(context, plan, seed);
+  const sampling = toSamplingParams(context, plan);
   const stops = fields.stop === undefined ? [] : typeof fields.stop === "string" ? [fields.stop] : fields.stop;
   return Array.from({ length: numChoices }, (_, index) => ({
     engineRequest: engineRequestOf(plan, {
       ...sampling,
-      seed: choiceSeed(seed, firstChoice + index),
+      seed: seeds(firstChoice + index),
       numPromptLogprobs: plan.scoresPromptOnce === true && index > 0 ? undefined : plan.numPromptLogprobs,
     }),
     stopStrings: stops,
@@ -179,7 +191,7 @@ export function planChoices(
 /** The limit for all recipes of a request together, because each sequence sends a copy to the engine. */
 const MAX_RECIPES_LENGTH = 16 * MAX_RECIPE_LENGTH;
 
-export function assertShortRecipes(requests: readonly GenerationRequest[]): void {
+function assertShortRecipes(requests: readonly GenerationRequest[]): void {
   const length = requests.reduce((sum, { engineRequest }) => sum + (engineRequest.constraint?.recipe.length ?? 0), 0);
   if (length <= MAX_RECIPES_LENGTH) return;
   throw new MillraceError(
