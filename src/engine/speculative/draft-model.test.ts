@@ -90,6 +90,34 @@ describe("draft model", () => {
     }
   });
 
+  test("guesses for a request that has taken the seat of another one", async () => {
+    const backend = createCpuBackend({ numThreads: 1 });
+    try {
+      const seats = { maxNumSeqs: 1, schedulingPolicy: "priority" } as const;
+      const all = { ...DEFAULT_ENGINE_OPTIONS, ...seats, modelPath: pathOf("model"), numThreads: 1 };
+      const options = { ...all, kvCacheMemoryBytes: 2 ** 24, speculative: guessedBy("model") };
+      const core = await EngineCore.create(openModel(pathOf("model")), options, backend);
+      const draftedSoFar = () => core.stats().speculation.numDraftTokens;
+      const [late, urgent] = [request([1, 2, 3], { maxTokens: 200 }), request([4, 5, 6], { maxTokens: 60 })];
+      core.add(0, { ...late, priority: 1 });
+      while (draftedSoFar() === 0) await core.step();
+      const numDraftedBefore = draftedSoFar();
+      core.add(1, { ...urgent, priority: 0 });
+      const completions = new Map<number, Completion>();
+      const step = async () => {
+        for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
+      };
+      while (completions.get(1)?.finishReason === undefined) await step();
+      expect([core.stats().numPreemptions, completions.has(0)]).toEqual([1, false]);
+      expect(draftedSoFar() - numDraftedBefore).toBeGreaterThan(40);
+      const numDraftedForUrgent = draftedSoFar();
+      while (core.hasWork) await step();
+      expect(draftedSoFar() - numDraftedForUrgent).toBeGreaterThan(100);
+    } finally {
+      backend.destroy();
+    }
+  });
+
   test("refuses a draft model whose context is too short", async () => {
     await expect(run(guessedBy("short"))).rejects.toThrow(/a context of 512 tokens, got 64/);
   });

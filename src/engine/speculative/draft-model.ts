@@ -104,6 +104,7 @@ export class DraftModel implements BatchDrafter {
     const caughtUp: Sequence[] = [];
     const certain: Sequence[] = [];
     let numRowsLeft = MAX_ROWS;
+    this.#forgetPreempted();
     this.#batch.clear();
     this.#sampler.clear();
     for (const target of sequences) {
@@ -168,6 +169,11 @@ export class DraftModel implements BatchDrafter {
     this.#shadows.delete(target);
     this.#kv.release(shadow.sequence);
     this.#freeSeats.push(shadow.sequence.seat);
+  }
+
+  /** Sequences that took the places of pre-empted ones need the seats and the memory of those ones' copies. */
+  #forgetPreempted(): void {
+    for (const target of this.#shadows.keys()) if (target.seat < 0) this.forget(target);
   }
 
   /** Brings the copy up to date with the sequence: rejected tokens roll back. */
