@@ -1,18 +1,9 @@
 /**
  * A lock file between processes, so that two starts at once do not install and compile over each other. The holder
- * touches the file every second; a lock whose process is gone, or that nobody touched for a minute, is taken over.
+ * touches the file every second; a lock whose process is gone, or that nobody touched for a minute, is taken over. It
+ * takes over as src/core/file-lock.ts does, which cannot be used before it is compiled.
  */
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeSync,
-} from "node:fs";
+import { lstatSync, mkdirSync, readFileSync, rmdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -21,16 +12,24 @@ const HEARTBEAT_MS = 1_000;
 const ABANDONED_MS = 60_000;
 const POLL_MS = 150;
 
-/** One owner's line in the lock file. Unique per acquisition, so that a takeover can tell whose lock it moved. */
+/** One owner's line in the lock file. Unique per acquisition, so that a holder gives back no lock but its own. */
 function ownerLine() {
   return `${hostname()} ${process.pid} ${process.hrtime.bigint()}`;
 }
 
+/** @returns whether the file system did it */
+function tryCall(call) {
+  try {
+    call();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function tryCreate(path, line) {
   try {
-    const fd = openSync(path, "wx");
-    writeSync(fd, line);
-    closeSync(fd);
+    writeFileSync(path, line, { flag: "wx" });
     return true;
   } catch (error) {
     if (error.code === "EEXIST") return false;
@@ -47,33 +46,42 @@ function isProcessAlive(pid) {
   }
 }
 
-/** The lock's content when nobody stands behind it any more; undefined while it is held or already gone. */
-function abandonedLine(path) {
+/** Empty for a lock that cannot be read, such as a link to nothing, and for a holder that is about to write its line. */
+function readLine(path) {
   try {
-    const ageMs = Date.now() - statSync(path).mtimeMs;
-    const line = readFileSync(path, "utf8");
-    const [host, pid] = line.split(" ");
-    // An empty file is a holder between creating and writing; only its age can speak against it.
-    const isOwnerGone = host === hostname() && pid !== undefined && !isProcessAlive(Number(pid));
-    return isOwnerGone || ageMs > ABANDONED_MS ? line : undefined;
+    return readFileSync(path, "utf8");
   } catch {
-    return undefined;
+    return "";
   }
 }
 
+function isOld(path) {
+  const touchedMs = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  return touchedMs !== undefined && Date.now() - touchedMs > ABANDONED_MS;
+}
+
+/** Whether nobody stands behind the lock any more; only its age can speak against an empty one. */
+function isAbandoned(path) {
+  const [host, pid] = readLine(path).split(" ");
+  return (host === hostname() && pid !== undefined && !isProcessAlive(Number(pid))) || isOld(path);
+}
+
 /**
- * Moves an abandoned lock out of the way. Two waiters may both see it: the second one's rename can then catch the first
- * one's fresh lock, which its content shows, so it is put back.
+ * Removes an abandoned lock. Two waiters may both see it, and the second one must not remove the first one's own lock:
+ * so one at a time looks again and removes.
+ * @returns whether the lock may be free now
  */
-function clearAbandoned(path, line) {
-  const aside = `${path}.${process.pid}.aside`;
+function clearAbandoned(path) {
+  if (!isAbandoned(path)) return false;
+  const turn = `${path}.takeover`;
+  // Left by a process that was killed in the middle of its turn.
+  if (isOld(turn)) tryCall(() => rmdirSync(turn));
+  if (!tryCall(() => mkdirSync(turn))) return false;
   try {
-    renameSync(path, aside);
-  } catch {
-    return;
+    return !isAbandoned(path) || tryCall(() => rmSync(path));
+  } finally {
+    tryCall(() => rmdirSync(turn));
   }
-  if (readFileSync(aside, "utf8") === line) rmSync(aside, { force: true });
-  else renameSync(aside, path);
 }
 
 /** Runs `work` while holding the lock at `path`; `onWait` is called once when another process holds it. */
@@ -82,23 +90,18 @@ export async function withLock(path, work, onWait = () => {}) {
   const line = ownerLine();
   let hasWaited = false;
   while (!tryCreate(path, line)) {
-    const abandoned = abandonedLine(path);
-    if (abandoned !== undefined) {
-      clearAbandoned(path, abandoned);
-      continue;
-    }
+    if (clearAbandoned(path)) continue;
     if (!hasWaited) onWait();
     hasWaited = true;
     await delay(POLL_MS);
   }
-  const release = () => rmSync(path, { force: true });
+  const release = () => {
+    if (readLine(path) === line) rmSync(path, { force: true });
+  };
   const heartbeat = setInterval(() => {
     const now = new Date();
-    try {
-      utimesSync(path, now, now);
-    } catch {
-      // Removed from outside: the work goes on, and there is nothing left to keep fresh.
-    }
+    // Removed from outside: the work goes on, and there is nothing left to keep fresh.
+    tryCall(() => utimesSync(path, now, now));
   }, HEARTBEAT_MS);
   heartbeat.unref();
   process.once("exit", release);

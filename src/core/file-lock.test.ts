@@ -1,5 +1,15 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -48,6 +58,33 @@ test("a lock that cannot be read is waited for, and a signal ends the wait", asy
   expect(onWait).toHaveBeenCalledTimes(1);
   rmSync(path, { recursive: true });
   (await acquireFileLock(path))();
+});
+
+test("a link to nothing in a lock's place is waited for, and a signal ends the wait", async () => {
+  const path = join(folder, "dangling.lock");
+  symlinkSync(join(folder, "nothing"), path);
+  const onWait = vi.fn();
+  expect(tryFileLock(path)).toBeUndefined();
+  await expect(acquireFileLock(path, onWait, AbortSignal.timeout(300))).rejects.toThrow("aborted");
+  expect(onWait).toHaveBeenCalledTimes(1);
+  rmSync(path);
+  (await acquireFileLock(path))();
+});
+
+test("one process at a time takes abandoned locks over, so that nobody removes the lock of the one before", async () => {
+  const path = join(folder, "contested.lock");
+  const takeover = `${path}.takeover`;
+  const ofGone = `${hostname()} ${spawnSync(process.execPath, ["-e", ""]).pid} x`;
+  writeFileSync(path, ofGone);
+  mkdirSync(takeover);
+  expect(tryFileLock(path)).toBeUndefined();
+  await expect(acquireFileLock(path, () => {}, AbortSignal.timeout(300))).rejects.toThrow("aborted");
+  expect(readFileSync(path, "utf8")).toBe(ofGone);
+  // Left by a process that was killed in the middle of it.
+  utimesSync(takeover, new Date(Date.now() - 120_000), new Date(Date.now() - 120_000));
+  const release = tryFileLock(path);
+  expect([existsSync(takeover), release === undefined]).toEqual([false, false]);
+  release!();
 });
 
 test("a lock of a process that is gone is taken over at once", async () => {

@@ -1,9 +1,9 @@
 /**
  * A lock between processes, which may be on machines that share nothing but the folder: a file that its owner touches
- * as long as it lives.
+ * as long as it lives. scripts/setup/lock.js does the same for the build, before this is compiled.
  */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { lstatSync, mkdirSync, readFileSync, rmdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -49,9 +49,8 @@ export function tryFileLock(path: string): (() => void) | undefined {
   const own = newOwner();
   if (tryCreate(path, own)) return hold(path, own);
   const state = stateOf(path);
-  const touchedMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
   // A machine whose clock is as wrong as this may take a lock that is alive; the program works without the lock too.
-  const isAbandoned = state === undefined || isOwnerGone(state) || Date.now() - touchedMs > ABANDONED_MS;
+  const isAbandoned = state === undefined || isOwnerGone(state) || isOld(path);
   if (!isAbandoned || (state !== undefined && !clear(path, state))) return undefined;
   return tryCreate(path, own) ? hold(path, own) : undefined;
 }
@@ -98,8 +97,15 @@ function ownerOf(path: string): string | undefined {
 /** Its owner and when it was last touched; undefined: it is free by now. */
 function stateOf(path: string): string | undefined {
   const owner = ownerOf(path);
-  const touchedMs = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
-  return owner === undefined || touchedMs === undefined ? undefined : `${owner} ${touchedMs}`;
+  const entry = lstatSync(path, { throwIfNoEntry: false });
+  // A link to nothing has no owner, but it is in the way all the same.
+  if (entry === undefined || (owner === undefined && !entry.isSymbolicLink())) return undefined;
+  return `${owner ?? ""} ${entry.mtimeMs}`;
+}
+
+function isOld(path: string): boolean {
+  const touchedMs = lstatSync(path, { throwIfNoEntry: false })?.mtimeMs;
+  return touchedMs !== undefined && Date.now() - touchedMs > ABANDONED_MS;
 }
 
 /** Only of this machine's processes can that be known; an empty file is a lock that is just being taken. */
@@ -117,27 +123,34 @@ function isOwnerGone(state: string): boolean {
 }
 
 /**
- * Two who wait may both see it abandoned: the second one's rename can catch the first one's own lock, which it then
- * puts back.
- * @returns whether it could be moved
+ * Removes a lock that is still in this state. Two who wait may both see it abandoned, and the second one must not remove
+ * the first one's own lock: so one at a time looks again and removes.
+ * @returns whether the lock may be free now
  */
 function clear(path: string, state: string): boolean {
-  const aside = `${path}.${randomUUID()}`;
+  const turn = `${path}.takeover`;
+  // Left by a process that was killed in the middle of its turn.
+  if (isOld(turn)) tryCall(() => rmdirSync(turn));
+  if (!tryCall(() => mkdirSync(turn))) return false;
   try {
-    renameSync(path, aside);
+    return stateOf(path) !== state || tryCall(() => rmSync(path));
+  } finally {
+    tryCall(() => rmdirSync(turn));
+  }
+}
+
+/** @returns whether the file system did it */
+function tryCall(call: () => void): boolean {
+  try {
+    call();
+    return true;
   } catch {
     return false;
   }
-  if (stateOf(aside) === state) rmSync(aside, { force: true });
-  else renameSync(aside, path);
-  return true;
 }
 
+/** A lock that was removed from outside has nothing to keep fresh. */
 function touch(path: string): void {
   const now = new Date();
-  try {
-    utimesSync(path, now, now);
-  } catch {
-    // Removed from outside: there is nothing left to keep fresh.
-  }
+  tryCall(() => utimesSync(path, now, now));
 }

@@ -1,6 +1,6 @@
 /** Two starts at once: the set-up lock lets one process in at a time and survives one that died holding it. */
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, lutimesSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -53,4 +53,24 @@ test("a live owner is waited for", async () => {
   writeFileSync(join(root, "build/setup.lock"), `${hostname()} 999999999 1`);
   expect(await worker.exitCode).toBe(0);
   expect(readFileSync(join(root, "log"), "utf8")).toBe("in\nout\n");
+});
+
+test("an old link to nothing in its place is taken over", async () => {
+  const root = tempTree({ "build/kept": "" });
+  const path = join(root, "build/setup.lock");
+  symlinkSync(join(root, "nothing"), path);
+  lutimesSync(path, 0, 0);
+  expect(await startWorker(root).exitCode).toBe(0);
+  expect(existsSync(path)).toBe(false);
+});
+
+test("while another process takes a dead owner's lock over, nobody else does", async () => {
+  const dead = `${hostname()} 999999999 1`;
+  const root = tempTree({ "build/setup.lock": dead });
+  mkdirSync(join(root, "build/setup.lock.takeover"));
+  const worker = startWorker(root);
+  await worker.isWaiting;
+  expect(readFileSync(join(root, "build/setup.lock"), "utf8")).toBe(dead);
+  rmSync(join(root, "build/setup.lock.takeover"), { recursive: true });
+  expect(await worker.exitCode).toBe(0);
 });
