@@ -1,4 +1,4 @@
-/** The hub's address, its token, and the time limit of a connection. */
+/** The hub's address, its token, and the time that it may be silent. */
 import { MillraceError } from "../../core/errors.js";
 import { authorised, type HubAccess } from "./listing.js";
 import type { HubSpec } from "./spec.js";
@@ -17,8 +17,8 @@ export interface HubOptions {
 }
 
 const PUBLIC_ENDPOINT = "https://huggingface.co";
-/** For questions, which somebody waits for; downloads take as long as they take. */
-const ASK_MS = 20_000;
+/** For questions, which somebody waits for. An answer that comes slowly may take longer: the header of a model is large. */
+const MAX_SILENCE_MS = 20_000;
 
 export function hubAccess(options: HubOptions): HubAccess {
   const { fetch: plainFetch = fetch, signal } = options;
@@ -28,9 +28,33 @@ export function hubAccess(options: HubOptions): HubAccess {
   return { endpoint, fetch: authorised(fetchFn, checkedUrl(endpoint), options.token ?? process.env.HF_TOKEN) };
 }
 
-/** For a question that needs no signal of its own. */
+/** For questions: each ends when the hub is silent. */
 export const questionAccess = (options: HubOptions): HubAccess =>
-  hubAccess({ ...options, signal: options.signal ?? AbortSignal.timeout(ASK_MS) });
+  hubAccess({ ...options, fetch: endingSilence(options.fetch ?? fetch) });
+
+/** A `fetch` that fails where nothing comes for MAX_SILENCE_MS: no headers, or no further bytes of the body. */
+function endingSilence(fetchFn: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    const silence = new AbortController();
+    const end = () => silence.abort(new Error(`nothing for ${MAX_SILENCE_MS / 1000} s`));
+    const timer = setTimeout(end, MAX_SILENCE_MS).unref();
+    const signal = AbortSignal.any([silence.signal, ...(init?.signal ? [init.signal] : [])]);
+    try {
+      const response = await fetchFn(input, { ...init, signal });
+      const heard = new TransformStream<Uint8Array, Uint8Array>({
+        transform: (chunk, controller) => {
+          timer.refresh();
+          controller.enqueue(chunk);
+        },
+        flush: () => clearTimeout(timer),
+      });
+      return response.body === null ? response : new Response(response.body.pipeThrough(heard), response);
+    } catch (thrown) {
+      clearTimeout(timer);
+      throw thrown;
+    }
+  };
+}
 
 function checkedUrl(endpoint: string): string {
   if (URL.canParse(endpoint)) return endpoint;

@@ -69,17 +69,14 @@ class RemoteFile {
 
   /** @param isEnough asked after the first bytes, after twice as many, and so on, the last time with true */
   async receive(numBytes: number, isEnough: (isLast: boolean) => Promise<boolean>): Promise<void> {
-    const { path: what, sizeBytes } = this.entry;
+    const { sizeBytes } = this.entry;
     const end = Math.min(numBytes, sizeBytes);
     const handle = await open(this.path, "w");
     try {
       await handle.truncate(sizeBytes);
-      const body = await this.#bytes(end).catch((thrown: unknown) => {
-        throw hubError(thrown, what, this.access.endpoint);
-      });
       let position = 0;
       let next = FIRST_BYTES;
-      for await (const chunk of body) {
+      for await (const chunk of this.#bytes(end)) {
         const part = chunk.subarray(0, end - position);
         await handle.write(part, 0, part.length, position);
         position += part.length;
@@ -94,10 +91,19 @@ class RemoteFile {
     }
   }
 
-  async #bytes(end: number): Promise<ReadableStream<Uint8Array>> {
-    const response = await this.access.fetch(this.url, { headers: { range: `bytes=0-${end - 1}` } });
-    if (response.ok && response.body !== null) return response.body;
-    await response.body?.cancel();
-    throw statusError(response.status, this.entry.path, this.access.endpoint);
+  /** The file's first bytes, in pieces. */
+  async *#bytes(end: number): AsyncGenerator<Uint8Array> {
+    const { path: what } = this.entry;
+    const { endpoint, fetch } = this.access;
+    try {
+      const response = await fetch(this.url, { headers: { range: `bytes=0-${end - 1}` } });
+      if (response.ok && response.body !== null) yield* response.body;
+      else {
+        await response.body?.cancel();
+        throw statusError(response.status, what, endpoint);
+      }
+    } catch (thrown) {
+      throw hubError(thrown, what, endpoint);
+    }
   }
 }
