@@ -17,7 +17,7 @@ function send(queue: BodyQueue, names: readonly string[], bytes = (name: string)
   const leave = new Map<string, () => void>();
   const all = names.map((name) => {
     const onWait = (call: () => void) => leave.set(name, call);
-    return queue.read(bytes(name), { path: "/", tenant: name.slice(0, 1), onWait }).then(
+    return queue.read(bytes(name), { tenant: name.slice(0, 1), onWait }).then(
       () => ended.push(name),
       ({ code }) => ended.push(`${name}: ${code}`),
     );
@@ -50,7 +50,7 @@ test("who has many bytes waiting is told to come back, and nobody else", async (
   const queue = new BodyQueue();
   const { ended, whenEnded } = send(queue, names, () => large);
   const onWait = vi.fn();
-  await expect(queue.read(large, { path: "/", tenant: "a", onWait })).rejects.toMatchObject({
+  await expect(queue.read(large, { tenant: "a", onWait })).rejects.toMatchObject({
     code: "body_queue",
     status: 429,
     retryAfterSeconds: 5,

@@ -5,7 +5,6 @@
 import type { FromBodyThread, LookedOver, ToBodyThread } from "./body-thread.js";
 import { errorFromRecord, MillraceError } from "./errors.js";
 import { FairThread } from "./fair-thread.js";
-import { idFieldOf } from "./json-body.js";
 
 /**
  * Upper bound for one tenant, beside the body that the thread works on: sixteen of the largest bodies that an engine
@@ -17,8 +16,8 @@ export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 const RETRY_AFTER_SECONDS = 5;
 
 export interface BodyOrigin {
-  /** Path of the request: it says which field may hold lists of token ids. */
-  readonly path: string;
+  /** The field that may hold long lists of token ids; absent: none may. */
+  readonly idField?: string | undefined;
   /** Large bodies are read by turns between tenants. */
   readonly tenant: string;
   /** Gets the call that gives up waiting for the turn, where there is one. */
@@ -36,11 +35,11 @@ export class BodyQueue {
    * Rejects with the fault of the body, or with body_queue.
    * @param bytes may be somewhere else afterwards
    */
-  async read(bytes: Uint8Array, { path, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
+  async read(bytes: Uint8Array, { idField, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
     const numBytes = bytes.length;
     const numBefore = this.#thread.waitingCost(tenant);
     if (numBefore > 0 && numBefore + numBytes > MAX_WAITING_BYTES) throw tooMuch(numBefore + numBytes);
-    const job = { bytes: movable(bytes), idField: idFieldOf(path) };
+    const job = { bytes: movable(bytes), idField };
     const answer = await this.#thread.run(job, { tenant, cost: numBytes, moved: [job.bytes.buffer], onWait });
     if (answer.kind === "refused") throw errorFromRecord(answer.error);
     return answer;

@@ -19,15 +19,14 @@ import {
 const queue = new BodyQueue();
 
 interface ReadBody {
-  /** Long lists of token ids, in the field that the path has for them, are Int32Arrays. */
+  /** Long lists of token ids, in the field that may hold them, are Int32Arrays. */
   readonly body: JsonObject;
   /** The bytes passed in may have been transferred to the thread. */
   readonly bytes: Buffer;
 }
 
 /**
- * @example const { body } = await readBody(Buffer.from('{"model":"mill"}'), { path: "/v1/completions", tenant: "",
- *   onWait: () => {} });
+ * @example const { body } = await readBody(Buffer.from('{"model":"mill"}'), { tenant: "", onWait: () => {} });
  *   // { model: "mill" }
  */
 export async function readBody(bytes: Uint8Array, origin: BodyOrigin): Promise<ReadBody> {

@@ -49,17 +49,6 @@ export async function readIncoming(incoming: IncomingMessage, limits: BodyLimits
 /** Smaller bodies are parsed by the main thread; see body-reader.ts. */
 export const LARGE_BODY_BYTES = 256 * 1024;
 
-/** Where an API takes lists of token ids, which may be long: by path, the field. */
-const ID_FIELDS: ReadonlyMap<string, string> = new Map([
-  ["/v1/completions", "prompt"],
-  ["/v1/embeddings", "input"],
-  ["/detokenize", "tokens"],
-]);
-
-export function idFieldOf(path: string): string | undefined {
-  return ID_FIELDS.get(path);
-}
-
 /** No field nests deeper. Beyond it JSON.parse is slower than linear, and walks of its result overflow the stack. */
 export const MAX_JSON_DEPTH = 64;
 

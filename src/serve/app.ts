@@ -60,8 +60,9 @@ function isAnthropic(c: AppContext): boolean {
   return c.req.path.startsWith("/v1/messages/") || c.req.header("anthropic-version") !== undefined;
 }
 
-function enterRoute(c: AppContext, { dialect, path }: Route): void {
+function enterRoute(c: AppContext, { dialect, path, idField }: Route): void {
   c.set("route", path);
+  c.set("idField", idField);
   enterDialect(c, isAnthropic(c) ? ANTHROPIC_ERRORS : dialect);
 }
 

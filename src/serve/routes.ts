@@ -97,6 +97,7 @@ export const ROUTES: readonly Route[] = [
     task: "generate",
     summary: "A text that goes on from a prompt",
     rules: COMPLETION_RULES,
+    idField: "prompt",
   },
   {
     method: "POST",
@@ -139,6 +140,7 @@ export const ROUTES: readonly Route[] = [
     task: "embed",
     summary: "A vector for each input",
     rules: EMBEDDING_RULES,
+    idField: "input",
   },
   ...["/v1/rerank", "/v2/rerank", "/rerank"].map(
     (path): Route => ({
@@ -193,6 +195,7 @@ export const ROUTES: readonly Route[] = [
     ...api,
     summary: "The text of ids",
     rules: DETOKENIZE_RULES,
+    idField: "tokens",
   },
   {
     method: "GET",

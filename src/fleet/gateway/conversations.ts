@@ -132,7 +132,7 @@ export class ConversationsPart {
         const { row, removed } = await this.#turns.run(owner, async () => {
           const limits = { maxBodyBytes: this.#maxBodyBytes, bodyTimeoutMs: BODY_TIMEOUT_MS };
           const bytes = await readIncoming(incoming, limits);
-          const { body } = await readBody(bytes, { path: PATH, tenant, onWait: () => {} });
+          const { body } = await readBody(bytes, { tenant, onWait: () => {} });
           const { revision, conversation } = readUpload(body);
           // The key may have been revoked while its body came; its conversations are gone then.
           const { holder } = await this.context.authorize(incoming.headers);

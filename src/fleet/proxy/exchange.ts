@@ -88,7 +88,7 @@ export class Exchange {
   }
 
   async #readBody(tenant: string): Promise<{ readonly bytes: Buffer; readonly body: RequestBody }> {
-    const { incoming, route, url, path } = this.arrival;
+    const { incoming, route, url, ollama } = this.arrival;
     if (route.method === "GET") {
       const model = new URL(url, "http://localhost").searchParams.get("model");
       return { bytes: Buffer.alloc(0), body: model === null ? {} : { model } };
@@ -99,7 +99,9 @@ export class Exchange {
       endWatch = this.#cancellation.onCancel(leave);
       return endWatch;
     };
-    const read = await readBody(bytes, { path, tenant, onWait });
+    // Ollama's fields take texts only.
+    const idField = ollama === undefined ? route.idField : undefined;
+    const read = await readBody(bytes, { idField, tenant, onWait });
     endWatch();
     return read;
   }

@@ -119,14 +119,9 @@ function nameIn(body: RequestBody): string | undefined {
   throw new MillraceError("invalid_parameter", message, { param });
 }
 
-async function bodyOf(
-  incoming: IncomingMessage,
-  context: InfoContext,
-  path: string,
-  tenant: string,
-): Promise<RequestBody> {
+async function bodyOf(incoming: IncomingMessage, context: InfoContext, tenant: string): Promise<RequestBody> {
   const bytes = await readIncoming(incoming, context.options.limits);
-  return (await readBody(bytes, { path, tenant, onWait: () => () => {} })).body;
+  return (await readBody(bytes, { tenant, onWait: () => () => {} })).body;
 }
 
 interface DiskRequest {
@@ -143,7 +138,7 @@ export async function ollamaDisk(
   library: ModelLibrary,
 ): Promise<InfoAnswer> {
   const { incoming, path, requestId, isLeaving } = request;
-  const body = await bodyOf(incoming, context, path, "");
+  const body = await bodyOf(incoming, context, "");
   const asked = nameIn(body) ?? "";
   const names = context.options.pool.models();
   const isStream = body.stream !== false;
@@ -185,7 +180,7 @@ export async function ollamaInfo(
       models: await Promise.all(ready.map(async (name) => ({ ...(await entryOf(name, shown)), ...facts(name) }))),
     });
   }
-  const body = await bodyOf(incoming, context, path, caller.tenant);
+  const body = await bodyOf(incoming, context, caller.tenant);
   const asked = nameIn(body);
   const name = asked === undefined ? undefined : withoutTag(asked, names);
   if (path === "/api/pull") {

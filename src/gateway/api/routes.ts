@@ -19,6 +19,8 @@ export interface Route {
   readonly takesSeed: boolean;
   /** Requests may continue stored answers. If `isGeneration` is set too, their answers may be stored. */
   readonly hasState?: boolean;
+  /** The field of the body that may hold long lists of token ids; absent: none may. */
+  readonly idField?: string;
   /** A request may run on two instances at once, since it leaves no state behind. False for unknown paths. */
   readonly isHarmlessTwice: boolean;
 }
@@ -35,19 +37,19 @@ const PLAIN: Route = {
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
   ["/v1/chat/completions/input_tokens", PLAIN],
-  ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
+  ["/v1/completions", { ...generation, dialect: OPENAI, takesSeed: true, idField: "prompt" }],
   // Some engines store responses by their ids.
   ["/v1/responses", { ...generation, dialect: OPENAI_RESPONSES, hasState: true, isHarmlessTwice: false }],
   ["/v1/responses/input_tokens", { ...PLAIN, hasState: true }],
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
   ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
-  ["/v1/embeddings", { ...PLAIN, runsPrompt: true, isHarmlessTwice: true }],
+  ["/v1/embeddings", { ...PLAIN, runsPrompt: true, isHarmlessTwice: true, idField: "input" }],
   ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map((path): [string, Route] => [
     path,
     { ...PLAIN, runsPrompt: true, isHarmlessTwice: true },
   ]),
   ["/tokenize", PLAIN],
-  ["/detokenize", PLAIN],
+  ["/detokenize", { ...PLAIN, idField: "tokens" }],
   ["/tokenizer_info", { ...PLAIN, method: "GET" }],
   [API_DESCRIPTION_PATH, { ...PLAIN, method: "GET", isOpen: true }],
 ]);

@@ -4,6 +4,7 @@
  */
 import { readBody } from "../../core/body-reader.js";
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import { routeOf } from "../api/routes.js";
 import { membersOf, parsed } from "../json-members.js";
 import type { Caller, RequestBody } from "../request.js";
 import { MAX_CUSTOM_ID_CHARS } from "./limits.js";
@@ -73,11 +74,13 @@ export async function readLine(bytes: Buffer, terms: LineTerms): Promise<LineReq
   const { endpoint, caller } = terms;
   // A body of its own: the thread that reads large ones takes its memory.
   const sent = Buffer.from(bytes.subarray(at.start, at.end));
-  const read = await readBody(sent, { path: endpoint, tenant: caller.tenant, onWait: () => {} }).catch(
-    (thrown: unknown) => {
-      throw ofBody(toMillraceError(thrown));
-    },
-  );
+  const read = await readBody(sent, {
+    idField: routeOf(endpoint)?.idField,
+    tenant: caller.tenant,
+    onWait: () => {},
+  }).catch((thrown: unknown) => {
+    throw ofBody(toMillraceError(thrown));
+  });
   const field = bodyField(terms.kind);
   if (read.body.stream !== undefined && read.body.stream !== false && read.body.stream !== null) {
     throw new LineError("stream_unsupported", "expected no stream in a batch, got one", `${field}.stream`);

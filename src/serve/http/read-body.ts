@@ -19,7 +19,7 @@ export async function readJsonObject(c: AppContext, limits: ServeLimits): Promis
     endWatch = onDisconnect(c, leave);
   };
   try {
-    return (await readBody(bytes, { path: c.req.path, tenant: c.get("tenant"), onWait })).body;
+    return (await readBody(bytes, { idField: c.get("idField"), tenant: c.get("tenant"), onWait })).body;
   } finally {
     endWatch();
   }

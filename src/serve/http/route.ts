@@ -38,6 +38,8 @@ export interface Route extends DescribedRoute {
   readonly dialect: ErrorDialect;
   /** The administrator's key opens it too. */
   readonly isForAdmin?: boolean;
+  /** The field of the body that may hold long lists of token ids; absent: none may. */
+  readonly idField?: string;
   /** The task that the model must be able to do. */
   readonly task?: Task;
 }

@@ -35,6 +35,7 @@ export const LLAMA_ROUTES: readonly Route[] = [
     task: "generate",
     summary: "A text that goes on from a prompt, by llama-server's API",
     rules: LLAMA_COMPLETION_RULES,
+    idField: "prompt",
   },
   {
     method: "POST",
