@@ -87,6 +87,15 @@ test("what the engine will refuse, or is no prompt, is not read", async () => {
   expect(await read("/tokenize", { prompt: "x" }, nobody)).toBeUndefined();
 });
 
+test("a fault of the program is no refusal", async () => {
+  const { options } = fakeAppOptions();
+  const asyncTokenizer = new AsyncTokenizer(options.tokenizer);
+  const broken = () => Promise.reject(new TypeError("no function"));
+  vi.spyOn(asyncTokenizer, "of").mockReturnValue({ encode: broken } as never);
+  const read = createPromptReader({ ...options, asyncTokenizer });
+  await expect(read("/v1/completions", { prompt: "x" }, nobody)).rejects.toThrow(TypeError);
+});
+
 test("a reader that is ended ends its tokenizer's thread", () => {
   const { options } = fakeAppOptions();
   const asyncTokenizer = new AsyncTokenizer(options.tokenizer);

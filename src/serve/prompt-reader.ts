@@ -2,6 +2,7 @@
  * Makes the tokens of a request's prompt with the endpoint's own code. A gateway needs them to find the engine that has
  * cached the prompt's prefix. The other fields of the request are not used.
  */
+import { MillraceError } from "../core/errors.js";
 import type { RequestLogger } from "../core/request-logger.js";
 import type { EngineRequest } from "../engine/api/request.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
@@ -98,8 +99,9 @@ export function createPromptReader(
   const read = async (path: string, body: Body, owner: JobOwner) => {
     try {
       return await READERS[path]?.({ ...context, asyncTokenizer: context.asyncTokenizer.of(owner) }, body);
-    } catch {
-      return undefined;
+    } catch (thrown) {
+      if (thrown instanceof MillraceError) return undefined;
+      throw thrown;
     }
   };
   return Object.assign(read, { end: () => context.asyncTokenizer.end() });

@@ -15,7 +15,7 @@ const read: PromptReader = async () => ({ prompts: [new Array<number>(33).fill(5
 function keysWith(load: (spec: ModelSpec) => Promise<PromptReader | undefined>) {
   const notes: string[] = [];
   const note = (_: object, text: string) => notes.push(text);
-  const keys = new PromptKeys(load, { info: note, warn: note } as never);
+  const keys = new PromptKeys(load, { info: note, warn: note, error: note } as never);
   const ask = async (of = spec, count = 2, numBytes = 300) =>
     keys.sourceFor(of, instances(count)).keysOf(body, "/v1/completions", numBytes);
   return { keys, ask, notes };
@@ -46,6 +46,17 @@ test("keys come from the text for single instances, other engines, long requests
     expect((await other.ask()).blockSize).toBeUndefined();
     expect(other.notes).toHaveLength(1);
   }
+});
+
+test("a reader that fails is logged once; its requests get keys from their text, and it is still ended", async () => {
+  const end = vi.fn();
+  const failing = Object.assign(async () => Promise.reject(new TypeError("no function")), { end });
+  const { keys, ask, notes } = keysWith(async () => failing);
+  await ask();
+  for (let i = 0; i < 3; i++) expect((await ask()).blockSize).toBeUndefined();
+  expect(notes).toEqual(["routed by tokens", "routed by text: a prompt could not be read"]);
+  keys.forget(spec.name);
+  expect(end).toHaveBeenCalledOnce();
 });
 
 test("the tokenizer of a reconfigured model is loaded again, whatever the outcome of the old one", async () => {

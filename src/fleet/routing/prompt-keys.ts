@@ -27,7 +27,7 @@ export class PromptKeys {
 
   constructor(
     private readonly load: LoadPromptReader,
-    private readonly logger: Pick<Logger, "info" | "warn">,
+    private readonly logger: Pick<Logger, "info" | "warn" | "error">,
   ) {}
 
   /** Drops the reader of a model that was removed or reconfigured. */
@@ -51,11 +51,26 @@ export class PromptKeys {
     this.#readers.set(model, opened);
     this.load(spec).then(
       (read) => {
-        opened.read = read;
+        opened.read = read && this.#safe(read, model);
         this.logger.info({ model }, read === undefined ? "routed by text" : "routed by tokens");
       },
       (thrown) => this.logger.warn({ model, err: thrown }, "routed by text: the model's tokenizer could not be read"),
     );
     return opened;
+  }
+
+  /** A reader whose failures cost a request nothing but its keys; the first one is logged. */
+  #safe(read: PromptReader, model: string): PromptReader {
+    let hasFailed = false;
+    const safe: PromptReader = async (path, body, owner) => {
+      try {
+        return await read(path, body, owner);
+      } catch (thrown) {
+        if (!hasFailed) this.logger.error({ model, err: thrown }, "routed by text: a prompt could not be read");
+        hasFailed = true;
+        return undefined;
+      }
+    };
+    return Object.assign(safe, read.end && { end: read.end });
   }
 }
