@@ -42,7 +42,10 @@ export class Collector {
     for (let i = 0; i < numScores; i++) {
       const scores = sequence.promptLogprobs!;
       const numTop = sequence.sampling.numPromptLogprobs ?? 0;
-      scores.push(sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop));
+      const score = sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop);
+      // Of NaN the kernel makes −∞.
+      if (!Number.isFinite(score.logprob)) return notNumbers(`the logits of token ${scores.length}`);
+      scores.push(score);
     }
     sequence.numComputedTokens += numNewTokens;
     this.#countPrompt(sequence);

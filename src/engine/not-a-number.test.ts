@@ -46,6 +46,24 @@ async function withCore(
   }
 }
 
+it("fails the request whose prompt is scored with them, though it generates nothing", async () => {
+  await withCore({ speculative: NO_SPECULATION }, async (core) => {
+    const scored = { maxTokens: 0, numPromptLogprobs: 2 };
+    core.add(1, request(SOUND, scored));
+    core.add(2, request(DAMAGED, scored));
+    const completions = new Map<number, Completion>();
+    const failures = [];
+    while (core.hasWork) {
+      for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
+      failures.push(...core.takeFailures());
+    }
+    expect(failures).toMatchObject([{ requestId: 2, error: { code: "not_a_number" } }]);
+    expect(failures[0]?.error.message).toMatch(/expected numbers in the logits of token 3, got NaN/);
+    expect([...completions.keys()]).toEqual([1]);
+    expect(completions.get(1)?.promptLogprobs).toHaveLength(SOUND.length);
+  });
+});
+
 const SOUND = [5, 6, 7, 5, 6, 7, 5, 6];
 const DAMAGED = [5, 6, DAMAGED_TOKEN, 7];
 
