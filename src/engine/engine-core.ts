@@ -3,6 +3,7 @@
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
 import type { OpenModel } from "../model/open-model.js";
+import type { Closed } from "./api/engine.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineOutput } from "./api/output.js";
 import type { EngineRequest } from "./api/request.js";
@@ -165,10 +166,10 @@ export class EngineCore {
     return this.#disk?.work() ?? false;
   }
 
-  /** Resolves when the blocks that outlive this process are on disk. */
-  async close(): Promise<void> {
+  /** Resolves when the blocks that outlive this process are on disk, or the disk does not answer. */
+  async close(): Promise<Closed> {
     this.#constraints.close();
-    await this.#disk?.close();
+    return (await this.#disk?.close()) ?? "ended";
   }
 
   /** Computes one step. @returns the outputs of its sequences; none while grammars are compiled or masks are late */

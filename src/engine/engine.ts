@@ -3,7 +3,7 @@ import { Worker } from "node:worker_threads";
 import { errorFromRecord, MillraceError, toMillraceError } from "../core/errors.js";
 import { type BlockChanges, CachedBlocks } from "../text/cached-blocks.js";
 import { checkRequest } from "./admission.js";
-import type { Engine, EngineHandle, EngineListener } from "./api/engine.js";
+import type { Closed, Engine, EngineHandle, EngineListener } from "./api/engine.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineOutput } from "./api/output.js";
 import type { EngineRequest } from "./api/request.js";
@@ -62,6 +62,7 @@ class WorkerEngine implements Engine {
   #state: "open" | "draining" | "closed" | MillraceError = "open";
   #fail: (error: MillraceError) => void = () => {};
   #onIdle: (() => void)[] = [];
+  #onStuck = () => {};
 
   constructor(
     private readonly worker: Worker,
@@ -126,13 +127,17 @@ class WorkerEngine implements Engine {
     return new Promise((resolve) => this.#onIdle.push(resolve));
   }
 
-  async close(): Promise<void> {
-    if (this.#state === "closed" || this.#state instanceof MillraceError) return;
+  async close(): Promise<Closed> {
+    if (this.#state === "closed" || this.#state instanceof MillraceError) return "ended";
     this.#state = "closed";
-    const exited = new Promise<void>((resolve) => this.worker.once("exit", () => resolve()));
+    const closed = new Promise<Closed>((resolve) => {
+      this.worker.once("exit", () => resolve("ended"));
+      this.#onStuck = () => resolve("stuck");
+    });
     this.#send({ kind: "stop" });
-    await exited;
+    const end = await closed;
     this.#failOpenRequests(new MillraceError("shutting_down", "the server is shutting down"));
+    return end;
   }
 
   #send(message: ToWorker): void {
@@ -165,6 +170,7 @@ class WorkerEngine implements Engine {
       return;
     }
     if (message.kind === "note") this.onNote(message.text);
+    if (message.kind === "stuck") this.#onStuck();
     if (message.kind !== "step") return;
     this.#stats = message.stats;
     if (message.cacheChanges !== undefined) {

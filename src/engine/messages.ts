@@ -32,6 +32,8 @@ export type FromWorker =
       /** Blocks that the prefix cache gained and lost, encoded as CachedBlocks reads them; absent: none. */
       readonly cacheChanges?: Float64Array;
     }
+  /** The engine has stopped, and its thread cannot end. */
+  | { readonly kind: "stuck" }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
 /** A request that ended with an error in place of a finish reason. */

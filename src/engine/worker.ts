@@ -105,10 +105,16 @@ class EngineLoop {
     else if (message.kind === "abort") this.core.abort(message.requestId);
     else {
       this.#isStopping = true;
-      void this.core.close().finally(() => {
-        this.backend.destroy();
-        process.exit(0);
-      });
+      void this.#stop();
+    }
+  }
+
+  async #stop(): Promise<void> {
+    try {
+      if ((await this.core.close()) === "stuck") this.port.postMessage({ kind: "stuck" } satisfies FromWorker);
+    } finally {
+      this.backend.destroy();
+      process.exit(0);
     }
   }
 

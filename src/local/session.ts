@@ -129,7 +129,7 @@ export async function openLocalSession(
     });
   }
 
-  const close = (): Promise<void> => engine.close();
+  const close = async (): Promise<void> => void (await engine.close());
   return { name, path, files, engine, tokenizer, chatTemplate, samplingDefaults, answer, close };
 }
 

@@ -5,7 +5,7 @@
 
 import { MillraceError } from "../../src/core/errors.js";
 import { checkRequest } from "../../src/engine/admission.js";
-import type { Engine, EngineHandle, EngineListener } from "../../src/engine/api/engine.js";
+import type { Closed, Engine, EngineHandle, EngineListener } from "../../src/engine/api/engine.js";
 import type { FinishReason, TokenLogprob } from "../../src/engine/api/output.js";
 import type { EngineRequest } from "../../src/engine/api/request.js";
 import type { EngineInfo, EngineStats } from "../../src/engine/api/stats.js";
@@ -190,8 +190,9 @@ export class FakeEngine implements Engine {
 
   async drain(): Promise<void> {}
 
-  async close(): Promise<void> {
+  async close(): Promise<Closed> {
     this.fail(new MillraceError("shutting_down", "expected an open engine, got a closed one"));
+    return "ended";
   }
 
   #schedule(): void {

@@ -71,7 +71,7 @@ export async function localSender(flags: LocalFlags, startStage: StartStage): Pr
   return {
     // A few wait, so that no seat is ever empty.
     numAtOnce: flags.maxNumSeqs + Math.min(8, flags.maxWaitingRequests),
-    close: () => engine.close(),
+    close: async () => void (await engine.close()),
     async send(path, bytes) {
       const answer = await app.request(path, { method: "POST", body: new Uint8Array(bytes) });
       return { status: answer.status, body: Buffer.from(await answer.arrayBuffer()), retryAfterMs: undefined };

@@ -153,7 +153,8 @@ export function stayUntilStopped({ server, engine }: ServingInstance, onDraining
     await server.drain();
     // When the engine dies meanwhile, the handler below ends the process.
     await Promise.race([engine.drain(), engine.failure]);
-    await engine.close();
+    // An exit would wait for the thread that cannot end.
+    if ((await engine.close()) === "stuck") process.kill(process.pid, "SIGKILL");
     process.exit(0);
   };
   const onSignal = withoutRepeats((signal) => {

@@ -17,6 +17,9 @@ export interface EngineHandle {
 }
 
 /** The engine as the main thread sees it. `engine.ts` implements it over a worker thread. */
+/** "stuck": a thread waits for a disk that does not answer, so that only SIGKILL ends the process. */
+export type Closed = "ended" | "stuck";
+
 export interface Engine {
   readonly info: EngineInfo;
   /**
@@ -40,7 +43,7 @@ export interface Engine {
   /** Refuses new requests and resolves when the accepted ones have ended. */
   drain(): Promise<void>;
   /** Ends at once; open requests get shutting_down. */
-  close(): Promise<void>;
+  close(): Promise<Closed>;
   /** Rejects when the engine's thread dies; never resolves. */
   readonly failure: Promise<never>;
 }

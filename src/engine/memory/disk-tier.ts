@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from "node:worker_threads";
 import { MillraceError } from "../../core/errors.js";
 import { packageRoot } from "../../core/package-root.js";
+import type { Closed } from "../api/engine.js";
 import type { DiskTierOptions } from "../api/options.js";
 import { type DiskTierStats, NO_DISK_TIER } from "../api/stats.js";
 import { listBlocks, readBlock } from "./disk-files.js";
@@ -33,6 +34,9 @@ const MAX_PENDING_BYTES = 256 * 2 ** 20;
 /** Bytes copied for writing after one step, at most. */
 const COPIED_PER_STEP_BYTES = 8 * 2 ** 20;
 
+/** A disk that does not answer for this long is given up when the engine ends. */
+const MAX_SILENCE_MS = 20_000;
+
 export class DiskTier {
   readonly #folder: string;
   readonly #secret: Buffer;
@@ -46,6 +50,8 @@ export class DiskTier {
   readonly #keys = new WeakMap<PrefixNode, string>();
   #numPendingBytes = 0;
   #numFlushes = 0;
+  /** When the writer's last message came. */
+  #heardMs = 0;
   #hasEnded = false;
   /** The note about failed writes was given. */
   #isNoted = false;
@@ -120,21 +126,30 @@ export class DiskTier {
     return this.#queue.length > 0;
   }
 
-  /** Resolves when every published block is written or dropped. */
-  async flush(): Promise<void> {
+  /** Resolves when every published block is written or dropped. @returns false: the disk has stopped to answer */
+  async #flush(): Promise<boolean> {
     while (this.work()) {}
     await Promise.all(this.#copies);
     this.#numFlushes++;
     this.#send({ kind: "flush" });
+    this.#heardMs = performance.now();
     while (this.#numFlushes > 0 && !this.#hasEnded) {
       await new Promise((resolve) => setTimeout(resolve, 5));
       this.work();
+      if (performance.now() - this.#heardMs > MAX_SILENCE_MS) return false;
     }
+    return true;
   }
 
-  async close(): Promise<void> {
-    await this.flush();
-    await this.#writer.terminate();
+  /** Writes what is left. A thread that waits for a disk cannot be ended, and is left behind. */
+  async close(): Promise<Closed> {
+    if (await this.#flush()) {
+      await this.#writer.terminate();
+      return "ended";
+    }
+    this.note(`the prefix cache's disk has not answered for ${MAX_SILENCE_MS / 1000} s: what was not written is lost`);
+    void this.#writer.terminate();
+    return "stuck";
   }
 
   /** @returns bytes copied */
@@ -162,6 +177,7 @@ export class DiskTier {
 
   #receiveAll(): void {
     for (let mail = receiveMessageOnPort(this.#port); mail !== undefined; mail = receiveMessageOnPort(this.#port)) {
+      this.#heardMs = performance.now();
       this.#receive(mail.message as FromDiskWriter);
     }
   }
