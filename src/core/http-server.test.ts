@@ -145,3 +145,16 @@ test("a target may hold the server's address", async () => {
   await until(() => seen.text.includes("[/plain]"), "the answers");
   expect(seen.text).toMatch(/\[\/v1\/models\?a=1\].*\[\/\?b=2\].*\[\/\].*\[\/plain\]/s);
 });
+
+test("all who wait for the last answer hear of it", async () => {
+  let answer = () => {};
+  const { ask } = await start(NEVER_MS, NEVER_MS, (_, outgoing) => {
+    answer = () => outgoing.end("done");
+  });
+  ask();
+  const begun = answer;
+  await until(() => answer !== begun, "the request");
+  const drained = Promise.all([server.drain(), server.drain(NEVER_MS), server.drain()]);
+  answer();
+  expect(await drained).toEqual([true, true, true]);
+});

@@ -188,7 +188,7 @@ export class HttpServer {
   /** All connections, also those that agree on keys. */
   readonly #sockets = new Set<Socket>();
   #numUnanswered = 0;
-  #onIdle = () => {};
+  #onIdle: (() => void)[] = [];
 
   constructor(
     private readonly options: HttpServerOptions,
@@ -218,10 +218,10 @@ export class HttpServer {
     if (this.#numUnanswered === 0) return true;
     return await new Promise<boolean>((resolve) => {
       const timer = Number.isFinite(limitMs) ? setTimeout(() => resolve(false), limitMs) : undefined;
-      this.#onIdle = () => {
+      this.#onIdle.push(() => {
         clearTimeout(timer);
         resolve(true);
-      };
+      });
     });
   }
 
@@ -260,7 +260,8 @@ export class HttpServer {
       if (!connection.unanswered.delete(outgoing)) return;
       endWatch();
       onOver();
-      if (--this.#numUnanswered === 0) this.#onIdle();
+      if (--this.#numUnanswered > 0) return;
+      for (const call of this.#onIdle.splice(0)) call();
     };
     // A pipelined response that never got its turn emits no "close", so the socket is watched.
     const endWatch = onSocketClose(socket, settle);
