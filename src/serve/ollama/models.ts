@@ -13,6 +13,7 @@ import {
   pulledWhole,
   pullLines,
   withoutLatest,
+  withoutTag,
   withTag,
 } from "../../core/ollama-api.js";
 import { ADMIN_KEY_REMEDY, checkAdministrator } from "../http/administration.js";
@@ -145,13 +146,8 @@ export async function pull(c: AppContext, context: ServeContext): Promise<Respon
   return c.body(body, 200, { "Content-Type": "application/x-ndjson" });
 }
 
-function isServed(context: ServeContext, name: string | undefined): boolean {
-  try {
-    resolveModelName(context, name);
-    return true;
-  } catch {
-    return false;
-  }
+function isServed({ modelNames }: ServeContext, name: string | undefined): boolean {
+  return name === undefined || modelNames.includes(withoutTag(name, modelNames));
 }
 
 /** Removes a model of the administrator's from the disk. */
