@@ -1,5 +1,9 @@
-/** The dashboard of a gateway with tenants: an operator sees and chooses them, and nobody else learns of them. */
+/**
+ * Figures of a gateway by choice: an operator sees the tenants and chooses one, nobody else learns of them, and what
+ * comes late does not stand under another choice.
+ */
 import { join } from "node:path";
+import type { Route } from "playwright-core";
 import { expect, test } from "vitest";
 import { openPage, seriousFindings } from "../helpers/browser.js";
 import { makeKey, screenshots, useAdminKey, useWebFleet } from "../helpers/web-fleet.js";
@@ -66,4 +70,32 @@ test("an operator sees the figures of tenants, chooses one, and nobody else lear
     await load;
   }
   expect(faults).toEqual([]);
+});
+
+test("spend of a time that comes late does not stand under another one", SLOW, async () => {
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/spend`);
+  const { page } = watched;
+  await useAdminKey(page);
+  let hold: (route: Route) => void = () => {};
+  const held = new Promise<Route>((resolve) => {
+    hold = resolve;
+  });
+  const rowOf = (model: string) => ({ model, requests: 1, fresh: 1, cache_read: 0, cache_write: 0, output: 1 });
+  const answer = (route: Route, model: string) =>
+    route.fulfill({ json: { data: [{ ...rowOf(model), cost: "1", saved: "0", saved_by: "" }] } });
+  const yearAgo = new Date(Date.now() - 365 * 86_400_000).toISOString().slice(0, 4);
+  await page.route("**/admin/ledger/spend?*", (route) =>
+    route.request().url().includes(`from=${yearAgo}`) ? hold(route) : answer(route, "of the day"),
+  );
+  const table = page.locator("table").first();
+  await page.selectOption("#period", "last year");
+  const late = await held;
+  await page.selectOption("#period", "last day");
+  await table.getByText("of the day").waitFor();
+  const came = page.waitForResponse(late.request().url());
+  await answer(late, "of the year");
+  await (await came).finished();
+  // What the page makes of it is shown by then.
+  await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
+  expect(await table.innerText()).not.toContain("of the year");
 });

@@ -1,6 +1,6 @@
 /** Data that a page loads when it is shown, and loads again. */
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 interface Loaded<T> {
   readonly data: T | undefined;
@@ -22,30 +22,58 @@ export function errorText(thrown: unknown): string {
   return hint === undefined ? message : `${message} – ${hint}`;
 }
 
+/** Answers come in any order: none is shown after one that was asked for later. */
+export class AnswerOrder {
+  #numAsked = 0;
+  #numPast = 0;
+
+  /** What was asked for until now is shown no more. */
+  forget(): void {
+    this.#numPast = this.#numAsked;
+  }
+
+  /** @returns to be called when the answer has come: whether it is shown */
+  ask(): () => boolean {
+    const number = ++this.#numAsked;
+    return () => {
+      if (number <= this.#numPast) return false;
+      this.#numPast = number;
+      return true;
+    };
+  }
+}
+
 export function useLoaded<T>(get: () => Promise<T>, { when = [], everyMs }: LoadOptions = {}): Loaded<T> {
   const data = useSignal<T | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);
-  const attempt = async (what: () => Promise<unknown>) => {
+  const [order] = useState(() => new AnswerOrder());
+  const reload = async () => {
+    const isShown = order.ask();
     try {
-      await what();
-      error.value = undefined;
+      const got = await get();
+      if (isShown()) [data.value, error.value] = [got, undefined];
     } catch (thrown) {
-      error.value = errorText(thrown);
+      if (isShown()) error.value = errorText(thrown);
     }
   };
-  const reload = () =>
-    attempt(async () => {
-      data.value = await get();
-    });
-  const act = (what: () => Promise<unknown>) =>
-    attempt(async () => {
+  const act = async (what: () => Promise<unknown>) => {
+    try {
       await what();
-      data.value = await get();
-    });
+    } catch (thrown) {
+      error.value = errorText(thrown);
+      return;
+    }
+    // What was asked for before it was done knows nothing about it.
+    order.forget();
+    await reload();
+  };
   // The timer outlives the choices on the page with which it began.
   const latest = useRef(reload);
   latest.current = reload;
-  useEffect(() => void reload(), [...when]);
+  useEffect(() => {
+    order.forget();
+    void reload();
+  }, [...when]);
   useEffect(() => {
     if (everyMs === undefined) return undefined;
     const timer = setInterval(() => {
