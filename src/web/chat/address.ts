@@ -1,6 +1,7 @@
 /** The address of the conversation that is shown: reloads, bookmarks and the browser's Back find it by that. */
 import { computed, effect, untracked } from "@preact/signals";
-import { isInBrowser, keptClient } from "./chat-shelf.js";
+import { isInBrowser } from "./browser-chats.js";
+import { keptClient } from "./chat-shelf.js";
 import { beforeEdit, chat, show, startOver } from "./chat-state.js";
 
 /** Of a conversation in which nothing has been asked. */

@@ -12,9 +12,14 @@ const server = new Map<string, Kept>();
 let hold: (method: string, path: string) => Promise<number | undefined> | undefined = () => undefined;
 
 const store = new Map<string, string>();
+/** Characters that the browser's store takes. */
+let room = Number.POSITIVE_INFINITY;
 const storage = {
   getItem: (key: string) => store.get(key) ?? null,
-  setItem: (key: string, value: string) => store.set(key, value),
+  setItem: (key: string, value: string) => {
+    if (value.length > room) throw new Error("QuotaExceededError");
+    store.set(key, value);
+  },
   removeItem: (key: string) => store.delete(key),
 };
 vi.stubGlobal("localStorage", storage);
@@ -39,6 +44,7 @@ vi.stubGlobal("fetch", async (path: string, init: RequestInit = {}) => {
 
 const { session, takeSession } = await import("../api/session.js");
 const shelf = await import("./chat-shelf.js");
+const { isInBrowser } = await import("./browser-chats.js");
 
 const chatOf = (id: string, content: string): Conversation => ({
   id,
@@ -53,6 +59,7 @@ const signInAs = (client: string | undefined) =>
 
 beforeEach(() => {
   hold = () => undefined;
+  room = Number.POSITIVE_INFINITY;
   server.clear();
   store.clear();
   shelf.forgetServer();
@@ -91,6 +98,51 @@ test("in the browser, what another tab has written meanwhile stays, and the page
   expect(await shelf.keep({ ...chatOf("shared", "base, theirs, ours"), updatedMs: 5 })).toEqual({ id: "shared" });
 });
 
+test("a conversation that is too large for the browser is said to be on the page only, and the others stay", async () => {
+  signInAs(undefined);
+  await shelf.keep(chatOf("other", "Hello"));
+  await shelf.keep({ ...chatOf("grows", "Hello"), updatedMs: 2 });
+  room = 2000;
+  const huge = { ...chatOf("grows", "x".repeat(2000)), updatedMs: 3 };
+  expect(await shelf.keep(huge)).toEqual({ id: "grows", problem: expect.stringContaining("on this page only") });
+  expect(store.get("millrace-chats")).toContain("other");
+  // The state that the browser has is the page's own.
+  expect(await shelf.refresh("grows")).toBe(false);
+  expect(await shelf.keep({ ...chatOf("grows", "Hello again"), updatedMs: 4 })).toEqual({ id: "grows" });
+  expect(await shelf.bringIn([{ ...huge, id: "imported" }])).toContain("1 of them are not imported");
+  expect((await shelf.load("grows"))!.title).toBe("Hello again");
+  signInAs("a");
+  hold = async () => 500;
+  const refused = await shelf.keep({ ...huge, id: "new" });
+  expect(refused.problem).toMatch(/The server did not keep .* on this page only\. \(refused\)/);
+});
+
+test("what the server did not take the last time moves to its place there, not beside it", async () => {
+  await shelf.keep(chatOf("one", "first"));
+  hold = async () => 500;
+  await shelf.keep(chatOf("one", "second"));
+  expect(isInBrowser("one")).toBe(true);
+  hold = () => undefined;
+  expect(await shelf.moveToServer()).toBeUndefined();
+  expect([...server.keys()]).toEqual(["one"]);
+  expect(textOf("one")).toContain("second");
+  expect(isInBrowser("one")).toBe(false);
+});
+
+test.each(["one", "an id of another app"])("a page goes on with the copy that a move has made of %j", async (id) => {
+  signInAs(undefined);
+  await shelf.keep(chatOf(id, "ours"));
+  signInAs("a");
+  server.set("one", { revision: 7, conversation: chatOf("one", "theirs") });
+  expect(await shelf.moveToServer()).toBeUndefined();
+  const kept = await shelf.keep(chatOf(id, "ours, gone on"));
+  expect([...server.keys()]).toEqual(["one", kept.id]);
+  expect([textOf("one"), textOf(kept.id)]).toEqual([
+    expect.stringContaining("theirs"),
+    expect.stringContaining("gone on"),
+  ]);
+});
+
 test("what the server refuses after a sign-out stays in no browser", async () => {
   hold = async (method) => {
     if (method !== "PUT") return undefined;
@@ -99,7 +151,7 @@ test("what the server refuses after a sign-out stays in no browser", async () =>
     return 401;
   };
   await shelf.keep(chatOf("two", "secret"));
-  expect(shelf.isInBrowser("two")).toBe(false);
+  expect(isInBrowser("two")).toBe(false);
 });
 
 test("a list that cannot be read is a problem", async () => {

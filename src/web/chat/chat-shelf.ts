@@ -5,8 +5,18 @@
 import { computed, signal } from "@preact/signals";
 import { session } from "../api/session.js";
 import { errorText } from "../parts/load.js";
+import {
+  inBrowser,
+  isInBrowser,
+  isStaleInBrowser,
+  keepInBrowser,
+  loadFromBrowser,
+  lookInBrowser,
+  putInBrowser,
+  renameInBrowser,
+  takeFromBrowser,
+} from "./browser-chats.js";
 import { type Conversation, newId } from "./conversation.js";
-import { readChats, writeChats } from "./saved-chats.js";
 import {
   isConflict,
   isGone,
@@ -21,6 +31,7 @@ import {
 
 const DECLINED = "millrace-chats-not-moved";
 const GOES_ON_BESIDE = "Another tab or browser has changed this conversation; yours goes on beside it.";
+const NO_ROOM = "larger than the room that this browser gives";
 export const NOT_HERE = "That conversation is not here: it was deleted, or is of another key or browser.";
 
 export interface ShelfEntry {
@@ -38,7 +49,6 @@ interface Kept {
   readonly problem?: string;
 }
 
-const inBrowser = signal<readonly Conversation[]>(readChats(localStorage));
 const onServer = signal<readonly ServerChat[]>([]);
 const isDeclined = signal(localStorage.getItem(DECLINED) !== null);
 
@@ -80,8 +90,6 @@ export const knownChats = computed<ReadonlyMap<string, Conversation>>(
 
 /** The revision of which the page has the text. The list's may be newer. */
 const bases = new Map<string, number>();
-/** The same of conversations in the browser, where the time of the last change is the revision. */
-const browserBases = new Map<string, number>();
 /**
  * Raised when another client, or none, is signed in: what one client asked for is kept nowhere that the next one sees.
  */
@@ -100,47 +108,6 @@ function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T>
   last = done.catch(() => {});
   return done;
 }
-
-/**
- * What the browser has by now, of which other tabs may have written some. What is unchanged is the page's own, with the
- * probabilities of its tokens.
- */
-const readBrowser = (): readonly Conversation[] =>
-  readChats(localStorage).map((chat) => {
-    const own = inBrowser.value.find(({ id }) => id === chat.id);
-    return own?.updatedMs === chat.updatedMs ? own : chat;
-  });
-
-const putInBrowser = (chats: readonly Conversation[]): void => {
-  const ids = new Set(chats.map(({ id }) => id));
-  inBrowser.value = writeChats(localStorage, [...chats, ...readBrowser().filter(({ id }) => !ids.has(id))]);
-};
-
-const takeFromBrowser = (id: string): void => {
-  inBrowser.value = writeChats(
-    localStorage,
-    readBrowser().filter((one) => one.id !== id),
-  );
-};
-
-const isChangedInBrowser = (id: string): boolean =>
-  inBrowser.value.some((one) => one.id === id && one.updatedMs !== browserBases.get(id));
-
-/** Whether the page has an earlier text of it. */
-const isStaleInBrowser = (id: string): boolean => browserBases.has(id) && isChangedInBrowser(id);
-
-/** Where another tab has changed the conversation meanwhile, both stay. */
-function keepInBrowser(chat: Conversation): Kept {
-  inBrowser.value = readBrowser();
-  const isBeside = isChangedInBrowser(chat.id);
-  const own = isBeside ? { ...chat, id: newId() } : chat;
-  if (isBeside) copies.set(chat.id, own.id);
-  browserBases.set(own.id, own.updatedMs);
-  putInBrowser([own]);
-  return { id: own.id, ...(isBeside ? { problem: GOES_ON_BESIDE } : {}) };
-}
-
-export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
 
 /** @param isShown whether the page has the text that is written; an import may replace what it shows */
 async function putOnServer(chat: Conversation, revision: number, client: string, isShown: boolean): Promise<void> {
@@ -161,7 +128,7 @@ async function readList(client: string): Promise<void> {
  */
 export async function refresh(id: string): Promise<boolean> {
   return await inTurn(async (client) => {
-    inBrowser.value = readBrowser();
+    lookInBrowser();
     if (client === undefined) return isStaleInBrowser(id);
     await readList(client).catch((thrown: unknown) => {
       // A client who has left meanwhile misses no list.
@@ -226,10 +193,8 @@ export function forgetServer(): void {
 
 export const load = (id: string): Promise<Conversation | undefined> =>
   inTurn(async (client) => {
-    inBrowser.value = readBrowser();
-    const found = inBrowser.value.find((one) => one.id === id);
+    const found = loadFromBrowser(id);
     copies.delete(id);
-    if (found !== undefined) browserBases.set(id, found.updatedMs);
     if (found !== undefined || client === undefined) return found;
     const { chat, revision } = await readServerChat(id, client);
     bases.set(id, revision);
@@ -244,7 +209,7 @@ export const keep = (chat: Conversation): Promise<Kept> => {
     const own = { ...chat, id };
     // One that the server has, and did not take the last time, is tried again.
     if (client === undefined || (isInBrowser(id) && !bases.has(id))) {
-      return keepInBrowser(own);
+      return keepHere(own);
     }
     try {
       await putOnServer(own, bases.get(id) ?? 0, client, true);
@@ -257,10 +222,23 @@ export const keep = (chat: Conversation): Promise<Kept> => {
   });
 };
 
-function keepHere(chat: Conversation, reason: string): Kept {
-  const { id } = keepInBrowser(chat);
-  setDeclined(false);
-  return { id, problem: `The server did not keep this conversation; it is in this browser. (${reason})` };
+/** @param refusal why the server does not keep it; undefined: it was not asked */
+function keepHere(chat: Conversation, refusal?: string): Kept {
+  const { id, isTooLarge } = keepInBrowser(chat);
+  if (id !== chat.id) copies.set(chat.id, id);
+  if (refusal !== undefined) setDeclined(false);
+  const onPage = "its last state is on this page only.";
+  if (isTooLarge) {
+    const problem =
+      refusal === undefined
+        ? `This conversation is ${NO_ROOM}: ${onPage}`
+        : `The server did not keep this conversation, and it is ${NO_ROOM}: ${onPage} (${refusal})`;
+    return { id, problem };
+  }
+  if (refusal !== undefined) {
+    return { id, problem: `The server did not keep this conversation; it is in this browser. (${refusal})` };
+  }
+  return id === chat.id ? { id } : { id, problem: GOES_ON_BESIDE };
 }
 
 /** Another page has changed the conversation: both stay. */
@@ -310,12 +288,10 @@ const named = (chat: Conversation, title: string): Conversation => ({
 /** @returns what the visitor should know */
 export const rename = (id: string, title: string): Promise<string | undefined> =>
   inTurn(async (client) => {
-    inBrowser.value = readBrowser();
+    lookInBrowser();
     const own = inBrowser.value.find((one) => one.id === id);
     if (own !== undefined) {
-      if (!isChangedInBrowser(id)) browserBases.set(id, own.updatedMs + 1);
-      putInBrowser([named(own, title)]);
-      return undefined;
+      return renameInBrowser(named(own, title)) ? undefined : `With this name the conversation is ${NO_ROOM}.`;
     }
     if (client === undefined) return NOT_HERE;
     try {
@@ -331,8 +307,8 @@ export const rename = (id: string, title: string): Promise<string | undefined> =
 export const bringIn = (chats: readonly Conversation[]): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (client === undefined) {
-      putInBrowser(chats);
-      return undefined;
+      const numLeft = putInBrowser(chats).length;
+      return numLeft === 0 ? undefined : `${numLeft} of them are not imported: each is ${NO_ROOM}.`;
     }
     const revisionOf = (id: string) => onServer.value.find((one) => one.id === id)?.revision ?? 0;
     return await putAll(chats, client, revisionOf, false);
@@ -341,7 +317,10 @@ export const bringIn = (chats: readonly Conversation[]): Promise<string | undefi
 /** Newer ones first: what the server has no room for stays here. @returns what the visitor should know */
 export const moveToServer = (): Promise<string | undefined> =>
   inTurn(async (client) => {
-    return client === undefined ? undefined : await putAll(inBrowser.value, client, () => 0, true);
+    if (client === undefined) return undefined;
+    // The server may have an earlier state of one that it did not take the last time.
+    const revisionOf = (id: string) => (onServer.value.some((one) => one.id === id) ? (bases.get(id) ?? 0) : 0);
+    return await putAll(inBrowser.value, client, revisionOf, true);
   });
 
 async function putAll(
@@ -351,24 +330,40 @@ async function putAll(
   isShown: boolean,
 ): Promise<string | undefined> {
   const numBefore = numForgotten;
-  let [numLeft, reason] = [0, ""];
+  let [numLeft, numLost, reason] = [0, 0, ""];
   for (const chat of [...chats].sort((a, b) => b.updatedMs - a.updatedMs)) {
-    const fitting = withServerId(chat);
     try {
-      await putOnServer(fitting, revisionOf(fitting.id), client, isShown).catch(async (thrown: unknown) => {
-        if (!isConflict(thrown)) throw thrown;
-        await putOnServer({ ...fitting, id: newId() }, 0, client, isShown);
-      });
+      const id = await putOrCopy(withServerId(chat), revisionOf, client, isShown);
+      // What the page keeps of it from now on goes there.
+      if (isShown && id !== chat.id) copies.set(chat.id, id);
       takeFromBrowser(chat.id);
     } catch (thrown) {
       if (numForgotten !== numBefore) return undefined;
-      putInBrowser([chat]);
+      numLost += putInBrowser([chat]).length;
       [numLeft, reason] = [numLeft + 1, errorText(thrown)];
     }
   }
-  return numLeft === 0
-    ? undefined
-    : `The server did not keep ${numLeft} of them; they are in this browser. (${reason})`;
+  if (numLeft === 0) return undefined;
+  const where = numLost === 0 ? "they are in this browser" : `${numLost} of these are nowhere: each is ${NO_ROOM}`;
+  return `The server did not keep ${numLeft} of them; ${where}. (${reason})`;
+}
+
+/** @returns the id under which the server has it: another one where another page has changed the conversation */
+async function putOrCopy(
+  chat: Conversation,
+  revisionOf: (id: string) => number,
+  client: string,
+  isShown: boolean,
+): Promise<string> {
+  try {
+    await putOnServer(chat, revisionOf(chat.id), client, isShown);
+    return chat.id;
+  } catch (thrown) {
+    if (!isConflict(thrown)) throw thrown;
+    const copy = { ...chat, id: newId() };
+    await putOnServer(copy, 0, client, isShown);
+    return copy.id;
+  }
 }
 
 export const declineMove = (): void => setDeclined(true);

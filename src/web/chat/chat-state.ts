@@ -4,11 +4,11 @@ import { chatModels, contextOf, models } from "../api/models.js";
 import { clientSignOuts } from "../api/session.js";
 import { errorText } from "../parts/load.js";
 import { oneLine } from "../text/one-line.js";
+import { isInBrowser } from "./browser-chats.js";
 import {
   bringIn,
   discard,
   forgetServer,
-  isInBrowser,
   keep,
   keptClient,
   load,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { type Conversation, DEFAULT_SETTINGS } from "./conversation.js";
+import { z } from "zod";
+import { type Conversation, DEFAULT_SETTINGS, TROUBLES } from "./conversation.js";
 import { parseChats, readChats, type TextStore, writeChats } from "./saved-chats.js";
 
 /** Room for so many characters. */
@@ -40,20 +41,133 @@ test("conversations come back as they were, the newest first, without the probab
 test("where there is no room the oldest go", () => {
   const one = JSON.stringify([chatOf("0", 0)]).length;
   const store = storeOf(2 * one);
-  const kept = writeChats(store, [chatOf("1", 1), chatOf("2", 2), chatOf("3", 3)]);
+  const { kept, tooLarge } = writeChats(store, [chatOf("1", 1), chatOf("2", 2), chatOf("3", 3)]);
+  expect(tooLarge).toEqual([]);
   expect(kept.map(({ id }) => id)).toEqual(["3", "2"]);
   expect(readChats(store)).toHaveLength(2);
 });
 
-test("a text of any form gives conversations whose parts have their types", () => {
-  fc.assert(
-    fc.property(fc.oneof(fc.string(), fc.json()), (text) => {
-      for (const { panes, settings } of parseChats(text)) {
-        expect(panes.length).toBeGreaterThan(0);
-        expect(Object.keys(settings)).toEqual(Object.keys(DEFAULT_SETTINGS));
-      }
-    }),
+test.each([3, 1.5, 0])("one of time %d that has no room even alone is left out, and the others stay", (updatedMs) => {
+  const store = storeOf(1000);
+  writeChats(store, [chatOf("old", 1), chatOf("other", 2)]);
+  const huge = "x".repeat(1000);
+  const { kept, tooLarge } = writeChats(store, [chatOf("huge", updatedMs, huge), ...readChats(store)]);
+  expect(tooLarge).toEqual(["huge"]);
+  expect(kept.map(({ id }) => id)).toEqual(["other", "old"]);
+  expect(readChats(store)).toEqual(kept);
+});
+
+test("one that grows beyond the room stays as it was kept last", () => {
+  const store = storeOf(1000);
+  writeChats(store, [chatOf("grows", 1), chatOf("other", 2)]);
+  const { kept, tooLarge } = writeChats(store, [chatOf("grows", 3, "x".repeat(1000)), chatOf("other", 2)]);
+  expect(tooLarge).toEqual(["grows"]);
+  expect(kept).toEqual([chatOf("other", 2), chatOf("grows", 1)]);
+  expect(readChats(store)).toEqual(kept);
+});
+
+test("a browser that stores nothing ends", () => {
+  expect(writeChats(storeOf(0), [chatOf("1", 1)])).toEqual({ kept: [], tooLarge: ["1"] });
+});
+
+/** Objects with the keys of ours; each value has its own form, or any other. */
+const shaped = (keys: Readonly<Record<string, fc.Arbitrary<unknown>>>) =>
+  fc.record(
+    Object.fromEntries(
+      Object.entries(keys).map(([key, own]) => [
+        key,
+        fc.oneof({ weight: 4, arbitrary: own }, { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 1 }) }),
+      ]),
+    ),
+    { requiredKeys: [] },
   );
+const number = fc.oneof(fc.double(), fc.integer());
+const turn = shaped({
+  role: fc.constantFrom("user", "assistant", "system"),
+  content: fc.string(),
+  reasoning: fc.string(),
+  files: fc.array(shaped({ name: fc.string(), text: fc.string() })),
+  toolCalls: fc.array(shaped({ name: fc.string(), arguments: fc.string() })),
+  speed: shaped({ numTokens: number, firstMs: number, restMs: number }),
+  cost: number,
+  trouble: fc.constantFrom(...TROUBLES),
+  error: fc.string(),
+  isDropped: fc.boolean(),
+});
+const conversation = shaped({
+  id: fc.string(),
+  title: fc.string(),
+  isNamed: fc.boolean(),
+  updatedMs: number,
+  settings: shaped(
+    Object.fromEntries(
+      Object.entries(DEFAULT_SETTINGS).map(([key, value]) => [
+        key,
+        typeof value === "boolean" ? fc.boolean() : fc.oneof(fc.string(), fc.constant("json")),
+      ]),
+    ),
+  ),
+  panes: fc.array(shaped({ model: fc.string(), turns: fc.array(turn, { maxLength: 3 }) }), { maxLength: 3 }),
+});
+
+/** The form as the page relies on it. */
+const amount = z.number().min(0);
+const form = z.strictObject({
+  id: z.string(),
+  title: z.string().min(1),
+  isNamed: z.literal(true).optional(),
+  updatedMs: z.number(),
+  settings: z.strictObject({
+    ...Object.fromEntries(
+      Object.entries(DEFAULT_SETTINGS).map(([key, value]) => [
+        key,
+        typeof value === "boolean" ? z.boolean() : z.string(),
+      ]),
+    ),
+    format: z.enum(["text", "json", "schema"]),
+  }),
+  panes: z
+    .array(
+      z.strictObject({
+        model: z.string(),
+        turns: z.array(
+          z.strictObject({
+            role: z.enum(["user", "assistant"]),
+            content: z.string(),
+            reasoning: z.string().min(1).optional(),
+            files: z.array(z.strictObject({ name: z.string(), text: z.string() })).optional(),
+            toolCalls: z.array(z.strictObject({ name: z.string(), arguments: z.string() })).optional(),
+            speed: z.strictObject({ numTokens: amount.int(), firstMs: amount, restMs: amount }).optional(),
+            cost: amount.optional(),
+            trouble: z.enum(TROUBLES).optional(),
+            error: z.string().optional(),
+            isDropped: z.literal(true).optional(),
+          }),
+        ),
+      }),
+    )
+    .min(1)
+    .max(2),
+});
+
+test("a text of any form gives conversations whose parts have their types", () => {
+  let numFound = 0;
+  fc.assert(
+    fc.property(
+      fc.oneof(
+        fc.json(),
+        fc.array(conversation).map((value) => JSON.stringify(value)),
+      ),
+      (text) => {
+        for (const chat of parseChats(text)) {
+          numFound++;
+          form.parse(chat);
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+  expect(numFound).toBeGreaterThan(50);
   const [chat] = parseChats(
     '{"id":"x","panes":[{"turns":[{"role":"user","content":5,"files":[1,{"name":2}]},{"role":"system"}]}]}',
   );

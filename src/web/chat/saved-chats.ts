@@ -108,20 +108,38 @@ export function parseChats(text: string): readonly Conversation[] {
 /** The newest first. */
 export const readChats = (store: TextStore): readonly Conversation[] => parseChats(store.getItem(CHATS_KEY) ?? "[]");
 
-/**
- * The one that changed last comes first. Where the browser has no room, the oldest go.
- * @returns the ones that are kept
- */
-export function writeChats(store: TextStore, chats: readonly Conversation[]): readonly Conversation[] {
-  const kept = [...chats].sort((a, b) => b.updatedMs - a.updatedMs).slice(0, MOST_CHATS);
-  // Without the probabilities of tokens, which are many times as long as the text.
-  const texts = kept.map((chat) => JSON.stringify(conversationOf(chat)));
-  for (;;) {
-    try {
-      store.setItem(CHATS_KEY, `[${texts.join(",")}]`);
-      return kept.slice(0, texts.length);
-    } catch {
-      if (texts.pop() === undefined) return [];
-    }
-  }
+interface Written {
+  /** The one that changed last comes first. */
+  readonly kept: readonly Conversation[];
+  /** Ids of those that have no room even alone: of them the store keeps an earlier state, if it had one. */
+  readonly tooLarge: readonly string[];
 }
+
+/** Where the browser has no room, the oldest go. */
+export function writeChats(store: TextStore, chats: readonly Conversation[]): Written {
+  const wanted = [...chats].sort(byTime).slice(0, MOST_CHATS);
+  const texts = new Map(wanted.map((chat) => [chat, textOfChat(chat)]));
+  const isWritten = (all: readonly Conversation[]): boolean => {
+    try {
+      store.setItem(CHATS_KEY, `[${all.map((chat) => texts.get(chat)).join(",")}]`);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  if (isWritten(wanted)) return { kept: wanted, tooLarge: [] };
+  const before = store.getItem(CHATS_KEY) ?? "[]";
+  // A text that is no longer than the store's has room. Others are tried alone: one that fails leaves all as it was.
+  const isTooLarge = (chat: Conversation) => texts.get(chat)!.length > before.length && !isWritten([chat]);
+  const tooLarge = wanted.filter(isTooLarge).map(({ id }) => id);
+  const earlier = parseChats(before).filter(({ id }) => tooLarge.includes(id));
+  for (const chat of earlier) texts.set(chat, textOfChat(chat));
+  const kept = [...wanted.filter(({ id }) => !tooLarge.includes(id)), ...earlier].sort(byTime);
+  while (!isWritten(kept) && kept.length > 0) kept.pop();
+  return { kept, tooLarge };
+}
+
+const byTime = (a: Conversation, b: Conversation): number => b.updatedMs - a.updatedMs;
+
+/** Without the probabilities of tokens, which are many times as long as the text. */
+const textOfChat = (chat: Conversation): string => JSON.stringify(conversationOf(chat));

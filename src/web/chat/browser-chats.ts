@@ -1,0 +1,71 @@
+/** Conversations in this browser, which other tabs may change at any time. The last change is the revision. */
+import { signal } from "@preact/signals";
+import { type Conversation, newId } from "./conversation.js";
+import { readChats, writeChats } from "./saved-chats.js";
+
+export const inBrowser = signal<readonly Conversation[]>(readChats(localStorage));
+
+/** The revision of which the page has the text. */
+const bases = new Map<string, number>();
+
+export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
+
+/**
+ * What the browser has by now. What is unchanged is the page's own, with the probabilities of its tokens.
+ */
+const readAgain = (): readonly Conversation[] =>
+  readChats(localStorage).map((chat) => {
+    const own = inBrowser.value.find(({ id }) => id === chat.id);
+    return own?.updatedMs === chat.updatedMs ? own : chat;
+  });
+
+/** Takes over what other tabs have written. */
+export function lookInBrowser(): void {
+  inBrowser.value = readAgain();
+}
+
+/** Conversations of the same id are replaced. @returns the ids of those that are too large */
+export function putInBrowser(chats: readonly Conversation[]): readonly string[] {
+  const ids = new Set(chats.map(({ id }) => id));
+  const { kept, tooLarge } = writeChats(localStorage, [...chats, ...readAgain().filter(({ id }) => !ids.has(id))]);
+  inBrowser.value = kept;
+  return tooLarge;
+}
+
+export function takeFromBrowser(id: string): void {
+  inBrowser.value = writeChats(
+    localStorage,
+    readAgain().filter((one) => one.id !== id),
+  ).kept;
+}
+
+const isChanged = (id: string): boolean =>
+  inBrowser.value.some((one) => one.id === id && one.updatedMs !== bases.get(id));
+
+/** Whether the page has an earlier text of it. */
+export const isStaleInBrowser = (id: string): boolean => bases.has(id) && isChanged(id);
+
+export function loadFromBrowser(id: string): Conversation | undefined {
+  lookInBrowser();
+  const found = inBrowser.value.find((one) => one.id === id);
+  if (found !== undefined) bases.set(id, found.updatedMs);
+  return found;
+}
+
+/** Writes the page's conversation. @returns its id: another one where another tab has changed it, so that both stay */
+export function keepInBrowser(chat: Conversation): { readonly id: string; readonly isTooLarge: boolean } {
+  lookInBrowser();
+  const own = isChanged(chat.id) ? { ...chat, id: newId() } : chat;
+  const isTooLarge = putInBrowser([own]).includes(own.id);
+  const written = inBrowser.value.find(({ id }) => id === own.id);
+  bases.set(own.id, (written ?? own).updatedMs);
+  return { id: own.id, isTooLarge };
+}
+
+/** Replaces a conversation by itself under another name. @returns whether it has room */
+export function renameInBrowser(renamed: Conversation): boolean {
+  const isShown = !isChanged(renamed.id);
+  if (putInBrowser([renamed]).includes(renamed.id)) return false;
+  if (isShown) bases.set(renamed.id, renamed.updatedMs);
+  return true;
+}
