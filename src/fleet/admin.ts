@@ -72,6 +72,8 @@ export interface AdminTarget {
   needsKeys(): boolean;
   /** Whether the conversations of clients are kept here. */
   readonly keepsChats?: boolean;
+  /** Whether clients' words on answers are taken. */
+  readonly takesFeedback?: boolean;
   /** The client with a key. Throws or rejects: invalid_api_key, key_store_unavailable, identity_provider_unavailable */
   clientWith(key: string): Caller | Promise<Caller>;
   /** Sessions of operators' and clients' browsers. */
@@ -139,6 +141,7 @@ function keyOwners(target: AdminTarget): KeyOwners {
       ...(signIn === undefined ? [] : (["oidc"] as const)),
     ],
     provider: signIn?.name,
+    takesFeedback: target.takesFeedback === true,
   };
 }
 

@@ -396,6 +396,7 @@ export class Fleet {
       needsKeys: () => needsKeys(this.#applied.config),
       clientWith: (key: string) => this.#gateway.authorize({ authorization: `Bearer ${key}` }),
       keepsChats: this.#applied.config.conversations !== undefined,
+      takesFeedback: this.#applied.config.quality !== undefined,
       sessions: this.#sessions,
       operators: () => operatorsOf(this.#applied.config),
       signIn: this.#applied.config.signIn,

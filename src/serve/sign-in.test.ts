@@ -173,7 +173,12 @@ test("wrong keys are refused and slowed, and a server without keys knows nobody"
   expect((await page.signIn("guess")).code).toBe("rate_limit_exceeded");
   expect((await page.signIn("k-one")).code).toBeUndefined();
   const keyless = new BrowserSession((await start([], undefined)).server.url);
-  expect((await keyless.ask("GET", "/session")).json).toEqual({ signed_in: false, ways: [], provider: null });
+  expect((await keyless.ask("GET", "/session")).json).toEqual({
+    signed_in: false,
+    ways: [],
+    provider: null,
+    takes_feedback: false,
+  });
   expect((await keyless.signIn("any")).code).toBe("invalid_api_key");
   expect((await keyless.ask("POST", CHAT, BODY)).status).toBe(200);
 });

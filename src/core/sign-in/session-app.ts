@@ -56,6 +56,8 @@ export interface KeyOwners {
   ways(): readonly ("key" | "oidc")[];
   /** Name of the identity provider, if there is one. */
   readonly provider?: string | undefined;
+  /** Whether the server takes clients' words on its answers; absent: it does not. */
+  readonly takesFeedback?: boolean;
 }
 
 export const incomingOf = (c: Context) => (c.env as HttpBindings).incoming;
@@ -69,10 +71,14 @@ interface SignedIn {
 export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
   const app = new Hono();
   const failed = new FailedSignIns();
-  const signIns = () => ({ ways: owners.ways(), provider: owners.provider ?? null });
+  const offers = () => ({
+    ways: owners.ways(),
+    provider: owners.provider ?? null,
+    takes_feedback: owners.takesFeedback === true,
+  });
   const shown = ({ operator, client }: SignedIn) => {
     const open = [operator, client?.session].filter((each) => each !== undefined);
-    if (open.length === 0) return { signed_in: false, ...signIns() };
+    if (open.length === 0) return { signed_in: false, ...offers() };
     return {
       signed_in: true,
       name: operator?.who?.name ?? null,
@@ -83,7 +89,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       keeps_chats: client?.known.keepsChats === true,
       csrf_token: csrfTokenOf(open),
       ends_at: Math.floor(Math.min(...open.map(({ endsMs }) => endsMs)) / 1000),
-      ...signIns(),
+      ...offers(),
     };
   };
   /** @returns the client, or why the key is no client's */

@@ -209,5 +209,6 @@ test("without keys of operators, a visitor is asked to sign in", async () => {
     signed_in: false,
     ways: ["oidc"],
     provider: "Example",
+    takes_feedback: false,
   });
 });

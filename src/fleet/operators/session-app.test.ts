@@ -77,7 +77,12 @@ test("a key gives a cookie that reads and, with the session's token, changes; si
   const out = await ask("DELETE", "/session", { ...page, ...token });
   expect([out.status, out.cookie]).toEqual([204, expect.stringContaining("=; Max-Age=0;")]);
   expect((await ask("GET", "/admin/instances", page)).status).toBe(401);
-  expect((await ask("GET", "/session", page)).json).toEqual({ signed_in: false, ways: ["key"], provider: null });
+  expect((await ask("GET", "/session", page)).json).toEqual({
+    signed_in: false,
+    ways: ["key"],
+    provider: null,
+    takes_feedback: false,
+  });
 });
 
 test("the role of a session is its operator's, as of now", async () => {

@@ -35,6 +35,15 @@ const turn = z.strictObject({
   error: text.optional(),
   /** Dollars. */
   cost: z.number().min(0).optional(),
+  feedback: z
+    .strictObject({
+      requestId: name,
+      rating: z.enum(["up", "down"]).optional(),
+      correction: text.optional(),
+      cacheId: name.optional(),
+      isWrong: z.boolean().optional(),
+    })
+    .optional(),
   speed: z.strictObject({ numTokens: z.number().int().min(0), firstMs: time, restMs: time }).optional(),
 });
 

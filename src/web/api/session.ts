@@ -16,6 +16,8 @@ export interface Session {
   readonly client_id?: string | null;
   /** Whether the server keeps the client's conversations. */
   readonly keeps_chats?: boolean;
+  /** Whether the server takes words on its answers. */
+  readonly takes_feedback?: boolean;
   /** Sent with every change, which pages of others cannot read. */
   readonly csrf_token?: string;
   /** Ways of operators to sign in; none where the server has no operators. */

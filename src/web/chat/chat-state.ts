@@ -21,6 +21,7 @@ import {
   type Conversation,
   DEFAULT_SETTINGS,
   dropTurns,
+  type Feedback,
   NO_TITLE,
   newId,
   type Pane,
@@ -147,6 +148,22 @@ export async function send(content: string, files: Turn["files"] = []): Promise<
 
 export function stop(): void {
   for (const controller of running.value.values()) controller.abort();
+}
+
+/**
+ * Keeps the visitor's word with its answer, if the conversation that is shown has that.
+ * @param replaced only where this is still the word
+ */
+export function setFeedback(feedback: Feedback, replaced?: Feedback): void {
+  const isOf = ({ feedback: own }: Turn) =>
+    own?.requestId === feedback.requestId && (replaced === undefined || own === replaced);
+  if (!chat.value.panes.some(({ turns }) => turns.some(isOf))) return;
+  const panes = chat.value.panes.map((pane) => ({
+    ...pane,
+    turns: pane.turns.map((turn) => (isOf(turn) ? { ...turn, feedback } : turn)),
+  }));
+  chat.value = { ...chat.value, panes };
+  save();
 }
 
 /** Goes on where the answer ended, or asks again where there is none. */

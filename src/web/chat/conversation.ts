@@ -33,6 +33,25 @@ export interface Speed {
 export const TROUBLES = ["cut", "full", "broken", "stopped", "too-long", "failed"] as const;
 export type Trouble = (typeof TROUBLES)[number];
 
+export const RATINGS = ["up", "down"] as const;
+export type Rating = (typeof RATINGS)[number];
+
+/** The names by which the server knows an answer, and the visitor's word on it. */
+export interface Feedback {
+  readonly requestId: string;
+  readonly rating?: Rating;
+  /** The right answer, in the visitor's words. */
+  readonly correction?: string;
+  /** Of the kept answer that this is: its question was another one, which the server found the same. */
+  readonly cacheId?: string;
+  /** The server was told that its kept answer is wrong, and has dropped it. */
+  readonly isWrong?: boolean;
+}
+
+/** As servers have them. The second one becomes a part of a path. */
+export const REQUEST_ID = /^[\x21-\x7e]{1,200}$/;
+export const CACHE_ID = /^[0-9a-f]{32}$/;
+
 export interface Turn {
   readonly role: "user" | "assistant";
   readonly content: string;
@@ -46,6 +65,7 @@ export interface Turn {
   readonly trouble?: Trouble;
   /** What the server says about the trouble. */
   readonly error?: string;
+  readonly feedback?: Feedback;
   /** It is shown, and not sent any more. */
   readonly isDropped?: boolean;
 }

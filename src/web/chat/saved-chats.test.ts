@@ -93,6 +93,13 @@ const turn = shaped({
   trouble: fc.constantFrom(...TROUBLES),
   error: fc.string(),
   isDropped: fc.boolean(),
+  feedback: shaped({
+    requestId: fc.oneof(fc.uuid(), fc.string()),
+    rating: fc.constantFrom("up", "down", "sideways"),
+    correction: fc.string(),
+    cacheId: fc.oneof(fc.constant("0123456789abcdef".repeat(2)), fc.string()),
+    isWrong: fc.boolean(),
+  }),
 });
 const conversation = shaped({
   id: fc.string(),
@@ -142,6 +149,18 @@ const form = z.strictObject({
             trouble: z.enum(TROUBLES).optional(),
             error: z.string().optional(),
             isDropped: z.literal(true).optional(),
+            feedback: z
+              .strictObject({
+                requestId: z.string().regex(/^[!-~]{1,200}$/),
+                rating: z.enum(["up", "down"]).optional(),
+                correction: z.string().min(1).optional(),
+                cacheId: z
+                  .string()
+                  .regex(/^[0-9a-f]{32}$/)
+                  .optional(),
+                isWrong: z.literal(true).optional(),
+              })
+              .optional(),
           }),
         ),
       }),

@@ -4,10 +4,14 @@
  */
 import { oneLine } from "../text/one-line.js";
 import {
+  CACHE_ID,
   type Conversation,
   DEFAULT_SETTINGS,
+  type Feedback,
   NO_TITLE,
   type Pane,
+  RATINGS,
+  REQUEST_ID,
   type Settings,
   type Speed,
   TROUBLES,
@@ -37,6 +41,21 @@ function speedOf(value: unknown): Speed | undefined {
   return { numTokens, firstMs, restMs };
 }
 
+function feedbackOf(value: unknown): Feedback | undefined {
+  if (!isObject(value)) return undefined;
+  const requestId = textOf(value.requestId);
+  if (!REQUEST_ID.test(requestId)) return undefined;
+  const [correction, cacheId] = [textOf(value.correction), textOf(value.cacheId)];
+  const rating = RATINGS.find((one) => one === value.rating);
+  return {
+    requestId,
+    ...(rating === undefined ? {} : { rating }),
+    ...(correction === "" ? {} : { correction }),
+    ...(CACHE_ID.test(cacheId) ? { cacheId } : {}),
+    ...(value.isWrong === true ? { isWrong: true } : {}),
+  };
+}
+
 function turnOf(value: unknown): Turn | undefined {
   if (!isObject(value) || (value.role !== "user" && value.role !== "assistant")) return undefined;
   const files = (Array.isArray(value.files) ? value.files : [])
@@ -46,6 +65,7 @@ function turnOf(value: unknown): Turn | undefined {
     .filter(isObject)
     .map((one) => ({ name: textOf(one.name), arguments: textOf(one.arguments) }));
   const speed = speedOf(value.speed);
+  const feedback = feedbackOf(value.feedback);
   const trouble = TROUBLES.find((one) => one === value.trouble);
   return {
     role: value.role,
@@ -57,6 +77,7 @@ function turnOf(value: unknown): Turn | undefined {
     ...(isAmount(value.cost) ? { cost: value.cost } : {}),
     ...(trouble === undefined ? {} : { trouble }),
     ...(trouble === undefined || textOf(value.error) === "" ? {} : { error: textOf(value.error) }),
+    ...(feedback === undefined ? {} : { feedback }),
     ...(value.isDropped === true ? { isDropped: true } : {}),
   };
 }

@@ -1,7 +1,16 @@
 /** Streams one answer: from the events of the server to a turn that grows. */
 import { ApiError, call } from "../api/client.js";
 import { eventsOf } from "../api/events.js";
-import type { Speed, TokenChoice, ToolCall, Trouble, Turn } from "./conversation.js";
+import {
+  CACHE_ID,
+  type Feedback,
+  REQUEST_ID,
+  type Speed,
+  type TokenChoice,
+  type ToolCall,
+  type Trouble,
+  type Turn,
+} from "./conversation.js";
 
 interface LogProb {
   readonly token: string;
@@ -61,9 +70,19 @@ function withCalls(known: readonly ToolCall[], deltas: NonNullable<Delta["tool_c
   return calls;
 }
 
+/** The names by which the server takes a word on the answer. */
+function feedbackIn(headers: Headers): Feedback | undefined {
+  const requestId = headers.get("x-request-id") ?? "";
+  if (!REQUEST_ID.test(requestId)) return undefined;
+  const cacheId = headers.get("x-millrace-cache-id") ?? "";
+  const isSemantic = headers.get("x-millrace-cache-kind") === "semantic" && CACHE_ID.test(cacheId);
+  return { requestId, ...(isSemantic ? { cacheId } : {}) };
+}
+
 /** Never rejects: an answer that fails is a turn that says so. */
 export async function streamAnswer(options: StreamOptions): Promise<Turn> {
-  const { trouble: _trouble, error: _error, ...from } = options.from;
+  // A word on the answer so far is none on more of it.
+  const { trouble: _trouble, error: _error, feedback: _feedback, ...from } = options.from;
   let turn: Turn = from;
   const fail = (trouble: Trouble, error?: string): Turn => ({
     ...turn,
@@ -99,6 +118,8 @@ async function grow(
     return { numTokens, firstMs, restMs: firstAtMs === undefined ? 0 : lastAtMs - firstAtMs };
   };
   const answer = await call("v1/chat/completions", { method: "POST", json: request, signal });
+  const feedback = feedbackIn(answer.headers);
+  if (feedback !== undefined) turn = { ...turn, feedback };
   const stream = eventsOf(answer.body!);
   for (;;) {
     const next = await stream.next();

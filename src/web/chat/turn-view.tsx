@@ -17,6 +17,7 @@ import {
   type Trouble,
   type Turn,
 } from "./conversation.js";
+import { FeedbackView } from "./feedback-view.js";
 import { TokenView } from "./token-view.js";
 
 interface TurnProps {
@@ -165,6 +166,9 @@ export function TurnView({ pane, paneIndex, place, format }: TurnProps) {
         </p>
       )}
       {!isUser && <p class={`facts ${isError ? "error" : ""}`}>{facts.filter((part) => part !== "").join(" · ")}</p>}
+      {turn.feedback !== undefined && !isEmpty && !(isLast && isAnswering(paneIndex)) && (
+        <FeedbackView key={turn.feedback.requestId} feedback={turn.feedback} />
+      )}
       {!isUser && isLast && !isBusy.value && <Offers pane={pane} paneIndex={paneIndex} />}
     </article>
   );
