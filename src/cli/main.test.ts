@@ -102,6 +102,12 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
       /expected --temperature to be a number in \[0, 2\], got "2\.5"/,
       /--help/,
     ]),
+    ...["--threads=2", "--chat-template=a"].map((flag): (typeof CASES)[number] => [
+      `${flag} beside --url`,
+      ["generate", "--prompt", "a", "--url", "http://127.0.0.1:1", flag],
+      /expected --url to be given without flags of an engine in this process, got "--(threads|chat-template)"/,
+      /--help/,
+    ]),
     ["generate without a prompt", ["generate"], /expected --prompt, got none/, /with --prompt -: echo/],
     [
       "raw and chat together",

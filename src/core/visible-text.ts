@@ -6,3 +6,8 @@ const CONTROLS = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
 export function visible(text: string): string {
   return text.replace(CONTROLS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
+
+/** The same for texts of many lines, whose ends and tabs stay. */
+export function visibleLines(text: string): string {
+  return text.replace(/[^\t\r\n]+/g, visible);
+}

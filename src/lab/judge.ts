@@ -11,7 +11,8 @@ import { isRefusal, type Message, runAll } from "../quality/ask.js";
 import type { LabelledPair } from "../quality/judge/calibration.js";
 import type { JudgedPair } from "../quality/judge/judged-pair.js";
 import type { Label } from "../quality/judge/labels.js";
-import { completionSchema, openRemoteModel, REFUSED_STATUSES, type Reply } from "../quality/remote-model.js";
+import { completionSchema, openRemoteModel } from "../quality/remote-model.js";
+import { REFUSED_STATUSES, type Reply } from "../quality/remote-server.js";
 import {
   JUDGE_SAMPLING,
   judgeMessage,

@@ -1,9 +1,9 @@
 /** A model behind an OpenAI-compatible server: whole answers over HTTP, with retries while the server is busy. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { Agent, request } from "undici";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { type Ask, seedOf } from "./ask.js";
+import { failureText, noAnswer, parse, RemoteServer, type Reply, statusText } from "./remote-server.js";
 import { type CallServer, remoteTexts } from "./remote-texts.js";
 import type { AskedModel } from "./run-task.js";
 
@@ -29,12 +29,7 @@ interface RemoteModelOptions {
 const MAX_TRIES = 6;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
-/** Log-probabilities of a long text take some 10 MiB. */
-const MAX_REPLY_BYTES = 2 ** 28;
-/** Statuses that refuse one prompt, and are no failure of the server. */
-export const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
 
-const modelsSchema = z.object({ data: z.array(z.object({ id: z.string() })).min(1) });
 export const completionSchema = z.object({
   choices: z
     .array(z.object({ message: z.object({ content: z.string().nullish() }), finish_reason: z.string() }))
@@ -42,34 +37,16 @@ export const completionSchema = z.object({
   usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
 });
 
-export interface Reply {
-  readonly status: number;
-  readonly text: string;
-  readonly retryAfterMs: number;
-}
-
 /** Throws endpoint_failed if no OpenAI-compatible server answers. */
 export async function openRemoteModel(options: RemoteModelOptions, signal: AbortSignal): Promise<RemoteModel> {
-  const root = options.url.replace(/\/+$/, "").replace(/\/v1$/, "");
+  const server = new RemoteServer(options.url, options.apiKey);
+  const { root } = server;
   const base = `${root}/v1`;
-  // Headers of a long answer come at its end.
-  const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0, maxResponseSize: MAX_REPLY_BYTES });
-  const headers = {
-    "content-type": "application/json",
-    ...(options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` }),
-  };
-  async function send(path: string, body: object | undefined, stop: AbortSignal): Promise<Reply> {
-    const method = body === undefined ? "GET" : "POST";
-    const text = body === undefined ? null : JSON.stringify(body);
-    const reply = await request(`${root}${path}`, { method, headers, body: text, dispatcher, signal: stop });
-    const retryAfterMs = 1000 * (Number(reply.headers["retry-after"]) || 0);
-    return { status: reply.statusCode, text: await reply.body.text(), retryAfterMs };
-  }
-  const call = (path: string, body: object | undefined, stop: AbortSignal, maxTries = MAX_TRIES): Promise<Reply> =>
-    untilTaken(`${root}${path}`, () => send(path, body, stop), maxTries, stop);
+  const call = (path: string, body: object | undefined, stop: AbortSignal): Promise<Reply> =>
+    untilTaken(`${root}${path}`, () => server.send(path, body, stop), MAX_TRIES, stop);
   try {
-    const model =
-      options.model ?? parse(modelsSchema, await call("/v1/models", undefined, signal, 1), base).data[0]!.id;
+    const model = options.model ?? (await server.models(signal))[0];
+    if (model === undefined) throw noAnswer(`${base}/models`, "no model that answers prompts");
     const ask: Ask = async (messages, stop, tools = []) => {
       const { temperature, maxTokens } = options;
       const seed = seedOf(options.seed, messages);
@@ -88,9 +65,9 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
     const callAs: CallServer = async (schema, path, body, stop) => parse(schema, await call(path, body, stop), root);
     let opening: ReturnType<typeof remoteTexts> | undefined;
     const texts = () => (opening ??= remoteTexts(model, options.seed, callAs, signal));
-    return { name: model, ask, texts, post: call, close: () => dispatcher.close() };
+    return { name: model, ask, texts, post: call, close: () => server.close() };
   } catch (thrown) {
-    await dispatcher.close();
+    await server.close();
     throw thrown;
   }
 }
@@ -107,45 +84,15 @@ export async function untilTaken(
   for (let tries = 1; ; tries++) {
     const outcome = await send().catch((thrown: unknown) => {
       signal.throwIfAborted();
-      return thrown instanceof Error ? thrown.message || String((thrown as { code?: unknown }).code) : String(thrown);
+      return failureText(thrown);
     });
     const isBusy = typeof outcome === "string" || outcome.status === 429 || outcome.status >= 500;
     if (!isBusy) return outcome;
     if (tries === maxTries) {
-      const got = typeof outcome === "string" ? outcome : `status ${outcome.status}: ${outcome.text.slice(0, 200)}`;
-      throw new MillraceError(
-        "endpoint_failed",
-        `expected an answer from ${url}, got ${got}${tries === 1 ? "" : ` ${tries} times`}`,
-        {
-          hint: "check that the server runs at this address",
-        },
-      );
+      const got = typeof outcome === "string" ? outcome : statusText(outcome);
+      throw noAnswer(url, tries === 1 ? got : `${got} ${tries} times`);
     }
     const asked = typeof outcome === "string" ? 0 : outcome.retryAfterMs;
     await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(asked, FIRST_PAUSE_MS * 2 ** (tries - 1))), undefined, { signal });
   }
-}
-
-function parse<T>(schema: z.ZodType<T>, { status, text }: Reply, base: string): T {
-  if (REFUSED_STATUSES.includes(status)) {
-    throw new MillraceError(
-      "invalid_request",
-      `expected the model to accept the prompt, got ${status}: ${text.slice(0, 300)}`,
-    );
-  }
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    // Refused below, together with JSON of another shape.
-  }
-  const parsed = schema.safeParse(value);
-  if (status === 200 && parsed.success) return parsed.data;
-  throw new MillraceError(
-    "endpoint_failed",
-    `expected an OpenAI-compatible answer from ${base}, got ${status}: ${text.slice(0, 300)}`,
-    {
-      hint: "check the address, the model's name and the API key",
-    },
-  );
 }

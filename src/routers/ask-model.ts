@@ -4,7 +4,8 @@ import { Agent, request } from "undici";
 import { MillraceError } from "../core/errors.js";
 import { type AnswerSignals, signalsOf } from "../gateway/cascade/answer-signals.js";
 import type { Message } from "../quality/ask.js";
-import { type Reply, untilTaken } from "../quality/remote-model.js";
+import { untilTaken } from "../quality/remote-model.js";
+import { REFUSED_STATUSES, type Reply } from "../quality/remote-server.js";
 
 interface AskedModel {
   readonly signals: AnswerSignals;
@@ -19,7 +20,6 @@ export interface ModelClient {
 }
 
 const MAX_TRIES = 6;
-const REFUSED_STATUSES: readonly number[] = [400, 413, 422];
 
 /** @param url the server's address, with or without /v1 */
 export function openModelClient(url: string, apiKey: string | undefined): ModelClient {

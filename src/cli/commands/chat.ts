@@ -6,57 +6,50 @@
 import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
-import type { SamplingChoice, SamplingSource } from "../../local/sampling.js";
-import { type LocalSession, openLocalSession } from "../../local/session.js";
-import type { ChatMessage, ChatTemplate } from "../../text/template/chat-template.js";
-import { chatPromptIds } from "../../text/text-side.js";
-import { addCommonEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import type { ChatMessage } from "../../text/template/chat-template.js";
+import type { Answerer, AnswererFlags } from "../answer/answerer.js";
+import { openAnswerer } from "../answer/open-answerer.js";
+import { printedTo, statsLine } from "../answer/print-answer.js";
+import { addCommonEngineOptions } from "../flags/engine-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { addSamplingOptions, chosenSampling } from "../flags/sampling-options.js";
+import { addServerOptions } from "../flags/server-flags.js";
 import { describeSampling } from "../output/describe-sampling.js";
 import { stagesTo } from "../output/stages.js";
-import { statsLine } from "./generate.js";
 
-interface ChatFlags extends EngineFlags, SamplingChoice, SamplingSource {
-  readonly model?: string;
-  readonly chatTemplate?: string;
+interface ChatFlags extends AnswererFlags {
   readonly system?: string;
 }
 
 export function chatCommand(): Command {
-  const command = new Command("chat")
+  const command = addServerOptions(new Command("chat").addOption(modelOption()), "its only one")
     .usage("[model] [options]")
     .description("Talk to a model in the terminal: /reset starts over, /exit ends.")
-    .addOption(modelOption())
     .option("--system <text>", "system message")
     .option("--chat-template <file>", "use this template instead of the model's own");
   return addCommonEngineOptions(addSamplingOptions(command)).action(runChat);
 }
 
-async function runChat(flags: ChatFlags): Promise<void> {
-  const session = await openLocalSession(
-    { ...flags, engine: engineSettingsFrom(flags) },
-    flags,
-    stagesTo(process.stderr),
-  );
+async function runChat(flags: ChatFlags, command: Command): Promise<void> {
+  const answerer = await openAnswerer(flags, command, stagesTo(process.stderr));
   const terminal = createInterface({ input: process.stdin, output: process.stdout, prompt: "> " });
   try {
-    if (session.chatTemplate === undefined) {
+    if (!answerer.canChat) {
       throw new MillraceError(
         "template_missing",
-        `expected a model with a chat template, got ${session.name} without`,
+        `expected a model with a chat template, got ${answerer.name} without`,
         {
           hint: "give --chat-template, or use millrace generate --raw",
         },
       );
     }
-    const sampling = describeSampling({ ...session.samplingDefaults, ...chosenSampling(flags) });
-    const about = sampling === "" ? session.name : `${session.name}, ${sampling}`;
+    const sampling = describeSampling({ ...answerer.samplingDefaults, ...chosenSampling(flags) });
+    const about = sampling === "" ? answerer.name : `${answerer.name}, ${sampling}`;
     process.stderr.write(`\n  ${about}; /reset starts over, /exit ends\n\n`);
-    await new Conversation(session, session.chatTemplate, terminal, flags.system).run();
+    await new Conversation(answerer, terminal, flags.system).run();
   } finally {
     terminal.close();
-    await session.close();
+    await answerer.close();
   }
 }
 
@@ -66,8 +59,7 @@ class Conversation {
   #answering: AbortController | undefined;
 
   constructor(
-    private readonly session: LocalSession,
-    private readonly template: ChatTemplate,
+    private readonly answerer: Answerer,
     private readonly terminal: Interface,
     private readonly system: string | undefined,
   ) {
@@ -106,11 +98,10 @@ class Conversation {
     const messages = [...this.#messages, { role: "user", content: text }];
     this.#answering = new AbortController();
     try {
-      const promptIds = chatPromptIds(this.session.tokenizer, this.template, messages);
-      const write = (piece: string): boolean => process.stdout.write(piece);
-      const stats = await this.session.answer(promptIds, write, this.#answering.signal);
-      process.stdout.write(`\n[${statsLine(stats)}]\n`);
-      this.#messages = [...messages, { role: "assistant", content: stats.text }];
+      const listener = printedTo(process.stdout, process.stderr);
+      const answer = await this.answerer.chat(messages, listener, this.#answering.signal);
+      process.stdout.write(`\n[${statsLine(answer)}]\n`);
+      this.#messages = [...messages, { role: "assistant", content: answer.text }];
     } catch (thrown) {
       // The failed question is dropped, so that a shorter one, or /reset, can follow.
       const { code, message, hint } = toMillraceError(thrown);

@@ -2,21 +2,21 @@
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
-import { formatDuration } from "../../core/quantities.js";
 import { quietStages } from "../../core/stages.js";
-import type { SamplingChoice, SamplingSource } from "../../local/sampling.js";
-import { type AnswerStats, type LocalSession, openLocalSession } from "../../local/session.js";
-import { chatPromptIds } from "../../text/text-side.js";
-import { addCommonEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import type { Answerer, AnswererFlags, AnswerListener } from "../answer/answerer.js";
+import { openAnswerer } from "../answer/open-answerer.js";
+import { printedTo, statsLine } from "../answer/print-answer.js";
+import { addCommonEngineOptions } from "../flags/engine-options.js";
 import { modelOption } from "../flags/model-option.js";
 import { readPiped } from "../flags/read-input.js";
 import { addSamplingOptions } from "../flags/sampling-options.js";
+import { addServerOptions } from "../flags/server-flags.js";
 import { jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
 
-interface GenerateFlags extends EngineFlags, SamplingChoice, SamplingSource {
-  readonly model?: string;
-  readonly chatTemplate?: string;
+const SILENT: AnswerListener = { onText: () => {}, onReasoning: () => {} };
+
+interface GenerateFlags extends AnswererFlags {
   readonly prompt?: string;
   readonly raw?: boolean;
   readonly chat?: boolean;
@@ -24,10 +24,9 @@ interface GenerateFlags extends EngineFlags, SamplingChoice, SamplingSource {
 }
 
 export function generateCommand(): Command {
-  const command = new Command("generate")
+  const command = addServerOptions(new Command("generate").addOption(modelOption()), "its only one")
     .usage("[model] [options]")
     .description("Answer one prompt and exit.")
-    .addOption(modelOption())
     .option("--prompt <text>", "the prompt; - reads stdin")
     .option("--raw", "continue the prompt as written, without the chat template")
     .option("--chat", "send the prompt as a chat message (default if the model has a template)")
@@ -36,26 +35,19 @@ export function generateCommand(): Command {
   return addCommonEngineOptions(addSamplingOptions(command)).action(runGenerate);
 }
 
-function promptIdsOf(flags: GenerateFlags & { readonly prompt: string }, session: LocalSession): number[] {
-  const { tokenizer, chatTemplate } = session;
-  if (flags.raw || (chatTemplate === undefined && !flags.chat)) {
-    return tokenizer.encode(flags.prompt, { addSpecial: true, parseSpecial: true });
-  }
-  if (chatTemplate === undefined) {
+/** Throws template_missing. */
+function answerTo(
+  answerer: Answerer,
+  { prompt, raw, chat }: GenerateFlags & { readonly prompt: string },
+  listener: AnswerListener,
+) {
+  if (raw || (!answerer.canChat && !chat)) return answerer.complete(prompt, listener);
+  if (!answerer.canChat) {
     throw new MillraceError("template_missing", "expected a model with a chat template for --chat, got one without", {
       hint: "use --raw, or give --chat-template",
     });
   }
-  return chatPromptIds(tokenizer, chatTemplate, [{ role: "user", content: flags.prompt }]);
-}
-
-export function statsLine(stats: AnswerStats): string {
-  const { numPromptTokens, numCachedTokens, numEvictedTokens, numOutputTokens } = stats;
-  const { timeToFirstTokenMs, tokensPerSecond, end } = stats;
-  const evicted = numEvictedTokens > 0 ? `, ${numEvictedTokens} evicted` : "";
-  const cached = numCachedTokens > 0 ? ` (${numCachedTokens} cached)` : "";
-  const speed = tokensPerSecond === undefined ? "" : `, ${tokensPerSecond.toFixed(1)} tok/s`;
-  return `${numPromptTokens} prompt tokens${cached}, ${numOutputTokens} output tokens${evicted}, first after ${formatDuration(timeToFirstTokenMs)}${speed}, ended by ${end}`;
+  return answerer.chat([{ role: "user", content: prompt }], listener);
 }
 
 const PROMPT_WAYS =
@@ -70,7 +62,7 @@ function warn(text: string): void {
   process.stderr.write(`note: ${text}\n`);
 }
 
-async function runGenerate(flags: GenerateFlags): Promise<void> {
+async function runGenerate(flags: GenerateFlags, command: Command): Promise<void> {
   if (flags.raw && flags.chat) {
     throw new MillraceError("invalid_option", "expected --raw or --chat, got both", { hint: "leave one out" });
   }
@@ -78,18 +70,18 @@ async function runGenerate(flags: GenerateFlags): Promise<void> {
     throw new MillraceError("invalid_option", "expected --prompt, got none", { hint: PROMPT_WAYS });
   }
   const prompt = flags.prompt === "-" ? pipedPrompt() : flags.prompt;
-  const session = await openLocalSession(
-    { ...flags, engine: engineSettingsFrom(flags) },
+  const answerer = await openAnswerer(
     flags,
+    command,
     process.stderr.isTTY ? stagesTo(process.stderr) : quietStages(warn),
   );
   try {
-    const write = flags.json ? () => {} : (text: string) => process.stdout.write(text);
-    const stats = await session.answer(promptIdsOf({ ...flags, prompt }, session), write);
-    if (flags.json) process.stdout.write(`${jsonText(stats)}\n`);
+    const listener = flags.json ? SILENT : printedTo(process.stdout, process.stderr);
+    const answer = await answerTo(answerer, { ...flags, prompt }, listener);
+    if (flags.json) process.stdout.write(`${jsonText(answer)}\n`);
     else process.stdout.write("\n");
-    process.stderr.write(`${statsLine(stats)}\n`);
+    process.stderr.write(`${statsLine(answer)}\n`);
   } finally {
-    await session.close();
+    await answerer.close();
   }
 }

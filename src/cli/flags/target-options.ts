@@ -1,15 +1,14 @@
 /** The flags of commands that put questions to a model: which model or server answers, and how. */
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import type { EngineFlags } from "./engine-options.js";
 import { modelOption } from "./model-option.js";
 import { integerIn, listOf, numberIn } from "./option-values.js";
+import { addServerOptions, type ServerFlags } from "./server-flags.js";
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
-export interface TargetFlags extends EngineFlags {
+export interface TargetFlags extends EngineFlags, ServerFlags {
   readonly model?: string;
-  readonly url?: string;
-  readonly apiKey?: string;
   readonly concurrency: number;
   readonly chatTemplate?: string;
   readonly tasks?: readonly string[];
@@ -19,10 +18,7 @@ export interface TargetFlags extends EngineFlags {
 
 /** @param tasks what else `--tasks` takes */
 export function addTargetOptions(command: Command, tasks = ""): Command {
-  return command
-    .addOption(modelOption())
-    .option("--url <url>", "URL of an OpenAI-compatible server, whose model --model names (default: its first)")
-    .addOption(new Option("--api-key <key>", "API key for servers").env("OPENAI_API_KEY"))
+  return addServerOptions(command.addOption(modelOption()), "its first")
     .option("--concurrency <n>", "requests at once to a server", integerIn("--concurrency", 1, 10_000), 8)
     .option("--chat-template <file>", "use this template instead of the model's own")
     .option(

@@ -1,0 +1,14 @@
+/** The flags of commands that ask a model behind a server. */
+import { type Command, Option } from "commander";
+
+export interface ServerFlags {
+  readonly url?: string;
+  readonly apiKey?: string;
+}
+
+/** @param unnamed the model that is asked where --model names none */
+export function addServerOptions(command: Command, unnamed: string): Command {
+  return command
+    .option("--url <url>", `URL of an OpenAI-compatible server, whose model --model names (default: ${unnamed})`)
+    .addOption(new Option("--api-key <key>", "API key for servers").env("OPENAI_API_KEY"));
+}
