@@ -56,9 +56,9 @@ export interface GatewayRequest {
   /** The JSON that `body` was parsed from; empty for a GET. */
   readonly bytes: Buffer;
   readonly body: RequestBody;
-  /**
-   * Name of the model: as the client gave it, where an alias stays one, or as a policy chose it. Overrides the body's.
-   */
+  /** Name of the model as the client gave it, where an alias stays one. */
+  readonly asked: string;
+  /** The same, or the name that a policy chose. Overrides the body's. */
   readonly model: string;
   readonly caller: Caller;
   readonly isStream: boolean;

@@ -67,6 +67,7 @@ export interface CachedFleetOptions extends FleetOptions {
   readonly version?: () => string | undefined;
   readonly now?: () => number;
   readonly before?: readonly Policy[];
+  readonly behind?: readonly Policy[];
 }
 
 export async function startCachedFleet(behaviour: Behaviour, options: CachedFleetOptions = {}) {
@@ -92,7 +93,7 @@ export async function startCachedFleet(behaviour: Behaviour, options: CachedFlee
   const fleet = await startFleet([behaviour], {
     ...options,
     proxy: {
-      policies: [...(options.before ?? []), cache],
+      policies: [...(options.before ?? []), cache, ...(options.behind ?? [])],
       authorize: ({ authorization = "" }) => ({ tenant: authorization }),
       ...options.proxy,
     },

@@ -14,6 +14,8 @@ import {
   startCachedFleet,
 } from "../../../test/helpers/cached-fleet.js";
 import { answerJson, type Behaviour, beginStream, sse, type TestFleet, until } from "../../../test/helpers/stand-in.js";
+import type { Policy } from "../../gateway/pipeline.js";
+import { withModel } from "../../gateway/request.js";
 
 let fleet: TestFleet;
 afterEach(() => fleet.stop());
@@ -168,6 +170,14 @@ describe("kept answers", () => {
     expect(contentOf((await ask()).text)).toBe(contentOf(fresh.text));
     nowMs += 60_000;
     expect((await ask()).cache).toBe("miss");
+  });
+
+  test("an answer that another model gave is not kept as the model's own", async () => {
+    const toOther: Policy = { name: "other", handle: (request, sink, next) => next(withModel(request, "n"), sink) };
+    const { ask, cache } = await start(counting(), { behind: [toOther], proxy: { virtualModels: () => ["m"] } });
+    fleet.pool.change("a", { model: "n" });
+    expect(await ask()).toMatchObject({ status: 200, cache: "miss" });
+    expect(await cache.stats()).toMatchObject({ entries: 0 });
   });
 
   test("purged answers are gone, also those that were being made", async () => {

@@ -325,7 +325,7 @@ test("an answer from a cache costs nothing, and is said to have saved its cost",
     name: "cache",
     async handle({ record }, sink) {
       record.notes.set(NOTE.cache, "hit:exact");
-      record.savedUsage = { fresh: 400, cacheRead: 600, cacheWrite: 0, output: 10, reasoning: 0 };
+      record.kept = { model: "m", usage: { fresh: 400, cacheRead: 600, cacheWrite: 0, output: 10, reasoning: 0 } };
       sink.begin({ status: 200, headers: { "content-type": "application/json" }, isEventStream: false });
       sink.end(Buffer.from(JSON.stringify({ choices: [], usage })));
       return { kind: "answered", status: 200 };

@@ -45,7 +45,7 @@ const forty: Behaviour = ({ body, path }, outgoing) => {
   outgoing.end(sse({ choices: [], usage }) + sse("[DONE]"));
 };
 
-/** Stands for the policies of routes and cascades. */
+/** Stands for the policy of routes. */
 const toModel: Policy = { name: "route", handle: (request, sink, next) => next(withModel(request, "m"), sink) };
 
 async function start(rules: string, database = openDatabase(undefined), virtual = "") {
@@ -70,7 +70,7 @@ async function start(rules: string, database = openDatabase(undefined), virtual 
   const context = { config: () => config, database: () => database, models, metrics } as unknown as PolicyContext;
   const fleet = await startFleet([forty], {
     proxy: {
-      policies: [...ledger.policies(), createLengths(context), usageAsker, toModel],
+      policies: [...ledger.policies(), toModel, createLengths(context), usageAsker],
       virtualModels: () => ["r", "also-r", "c"],
     },
   });

@@ -11,8 +11,10 @@ import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
 /**
- * A policy that the configuration does not ask for is left out, so that requests pay for nothing. What changes a body
- * for the upstream stands behind the caches: they, and retries, know the client's request.
+ * A policy that the configuration does not ask for is left out, so that requests pay for nothing. The caches stand
+ * behind the routes, and know the model that is asked. What changes a body for the upstream stands behind the caches:
+ * they, and retries, know the client's request. A cascade asks two models at once, within one reservation of money, and
+ * so behind the budgets.
  */
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
   const { config, models, observing, virtual, canary } = context;
@@ -25,13 +27,16 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     langfuse?.inner,
     limits,
     createIdempotency(context),
-    // Before the caches, which keep answers of the canary apart, and again behind the routes, which may name its model.
+    ...virtual.routing,
+    // Before the caches, which keep answers of the canary apart, and again for the models of a cascade.
     canary,
     createExactCache(context),
     createSemanticCache(context),
     limits.upstream,
     createLengths(context),
     usageAsker,
+    virtual.cascade,
+    canary,
   ]);
-  return [...observing, ...wanted.filter((policy) => policy !== undefined), ...virtual.policies, canary];
+  return [...observing, ...wanted.filter((policy) => policy !== undefined)];
 }

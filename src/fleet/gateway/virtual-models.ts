@@ -45,12 +45,13 @@ export class VirtualModels {
   #names: ReadonlySet<string> = new Set();
   #sessionHeader = "";
 
-  /** In the order in which requests pass them. */
-  readonly policies: readonly Policy[];
+  /** Terms and routes, in the order in which requests pass them: a model is chosen here. */
+  readonly routing: readonly Policy[];
+  readonly cascade: Policy;
 
   constructor(private readonly options: VirtualModelsOptions) {
     const { logger, counts } = options;
-    this.policies = [
+    this.routing = [
       new TermsPolicy(),
       new RoutePolicy({
         routes: () => this.#routes,
@@ -59,18 +60,18 @@ export class VirtualModels {
         onRouted: (route, model) => counts.routed(route, model),
         onFallback: (route, from, errorClass) => counts.fellBack(route, from, errorClass),
       }),
-      new CascadePolicy({
-        cascades: () => this.#cascades,
-        random: Math.random,
-        onDecision: (cascade, decision) => counts.decided(cascade, decision),
-        onClosed: ({ name, small, large, guard }) =>
-          logger.error(
-            { cascade: name, small, large, ...guard.report() },
-            "cascade closed: the small model's answers lose more than max-loss; all requests go to the large model",
-          ),
-        onError: (cascade, err) => logger.error({ cascade, err }, "an audit failed"),
-      }),
     ];
+    this.cascade = new CascadePolicy({
+      cascades: () => this.#cascades,
+      random: Math.random,
+      onDecision: (cascade, decision) => counts.decided(cascade, decision),
+      onClosed: ({ name, small, large, guard }) =>
+        logger.error(
+          { cascade: name, small, large, ...guard.report() },
+          "cascade closed: the small model's answers lose more than max-loss; all requests go to the large model",
+        ),
+      onError: (cascade, err) => logger.error({ cascade, err }, "an audit failed"),
+    });
   }
 
   /** Throws file_unreadable or config_value for a router that cannot be used, and then changes nothing. */

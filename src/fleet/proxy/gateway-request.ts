@@ -52,6 +52,7 @@ export function gatewayRequest(options: ProxyOptions, parts: RequestParts): Gate
     headers,
     bytes,
     body,
+    asked: model,
     model,
     caller,
     isStream,

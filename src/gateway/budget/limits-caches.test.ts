@@ -1,11 +1,14 @@
 /** Limits and budgets around idempotency and the exact cache: a kept answer is a request, and needs no money. */
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { CACHE_SETTINGS } from "../../../test/helpers/cached-fleet.js";
 import { dayBudget, keyScope, type LimitedFleet, startLimitedFleet } from "../../../test/helpers/limited-fleet.js";
 import { answerJson, type Behaviour, beginStream, sse } from "../../../test/helpers/stand-in.js";
 import { ExactCache } from "../cache/exact-cache.js";
 import { MemoryStore } from "../cache/memory-store.js";
 import { Idempotency } from "../idempotency/idempotency.js";
+import type { Policy } from "../pipeline.js";
+import { RoutePolicy } from "../routes/route-policy.js";
+import { ROUTE_DEFAULTS } from "../routes/route-table.js";
 import type { Scope } from "../scope.js";
 
 const CHAT = "/v1/chat/completions";
@@ -14,7 +17,7 @@ const ask = { model: "m", messages: [], temperature: 0 };
 let fleet: LimitedFleet;
 afterEach(() => fleet.stop());
 
-async function start(behaviour: Behaviour, scopes: readonly Scope[]) {
+async function start(behaviour: Behaviour, scopes: readonly Scope[], routing: readonly Policy[] = []) {
   const cache = new ExactCache({
     store: new MemoryStore(1 << 20),
     modelOf: (name) => ({ name, version: "1", isOwnEngine: false, settings: CACHE_SETTINGS }),
@@ -25,7 +28,7 @@ async function start(behaviour: Behaviour, scopes: readonly Scope[]) {
     settings: () => ({ ttlMs: 60_000, graceMs: 0, maxAnswerBytes: 100_000 }),
     hasOwnKeys: () => true,
   });
-  fleet = await startLimitedFleet([behaviour], { scopes, between: [idempotency, cache] });
+  fleet = await startLimitedFleet([behaviour], { scopes, between: [idempotency, ...routing, cache] });
   const { post, standIns } = fleet;
   return {
     fleet,
@@ -122,4 +125,52 @@ test("a request that is not paid for holds its place and is counted, unless that
   expect((await send(ask)).text).toContain("budget_exceeded");
   expect((await send(ask)).text).toContain("rate_limit_exceeded");
   expect([await limited.spent(budget), numAsked()]).toEqual([0, 0]);
+});
+
+describe("behind a route", () => {
+  const fallbacks: string[] = [];
+  const to = [{ model: "m", weight: 1 }];
+  const everything = { unavailable: ["n"], timeout: ["n"], overload: ["n"], "content-filter": ["n"] };
+  const route = { ...ROUTE_DEFAULTS, name: "m", rules: [{ when: {}, to }], fallback: everything };
+  const routing = new RoutePolicy({
+    routes: () => new Map([["m", route]]),
+    sessionHeader: () => "x-session-id",
+    onFallback: (_, from) => fallbacks.push(from),
+  });
+
+  test("a kept answer needs no money, and without one the route asks no other model", async () => {
+    const budget = dayBudget(1_200);
+    const { ask: send, numAsked } = await start(whole(300, 800), [budget], [routing]);
+    const first = await send(ask);
+    expect(first.status).toBe(200);
+    expect(await send(ask)).toMatchObject({ status: 200 });
+    const refused = await send({ ...ask, seed: 1 });
+    expect(refused.text).toContain("budget_exceeded");
+    expect(refused.text).not.toContain("then n");
+    expect([numAsked(), fallbacks]).toEqual([1, []]);
+  });
+
+  test("a second model's answer needs money beside what the first one's has cost", async () => {
+    let numAsked = 0;
+    const filtered: Behaviour = (received, outgoing) => {
+      numAsked++;
+      const cut = { ...choice("a"), finish_reason: "content_filter" };
+      answerJson({ choices: [cut], usage: { prompt_tokens: 100, completion_tokens: 100 } })(received, outgoing);
+    };
+    for (const [tokens, isPaid] of [
+      [700, true],
+      [500, false],
+    ] as const) {
+      const budget = dayBudget(tokens);
+      fleet = await startLimitedFleet([filtered, whole(100, 100)], { scopes: [budget], between: [routing] });
+      fleet.pool.change("b", { model: "n" });
+      const response = await fleet.post(CHAT, { ...ask, max_tokens: 100 });
+      const text = await response.text();
+      expect([response.status, text.includes("budget_exceeded")]).toEqual(isPaid ? [200, false] : [429, true]);
+      expect(await fleet.spent(budget)).toBe(isPaid ? 400 : 200);
+      expect(fleet.standIns[1]!.received).toHaveLength(isPaid ? 1 : 0);
+      await fleet.stop();
+    }
+    expect(numAsked).toBe(2);
+  });
 });

@@ -6,7 +6,8 @@
  *
  * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind
  * them bounds the request and meters the stream, so they know the client's own body, and what costs nothing is never
- * cut. A request that its budgets do not pay for is refused there, too: a kept answer needs no money.
+ * cut. A request that its budgets do not pay for is refused there, too: a kept answer needs no money. Routes stand
+ * between the two, so a request passes the second once for each model that is asked.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
@@ -33,9 +34,9 @@ import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim, NO_
 import { boundedFields, isBounded, type PromptFacts, type RequestSize } from "./estimate.js";
 import { MeteredSink } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
-import { cutStream, isReservedByOthers, nameOf, refusal } from "./refusals.js";
+import { cutStream, isReservedByOthers, nameOf, noneForAnother, refusal } from "./refusals.js";
 import { type SettlementEvents, Settlements } from "./settlements.js";
-import { type BudgetStore, type Levels, UNITS } from "./store.js";
+import { type BudgetStore, type Levels, type ResizeResult, UNITS } from "./store.js";
 import { StreamUsage } from "./stream-usage.js";
 import { windowEnd } from "./windows.js";
 
@@ -101,6 +102,8 @@ interface Reserved {
 interface Admitted {
   readonly admission: Admission;
   readonly reserved: Reserved;
+  /** An answer has changed how much is reserved. */
+  isResized: boolean;
 }
 
 export class LimitsPolicy implements Policy {
@@ -233,7 +236,7 @@ export class LimitsPolicy implements Policy {
     const { record } = request;
     const { settlements } = this.#opened();
     record.wantsUsage = true;
-    record.admitted = { admission, reserved } satisfies Admitted;
+    record.admitted = { admission, reserved, isResized: false } satisfies Admitted;
     try {
       return await next(request, this.#withHeaders(admission, reserved, sink));
     } finally {
@@ -247,8 +250,10 @@ export class LimitsPolicy implements Policy {
     const { admission, reserved } = admitted;
     const { id, model, priced, size, outputTokens } = admission;
     if (reserved.unpaid !== undefined) throw reserved.unpaid;
+    const spent = chargeOf(request.record, admission);
+    const money = await this.#moneyFor(admitted, spent);
     const cancellation = request.cancellation.child();
-    const sent = { ...this.#bounded(request, admitted), cancellation };
+    const sent = { ...this.#bounded(request, admitted, money), cancellation };
     let metered: MeteredSink | undefined;
     let cut: MillraceError | undefined;
     const { isPaid, hasContinuousUsage, maxTokensField } = this.options.traits(model);
@@ -271,8 +276,11 @@ export class LimitsPolicy implements Policy {
         promptTokens: size.promptTokens,
         outputTokens: size.numAnswers * outputTokens,
         maxOutputTokens: isBounded(sent.path, sent.body, maxTokensField) ? mostOutput(size) : undefined,
-        money: reserved.money,
-        resize: (want, least) => this.#opened().store.resize(id, want, least),
+        money,
+        resize: (want, least) => {
+          admitted.isResized = true;
+          return this.#resize(id, spent, want, least);
+        },
         cut: () => {
           cut = cutStream();
           cancellation.cancel(cut);
@@ -290,11 +298,26 @@ export class LimitsPolicy implements Policy {
     }
   }
 
+  /** The money that is reserved for the next answer: a route may have asked another model before. */
+  async #moneyFor({ admission, reserved, isResized }: Admitted, spent: number): Promise<number> {
+    if (reserved.isDoubtful || (spent === 0 && !isResized)) return reserved.money;
+    const { id, wantMoney, leastMoney } = admission;
+    const result = await this.#resize(id, spent, wantMoney, leastMoney);
+    if (result.kind === "resized") return result.money;
+    throw noneForAnother();
+  }
+
+  /** @param spent nano-dollars that earlier answers to the request have cost: they stay reserved beside the others */
+  async #resize(id: string, spent: number, want: number, least: number): Promise<ResizeResult> {
+    const result = await this.#opened().store.resize(id, spent + want, spent + least);
+    return result.kind === "resized" ? { kind: "resized", money: result.money - spent } : result;
+  }
+
   /** The request with a max_tokens that its money pays, where the gateway cannot watch all of the answer grow. */
-  #bounded(request: GatewayRequest, { admission, reserved }: Admitted): GatewayRequest {
+  #bounded(request: GatewayRequest, { admission, reserved }: Admitted, money: number): GatewayRequest {
     const { model, claims, size, priced, outputTokens } = admission;
     const { numAnswers, promptTokens, maxTokens } = size;
-    const { money, levels } = reserved;
+    const { levels } = reserved;
     if (priced === undefined || numAnswers === 0 || levels === undefined) return request;
     const { isPaid, maxTokensField: own } = this.options.traits(model);
     const { isStream, path, body } = request;

@@ -70,6 +70,18 @@ export function cutStream(): MillraceError {
   );
 }
 
+/** The end of a request that has cost something, and whose budgets do not pay for another model's answer. */
+export function noneForAnother(): MillraceError {
+  return new MillraceError(
+    "budget_exceeded",
+    "expected a budget that pays for another model's answer too, got one that is used up",
+    {
+      hint: "have the budget raised, or wait for its next window",
+      headers: { "x-should-retry": "false" },
+    },
+  );
+}
+
 export function noPrice(model: string): MillraceError {
   return new MillraceError(
     "price_missing",

@@ -21,6 +21,7 @@ function requestOf(body: Record<string, unknown>): GatewayRequest {
     headers: {},
     bytes: Buffer.from(JSON.stringify(body)),
     body,
+    asked: "m",
     model: "m",
     caller: { tenant: "" },
     isStream: true,

@@ -233,6 +233,10 @@ describe("an answer's key", () => {
     expect(other.id).toBe(one.id);
     expect(other.flight).not.toBe(one.flight);
     expect(keyOf({ messages: [], user: "c" })!.flight).toBe(other.flight);
+    for (const name of ["x-millrace-priority", "x-millrace-timeout"]) {
+      const urgent = keyOf({ messages: [] }, { headers: { [name]: "5" } })!;
+      expect([urgent.id === other.id, urgent.flight === other.flight]).toEqual([true, false]);
+    }
     // Responses repeat their metadata.
     const path = "/v1/responses";
     expect(id({ input: "a", metadata: { a: "1" } }, { path })).not.toBe(id({ input: "a" }, { path }));
@@ -247,6 +251,20 @@ describe("an answer's key", () => {
     expect(read('{"messages":[{"role":"user","role":"system"}]}')).toBeUndefined();
     expect(read('{"messages":[{"content":"a, b: {[ \\" , "}, [], {}]}')).toBeDefined();
     expect(read('{"__proto__":{"a":1},"messages":[]}')!.id).not.toBe(read('{"messages":[]}')!.id);
+  });
+
+  test("has the name that the upstream gets, whatever the client called it", () => {
+    const bodyOf = (asked: string, model?: string) => {
+      const body = { model: asked, messages: [], seed: 1 };
+      const bytes = Buffer.from(JSON.stringify(body));
+      return canonicalBody({ path: CHAT, body, bytes, ...(model === undefined ? {} : { model }) });
+    };
+    expect(bodyOf("chat", "m")).toEqual(bodyOf("m"));
+    expect(bodyOf("chat", "m")).not.toEqual(bodyOf("chat", "n"));
+    expect(canonicalBody({ path: CHAT, body: {}, bytes: Buffer.from("{}"), model: "m" })).toEqual({
+      kept: "",
+      terms: "",
+    });
   });
 
   test("long lists of ids are the same as arrays", () => {

@@ -9,6 +9,7 @@ import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { shapeOf } from "../../core/json-body.js";
 import type { GatewayRequest } from "../request.js";
+import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../routes/terms-policy.js";
 import { canonicalJson } from "./canonical-json.js";
 import { spellingsOf } from "./number-spellings.js";
 
@@ -85,8 +86,16 @@ interface CanonicalBody {
   readonly terms: string;
 }
 
-/** @returns undefined if the fields are not all that the bytes say: rounded numbers, or a member that occurs twice */
-export function canonicalBody({ path, body, bytes }: Pick<GatewayRequest, "path" | "body" | "bytes">) {
+/**
+ * @param model the name that the upstream gets in place of the body's, where a route has chosen it; absent: the body's
+ * @returns undefined if the fields are not all that the bytes say: rounded numbers, or a member that occurs twice
+ */
+export function canonicalBody({
+  path,
+  body,
+  bytes,
+  model,
+}: Pick<GatewayRequest, "path" | "body" | "bytes"> & { readonly model?: string }) {
   const left = LEFT_OUT.get(path);
   if (left === undefined) return undefined;
   const names = Object.keys(body).sort();
@@ -98,7 +107,8 @@ export function canonicalBody({ path, body, bytes }: Pick<GatewayRequest, "path"
     const value = canonicalJson(body[name], true);
     if (value.text === undefined) return undefined;
     numMarks += value.numMarks;
-    const member = `${JSON.stringify(name)}:${value.text}`;
+    const text = name === "model" && model !== undefined ? JSON.stringify(model) : value.text;
+    const member = `${JSON.stringify(name)}:${text}`;
     if (!left.has(name)) kept.push(member);
     else if ((TERMS as readonly string[]).includes(name)) terms.push(member);
   }
@@ -117,7 +127,8 @@ export function answerKey(
   // An array, so that no part can run into the next.
   const facts = [KEY_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, further, named];
   const id = sha256(`${JSON.stringify(facts)}\n${body.kept}`);
-  return { id, flight: `${id} ${body.terms}` };
+  const terms = [PRIORITY_HEADER, TIMEOUT_HEADER].map((name) => headerOf(headers, name));
+  return { id, flight: `${id} ${body.terms} ${JSON.stringify(terms)}` };
 }
 
 /**

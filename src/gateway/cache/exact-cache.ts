@@ -105,7 +105,11 @@ export class ExactCache implements Policy {
 
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
     if (!CACHEABLE_PATHS.includes(request.path)) return next(request, sink);
-    const model = this.options.modelOf(request.model);
+    const { model: name, record } = request;
+    // A route may have come here with another model, which has failed.
+    record.kept = undefined;
+    record.notes.delete(CACHE_NOTE);
+    const model = this.options.modelOf(name);
     return model === undefined ? next(request, sink) : this.#handle(request, sink, next, model);
   }
 
@@ -185,8 +189,12 @@ export class ExactCache implements Policy {
       const running = this.#runs.get(key.flight);
       if (running === undefined) return await this.#lead(request, sink, next, candidate, result);
       const { run, leader } = running;
+      request.record.kept = { model: model.name, usage: undefined };
       const ending = await run.read(joined(sink, request), request.cancellation);
-      if (ending === undefined) continue;
+      if (ending === undefined) {
+        request.record.kept = undefined;
+        continue;
+      }
       const usage = ending.kind === "answered" ? usageOf((await run.result).answer, leader) : undefined;
       this.#save(request, model.name, "joined", usage);
       return ending;
@@ -248,7 +256,7 @@ export class ExactCache implements Policy {
 
   /**
    * Whether the model itself answered, and is still what it was: behind this policy, others may send a request
-   * elsewhere, or answer it.
+   * elsewhere, or answer it, and a route may have asked another model before.
    */
   #isOwnAnswer({ model, record }: GatewayRequest, { name }: CachedModel, version: string): boolean {
     const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
@@ -258,7 +266,7 @@ export class ExactCache implements Policy {
   }
 
   #save(request: GatewayRequest, model: string, result: "hit" | "joined", usage: TokenCounts | undefined): void {
-    if (usage !== undefined) request.record.savedUsage = usage;
+    request.record.kept = { model, usage };
     this.#note(request, model, result, undefined, usage);
   }
 

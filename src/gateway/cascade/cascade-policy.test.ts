@@ -69,6 +69,7 @@ const requestOf = (fields: RequestBody = {}, model = "smart", path = CHAT): Gate
     headers: {},
     bytes: Buffer.from(JSON.stringify(body)),
     body,
+    asked: model,
     model,
     caller: { tenant: "" },
     isStream: body.stream === true,

@@ -96,9 +96,10 @@ export class LedgerPolicy implements Policy {
    * Whether all that may have cost something has a price. An answer that was kept has no attempt, and costs nothing
    * where its model has a price.
    */
-  #isPriced({ model, record: { attempts, notes } }: GatewayRequest): boolean {
+  #isPriced({ model, record: { attempts, notes, kept } }: GatewayRequest): boolean {
     const { prices, modelOf } = this.options;
-    if (attempts.length === 0) return prices.priceOf(modelOf(model), notes.has(NOTE.batch)) !== undefined;
+    const isBatch = notes.has(NOTE.batch);
+    if (attempts.length === 0) return prices.priceOf(kept?.model ?? modelOf(model), isBatch) !== undefined;
     return attempts.every((attempt) => attempt.outcome === "refused" || this.#prices.has(attempt));
   }
 
@@ -120,7 +121,7 @@ export class LedgerPolicy implements Policy {
     const { record } = request;
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
-    const model = last?.model ?? modelOf(request.model);
+    const model = record.kept?.model ?? last?.model ?? modelOf(request.model);
     const { path, body, route } = request;
     const { maxTokens, numAnswers } = answerSizeOf(path, body, route.isGeneration);
     const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch)));
@@ -228,15 +229,16 @@ function costOf(record: RequestRecord): bigint {
 
 /** The savings that a policy reports, or the cost that the answer from a cache would have had. */
 function savings(
-  { notes, savedUsage }: RequestRecord,
+  { notes, kept }: RequestRecord,
   price: () => TieredPrice | undefined,
 ): { readonly saved: bigint; readonly savedBy: string } {
   const [, digits, name] = /^(\d{1,18}) ([\w-]{1,40})$/.exec(notes.get(NOTE.saved) ?? "") ?? [];
   if (digits !== undefined && name !== undefined) return { saved: BigInt(digits), savedBy: name };
   const [hit, how = ""] = notes.get(NOTE.cache)?.split(":") ?? [];
   if (hit !== "hit") return { saved: 0n, savedBy: "" };
-  const its = savedUsage === undefined ? undefined : price();
-  const saved = savedUsage === undefined || its === undefined ? 0n : chargeOf(savedUsage, its).nanoDollars;
+  const usage = kept?.usage;
+  const its = usage === undefined ? undefined : price();
+  const saved = usage === undefined || its === undefined ? 0n : chargeOf(usage, its).nanoDollars;
   return { saved, savedBy: how === "" ? NOTE.cache : `${NOTE.cache}:${how}` };
 }
 

@@ -25,7 +25,7 @@ function lengths(rules: LengthRules | undefined, earlier: readonly number[] = []
     record.isLimitAdded = isLimitAdded;
     record.isBounded = isLimitAdded;
     const bytes = Buffer.from(JSON.stringify(full));
-    const known = { path: CHAT, url: CHAT, route: routeOf(CHAT)!, headers: {}, model: "m", isStream: false };
+    const known = { path: CHAT, url: CHAT, route: routeOf(CHAT)!, headers: {}, asked: "m", isStream: false };
     const request = { ...known, body: full, bytes, record, caller: { tenant } } as unknown as GatewayRequest;
     let sent: number | undefined;
     await policy.handle(request, sink, async ({ bytes: written }) => {

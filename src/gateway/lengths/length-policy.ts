@@ -36,8 +36,11 @@ interface NamedRules {
 }
 
 interface LengthOptions {
-  /** The name that rules and statistics go by, with its rules; undefined: the model has none. */
-  readonly rulesOf: (model: string) => NamedRules | undefined;
+  /**
+   * The name that rules and statistics go by, with its rules; undefined: none.
+   * @param asked the client's name for a model or route
+   */
+  readonly rulesOf: (asked: string) => NamedRules | undefined;
   /** The field of chats that bounds an answer at the model's upstream. */
   readonly maxTokensFieldOf: (model: string) => "max_tokens" | "max_completion_tokens";
   /** Answers of earlier processes, read once, before the first automatic limit. */
@@ -63,7 +66,7 @@ export class LengthPolicy implements Policy {
 
   /** Not async: a request that no rule is for costs no promise. */
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const found = request.route.isGeneration ? this.options.rulesOf(request.model) : undefined;
+    const found = request.route.isGeneration ? this.options.rulesOf(request.asked) : undefined;
     return found === undefined ? next(request, sink) : this.#handle(request, sink, next, found);
   }
 

@@ -140,8 +140,8 @@ export class SemanticCache implements Policy {
 
   #serve(request: GatewayRequest, sink: AnswerSink, cache: ModelCache, subject: Subject, hit: Hit): Promise<Ending> {
     cache.noteServed(subject, hit);
-    const { usage } = hit.entry.answer;
-    if (usage !== undefined) request.record.savedUsage = usage;
+    const { model, usage } = hit.entry.answer;
+    request.record.kept = { model, usage };
     request.record.notes.set(CACHE_NOTE, "hit:semantic");
     request.observer.firstByte();
     const headers = {

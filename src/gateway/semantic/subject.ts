@@ -46,11 +46,11 @@ const PER_ANSWER: readonly string[] = [
 
 /** @returns undefined: the request is none whose answer another question may get */
 export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject | undefined {
-  const { path, url, body, bytes, route } = request;
+  const { path, url, body, bytes, route, model } = request;
   if (!PATHS.includes(path) || !isPlain(body)) return undefined;
   const last = lastUserText(body.messages, terms.isMultiTurn);
   if (last === undefined || last.text.length > MAX_QUESTION_LENGTH || last.text.trim() === "") return undefined;
-  const canonical = canonicalBody({ path, body, bytes });
+  const canonical = canonicalBody({ path, body, bytes, model });
   if (canonical === undefined) return undefined;
   // Sampled answers are welcome: a semantic hit is no copy in any case.
   const rules = { isOwnEngine: false, assumesDeterministic: true, keepsSampled: true };
@@ -58,11 +58,11 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
   const question = questionOf(last.text);
   if (question.form.parts.length === 0 || isForTheMoment(question)) return undefined;
   const others = { ...body, messages: last.others };
-  const rest = canonicalBody({ path, body: others, bytes: Buffer.from(JSON.stringify(others)) });
+  const rest = canonicalBody({ path, body: others, bytes: Buffer.from(JSON.stringify(others)), model });
   if (rest === undefined) return undefined;
-  const { scope, model, version, embedder } = terms;
+  const { scope, version, embedder } = terms;
   const headers = ["anthropic-beta", "anthropic-version", "openai-beta"].map((name) => request.headers[name] ?? null);
-  const place = [scope.kind, scope.name, scope.credentials, url, model, version, embedder];
+  const place = [scope.kind, scope.name, scope.credentials, url, terms.model, version, embedder];
   const facts = [RULES_VERSION, ...place, headers, spellingsOf(body, bytes)];
   return {
     question,

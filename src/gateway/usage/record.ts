@@ -100,6 +100,13 @@ export class RequestRecord {
    * request until a full collection.
    */
   admitted: unknown;
-  /** Token counts of a kept answer that was given instead of a new one: the cache has saved their cost. */
-  savedUsage?: TokenCounts;
+  /** The kept answer that was given instead of a new one: the cache has saved the cost of its tokens. */
+  kept: KeptAnswer | undefined;
+}
+
+export interface KeptAnswer {
+  /** Own name of the model that made it. */
+  readonly model: string;
+  /** Undefined: not known. */
+  readonly usage: TokenCounts | undefined;
 }
