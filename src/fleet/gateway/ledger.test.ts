@@ -110,6 +110,23 @@ const streamed: Behaviour = ({ body }, outgoing) => {
 
 const page = async ({ admin }: Gateway, query = "") => (await admin(`/admin/ledger/requests${query}`)).data as Json[];
 
+test.each([
+  ["on one's own hardware costs its share of the price", "", "0.000250000", /, batch$/],
+  ["of a paid API costs the full price, which the API charges", "engine: openai, ", COST, /million tokens$/],
+])("a line of a batch %s", async (_, engine, cost, price) => {
+  const file = FILE.replace("{name: m, ", `{name: m, ${engine}`);
+  const inBatch: Policy = {
+    name: "in a batch",
+    handle: (request, sink, next) => {
+      request.record.notes.set(NOTE.batch, "batch_1");
+      return next(request, sink);
+    },
+  };
+  const gateway = await start([whole], { file, inner: [inBatch] });
+  expect((await gateway.ask({})).headers.get("x-millrace-cost")).toBe(cost);
+  expect(await page(gateway)).toMatchObject([{ cost, attempts: [{ price: expect.stringMatching(price) }] }]);
+});
+
 test("a request leaves a row with its attempt, counts and cost, and the client sees the cost", async () => {
   const gateway = await start([whole]);
   const answer = await gateway.ask({});

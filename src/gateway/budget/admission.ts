@@ -1,9 +1,9 @@
 /** Claims and reserves for a request with limits, and settles its cost at the end. */
 import { isOwnPath } from "../api/routes.js";
-import type { Price } from "../prices/price.js";
+import type { Price, PriceBook } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
-import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
+import { type AttemptRecord, NOTE, type RequestRecord, type TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims, NO_CLAIMS } from "./claims.js";
@@ -45,7 +45,7 @@ interface AdmissionTerms {
   readonly model: string;
   readonly claims: Claims;
   readonly highestPriceOf: (name: string) => Price | undefined;
-  readonly priceOf: (model: string) => Price | undefined;
+  readonly priceOf: PriceBook["priceOf"];
   readonly statistics: AnswerStatistics;
   readonly defaultOutputTokens: number;
   readonly facts: PromptFacts;
@@ -82,7 +82,7 @@ export function wholeTokens(usual: number): number {
   return Math.max(WHOLE_OUTPUT_TOKENS, WHOLE_FACTOR * usual);
 }
 
-function pricedOf({ route, path }: GatewayRequest, terms: AdmissionTerms): Priced | undefined {
+function pricedOf({ route, path, record }: GatewayRequest, terms: AdmissionTerms): Priced | undefined {
   const { model, claims, highestPriceOf, priceOf } = terms;
   if (claims.money.length === 0 || !route.runsPrompt) return undefined;
   const highest = highestPriceOf(model);
@@ -90,7 +90,7 @@ function pricedOf({ route, path }: GatewayRequest, terms: AdmissionTerms): Price
   const worst = worstOf(highest);
   if (worst.isFree) return undefined;
   if (!isOwnPath(path)) throw noCountedPath(path);
-  return { worst, priceOf: (attempt) => priceOf(attempt.model) ?? highest };
+  return { worst, priceOf: (attempt) => priceOf(attempt.model, record.notes.has(NOTE.batch)) ?? highest };
 }
 
 const worstCosts = new WeakMap<Price, WorstCost>();

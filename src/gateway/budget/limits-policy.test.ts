@@ -15,6 +15,7 @@ import { answerJson, type Behaviour } from "../../../test/helpers/stand-in.js";
 import { MillraceError } from "../../core/errors.js";
 import { LengthPolicy } from "../lengths/length-policy.js";
 import type { Policy } from "../pipeline.js";
+import { NOTE } from "../usage/record.js";
 import { claimsOf } from "./claims.js";
 
 let fleet: LimitedFleet;
@@ -56,6 +57,23 @@ describe("a budget", () => {
     expect((await post("/v1/embeddings", { model: "m", input: "x".repeat(400) })).status).toBe(200);
     // The prompt alone: vectors are no tokens.
     expect((await spent(budget)) - used).toBeLessThan(150);
+  });
+
+  test("is charged a line of a batch at the price of batches", async () => {
+    const budget = dayBudget(100_000);
+    const per = (nano: bigint) => ({ version: "", fresh: nano, cacheRead: nano, cacheWrite: nano, output: nano });
+    const prices = { priceOf: (_: string, isBatch?: boolean) => per(isBatch === true ? 500_000n : 1_000_000n) };
+    const inBatch: Policy = {
+      name: "in a batch",
+      handle: (request, sink, next) => {
+        request.record.notes.set(NOTE.batch, "batch_1");
+        return next(request, sink);
+      },
+    };
+    const options = { scopes: [budget], policyOptions: { prices }, between: [inBatch] };
+    const { post, spent } = await start(whole(30, 12), options);
+    expect((await post(CHAT, ask)).status).toBe(200);
+    expect(await spent(budget)).toBe(21);
   });
 
   test("bounds an answer that is not streamed by what it pays", async () => {

@@ -139,7 +139,7 @@ export class LimitsPolicy implements Policy {
       model,
       claims,
       highestPriceOf: this.options.highestPriceOf,
-      priceOf: (name) => this.options.prices.priceOf(name),
+      priceOf: (name, isBatch) => this.options.prices.priceOf(name, isBatch),
       statistics: this.#statistics,
       defaultOutputTokens: this.options.defaultOutputTokens(),
       facts: this.options.promptFacts(model),

@@ -1,7 +1,7 @@
 /** The prices of the configured models: their own, those of hardware by the hour, and list prices of paid APIs. */
 import type { HardwareMeter } from "./hardware-meter.js";
 import type { Price, PriceBook } from "./price.js";
-import { type ListedPrice, listedRows, type PriceList, rowAt } from "./price-list.js";
+import { listedRows, type PriceList, rowAt } from "./price-list.js";
 import { scaled, type TieredPrice } from "./tiered-price.js";
 
 /** The configuration of a model's price. */
@@ -21,12 +21,15 @@ export interface BookSettings {
   readonly models: ReadonlyMap<string, ModelPricing>;
   /** Prices by a model's name in the fleet or at its API. */
   readonly prices: ReadonlyMap<string, Price>;
-  /** Share of the price that requests of batches cost, in thousandths, where no price list says another. */
+  /** Share of the price that requests of batches cost on hardware of one's own, in thousandths. */
   readonly batchThousandths: bigint;
 }
 
 /** The price now. */
-type PriceSource = () => Pick<ListedPrice, "price" | "batchThousandths"> | undefined;
+type PriceSource = () => TieredPrice | undefined;
+
+/** A paid API gets each line of a batch as a request of its own, for which it charges its full price. */
+const isApi = (pricing: ModelPricing | undefined): boolean => (pricing?.listNames.length ?? 0) > 0;
 
 const isThere = <T>(value: T | undefined): value is T => value !== undefined;
 
@@ -56,23 +59,22 @@ export class ConfiguredPrices implements PriceBook {
       source = this.#sourceOf(model, settings);
       this.#sources.set(model, source);
     }
-    const { price, batchThousandths } = source() ?? {};
-    return price !== undefined && isBatch ? this.#batch(price, batchThousandths!) : price;
+    const price = source();
+    if (price === undefined || !isBatch || isApi(settings.models.get(model))) return price;
+    return this.#batch(price, settings.batchThousandths);
   }
 
-  #sourceOf(model: string, { models, prices, batchThousandths }: BookSettings): PriceSource {
+  #sourceOf(model: string, { models, prices }: BookSettings): PriceSource {
     const pricing = models.get(model);
     const listNames = pricing?.listNames ?? [];
     const price = pricing?.price ?? [model, ...listNames].map((name) => prices.get(name)).find(isThere);
-    if (price !== undefined) return () => ({ price, batchThousandths });
+    if (price !== undefined) return () => price;
     const nanoPerHour = pricing?.nanoPerHour;
-    if (nanoPerHour !== undefined) {
-      return () => ({ price: this.meter.priceOf(model, nanoPerHour), batchThousandths });
-    }
+    if (nanoPerHour !== undefined) return () => this.meter.priceOf(model, nanoPerHour);
     const lists = listNames.map((name) => listedRows(this.list(), name));
     return () => {
       const nowMs = this.epochMs();
-      return lists.map((rows) => rowAt(rows, nowMs)).find(isThere);
+      return lists.map((rows) => rowAt(rows, nowMs)).find(isThere)?.price;
     };
   }
 

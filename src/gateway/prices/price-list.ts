@@ -39,16 +39,13 @@ const file = z.strictObject({
       source: z.string(),
       /** Month in which the prices were read. */
       seen: z.string().regex(/^\d{4}-\d{2}$/),
-      /** Share of the price that the provider's batches cost, in thousandths. */
-      batchThousandths: z.number().int().min(0).max(1000),
       prices: z.array(row),
     }),
   ),
 });
 
-export interface ListedPrice {
+interface ListedPrice {
   readonly price: TieredPrice;
-  readonly batchThousandths: bigint;
   readonly fromMs: number;
 }
 
@@ -70,7 +67,7 @@ export function priceFrom(version: string, { input, cacheRead, cacheWrite, outpu
 
 export function parsePriceList(json: unknown): PriceList {
   const list = new Map<string, ListedPrice[]>();
-  for (const { provider, seen, batchThousandths, prices } of file.parse(json).lists) {
+  for (const { provider, seen, prices } of file.parse(json).lists) {
     for (const { model, from, above, ...own } of prices) {
       const version = `${provider} ${model} ${from ?? seen}`;
       const price: TieredPrice = {
@@ -79,7 +76,7 @@ export function parsePriceList(json: unknown): PriceList {
       };
       const fromMs = from === undefined ? 0 : Date.parse(from);
       const rows = list.get(model) ?? [];
-      rows.push({ price, batchThousandths: BigInt(batchThousandths), fromMs });
+      rows.push({ price, fromMs });
       list.set(
         model,
         rows.sort((a, b) => b.fromMs - a.fromMs),

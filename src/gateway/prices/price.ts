@@ -15,9 +15,10 @@ export interface Price {
 export interface PriceBook {
   /**
    * @param model its name in the configuration
+   * @param isBatch the request is a line of a batch, which costs less on hardware of one's own
    * @returns undefined if the model has no price, which is not the same as being free
    */
-  priceOf(model: string): Price | undefined;
+  priceOf(model: string, isBatch?: boolean): Price | undefined;
 }
 
 const TOKENS = 1_000_000n;

@@ -48,5 +48,5 @@ export const priceKeys = {
     .min(0)
     .max(1)
     .prefault(0.5)
-    .describe("share of the price that requests of batches cost, in steps of 0.001"),
+    .describe("share of the price that requests of batches cost on hardware of your own, in steps of 0.001"),
 };
