@@ -96,6 +96,11 @@ test("a client that has left ends its request; one that only ended its side is a
   await until(() => asked.includes("/left"), "the request");
   left.socket.destroy();
   await until(() => over.includes("/left"), "its end");
+  const gone = open();
+  gone.socket.end(GET.replace("/", "/gone"));
+  await until(() => asked.includes("/gone"), "the request");
+  gone.socket.destroy();
+  await until(() => over.includes("/gone"), "its end");
   const { socket, seen } = open();
   socket.end(GET.replace("/", "/half"));
   await until(() => asked.includes("/half"), "the request");

@@ -7,6 +7,7 @@ import { basename } from "node:path";
 import { errorInBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
 import { passTo } from "../../core/new-file.js";
+import { noAnswer } from "../../core/no-answer.js";
 import type { Json } from "../output/format.js";
 import { baseOf } from "./senders.js";
 
@@ -64,7 +65,7 @@ export class GatewayClient {
   async #fetch(method: string, path: string, body?: object | FormData): Promise<Response> {
     const sent = body === undefined ? {} : { body: body instanceof FormData ? body : JSON.stringify(body) };
     const answer = await fetch(`${this.#base}${path}`, { method, headers: this.#headers, ...sent }).catch((cause) => {
-      const message = `expected a gateway at ${this.#base}, got no answer`;
+      const message = `expected a gateway at ${this.#base}, got ${noAnswer(cause)}`;
       throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
     });
     if (answer.ok) return answer;

@@ -5,6 +5,7 @@
 
 import { Command } from "commander";
 import { MillraceError } from "../../core/errors.js";
+import { noAnswer } from "../../core/no-answer.js";
 import { optionError } from "../../core/option-error.js";
 import { askOwnServer } from "../../core/own-server.js";
 
@@ -39,7 +40,7 @@ async function runHealth(flags: { readonly url: string; readonly config?: string
     });
   const ask = flags.config === undefined ? fetch : askOwnServer;
   const answer = await ask(url.href, { signal: AbortSignal.timeout(TIMEOUT_MS) }).catch((cause: unknown) => {
-    throw refuse("no answer", cause);
+    throw refuse(noAnswer(cause), cause);
   });
   if (answer.status !== 200) throw refuse(String(answer.status));
   process.stdout.write("ok\n");

@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { Option } from "commander";
 import { MillraceError } from "../../core/errors.js";
+import { noAnswer } from "../../core/no-answer.js";
 import type { FleetConfig } from "../../fleet/config/schema.js";
 import { integerIn, listOf } from "./option-values.js";
 import { assertAdminReads, assertCertificatePair, assertKeysToIsolate, type ServerFlags } from "./server-options.js";
@@ -134,7 +135,7 @@ async function askForName(url: string): Promise<string> {
       cause,
     });
   const answer = await fetch(`${url}/v1/models`, { signal: AbortSignal.timeout(10_000) }).catch((cause: unknown) => {
-    throw complain("no answer", cause);
+    throw complain(noAnswer(cause), cause);
   });
   const body = (await answer.json().catch(() => undefined)) as { data?: [{ id?: unknown }] } | undefined;
   const id = body?.data?.[0]?.id;

@@ -4,6 +4,7 @@ import { Readable } from "node:stream";
 import type { ReadableStream } from "node:stream/web";
 import { errorInBody } from "../../core/error-body.js";
 import { MillraceError } from "../../core/errors.js";
+import { noAnswer } from "../../core/no-answer.js";
 import { optionError } from "../../core/option-error.js";
 import type { Json } from "../output/format.js";
 
@@ -41,7 +42,7 @@ export class AdminClient {
       signal: AbortSignal.timeout(TIMEOUT_MS),
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     }).catch((cause: unknown) => {
-      const message = `expected a gateway at ${this.#base}, got no answer`;
+      const message = `expected a gateway at ${this.#base}, got ${noAnswer(cause)}`;
       throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
     });
     const text = await answer.text();
@@ -57,7 +58,7 @@ export class AdminClient {
     const address = `${this.#base}/admin${path}`;
     const answer = await fetch(address, { headers: { authorization: `Bearer ${this.#key}` } }).catch(
       (cause: unknown) => {
-        const message = `expected a gateway at ${this.#base}, got no answer`;
+        const message = `expected a gateway at ${this.#base}, got ${noAnswer(cause)}`;
         throw new MillraceError("upstream_failed", message, { hint: "give its address with --url", cause });
       },
     );
