@@ -16,7 +16,7 @@ const contentField = z.union([z.string(), z.array(anyBlock)]);
 const messageSchema = z.object({ role: z.enum(["user", "assistant", "system"]), content: contentField });
 export type MessageField = z.output<typeof messageSchema>;
 
-/** The server cannot summarise thoughts, so `summarized` shows all of them. It does not limit their length. */
+/** The server cannot summarise thoughts, so `summarized` shows all of them. */
 const displayField = z.enum(["summarized", "omitted"]).nullish();
 const thinkingField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("disabled") }),

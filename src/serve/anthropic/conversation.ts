@@ -203,6 +203,7 @@ export async function planConversation(
     continue_final_message: continuesFinalMessage,
     chat_template_kwargs: kwargs,
     reasoning_effort: effortOf(fields),
+    thinking_token_budget: fields.thinking?.type === "enabled" ? fields.thinking.budget_tokens : undefined,
   };
   return planChat(context, messages, chatFields, answerFormOf(fields));
 }

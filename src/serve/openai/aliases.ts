@@ -14,6 +14,7 @@ const member = (value: unknown, name: string): unknown =>
 const structured =
   (kind: string): Alias =>
   (value) => [["structured_outputs", { [kind]: value }]];
+const budget = (value: unknown): readonly Field[] => (value == null ? [] : [["thinking_token_budget", value]]);
 const thinking = (isOn: boolean): Field => ["chat_template_kwargs", { enable_thinking: isOn }];
 
 /** Throws invalid_parameter: a template would take any text for true. */
@@ -44,25 +45,29 @@ export const CHAT_ALIASES: Aliases = {
   ...SAMPLING_ALIASES,
   // Qwen's services.
   enable_thinking: switchOf("enable_thinking"),
-  // DeepSeek's and GLM's services, and Anthropic's clients. Their budgets of thoughts have no effect, as in
-  // /v1/messages.
+  // llama-server's.
+  reasoning_budget: budget,
+  thinking_budget_tokens: budget,
+  // DeepSeek's and GLM's services, and Anthropic's clients.
   thinking: (value) => {
     const type = member(value, "type");
     // The model decides.
     if (type === "adaptive") return [];
-    if (type === "enabled" || type === "disabled") return [thinking(type === "enabled")];
+    if (type === "disabled") return [thinking(false)];
+    if (type === "enabled") return [thinking(true), ...budget(member(value, "budget_tokens"))];
     return wrong("thinking", '{"type": "enabled"}, "disabled" or "adaptive"', value);
   },
   // Ollama's clients.
   think: switchOf("think"),
-  // OpenRouter's clients. Budgets of thoughts and summaries have no effect.
+  // OpenRouter's clients. Summaries have no effect.
   reasoning: (value) => {
     const [effort, isOn, isHidden] = ["effort", "enabled", "exclude"].map((name) => member(value, name) ?? undefined);
     if (!isPlainObject(value)) return wrong("reasoning", '{"effort": …} or {"enabled": …}', value);
     for (const [name, given] of Object.entries({ enabled: isOn, exclude: isHidden })) {
       if (given !== undefined && typeof given !== "boolean") wrong(`reasoning.${name}`, "true or false", given);
     }
-    const shown: Field[] = isHidden === true ? [["include_reasoning", false]] : [];
+    const hidden: Field[] = isHidden === true ? [["include_reasoning", false]] : [];
+    const shown = [...hidden, ...(isOn === false ? [] : budget(member(value, "max_tokens")))];
     if (isOn !== false && effort !== undefined) return [["reasoning_effort", effort], ...shown];
     return isOn === undefined ? shown : [thinking(isOn === true), ...shown];
   },

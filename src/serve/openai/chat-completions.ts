@@ -63,6 +63,7 @@ const schema = z.strictObject({
   function_call: functionChoiceField.optional(),
   parallel_tool_calls: z.boolean().optional(),
   reasoning_effort: effortField.optional(),
+  thinking_token_budget: integerIn(-1, 2 ** 31 - 1).optional(),
   chat_template_kwargs: templateKwargsField.optional(),
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),

@@ -17,6 +17,7 @@ import {
   xmlToolsTemplate,
 } from "../../../test/helpers/chat-templates.js";
 import { startFakeServer } from "../../../test/helpers/fake-server.js";
+import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
 import type { ChatTemplate } from "../../text/template/chat-template.js";
 import type { AppOptions } from "../http/context.js";
 
@@ -166,6 +167,44 @@ describe("thoughts", () => {
       expect(choice.message.content).toBe("because");
     }
     expect((await post({}, "ok", { chatTemplate: seedTemplate })).prompt.endsWith("<|assistant|>")).toBe(true);
+  });
+});
+
+describe("a budget of thoughts", () => {
+  const ids: Readonly<Record<string, number>> = { "<think>": 7, "</think>": 8 };
+  const encode: AppOptions["tokenizer"]["encode"] = (text, options) =>
+    ids[text] === undefined ? fakeTokenizer.encode(text, options) : [ids[text]];
+  const tokenizer = { ...fakeTokenizer, encode };
+  const boundOf = async (path: string, fields: object, chatTemplate = thinkingTemplate) => {
+    const { fake } = await ask(path, { messages, ...fields }, writing("ok"), { chatTemplate, tokenizer });
+    return fake.engine.submitted[0]?.sampling.thought;
+  };
+
+  it("reaches the engine by every name, with the tokens of the model's markers", async () => {
+    const bound = { maxTokens: 5, closeId: 8 };
+    for (const fields of [
+      { thinking_token_budget: 5 },
+      { reasoning_budget: 5 },
+      { reasoning: { max_tokens: 5 } },
+      { thinking: { type: "enabled", budget_tokens: 5 } },
+    ]) {
+      expect(await boundOf("/v1/chat/completions", fields)).toEqual(bound);
+    }
+    const asked = { max_tokens: 99, thinking: { type: "enabled", budget_tokens: 5 } };
+    expect(await boundOf("/v1/messages", asked)).toEqual(bound);
+    expect(await boundOf("/v1/chat/completions", { thinking_token_budget: 0 }, toolTemplate)).toEqual({
+      maxTokens: 0,
+      closeId: 8,
+      openId: 7,
+    });
+  });
+
+  it("is none for -1, for a forced call, and for markers that are not one token", async () => {
+    expect(await boundOf("/v1/chat/completions", { thinking_token_budget: -1 })).toBeUndefined();
+    const forced = { thinking_token_budget: 5, tools, tool_choice: "required" };
+    expect(await boundOf("/v1/chat/completions", forced)).toBeUndefined();
+    const { fake } = await post({ thinking_token_budget: 5 }, "ok", { chatTemplate: thinkingTemplate });
+    expect(fake.engine.submitted[0]?.sampling.thought).toBeUndefined();
   });
 });
 

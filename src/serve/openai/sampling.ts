@@ -95,6 +95,7 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan): Omit<Samp
     logitBias,
     allowedTokenIds: fields.allowed_token_ids,
     badWords: plan.badWords,
+    thought: plan.thought,
     numLogprobs: plan.numLogprobs,
     numPromptLogprobs: plan.numPromptLogprobs,
   };
