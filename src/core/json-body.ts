@@ -1,6 +1,8 @@
 /** Reads a request's body with a byte and a time limit, and parses it as JSON. The content type is not looked at. */
+
 import type { IncomingMessage } from "node:http";
 import { MillraceError } from "./errors.js";
+import { isPlainObject } from "./is-plain-object.js";
 import { Pieces } from "./pieces.js";
 
 interface BodyLimits {
@@ -201,7 +203,7 @@ export function objectOf(text: string, numBytes: number): JsonObject {
     // V8's message quotes the text around the fault: that is prompt text, so only the kind of fault is told.
     throw notJson(numBytes, text.trim() === "" ? "nothing" : "text that does not parse");
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  if (isPlainObject(value)) return value as JsonObject;
   const got = Array.isArray(value) ? "an array" : value === null ? "null" : `a ${typeof value}`;
   throw new MillraceError("invalid_json", `expected a JSON object as body, got ${got}`);
 }

@@ -1,5 +1,7 @@
 /** `--speculative-config`: the keys of vLLM's JSON that this engine has. */
+
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import {
   DEFAULT_SPECULATIVE_CONFIG,
   isModelMethod,
@@ -88,7 +90,7 @@ export function readSpeculativeObject(text: string): Values {
   } catch {
     // Refused below, together with JSON of other types.
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Values;
+  if (isPlainObject(value)) return value as Values;
   throw refused('a JSON object such as {"method":"ngram","num_speculative_tokens":8}', JSON.stringify(text));
 }
 

@@ -2,8 +2,10 @@
  * Typed access to the JSON files of a model folder. A value of the wrong type is refused with the file's name and its
  * path in the file.
  */
+
 import { basename } from "node:path";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { openFile, readExactly } from "./read-file.js";
 
 const MAX_CONFIG_BYTES = 4 * 1024 * 1024;
@@ -30,7 +32,7 @@ export function parseJsonObject(text: string, path: string): JsonObject {
   } catch (thrown) {
     throw configError(`${path}: expected JSON, got ${thrown instanceof Error ? thrown.message : String(thrown)}`);
   }
-  if (!isRecord(value)) throw configError(`${path}: expected a JSON object, got another value`);
+  if (!isPlainObject(value)) throw configError(`${path}: expected a JSON object, got another value`);
   return new JsonObject(value, basename(path), "");
 }
 
@@ -72,7 +74,7 @@ export class JsonObject {
   object(key: string): JsonObject | undefined {
     const value = this.value(key);
     if (value === undefined) return undefined;
-    if (isRecord(value)) return new JsonObject(value, this.file, this.pathOf(key));
+    if (isPlainObject(value)) return new JsonObject(value, this.file, this.pathOf(key));
     throw this.wrong(key, "an object", value);
   }
 
@@ -84,7 +86,7 @@ export class JsonObject {
 
   objects(key: string): readonly JsonObject[] | undefined {
     return this.array(key)?.map((element, index) => {
-      if (isRecord(element)) return new JsonObject(element, this.file, this.pathOf(`${key}[${index}]`));
+      if (isPlainObject(element)) return new JsonObject(element, this.file, this.pathOf(`${key}[${index}]`));
       throw this.wrong(`${key}[${index}]`, "an object", element);
     });
   }
@@ -133,8 +135,4 @@ export function configError(message: string): MillraceError {
   return new MillraceError("model_config", message, {
     hint: "The folder's JSON files are damaged or of another format; download them again.",
   });
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

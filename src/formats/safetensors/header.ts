@@ -2,7 +2,9 @@
  * Parses one safetensors file's header: eight bytes of length, a JSON table, then the tensors' bytes without a gap
  * (format: https://github.com/huggingface/safetensors#format). Every number is checked against the file before use.
  */
+
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { openFile, readExactly } from "../files/read-file.js";
 import { DTYPE_BITS, type Dtype, type SafetensorsTensor } from "./types.js";
 
@@ -49,7 +51,7 @@ function parseTable(path: string, bytes: Buffer): Readonly<Record<string, unknow
   } catch (cause) {
     throw corrupt(path, `expected a header of JSON, got ${cause instanceof Error ? cause.message : "none"}`);
   }
-  if (!isRecord(table)) throw corrupt(path, "expected a JSON object as header, got another value");
+  if (!isPlainObject(table)) throw corrupt(path, "expected a JSON object as header, got another value");
   const numEntries = Object.keys(table).length;
   if (numEntries > MAX_TENSORS) throw corrupt(path, `expected at most ${MAX_TENSORS} tensors, got ${numEntries}`);
   return table;
@@ -62,7 +64,7 @@ interface Placement {
 
 function placeTensor(path: string, name: string, entry: unknown, { shard, dataOffset }: Placement): SafetensorsTensor {
   const shown = JSON.stringify(name.slice(0, 80));
-  if (!isRecord(entry)) throw corrupt(path, `expected an object for tensor ${shown}, got another value`);
+  if (!isPlainObject(entry)) throw corrupt(path, `expected an object for tensor ${shown}, got another value`);
   const dtype = readDtype(path, shown, entry.dtype);
   const { shape, data_offsets: range } = entry;
   if (!Array.isArray(shape) || shape.length > MAX_DIMENSIONS || !shape.every(isCount)) {
@@ -107,10 +109,6 @@ function checkCover(path: string, tensors: readonly SafetensorsTensor[], dataOff
   if (end < byteLength) {
     throw corrupt(path, `expected ${end - dataOffset} bytes of tensor data, got ${byteLength - dataOffset}`);
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isCount(value: unknown): value is number {

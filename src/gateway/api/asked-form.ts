@@ -1,6 +1,6 @@
 /** The form that a request asks its answer to have, by the field of any API. */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import type { JsonObject } from "../../core/json-body.js";
-import { isObject } from "../dialects/conversation/fields.js";
 
 type AskedForm =
   | { readonly type: "json_object" }
@@ -12,15 +12,15 @@ type AskedForm =
  */
 export function askedForm(body: JsonObject): AskedForm | undefined {
   const { response_format: chat, text, output_format: messages, output_config: config, json_schema: llama } = body;
-  const nested = [text, config].flatMap((each) => (isObject(each) ? [each.format] : []));
-  const format = [chat, messages, ...nested].find(isObject);
+  const nested = [text, config].flatMap((each) => (isPlainObject(each) ? [each.format] : []));
+  const format = [chat, messages, ...nested].find(isPlainObject);
   // Hugging Face's clients have other names for an object and its schema.
   const type = format?.type === "json" ? "json_object" : format?.type;
   if (type !== "json_object" && type !== "json_schema") {
-    return isObject(llama) ? { type: "json_schema", schema: llama } : undefined;
+    return isPlainObject(llama) ? { type: "json_schema", schema: llama } : undefined;
   }
-  const schema = isObject(format?.json_schema) ? format.json_schema.schema : (format?.schema ?? format?.value);
-  if (isObject(schema)) return { type: "json_schema", schema };
+  const schema = isPlainObject(format?.json_schema) ? format.json_schema.schema : (format?.schema ?? format?.value);
+  if (isPlainObject(schema)) return { type: "json_schema", schema };
   // A schema that is no object allows any value.
   return type === "json_schema" ? { type, schema: {} } : { type };
 }

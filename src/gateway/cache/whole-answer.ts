@@ -2,6 +2,7 @@
  * Decides whether the bytes of an answer are a whole answer that may be given again: no error, no end for a reason of
  * the moment.
  */
+import { isPlainObject } from "../../core/is-plain-object.js";
 
 /** Why the model ended, in every API. Not among them: aborts, and a provider's filters, which judge anew each time. */
 const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];
@@ -99,7 +100,7 @@ function dataOf(event: string): Json | undefined {
 function parse(text: string): Json | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
+    return isPlainObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

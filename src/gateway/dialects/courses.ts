@@ -1,4 +1,5 @@
 /** The two courses of an answer: translated into another dialect, or passed on in its own. */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import type { JsonObject } from "../../core/json-body.js";
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, laterUsage, type ReportedUsage } from "../usage/token-counts.js";
@@ -10,7 +11,6 @@ import {
   malformed,
   objectAt,
 } from "./conversation/answer-parts.js";
-import { isObject } from "./conversation/fields.js";
 import type { AnswerCourse, ProviderEvent } from "./translation.js";
 
 /** Pieces of an answer that is put together for a client which wants it whole. */
@@ -79,12 +79,13 @@ export class ChatCourse implements AnswerCourse {
   ) {}
 
   event(event: JsonObject, { name, data }: ProviderEvent): string {
-    if (this.isChat && isObject(event.error)) throw failedInStream(event.error.message);
+    if (this.isChat && isPlainObject(event.error)) throw failedInStream(event.error.message);
     const response = objectAt(event, "response");
     const usage = objectAt(event, "usage") ?? (response === undefined ? undefined : objectAt(response, "usage"));
     if (usage !== undefined) this.#counts = countsOf(usage) ?? this.#counts;
     const choices = Array.isArray(event.choices) ? event.choices : undefined;
-    if (choices?.some((choice) => isObject(choice) && choice.finish_reason != null) === true) this.#isFinished = true;
+    if (choices?.some((choice) => isPlainObject(choice) && choice.finish_reason != null) === true)
+      this.#isFinished = true;
     if (usage !== undefined && choices?.length === 0 && !this.includesUsage) return "";
     // A client that did not ask for counts may not know the member.
     const shown =
@@ -152,7 +153,7 @@ export function framed(event: JsonObject): { readonly event: JsonObject; readonl
   const data = typeof event.bytes === "string" ? Buffer.from(event.bytes, "base64").toString("utf8") : "";
   try {
     const value: unknown = JSON.parse(data);
-    if (isObject(value)) return { event: value, data };
+    if (isPlainObject(value)) return { event: value, data };
   } catch {
     // The error below states the expected form.
   }

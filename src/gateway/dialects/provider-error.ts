@@ -1,7 +1,8 @@
 /** A provider's error, whatever its form, in the dialect of the client. Keys that it quotes are taken out. */
+
 import type { IncomingHttpHeaders } from "node:http";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { objectOf } from "../../core/json-body.js";
-import { isObject } from "./conversation/fields.js";
 import type { Redactor } from "./wire/redact.js";
 
 interface ProviderError {
@@ -56,8 +57,8 @@ function partsOf(body: Buffer, headers: IncomingHttpHeaders): Parts {
   }
   // Google's streams hold errors in a list.
   const outer = Array.isArray(value) ? value[0] : value;
-  if (!isObject(outer)) return {};
-  const error = isObject(outer.error) ? outer.error : outer;
+  if (!isPlainObject(outer)) return {};
+  const error = isPlainObject(outer.error) ? outer.error : outer;
   const message = [error.message, outer.message, outer.Message, outer.error, outer.detail].find(
     (each) => typeof each === "string",
   );

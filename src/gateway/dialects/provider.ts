@@ -1,6 +1,8 @@
 /** The providers of paid APIs: how each is asked, and how its answers are read. */
+
 import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { bodyJson, type JsonObject } from "../../core/json-body.js";
 import { ChatAnswerReader } from "./answer/read-chat-answer.js";
 import { ConverseAnswerReader } from "./answer/read-converse-answer.js";
@@ -10,7 +12,6 @@ import { ChatAnswerWriter } from "./answer/write-chat-answer.js";
 import { MessagesAnswerWriter } from "./answer/write-messages-answer.js";
 import type { AnswerReader, AnswerWriter } from "./conversation/answer-parts.js";
 import type { Conversation, FieldNames } from "./conversation/conversation.js";
-import { isObject } from "./conversation/fields.js";
 import { Losses } from "./conversation/losses.js";
 import { signatureOf } from "./conversation/signatures.js";
 import { ChatCourse, framed, MessagesCourse, TranslatedCourse } from "./courses.js";
@@ -155,7 +156,7 @@ function isNativeMessages(provider: Provider, model: string, path: string): bool
 function openaiQuestion(provider: Provider, model: string, { path, body }: ClientRequest): Question {
   const isChat = path === CHAT;
   const asksUsage = body.stream === true && (isChat || path === "/v1/completions");
-  const options = isObject(body.stream_options) ? body.stream_options : {};
+  const options = isPlainObject(body.stream_options) ? body.stream_options : {};
   const sent = {
     ...body,
     model,
@@ -208,11 +209,11 @@ function messagesQuestion(provider: Provider, model: string, request: ClientRequ
 function withoutForeignThoughts(body: JsonObject): JsonObject {
   if (!Array.isArray(body.messages)) return body;
   const isForeign = (block: unknown): boolean =>
-    isObject(block) &&
+    isPlainObject(block) &&
     block.type === "thinking" &&
     (block.signature === "" || (typeof block.signature === "string" && signatureOf(block.signature) !== undefined));
   const messages = body.messages.map((message: unknown) => {
-    if (!isObject(message) || !Array.isArray(message.content) || !message.content.some(isForeign)) return message;
+    if (!isPlainObject(message) || !Array.isArray(message.content) || !message.content.some(isForeign)) return message;
     return { ...message, content: message.content.filter((block) => !isForeign(block)) };
   });
   return { ...body, messages };
@@ -236,7 +237,7 @@ function translated(provider: Provider, model: string, { path, body }: ClientReq
 const clientModel = (body: JsonObject): string => (typeof body.model === "string" ? body.model : "");
 
 function chatWriter(body: JsonObject): AnswerWriter {
-  const includesUsage = isObject(body.stream_options) && body.stream_options.include_usage === true;
+  const includesUsage = isPlainObject(body.stream_options) && body.stream_options.include_usage === true;
   return new ChatAnswerWriter({ model: clientModel(body), includesUsage, created: Math.floor(Date.now() / 1000) });
 }
 

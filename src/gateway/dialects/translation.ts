@@ -2,13 +2,14 @@
  * Turns the bytes of a provider's answer into those of a client's dialect, piece by piece. What a provider sends is
  * hostile: every size is bounded, and what cannot be read is an error of its own.
  */
+
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from "node:http";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 import type { AnswerHead } from "../answer.js";
 import type { TokenCounts } from "../usage/record.js";
 import { failedInStream } from "./conversation/answer-parts.js";
-import { isObject } from "./conversation/fields.js";
 import { DROPPED_HEADER } from "./conversation/losses.js";
 import { type ClientDialect, clientErrorBody, clientStatus, readProviderError } from "./provider-error.js";
 import { FrameReader } from "./wire/aws-frames.js";
@@ -110,7 +111,7 @@ export class Translation {
         const body = this.#object(raw.toString("utf8"));
         const whole = this.terms.course.whole(body, raw);
         // Some hosts send errors with status 200.
-        give(isObject(body.error) ? this.terms.redactor.text(whole.toString("utf8")) : whole);
+        give(isPlainObject(body.error) ? this.terms.redactor.text(whole.toString("utf8")) : whole);
       } else {
         if (this.#mode === "frames") this.#frames.end();
         give(this.#end());
@@ -213,7 +214,7 @@ export class Translation {
     if (!isTooDeep(Buffer.from(text))) {
       try {
         const value: unknown = JSON.parse(text);
-        if (isObject(value)) return value;
+        if (isPlainObject(value)) return value;
       } catch {
         // The error below states the expected form; the parser's own would quote the answer.
       }

@@ -2,7 +2,9 @@
  * The sink that applies guardrails to an answer. Events of a stream pass as soon as their texts are known to be clean;
  * any other answer, and every answer that a checker must see, is read to its end first.
  */
+
 import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { Pieces } from "../../core/pieces.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
 import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
@@ -269,7 +271,7 @@ function lastEventEnd(text: string): number {
 function objectIn(body: Buffer): Json | undefined {
   try {
     const value: unknown = JSON.parse(body.toString("utf8"));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : undefined;
+    return isPlainObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

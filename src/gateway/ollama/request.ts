@@ -2,16 +2,15 @@
  * Requests of Ollama's API as requests of OpenAI's, which all engines and policies know. The upstream checks the
  * values.
  */
+
 import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { takenTemperature } from "../../core/ollama-api.js";
 import { plainToolName, plainTools } from "../../core/ollama-tools.js";
 import type { RequestBody } from "../request.js";
 
 type Json = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 
 function refuse(code: ErrorCode, param: string, message: string, hint?: string): never {
   throw new MillraceError(code, `${param}: ${message}`, { param, ...(hint === undefined ? {} : { hint }) });
@@ -37,7 +36,7 @@ class CallIds {
   #numCalls = 0;
 
   callOf(call: unknown): object {
-    const given = isObject(call) && isObject(call.function) ? call.function : {};
+    const given = isPlainObject(call) && isPlainObject(call.function) ? call.function : {};
     const id = `call_${this.#numCalls++}`;
     this.#open.push({ id, name: given.name });
     const text = typeof given.arguments === "string" ? given.arguments : JSON.stringify(given.arguments ?? {});
@@ -57,7 +56,8 @@ function chatMessages(messages: unknown): readonly object[] {
   if (!Array.isArray(messages)) refuse("invalid_parameter", "messages", "expected an array, got something else");
   const ids = new CallIds();
   return messages.map((message, i) => {
-    if (!isObject(message)) refuse("invalid_parameter", `messages[${i}]`, "expected an object, got something else");
+    if (!isPlainObject(message))
+      refuse("invalid_parameter", `messages[${i}]`, "expected an object, got something else");
     const { role, content, thinking, tool_calls: calls, tool_name: name, images } = message;
     assertNoImages(images, `messages[${i}].images`);
     return known({
@@ -73,7 +73,8 @@ function chatMessages(messages: unknown): readonly object[] {
 function responseFormat(format: unknown): object | undefined {
   if (format === undefined || format === null || format === "") return undefined;
   if (format === "json") return { type: "json_object" };
-  if (!isObject(format)) refuse("invalid_parameter", "format", 'expected "json" or a JSON schema, got something else');
+  if (!isPlainObject(format))
+    refuse("invalid_parameter", "format", 'expected "json" or a JSON schema, got something else');
   return { type: "json_schema", json_schema: { name: "answer", schema: format } };
 }
 
@@ -94,7 +95,7 @@ const SAMPLING_NAMES: ReadonlyMap<string, string> = new Map([
 /** As Ollama does, this ignores options that it does not know. */
 function samplingOf(options: unknown): Json {
   if (options === undefined || options === null) return {};
-  if (!isObject(options)) refuse("invalid_parameter", "options", "expected an object, got something else");
+  if (!isPlainObject(options)) refuse("invalid_parameter", "options", "expected an object, got something else");
   const sampling: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
     const otherName = SAMPLING_NAMES.get(name);

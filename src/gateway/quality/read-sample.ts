@@ -1,4 +1,5 @@
 /** Reads a request and its whole answer, of any dialect, into the texts that checks look at. */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 import { askedForm } from "../api/asked-form.js";
 import { signalsOf } from "../cascade/answer-signals.js";
@@ -6,7 +7,6 @@ import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
 import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
 import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
 import { collected } from "../dialects/conversation/collected.js";
-import { isObject } from "../dialects/conversation/fields.js";
 import { EventReader } from "../dialects/wire/sse.js";
 import type { Sample, SampledAnswer, SampleMessage } from "./checks/sample.js";
 
@@ -38,7 +38,7 @@ function parsed(json: Buffer): JsonObject | undefined {
   try {
     if (isTooDeep(json)) return undefined;
     const value: unknown = JSON.parse(json.toString("utf8"));
-    return isObject(value) ? value : undefined;
+    return isPlainObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
@@ -60,7 +60,7 @@ class PromptTexts {
   read(body: JsonObject): void {
     for (const instructions of [body.system, body.instructions]) this.#add("system", instructions);
     const items = body.messages ?? body.input ?? body.prompt;
-    if (Array.isArray(items) && items.every(isObject)) for (const item of items) this.#message(item);
+    if (Array.isArray(items) && items.every(isPlainObject)) for (const item of items) this.#message(item);
     else this.#add("user", items);
     const { tools, functions } = body;
     if ([tools, functions].some((list) => Array.isArray(list) && list.length > 0)) this.isPlain = false;
@@ -90,9 +90,9 @@ class PromptTexts {
     return content
       .map((part: unknown) => {
         if (typeof part === "string") return part;
-        if (isObject(part) && typeof part.text === "string") return part.text;
+        if (isPlainObject(part) && typeof part.text === "string") return part.text;
         this.isPlain = false;
-        return isObject(part) && part.content !== undefined ? this.#textOf(part.content) : "";
+        return isPlainObject(part) && part.content !== undefined ? this.#textOf(part.content) : "";
       })
       .filter((text) => text !== "")
       .join("\n");
@@ -160,15 +160,15 @@ function fromCompletion(body: Buffer, isEventStream: boolean): SampledAnswer | u
 /** The last event of a stream repeats the whole response. */
 function responseInEvents(body: Buffer): JsonObject | undefined {
   const { response } = eventsOf(body).at(-1)?.data ?? {};
-  return isObject(response) ? response : undefined;
+  return isPlainObject(response) ? response : undefined;
 }
 
 function fromResponse(response: JsonObject | undefined): SampledAnswer | undefined {
   const { output, status, incomplete_details: details } = response ?? {};
   if (!Array.isArray(output) || (status !== "completed" && status !== "incomplete")) return undefined;
   // Thoughts are not the answer, whatever form the upstream gives them.
-  const items = output.filter(isObject).filter(({ type }) => type !== "reasoning");
-  const parts = items.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isObject) : []));
+  const items = output.filter(isPlainObject).filter(({ type }) => type !== "reasoning");
+  const parts = items.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isPlainObject) : []));
   const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("");
   const calls = items.flatMap((item) => (typeof item.arguments === "string" ? [item.arguments] : []));
   const isRefusal = parts.some(({ type }) => type === "refusal") || reasonIn(details) === "content_filter";
@@ -176,4 +176,4 @@ function fromResponse(response: JsonObject | undefined): SampledAnswer | undefin
   return { text, end, calls, logprobs: [] };
 }
 
-const reasonIn = (details: unknown): unknown => (isObject(details) ? details.reason : undefined);
+const reasonIn = (details: unknown): unknown => (isPlainObject(details) ? details.reason : undefined);

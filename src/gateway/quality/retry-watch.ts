@@ -1,6 +1,6 @@
 /** Notices sessions that ask the same again soon: the answer before did not do. */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { sha256 } from "../cache/answer-key.js";
-import { isObject } from "../dialects/conversation/fields.js";
 import type { GatewayRequest } from "../request.js";
 import { lastText } from "../routes/request-facts.js";
 import { sessionOf } from "../session.js";
@@ -68,11 +68,11 @@ export class RetryWatch<Fact> {
 function questionOf({ body: { messages, input, prompt } }: GatewayRequest): string | undefined {
   const items = messages ?? input ?? prompt;
   const last: unknown = Array.isArray(items) ? items.at(-1) : items;
-  if (isObject(last) && (last.role !== "user" || hasToolResult(last.content))) return undefined;
+  if (isPlainObject(last) && (last.role !== "user" || hasToolResult(last.content))) return undefined;
   const text = lastText({ input: last }).toLowerCase().replace(/\s+/g, " ").trim();
   return text === "" ? undefined : sha256(text);
 }
 
 /** Results of tools are the user's in the Messages dialect. */
 const hasToolResult = (content: unknown): boolean =>
-  Array.isArray(content) && content.some((part) => isObject(part) && part.type === "tool_result");
+  Array.isArray(content) && content.some((part) => isPlainObject(part) && part.type === "tool_result");

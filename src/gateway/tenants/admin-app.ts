@@ -2,9 +2,11 @@
  * The administrator's API of organisations, teams, keys and the audit. The caller has been checked already; errors are
  * thrown to the app that includes this one.
  */
+
 import { type Context, Hono } from "hono";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { listBody } from "../../core/list-body.js";
 import { operatorNameIn } from "../api/operator-name.js";
 import { requestIdIn } from "../api/request-id.js";
@@ -67,7 +69,7 @@ async function bodyOf(c: Context): Promise<Readonly<Record<string, unknown>>> {
   }
   if (numBytes === 0) return {};
   const value = jsonOf(Buffer.concat(chunks).toString("utf8"));
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  if (isPlainObject(value)) return { ...value };
   throw new MillraceError("invalid_json", "expected a JSON object as body, got something else");
 }
 

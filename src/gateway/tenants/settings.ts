@@ -2,8 +2,10 @@
  * Settings that an organisation, a team and a key have in common: a name, models, limits, budgets and metadata, as JSON
  * of the admin API and of the database.
  */
+
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { firstProblem } from "../../core/schema-problem.js";
 import { formatDollars, parseDollars } from "../money.js";
 import { BUDGET_WINDOWS, type Budget, type ScopeLimits } from "../scope.js";
@@ -74,9 +76,6 @@ function amountOf(text: string | undefined): bigint | undefined {
 
 type Json = Readonly<Record<string, unknown>>;
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** JSON Merge Patch (RFC 7396): objects are merged, null removes, all else replaces. */
 export function mergePatch(target: Json, patch: Json, depth = 0): Json {
   if (depth > MAX_PATCH_DEPTH) throw new MillraceError("invalid_parameter", "expected a flat body, got a deep one");
@@ -84,7 +83,11 @@ export function mergePatch(target: Json, patch: Json, depth = 0): Json {
   for (const [name, value] of Object.entries(patch)) {
     const before = merged.get(name);
     if (value === null) merged.delete(name);
-    else merged.set(name, isObject(value) ? mergePatch(isObject(before) ? before : {}, value, depth + 1) : value);
+    else
+      merged.set(
+        name,
+        isPlainObject(value) ? mergePatch(isPlainObject(before) ? before : {}, value, depth + 1) : value,
+      );
   }
   return Object.fromEntries(merged);
 }

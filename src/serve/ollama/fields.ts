@@ -1,13 +1,13 @@
 /** The fields that /api/chat and /api/generate share. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { takenTemperature } from "../../core/ollama-api.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
 import { llamaSamplingShape, MAX_INT, samplingFieldsOf } from "../llama/sampling-fields.js";
 import type { ChatPlanFields } from "../openai/chat-plan.js";
 import { anyObjectForm } from "../openai/constraint.js";
-import { isPlainObject } from "../openai/is-plain-object.js";
 import type { SamplingFields } from "../openai/schema-parts.js";
 import { checked, integerIn, modelField } from "../openai/schema-parts.js";
 
@@ -26,7 +26,7 @@ function takenOptions(options: object): object {
 
 const formatField = checked<string | object>(
   '"json" or a JSON schema',
-  (value) => value === "" || value === "json" || (typeof value === "object" && value !== null && !Array.isArray(value)),
+  (value) => value === "" || value === "json" || isPlainObject(value),
 );
 
 /** The model stays loaded; 0 asks for its end, which the server does not grant. */

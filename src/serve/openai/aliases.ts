@@ -1,7 +1,7 @@
 /** Fields under the names that other servers and earlier versions of vLLM have for them. */
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
-import { isPlainObject } from "./is-plain-object.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 
 type Field = readonly [name: string, value: unknown];
 /** @returns the fields of this server that mean the same, with their values */

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { type EngineRequest, MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest, ScoredToken } from "../generation/generation.js";
 import { choiceSeeds } from "../generation/seeds.js";
@@ -24,7 +25,6 @@ import {
   parseFields,
   SAMPLING_UNSUPPORTED,
 } from "./fields.js";
-import { isPlainObject } from "./is-plain-object.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "./llama-fields.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";

@@ -1,9 +1,11 @@
 /**
  * Chat messages: their schema, the flattening to plain text, and the conversion to token ids with the chat template.
  */
+
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { spellCalls } from "../../text/answer/call-format.js";
 import type { PromptContext } from "../http/context.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
@@ -60,7 +62,7 @@ function isShallow(value: unknown, depth: number): boolean {
 /** Further arguments for the template. The names of the server's own arguments are refused. */
 export const templateKwargsField = checked<Record<string, unknown>>(
   `an object nested at most ${MAX_KWARGS_DEPTH} deep`,
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value) && isShallow(value, MAX_KWARGS_DEPTH),
+  (value) => isPlainObject(value) && isShallow(value, MAX_KWARGS_DEPTH),
 );
 
 const RESERVED_KWARGS = ["messages", "tools", "add_generation_prompt", "chat_template"];

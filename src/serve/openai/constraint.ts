@@ -2,8 +2,10 @@
  * The required form of an answer, as a grammar: OpenAI's `response_format`, vLLM's `structured_outputs`, llama-server's
  * `grammar` and `json_schema`.
  */
+
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { MAX_PATTERN_LENGTH } from "../../text/grammar/regex.js";
 import { checked } from "./checked.js";
@@ -18,7 +20,7 @@ const boundedText = checked<string>(
 
 export const schemaField = checked<boolean | object>(
   "a JSON schema",
-  (value) => typeof value === "boolean" || (typeof value === "object" && value !== null && !Array.isArray(value)),
+  (value) => typeof value === "boolean" || isPlainObject(value),
 );
 
 const responseFormatField = z.discriminatedUnion("type", [
@@ -47,7 +49,7 @@ const responseFormatField = z.discriminatedUnion("type", [
 const structuredOutputsField = z.strictObject({
   json: checked<string | object>(
     "a JSON schema, as an object or as text",
-    (value) => typeof value === "string" || (typeof value === "object" && value !== null && !Array.isArray(value)),
+    (value) => typeof value === "string" || isPlainObject(value),
   ).nullish(),
   regex: boundedText.nullish(),
   choice: checked<string[]>(

@@ -5,10 +5,10 @@
 import type { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { expectedOf, pathText, shorten, valueAt } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
 import type { Aliases } from "./aliases.js";
-import { isPlainObject } from "./is-plain-object.js";
 
 /** Whether a field asks for nothing, beside the request's others. */
 type IsNeutral = (value: unknown, body: Readonly<Record<string, unknown>>) => boolean;

@@ -2,7 +2,9 @@
  * Schema pieces that the endpoints share. Every message has the form "expected …, got …"; the caller puts the field's
  * name before it.
  */
+
 import { z } from "zod";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
@@ -43,11 +45,9 @@ export function isTokenIdArray(value: unknown): value is number[] {
 }
 
 /** An object without changes: zod's copies of objects lack a member named __proto__. */
-export const objectField = checked<Readonly<Record<string, unknown>>>(
-  "an object",
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
-  { type: "object" },
-);
+export const objectField = checked<Readonly<Record<string, unknown>>>("an object", (value) => isPlainObject(value), {
+  type: "object",
+});
 
 const MAX_STOP_STRINGS = 64;
 const MAX_STOP_LENGTH = 4096;

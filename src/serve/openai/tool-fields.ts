@@ -1,7 +1,9 @@
 /** The tool fields of a request: their schema and meaning. */
+
 import { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { type CallSyntax, callOpening } from "../../text/answer/call-format.js";
 import type { GrammarFunction } from "../../text/answer/call-grammar.js";
 import type { PromptContext } from "../http/context.js";
@@ -20,9 +22,8 @@ export const nameField = nameUpTo(64);
 /** Longer, because Anthropic's clients prefix each tool's name with its server's name. */
 export const longNameField = nameUpTo(128);
 
-export const parametersField = checked<Record<string, unknown>>(
-  "an object (a JSON schema)",
-  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+export const parametersField = checked<Record<string, unknown>>("an object (a JSON schema)", (value) =>
+  isPlainObject(value),
 );
 
 const functionSchema = z.strictObject({

@@ -2,6 +2,7 @@
  * Values of parameters that models write as text, one after the other: the schema says which are strings, and the
  * others are JSON.
  */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { resolvePointer } from "../grammar/json-pointer.js";
 import { isJson, jsonOfPython } from "./python-literal.js";
 
@@ -11,15 +12,12 @@ export type ValueType = "string" | "number" | "boolean" | "null" | "array" | "ob
 /** Schemas that are looked at for one parameter; a client's schema may refer to itself. */
 const MAX_SCHEMAS = 64;
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** The schema of a parameter; undefined if the function's schema has none for it. */
 export function schemaOfParameter(parameters: unknown, name: string): unknown {
-  if (!isRecord(parameters)) return undefined;
+  if (!isPlainObject(parameters)) return undefined;
   const { properties, additionalProperties } = parameters;
-  if (isRecord(properties) && Object.hasOwn(properties, name)) return properties[name];
-  return isRecord(additionalProperties) ? additionalProperties : undefined;
+  if (isPlainObject(properties) && Object.hasOwn(properties, name)) return properties[name];
+  return isPlainObject(additionalProperties) ? additionalProperties : undefined;
 }
 
 /**
@@ -29,13 +27,13 @@ export function schemaOfParameter(parameters: unknown, name: string): unknown {
 export function schemasWithin(root: unknown, schema: unknown): readonly Readonly<Record<string, unknown>>[] {
   const seen = new Set<unknown>([schema]);
   for (const each of seen) {
-    if (!isRecord(each) || seen.size > MAX_SCHEMAS) continue;
+    if (!isPlainObject(each) || seen.size > MAX_SCHEMAS) continue;
     if (typeof each.$ref === "string") seen.add(resolvePointer(root, each.$ref));
     for (const list of [each.anyOf, each.oneOf, each.allOf]) {
       if (Array.isArray(list)) for (const inner of list.slice(0, MAX_SCHEMAS)) seen.add(inner);
     }
   }
-  return [...seen].filter(isRecord);
+  return [...seen].filter(isPlainObject);
 }
 
 /** The types that the schema states for a parameter; undefined: any. */

@@ -2,6 +2,7 @@
  * The keywords of JSON Schema that a grammar enforces, those without effect on values, and those that are accepted but
  * not enforced.
  */
+import { isPlainObject } from "../../core/is-plain-object.js";
 
 export type JsonType = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object";
 
@@ -102,7 +103,7 @@ const NEUTRAL: ReadonlyMap<string, unknown> = new Map<string, unknown>([
 export type Schema = Readonly<Record<string, unknown>>;
 
 export function isSchema(value: unknown): value is Schema {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isPlainObject(value);
 }
 
 /** The keywords of a schema that constrain its values. */

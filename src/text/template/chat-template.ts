@@ -2,6 +2,7 @@
 
 import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import type { NumberText, Value } from "./jinja-values.js";
@@ -123,12 +124,14 @@ export class ChatTemplate {
   /** Some templates fail on a function without a description, which is optional. */
   #describedTools(tools: readonly unknown[] | undefined): readonly unknown[] | undefined {
     const isBare = (tool: unknown) =>
-      isRecord(tool) && isRecord(tool.function) && tool.function.description === undefined;
+      isPlainObject(tool) && isPlainObject(tool.function) && tool.function.description === undefined;
     if (tools === undefined || !tools.some(isBare)) return tools;
     this.#needsDescriptions ??= !this.#printsTool({}) && this.#printsTool({ description: "" });
     if (!this.#needsDescriptions) return tools;
     return tools.map((tool) =>
-      isRecord(tool) && isRecord(tool.function) ? { ...tool, function: { description: "", ...tool.function } } : tool,
+      isPlainObject(tool) && isPlainObject(tool.function)
+        ? { ...tool, function: { description: "", ...tool.function } }
+        : tool,
     );
   }
 
@@ -368,18 +371,14 @@ function textOfPart(part: TextPart): string {
 
 /** OpenAI sends a tool call's arguments as JSON text; templates expect the object, as transformers gives them. */
 function withParsedArguments(call: unknown, numbers: Map<string, NumberText>): unknown {
-  if (!isRecord(call) || !isRecord(call.function) || typeof call.function.arguments !== "string") return call;
+  if (!isPlainObject(call) || !isPlainObject(call.function) || typeof call.function.arguments !== "string") return call;
   try {
     // Some clients send back an empty text for a call without arguments.
     const text = call.function.arguments || "{}";
     const parsed = parseMarked(text, numbers);
-    return isRecord(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
+    return isPlainObject(parsed) ? { ...call, function: { ...call.function, arguments: parsed } } : call;
   } catch {
     // The client sends back a malformed call of the model; the template prints its text.
     return call;
   }
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,9 +1,11 @@
 /** An answer, in pieces that all dialects share: a stream gives them as they come, a whole answer all at once. */
+
 import { MillraceError } from "../../../core/errors.js";
+import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type { TokenCounts } from "../../usage/record.js";
 import { countsOf } from "../../usage/token-counts.js";
-import { described, isObject } from "./fields.js";
+import { described } from "./fields.js";
 
 /** filter: the provider withheld the answer; refusal: the model did. */
 export type StopReason = "end" | "length" | "sequence" | "calls" | "filter" | "refusal" | "pause";
@@ -70,14 +72,14 @@ export function textAt(object: JsonObject, key: string): string | undefined {
 
 export function objectAt(object: JsonObject, key: string): JsonObject | undefined {
   const value = object[key];
-  if (value === undefined || value === null || isObject(value)) return value ?? undefined;
+  if (value === undefined || value === null || isPlainObject(value)) return value ?? undefined;
   throw malformed(`an object as ${key}`, value);
 }
 
 export function objectsAt(object: JsonObject, key: string): readonly JsonObject[] {
   const value = object[key];
   if (value === undefined || value === null) return [];
-  if (Array.isArray(value) && value.every(isObject)) return value;
+  if (Array.isArray(value) && value.every(isPlainObject)) return value;
   throw malformed(`a list of objects as ${key}`, value);
 }
 

@@ -1,8 +1,8 @@
 /** The pieces of an answer put together, for clients that want it whole. */
+import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type { TokenCounts } from "../../usage/record.js";
 import { type AnswerPart, malformed, type StopReason } from "./answer-parts.js";
-import { isObject } from "./fields.js";
 
 export type Block =
   | { readonly kind: "text"; text: string }
@@ -81,7 +81,7 @@ export function argumentsObject(json: string): JsonObject {
   if (json.trim() === "") return {};
   try {
     const value: unknown = JSON.parse(json);
-    if (isObject(value)) return value;
+    if (isPlainObject(value)) return value;
   } catch {
     // The error below states the expected form.
   }

@@ -2,14 +2,12 @@
  * Reads the fields of a hostile JSON object: each has its type or is refused by name, and those that nobody read are
  * known at the end.
  */
+
 import { MillraceError } from "../../../core/errors.js";
+import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 
 const MAX_SHOWN = 80;
-
-export function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 export function described(value: unknown): string {
   if (value === undefined) return "nothing";
@@ -85,7 +83,7 @@ export class Fields {
 
   objectAt(key: string): JsonObject | undefined {
     const value = this.take(key);
-    if (value === undefined || isObject(value)) return value;
+    if (value === undefined || isPlainObject(value)) return value;
     throw invalid(this.name(key), "an object", value);
   }
 
@@ -106,7 +104,7 @@ export class Fields {
   objects(key: string): readonly Fields[] {
     return (this.list(key) ?? []).map((item, index) => {
       const path = `${this.name(key)}[${index}]`;
-      if (!isObject(item)) throw invalid(path, "an object", item);
+      if (!isPlainObject(item)) throw invalid(path, "an object", item);
       return new Fields(item, path);
     });
   }

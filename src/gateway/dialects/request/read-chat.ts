@@ -1,4 +1,5 @@
 /** Reads OpenAI's chat completions: the body of a client, for a provider with another dialect. */
+import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {
   type AssistantPart,
@@ -13,7 +14,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "../conversation/conversation.js";
-import { Fields, invalid, isObject } from "../conversation/fields.js";
+import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { callId, TurnList } from "../conversation/turns.js";
 
@@ -44,7 +45,7 @@ const IDLE: Readonly<Record<string, (value: unknown) => boolean>> = {
   n: (value) => value === 1,
   logprobs: (value) => value === false,
   top_logprobs: (value) => value === 0,
-  logit_bias: (value) => isObject(value) && Object.keys(value).length === 0,
+  logit_bias: (value) => isPlainObject(value) && Object.keys(value).length === 0,
   modalities: (value) => Array.isArray(value) && value.length === 1 && value[0] === "text",
   store: (value) => value === false,
   service_tier: (value) => value === "auto" || value === "default",
@@ -139,7 +140,7 @@ function contentOf(message: Fields, losses: Losses): readonly (TextPart | ImageP
   if (!Array.isArray(content)) throw invalid(message.name("content"), "text or a list of parts", content);
   return content.map((item, index): TextPart | ImagePart => {
     const path = `${message.name("content")}[${index}]`;
-    if (!isObject(item)) throw invalid(path, "a part", item);
+    if (!isPlainObject(item)) throw invalid(path, "a part", item);
     return partOf(new Fields(item, path), losses);
   });
 }
@@ -194,7 +195,7 @@ function argumentsOf(written: string, param: string): JsonObject {
   if (written.trim() === "") return {};
   try {
     const value: unknown = JSON.parse(written);
-    if (isObject(value)) return value;
+    if (isPlainObject(value)) return value;
   } catch {
     // The message below states the expected form.
   }
@@ -226,7 +227,7 @@ function toolChoiceOf(fields: Fields, losses: Losses): ToolChoice | undefined {
   const choice = fields.take("tool_choice");
   if (choice === undefined) return undefined;
   if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
-  if (!isObject(choice)) throw invalid("tool_choice", "none, auto, required or a function", choice);
+  if (!isPlainObject(choice)) throw invalid("tool_choice", "none, auto, required or a function", choice);
   const chosen = new Fields(choice, "tool_choice");
   const name = chosen.inner("function")?.required("name");
   if (choice.type === "function" && name !== undefined) return { kind: "tool", name };

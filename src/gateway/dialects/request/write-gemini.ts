@@ -1,4 +1,5 @@
 /** Writes Google's generateContent. The model and whether to stream are in the path. */
+import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
@@ -11,7 +12,6 @@ import type {
   ToolChoice,
   UserPart,
 } from "../conversation/conversation.js";
-import { isObject } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { assertUserFirst, budgetOf, effortOf, present, topKOf, type WriteTerms } from "./terms.js";
 
@@ -110,7 +110,7 @@ function resultPart({ id, parts, isError }: ResultPart, names: ReadonlyMap<strin
 function resultOf(text: string): JsonObject {
   try {
     const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
+    if (isPlainObject(value)) return value;
   } catch {
     // Most results are no JSON.
   }

@@ -2,13 +2,14 @@
  * The answer has the form that the request asks for; arguments of calls are JSON objects; code fences are closed. Says
  * nothing where none of these is there.
  */
+import { isPlainObject } from "../../../core/is-plain-object.js";
 import { formProblem } from "../../cascade/answer-form.js";
 import { type Check, yesOrNo } from "./check.js";
 
 function isObject(json: string): boolean {
   try {
     const value: unknown = JSON.parse(json);
-    return typeof value === "object" && value !== null && !Array.isArray(value);
+    return isPlainObject(value);
   } catch {
     return false;
   }
