@@ -2,10 +2,10 @@
  * Folders of EAGLE-3 heads as the hub has them (arXiv 2503.01840; architecture LlamaForCausalLMEagle3): a config.json
  * beside safetensors files, checked against the model they draft for.
  */
+
 import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
-import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
 import { configError, type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
@@ -19,6 +19,7 @@ import { ConfigReader } from "../../model/hf/config-reader.js";
 import { expectShape, plainType, tensorError } from "../../model/hf/plain-tensor.js";
 import type { RopeFactors } from "../../model/hf/rope.js";
 import { servableConfig } from "../../model/hf/servable.js";
+import { refused } from "./refused-heads.js";
 
 const ARCHITECTURE = "LlamaForCausalLMEagle3";
 /** Layers of the model whose inputs are fused. */
@@ -278,8 +279,4 @@ class Eagle3Source implements TensorSource {
   #tensor(stored: string, shape: readonly number[]): SafetensorsTensor {
     return expectShape(this.files.tensors.get(stored), stored, shape);
   }
-}
-
-function refused(expected: string, got: string, details: { readonly hint: string }): MillraceError {
-  return new MillraceError("invalid_option", `--speculative-config: expected ${expected}, got ${got}`, details);
 }

@@ -15,6 +15,7 @@ import { GgufSource } from "../../model/gguf/source.js";
 import { summarizeGguf } from "../../model/gguf/summary.js";
 import { HEAD_KINDS, type HeadKind } from "../api/speculative-config.js";
 import { type Binder, bindTensors } from "../blocks/weights.js";
+import { refused } from "./refused-heads.js";
 
 const ARCHITECTURE = "mill-heads";
 const MAX_DEPTH = 64;
@@ -122,8 +123,4 @@ export function bindHeads<T>(
 
 function architectureOf({ metadata }: GgufFile): string {
   return metadata.string("general.architecture") ?? "no architecture";
-}
-
-function refused(expected: string, got: string, details: { readonly hint: string }): MillraceError {
-  return new MillraceError("invalid_option", `--speculative-config: expected ${expected}, got ${got}`, details);
 }

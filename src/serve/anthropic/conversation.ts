@@ -1,8 +1,10 @@
 /** Converts Anthropic's messages and content blocks to the template's messages, and renders these to token ids. */
+
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { pathText } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { type ChatPlan, planChat } from "../openai/chat-plan.js";
 import { parseNested } from "../openai/fields.js";
@@ -40,10 +42,6 @@ function noMessages(): MillraceError {
   return new MillraceError("empty_prompt", "expected at least one message that says something, got none", {
     param: "messages",
   });
-}
-
-function invalid(param: string, message: string): MillraceError {
-  return new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
 }
 
 /** A message under construction. */
@@ -166,10 +164,10 @@ function isPrefilled(messages: readonly PlainMessage[], param: string): boolean 
   const last = messages.at(-1);
   if (last?.role !== "assistant") return false;
   if (last.tool_calls !== undefined) {
-    throw invalid(param, "expected a tool_result for each tool_use in a message after it, got none");
+    throw invalidParameter(param, "expected a tool_result for each tool_use in a message after it, got none");
   }
   if (last.content !== last.content.trimEnd()) {
-    throw invalid(param, "expected a last assistant message without white space at its end, got one with");
+    throw invalidParameter(param, "expected a last assistant message without white space at its end, got one with");
   }
   return true;
 }

@@ -1,21 +1,22 @@
 /** POST /v1/chat/completions. */
-import { randomUUID } from "node:crypto";
+
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { type EngineRequest, MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest, ScoredToken } from "../generation/generation.js";
 import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, Asker, PlanContext, PromptContext, ServeContext } from "../http/context.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
 import { CHAT_ALIASES } from "./aliases.js";
-import { chatFrames, type Envelope } from "./chat-frames.js";
+import { chatFrames } from "./chat-frames.js";
 import { chatMessage, finishReason } from "./chat-message.js";
 import { messagesField, templateKwargsField, toChatMessages } from "./chat-messages.js";
 import { chatPrompt, effortField, planChat } from "./chat-plan.js";
 import { formOf, isConstrained } from "./constraint.js";
+import { envelopeOf } from "./envelope.js";
 import {
   type FieldRules,
   INERT_FIELDS,
@@ -129,19 +130,17 @@ const maxTokensIn = ({ max_completion_tokens, max_tokens }: ChatRequest): number
   maxTokensOf(max_completion_tokens ?? max_tokens);
 
 function assertConsistent(request: ChatRequest): void {
-  const refuse = (param: string, message: string) => {
-    throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
-  };
   if (request.top_logprobs !== undefined && request.logprobs !== true && request.top_logprobs > 0) {
-    refuse("top_logprobs", "expected logprobs to be true beside it, got false");
+    throw invalidParameter("top_logprobs", "expected logprobs to be true beside it, got false");
   }
   if (request.stream_options !== undefined && request.stream !== true) {
-    refuse("stream_options", "expected stream to be true beside it, got false");
+    throw invalidParameter("stream_options", "expected stream to be true beside it, got false");
   }
   if (request.stream === true && request.prompt_logprobs !== undefined) {
-    refuse("prompt_logprobs", "expected stream to be false beside it, got true");
+    throw invalidParameter("prompt_logprobs", "expected stream to be false beside it, got true");
   }
-  if (maxTokensIn(request) === 0) refuse(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
+  if (maxTokensIn(request) === 0)
+    throw invalidParameter(maxTokensFieldOf(request), "expected an integer of at least 1, got 0");
 }
 
 interface ChatGenerations {
@@ -226,12 +225,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   assertNumSequences(context, 1, numChoices);
   const { requests, promptIds, isTakenApart } = await planGenerations(context, request, terms);
   sayUnenforced(c, formOf(request));
-  const envelope: Envelope = {
-    id: `chatcmpl-${randomUUID()}`,
-    created: Math.floor(Date.now() / 1000),
-    model,
-    system_fingerprint: `millrace-${context.version}`,
-  };
+  const envelope = envelopeOf(context, "chatcmpl", model);
   const numPromptTokens = promptIds.length;
   const promptTokenIds = request.return_token_ids === true ? Array.from(promptIds) : undefined;
   const showsReasoning = request.include_reasoning !== false;

@@ -5,17 +5,10 @@ import type { AnswerPart } from "../../text/answer/answer-part.js";
 import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
 import type { StreamFrames } from "../http/respond.js";
 import { type CallField, finishReason, newCallId, reasoningFields } from "./chat-message.js";
+import type { Envelope } from "./envelope.js";
 import type { StreamUsage } from "./schema-parts.js";
 import type { ChoiceTimings } from "./timings.js";
 import { ChunkUsage, usageOf } from "./usage.js";
-
-/** The fields at the beginning of every object of one answer. */
-export interface Envelope {
-  readonly id: string;
-  readonly created: number;
-  readonly model: string;
-  readonly system_fingerprint: string;
-}
 
 interface ChatStreamOptions {
   readonly numChoices: number;

@@ -8,6 +8,7 @@ import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { spellCalls } from "../../text/answer/call-format.js";
 import type { PromptContext } from "../http/context.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
 import { toolCallsField } from "./tool-fields.js";
@@ -71,7 +72,7 @@ function flattenContent(message: MessageField, param: string): string {
   const { content } = message;
   if (content === undefined || content === null) {
     if (message.role === "assistant") return "";
-    throw new MillraceError("invalid_parameter", `${param}: expected a string or text parts, got null`, { param });
+    throw invalidParameter(param, "expected a string or text parts, got null");
   }
   if (typeof content === "string") return content;
   return content.map((part, index) => partText(part, `${param}[${index}]`)).join("\n");
@@ -83,8 +84,10 @@ function partText(part: { readonly type: string }, param: string): string {
   const refusal = refusalPart.safeParse(part);
   if (refusal.success) return refusal.data.refusal;
   if (part.type === "text" || part.type === "refusal") {
-    const message = `${param}: expected {"type":"${part.type}","${part.type}":…} with a string, got something else`;
-    throw new MillraceError("invalid_parameter", message, { param });
+    throw invalidParameter(
+      param,
+      `expected {"type":"${part.type}","${part.type}":…} with a string, got something else`,
+    );
   }
   throw new MillraceError(
     "unsupported_field",
@@ -123,16 +126,14 @@ function withCallIds(messages: readonly MessageField[]): readonly MessageField[]
 
 /** Only assistant messages may have calls, and every result needs its call's id. */
 function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "tool_calls" | "tool_call_id"> {
-  const refuse = (param: string, message: string): never => {
-    throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
-  };
   const { role, tool_calls: calls, tool_call_id: id } = message;
   if (role === "tool") {
-    return id == null ? refuse(`${at}.tool_call_id`, "expected the id of the call, got nothing") : { tool_call_id: id };
+    if (id == null) throw invalidParameter(`${at}.tool_call_id`, "expected the id of the call, got nothing");
+    return { tool_call_id: id };
   }
   if (calls == null || calls.length === 0) return {};
   if (role !== "assistant")
-    refuse(`${at}.tool_calls`, `expected calls of an assistant only, got some of role "${role}"`);
+    throw invalidParameter(`${at}.tool_calls`, `expected calls of an assistant only, got some of role "${role}"`);
   return {
     tool_calls: calls.map((call) => ({
       id: call.id,

@@ -2,16 +2,16 @@
  * POST /v1/completions: text or token ids in, one or many prompts, with echo and log-probabilities for evaluation
  * tools.
  */
-import { randomUUID } from "node:crypto";
+
 import { z } from "zod";
 import { errorBody } from "../../core/error-body.js";
-import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import { recipeText } from "../../text/answer/answer-recipe.js";
 import { countCodePoints } from "../generation/code-points.js";
 import type { GenerationUpdate, ScoredToken } from "../generation/generation.js";
 import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, PromptContext, ServeContext } from "../http/context.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, type StreamFrames, streamResults } from "../http/respond.js";
@@ -25,6 +25,7 @@ import {
   promptOffsets,
 } from "./completion-prompts.js";
 import { formOf } from "./constraint.js";
+import { type Envelope, envelopeOf } from "./envelope.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, parseFields, SAMPLING_UNSUPPORTED } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
@@ -74,18 +75,16 @@ export const COMPLETION_RULES: FieldRules<(typeof schema)["shape"]> = {
 };
 
 function assertConsistent(request: CompletionRequest): void {
-  const refuse = (param: string, message: string) => {
-    throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
-  };
   if (request.stream_options !== undefined && request.stream !== true) {
-    refuse("stream_options", "expected stream to be true beside it, got false");
+    throw invalidParameter("stream_options", "expected stream to be true beside it, got false");
   }
   if (request.stream === true && request.prompt_logprobs !== undefined) {
-    refuse("prompt_logprobs", "expected stream to be false beside it, got true");
+    throw invalidParameter("prompt_logprobs", "expected stream to be false beside it, got true");
   }
-  if (hasSuffix(request) && request.echo === true) refuse("echo", "expected false beside suffix, got true");
+  if (hasSuffix(request) && request.echo === true)
+    throw invalidParameter("echo", "expected false beside suffix, got true");
   if (request.max_tokens === 0 && request.echo !== true && request.prompt_logprobs === undefined) {
-    refuse("max_tokens", "expected at least 1, or echo to be true beside it, got 0");
+    throw invalidParameter("max_tokens", "expected at least 1, or echo to be true beside it, got 0");
   }
 }
 
@@ -140,13 +139,6 @@ class ChoiceWriter {
       textOffset: offsets[i]!,
     }));
   }
-}
-
-interface Envelope {
-  readonly id: string;
-  readonly created: number;
-  readonly model: string;
-  readonly system_fingerprint: string;
 }
 
 /** The streamed form. JSON is concatenated from strings for the same reason as in chatFrames. */
@@ -253,12 +245,7 @@ export async function completions(c: AppContext, context: ServeContext): Promise
   const writers = generations.map(
     (_, index) => new ChoiceWriter(context, request, prompts[Math.floor(index / numChoices)]!),
   );
-  const envelope: Envelope = {
-    id: `cmpl-${randomUUID()}`,
-    created: Math.floor(Date.now() / 1000),
-    model,
-    system_fingerprint: `millrace-${context.version}`,
-  };
+  const envelope = envelopeOf(context, "cmpl", model);
   if (request.stream === true) {
     const frames = completionFrames(envelope, request, prompts, writers, c.get("requestId"));
     return streamResults(c, context, generations, terms, frames);

@@ -4,10 +4,10 @@
  */
 
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import { MAX_PATTERN_LENGTH } from "../../text/grammar/regex.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import { checked } from "./checked.js";
 
 const MAX_CHOICES = 1024;
@@ -79,10 +79,6 @@ type ConstraintFields = z.output<z.ZodObject<typeof constraintShape>>;
 
 const ANY_OBJECT = { type: "object" };
 
-function refuse(param: string, message: string): never {
-  throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
-}
-
 /** The request's fields that prescribe a form, by name. */
 function constrainingFields(fields: ConstraintFields): readonly (keyof ConstraintFields)[] {
   const { response_format: format, structured_outputs: structured, grammar = "", json_schema: schema } = fields;
@@ -103,7 +99,7 @@ export const anyObjectForm = (param: string): AnswerForm => ({ kind: "schema", s
 /** Undefined: the answer has no required form. */
 export function formOf(fields: ConstraintFields): AnswerForm | undefined {
   const [name, second] = constrainingFields(fields);
-  if (second !== undefined) refuse(second, `expected nothing beside ${name}, got both`);
+  if (second !== undefined) throw invalidParameter(second, `expected nothing beside ${name}, got both`);
   switch (name) {
     case undefined:
       return undefined;
@@ -132,7 +128,10 @@ function formOfFormat(format: NonNullable<ConstraintFields["response_format"]>):
 function formOfStructured(structured: NonNullable<ConstraintFields["structured_outputs"]>): AnswerForm {
   const given = Object.entries(structured).filter(([, value]) => value !== undefined && value !== null);
   if (given.length !== 1) {
-    refuse("structured_outputs", `expected one of json, regex, choice, grammar, json_object, got ${given.length}`);
+    throw invalidParameter(
+      "structured_outputs",
+      `expected one of json, regex, choice, grammar, json_object, got ${given.length}`,
+    );
   }
   const { json, regex, choice, grammar } = structured;
   if (choice) return { kind: "choice", choices: choice };

@@ -1,9 +1,11 @@
 /** Converts the input of /v1/responses (a text, or items of the conversation) to the template's messages. */
+
 import { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
 import { pathText } from "../../core/schema-problem.js";
 import type { Asker, PromptContext } from "../http/context.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import type { PlainMessage, PlainToolCall } from "./chat-messages.js";
 import { parseNested } from "./fields.js";
 
@@ -66,8 +68,7 @@ function partText(part: AnyPart, path: readonly PropertyKey[]): string {
     );
   }
   if (part.text != null) return part.text;
-  const param = pathText([...path, "text"]);
-  throw new MillraceError("invalid_parameter", `${param}: expected a string, got nothing`, { param });
+  throw invalidParameter(pathText([...path, "text"]), "expected a string, got nothing");
 }
 
 function contentText(content: string | readonly AnyPart[], path: readonly PropertyKey[]): string {

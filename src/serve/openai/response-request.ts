@@ -1,10 +1,12 @@
 /** A POST to /v1/responses: its fields, its prompt, and its engine requests. */
+
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import { choiceSeeds } from "../generation/seeds.js";
 import type { AppContext, Asker, PromptContext, ServeContext } from "../http/context.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
@@ -86,10 +88,6 @@ export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   },
 };
 
-function refuse(param: string, message: string): never {
-  throw new MillraceError("invalid_parameter", `${param}: ${message}`, { param });
-}
-
 /** The shared arguments of chatPrompt and planChat. */
 function conversationOf(c: Asker, context: PromptContext, request: ResponseRequest) {
   return [
@@ -130,7 +128,10 @@ export async function planResponse(
   const mayCallTools = (request.tools?.length ?? 0) > 0 && request.tool_choice !== "none";
   if (numLogprobs !== undefined && mayCallTools) {
     const field = (request.top_logprobs ?? 0) > 0 ? "top_logprobs" : "include";
-    refuse(field, 'expected no log-probabilities beside tools that may be called (tool_choice "none"), got some');
+    throw invalidParameter(
+      field,
+      'expected no log-probabilities beside tools that may be called (tool_choice "none"), got some',
+    );
   }
   return planChoices(
     context,
