@@ -7,11 +7,8 @@ import type { EngineOptions } from "./api/options.js";
 import { type EngineRequest, GREEDY_SAMPLING } from "./api/request.js";
 import type { EngineParts } from "./engine-parts.js";
 import { Sequence } from "./step/sequence.js";
-import { fastestMs, StepCost } from "./step/step-cost.js";
+import { fastestMs, MAX_MEASURED_ROWS, StepCost } from "./step/step-cost.js";
 import { layOutStep } from "./step-layout.js";
-
-/** Upper bound of the measured step sizes: steps with drafts rarely have more rows. */
-const MAX_MEASURED_ROWS = 32;
 
 /** @returns undefined where no option needs step costs: measuring takes as long as computing a hundred tokens */
 export async function measureStepCost(

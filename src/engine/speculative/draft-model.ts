@@ -16,7 +16,7 @@ import { KvManager } from "../memory/kv-manager.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import { Sequence } from "../step/sequence.js";
 import { addRow, StepBatch, writeBlockTables } from "../step/step-batch.js";
-import { fastestMs, StepCost } from "../step/step-cost.js";
+import { fastestMs, MAX_MEASURED_ROWS, StepCost } from "../step/step-cost.js";
 import { type BatchDrafter, type Draft, type GoesOn, type GrowingDraft, isLast } from "./drafter.js";
 
 interface DraftModelCapacity {
@@ -95,7 +95,7 @@ export class DraftModel implements BatchDrafter {
       reservedTokens: 0,
     });
     this.#freeSeats = Array.from({ length: maxNumSeqs }, (_, i) => maxNumSeqs - 1 - i);
-    const maxMeasured = Math.min(32, maxNumSeqs, maxModelLen, numBlocks * blockSize);
+    const maxMeasured = Math.min(MAX_MEASURED_ROWS, maxNumSeqs, maxModelLen, numBlocks * blockSize);
     this.cost = new StepCost(() => 0, maxMeasured, backend.stepCostRows);
   }
 

@@ -15,7 +15,7 @@ import { KvCaches } from "../memory/kv-caches.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
 import { type ScheduledSequence, Sequence } from "../step/sequence.js";
 import { StepBatch, writeBlockTables } from "../step/step-batch.js";
-import { fastestMs, StepCost } from "../step/step-cost.js";
+import { fastestMs, MAX_MEASURED_ROWS, StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
 import type { Eagle3Folder } from "./eagle3-folder.js";
 import { bindEagle3, type Eagle3Weights } from "./eagle3-weights.js";
@@ -132,7 +132,7 @@ export class Eagle3Heads implements BatchDrafter {
       recordInput: (program, hidden, _, variant) => this.#recordInput(program, hidden, variant),
       tapsBeforeNorm: true,
     });
-    this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs), backend.stepCostRows);
+    this.cost = new StepCost(() => 0, Math.min(MAX_MEASURED_ROWS, maxNumSeqs), backend.stepCostRows);
   }
 
   /** The sequences that took part in the model's last step, whose last computed position is at hand. */

@@ -13,7 +13,7 @@ import { SamplerIo } from "../sampler/sampler-io.js";
 import type { ScheduledSequence } from "../step/sequence.js";
 import { Sequence } from "../step/sequence.js";
 import { StepBatch } from "../step/step-batch.js";
-import { fastestMs, StepCost } from "../step/step-cost.js";
+import { fastestMs, MAX_MEASURED_ROWS, StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
 import { type Guessed, guessInTurn } from "./guessing.js";
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
@@ -90,7 +90,7 @@ export class TrainedHeads implements BatchDrafter {
         network.recordInput(program, hidden, { buffer: states, areOwn }, batch, depth);
       },
     });
-    this.cost = new StepCost(() => 0, Math.min(32, maxNumSeqs), backend.stepCostRows);
+    this.cost = new StepCost(() => 0, Math.min(MAX_MEASURED_ROWS, maxNumSeqs), backend.stepCostRows);
   }
 
   /** The sequences whose latest hidden state is at hand: those that took part in the last step. */

@@ -3,6 +3,9 @@
 /** Numbers of rows at which the cost is known, for a device whose cost has no jumps. */
 const EVEN_ROWS = [1, 2, 4, 8, 16, 32];
 
+/** Upper bound of the step sizes measured at start-up: steps with drafts rarely have more rows. */
+export const MAX_MEASURED_ROWS = 32;
+
 /** Weight of an observation at the two anchors around it, and at all others. */
 const RATE = 0.1;
 const SPILL = 0.005;
