@@ -98,8 +98,6 @@ const allTables = (model: ModelDescription): number => (model.isTied ? 1 : 2) * 
 
 export const totalParameters = (model: ModelDescription): number => linearParameters(model) + allTables(model);
 
-export const activeParameters = (model: ModelDescription): number => activeLinearParameters(model) + allTables(model);
-
 /** Bytes for each weight. */
 interface WeightWidths {
   /** Bytes of the layers, scales included. */
