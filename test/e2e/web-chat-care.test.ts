@@ -306,7 +306,7 @@ test("two tabs that go on with one conversation of the browser lose nothing", SL
   expect(faults).toEqual([]);
 });
 
-test("files are dropped on the chat and pasted into the message; what is no text is refused", SLOW, async () => {
+test("files are dropped on the chat and pasted into the message; others are refused", SLOW, async () => {
   await using server = await serveAnswers(whole("Read."));
   await using watched = await openPage(started.browser, server.url);
   const { page, faults } = watched;
@@ -330,7 +330,7 @@ test("files are dropped on the chat and pasted into the message; what is no text
     ]),
   ).toBe(true);
   await page.getByRole("button", { name: "Remove a.txt" }).waitFor();
-  await page.locator(".composer").getByRole("alert").getByText("b.bin is no text.").waitFor();
+  await page.locator(".composer").getByRole("alert").getByText("b.bin is neither text nor a picture").waitFor();
   expect(await bring("#input", "paste", [["c.txt", "C"]])).toBe(true);
   await page.getByRole("button", { name: "Remove c.txt" }).waitFor();
   // A table of an office program is pasted as its text, and words are dropped where they fall.

@@ -106,6 +106,26 @@ test("a client finds its conversations again, the newest first, and after a rest
   expect((await ask("sk-one", "DELETE", "/a")).code).toBe("not_found");
 });
 
+test("pictures and words on answers are kept; a picture that is an address elsewhere is none", async () => {
+  const chatWith = (image: string) => ({
+    ...chatOf("Colours"),
+    panes: [
+      {
+        model: "m",
+        turns: [
+          { role: "user", content: "Which?", files: [{ name: "a.png", text: "", image }] },
+          { role: "assistant", content: "Red", feedback: { requestId: "r", rating: "down", correction: "Blue" } },
+        ],
+      },
+    ],
+  });
+  const kept = chatWith("data:image/png;base64,AAAA");
+  expect((await put("sk-one", "a", kept)).status).toBe(200);
+  expect((await ask("sk-one", "GET", "/a")).json.conversation).toEqual(kept);
+  const refused = await put("sk-one", "b", chatWith("https://example.com/a.png"));
+  expect([refused.status, refused.json.error.param]).toEqual([400, "conversation.panes[0].turns[0].files[0].image"]);
+});
+
 test("nobody sees, changes or deletes another's: keys of one tenant, operators, and those without a key", async () => {
   const { json } = await put("sk-one", "a", chatOf("Mine"));
   await admin("POST", "/orgs", { id: "acme" });

@@ -20,11 +20,17 @@ const text = z.string();
 /** Milliseconds. */
 const time = z.number().min(0);
 
+/** A picture as the page shows it: data alone, since an address elsewhere would be fetched by whoever reads it. */
+const picture = z.string().regex(/^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/);
+
 const turn = z.strictObject({
   role: z.enum(["user", "assistant"]),
   content: text,
   reasoning: text.optional(),
-  files: z.array(z.strictObject({ name, text })).max(MAX_PARTS).optional(),
+  files: z
+    .array(z.strictObject({ name, text, image: picture.optional() }))
+    .max(MAX_PARTS)
+    .optional(),
   toolCalls: z
     .array(z.strictObject({ name, arguments: text }))
     .max(MAX_PARTS)

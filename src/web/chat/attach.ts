@@ -1,28 +1,32 @@
-/** The visitor's files become a part of the message: texts, whose size has an end. */
+/** The visitor's files become a part of the message: texts and pictures, whose size has an end. */
 import { oneLine } from "../text/one-line.js";
 import { problem } from "./chat-state.js";
 import type { Attachment } from "./conversation.js";
 import { attached } from "./draft.js";
+import { pictureOf } from "./picture.js";
 
 const MOST_FILE_BYTES = 1024 * 1024;
 
-async function readText(file: File): Promise<Attachment | string> {
+async function read(file: File): Promise<Attachment | string> {
   const name = oneLine(file.name);
   if (file.size > MOST_FILE_BYTES) return `${name} has more than 1 MiB.`;
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    const image = pictureOf(bytes);
+    if (image !== undefined) return { name, text: "", image };
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     if (!text.includes("\0")) return { name, text };
   } catch {
-    // It is no text, or a folder.
+    // It is neither, or a folder.
   }
-  return `${name} is no text.`;
+  return `${name} is neither text nor a picture (PNG, JPEG, GIF, WebP).`;
 }
 
 export async function attach(files: Iterable<File>): Promise<void> {
-  const read = await Promise.all([...files].map(readText));
-  const refused = read.filter((each) => typeof each === "string");
+  const all = await Promise.all([...files].map(read));
+  const refused = all.filter((each) => typeof each === "string");
   problem.value = refused.length === 0 ? undefined : refused.join(" ");
-  attached.value = [...attached.value, ...read.filter((each) => typeof each !== "string")];
+  attached.value = [...attached.value, ...all.filter((each) => typeof each !== "string")];
 }
 
 /** What is pasted from a table or a page is a text and a picture of it: the text is meant. */

@@ -55,6 +55,17 @@ const conversations = fc
   .array(fc.tuple(fc.string({ minLength: 1 }), fc.string({ minLength: 1 })), { minLength: 1, maxLength: 8 })
   .map((pairs) => pairs.flatMap(([question, answer]) => [user(question), model(answer)]));
 
+test("pictures go behind the words, as parts of their own", () => {
+  const image = "data:image/png;base64,AAAA";
+  const picture = { name: "a.png", text: "", image };
+  const part = { type: "image_url", image_url: { url: image } };
+  const seen = { ...user("What is it?"), files: [picture, { name: "a.md", text: "x" }] };
+  expect(sentContent(seen)).toEqual([{ type: "text", text: "File a.md:\n```\nx\n```\n\nWhat is it?" }, part]);
+  expect(requestOf({ model: "m", turns: [{ ...user(""), files: [picture] }] }, DEFAULT_SETTINGS).messages).toEqual([
+    { role: "user", content: [part] },
+  ]);
+});
+
 test("what is dropped to make room is sent no more; the last question always is", () => {
   fc.assert(
     fc.property(conversations, (turns) => {

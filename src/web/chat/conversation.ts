@@ -3,7 +3,10 @@ import { oneLine } from "../text/one-line.js";
 
 export interface Attachment {
   readonly name: string;
+  /** Of a picture: empty. */
   readonly text: string;
+  /** A picture's data, as an address. */
+  readonly image?: string;
 }
 
 export interface ToolCall {
@@ -145,10 +148,22 @@ function fenceFor(text: string): string {
   return "`".repeat(longest + 1);
 }
 
-/** What the model reads of a turn: the visitor's files stand before the words. */
-export function sentContent({ content, files = [] }: Turn): string {
-  const parts = files.map(({ name, text }) => `File ${name}:\n${fenceFor(text)}\n${text}\n${fenceFor(text)}`);
+const textsIn = (files: readonly Attachment[]) => files.filter(({ image }) => image === undefined);
+
+/** The words that the model reads of a turn: the visitor's texts stand before them. */
+function sentText({ content, files = [] }: Turn): string {
+  const parts = textsIn(files).map(({ name, text }) => `File ${name}:\n${fenceFor(text)}\n${text}\n${fenceFor(text)}`);
   return [...parts, content].join("\n\n");
+}
+
+/** What the model gets of a turn: its words, or where it has pictures, parts of which those come last. */
+export function sentContent(turn: Turn): string | readonly object[] {
+  const text = sentText(turn);
+  const pictures = (turn.files ?? []).flatMap(({ image }) =>
+    image === undefined ? [] : [{ type: "image_url", image_url: { url: image } }],
+  );
+  if (pictures.length === 0) return text;
+  return [...(text === "" ? [] : [{ type: "text", text }]), ...pictures];
 }
 
 /** An answer without text is no turn of the conversation. */

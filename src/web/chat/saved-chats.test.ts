@@ -86,7 +86,13 @@ const turn = shaped({
   role: fc.constantFrom("user", "assistant", "system"),
   content: fc.string(),
   reasoning: fc.string(),
-  files: fc.array(shaped({ name: fc.string(), text: fc.string() })),
+  files: fc.array(
+    shaped({
+      name: fc.string(),
+      text: fc.string(),
+      image: fc.constantFrom("data:image/png;base64,AAAA", "https://example.com/a.png"),
+    }),
+  ),
   toolCalls: fc.array(shaped({ name: fc.string(), arguments: fc.string() })),
   speed: shaped({ numTokens: number, firstMs: number, restMs: number }),
   cost: number,
@@ -142,7 +148,15 @@ const form = z.strictObject({
             role: z.enum(["user", "assistant"]),
             content: z.string(),
             reasoning: z.string().min(1).optional(),
-            files: z.array(z.strictObject({ name: z.string(), text: z.string() })).optional(),
+            files: z
+              .array(
+                z.strictObject({
+                  name: z.string(),
+                  text: z.string(),
+                  image: z.literal("data:image/png;base64,AAAA").optional(),
+                }),
+              )
+              .optional(),
             toolCalls: z.array(z.strictObject({ name: z.string(), arguments: z.string() })).optional(),
             speed: z.strictObject({ numTokens: amount.int(), firstMs: amount, restMs: amount }).optional(),
             cost: amount.optional(),

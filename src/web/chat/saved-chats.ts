@@ -18,6 +18,8 @@ import {
   type Turn,
 } from "./conversation.js";
 
+import { isPicture } from "./picture.js";
+
 export const CHATS_KEY = "millrace-chats";
 const MOST_CHATS = 1000;
 
@@ -58,9 +60,11 @@ function feedbackOf(value: unknown): Feedback | undefined {
 
 function turnOf(value: unknown): Turn | undefined {
   if (!isObject(value) || (value.role !== "user" && value.role !== "assistant")) return undefined;
-  const files = (Array.isArray(value.files) ? value.files : [])
-    .filter(isObject)
-    .map(({ name, text }) => ({ name: oneLine(textOf(name)), text: textOf(text) }));
+  const files = (Array.isArray(value.files) ? value.files : []).filter(isObject).map(({ name, text, image }) => ({
+    name: oneLine(textOf(name)),
+    text: textOf(text),
+    ...(isPicture(textOf(image)) ? { image: textOf(image) } : {}),
+  }));
   const calls = (Array.isArray(value.toolCalls) ? value.toolCalls : [])
     .filter(isObject)
     .map((one) => ({ name: textOf(one.name), arguments: textOf(one.arguments) }));

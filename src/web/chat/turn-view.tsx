@@ -70,11 +70,13 @@ function DropChoice({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) 
 function Offers({ pane, paneIndex }: Pick<TurnProps, "pane" | "paneIndex">) {
   const { trouble, content } = pane.turns.at(-1)!;
   const lacksRoom = trouble === "full" || trouble === "too-long";
+  const question = pane.turns[lastQuestion(pane.turns)];
+  const hasPicture = question?.files?.some(({ image }) => image !== undefined) === true;
   const canDrop = lacksRoom && droppable(pane.turns).length > 0;
   return (
     <div class="offers">
       {canDrop && <DropChoice pane={pane} paneIndex={paneIndex} />}
-      {lacksRoom && !canDrop && content === "" && (
+      {((lacksRoom && !canDrop) || (trouble === "failed" && hasPicture)) && content === "" && (
         <button type="button" class="plain" onClick={() => edit(paneIndex, lastQuestion(pane.turns))}>
           Edit the message
         </button>
@@ -125,10 +127,10 @@ function Question({ pane, paneIndex, place }: Pick<TurnProps, "pane" | "paneInde
   const turn = pane.turns[place]!;
   return (
     <>
-      {turn.files?.map(({ name, text }) => (
-        <details class="file" key={name}>
+      {turn.files?.map(({ name, text, image }) => (
+        <details class="file" key={name} open={image !== undefined}>
           <summary>{name}</summary>
-          <pre dir="auto">{text}</pre>
+          {image === undefined ? <pre dir="auto">{text}</pre> : <img src={image} alt={name} />}
         </details>
       ))}
       <p class="text" dir="auto">

@@ -1,0 +1,30 @@
+/** Pictures that models may see: as data in the address, which requests, pages and kept conversations all take. */
+
+/** By its first bytes; a file's name says nothing for certain. */
+const KINDS: readonly (readonly [type: string, start: RegExp])[] = [
+  ["image/png", /^\x89PNG\r\n/],
+  ["image/jpeg", /^\xff\xd8\xff/],
+  ["image/gif", /^GIF8[79]a/],
+  ["image/webp", /^RIFF[\s\S]{4}WEBP/],
+];
+const START_BYTES = 12;
+/** Arguments of one call. */
+const CHUNK_BYTES = 8192;
+
+const PICTURE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
+export const isPicture = (address: string): boolean => PICTURE.test(address);
+
+const binary = (bytes: Uint8Array): string => {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+    text += String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES));
+  }
+  return text;
+};
+
+/** @returns undefined where the bytes are no picture that models take */
+export function pictureOf(bytes: Uint8Array): string | undefined {
+  const start = binary(bytes.subarray(0, START_BYTES));
+  const kind = KINDS.find(([, pattern]) => pattern.test(start));
+  return kind === undefined ? undefined : `data:${kind[0]};base64,${btoa(binary(bytes))}`;
+}
