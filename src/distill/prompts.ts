@@ -1,7 +1,8 @@
-/** The user's prompts: reads a file of chats, each prompt once, and holds some out of training. */
+/** The user's prompts: reads a file of chats or recorded requests, each prompt once, and holds some out of training. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
 import { readText } from "../core/read-text.js";
+import { plainChatOf, recordedRequest } from "../core/recorded-request.js";
 import { problemText } from "../core/schema-problem.js";
 import { type Message, messageSchema, promptId } from "../quality/ask.js";
 import { type Check, checkSchema, problemOfCheck } from "../quality/check.js";
@@ -43,7 +44,7 @@ export function parsePrompts(text: string, source: string): Prompt[] {
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     const prompt = parseLine(line, source, index + 1);
-    if (!prompts.has(prompt.id)) prompts.set(prompt.id, prompt);
+    if (prompt !== undefined && !prompts.has(prompt.id)) prompts.set(prompt.id, prompt);
   }
   if (prompts.size === 0) {
     throw new MillraceError("invalid_option", `expected prompts in ${source}, got none`, { hint: HINT });
@@ -51,7 +52,8 @@ export function parsePrompts(text: string, source: string): Prompt[] {
   return [...prompts.values()];
 }
 
-function parseLine(text: string, source: string, line: number): Prompt {
+/** @returns undefined for a recorded request that is no question in text alone */
+function parseLine(text: string, source: string, line: number): Prompt | undefined {
   const refuse = (problem: string): never => {
     throw new MillraceError("invalid_option", `expected a chat in ${source}, line ${line}, got ${problem}`, {
       hint: HINT,
@@ -62,6 +64,12 @@ function parseLine(text: string, source: string, line: number): Prompt {
     value = JSON.parse(text);
   } catch (cause) {
     return refuse(`invalid JSON: ${(cause as Error).message}`);
+  }
+  const recorded = recordedRequest(value);
+  if (recorded !== undefined) {
+    const { messages, answer: expected } = plainChatOf(recorded) ?? {};
+    if (messages?.at(-1)?.role !== "user") return undefined;
+    return { id: promptId(messages), family: undefined, messages, expected, check: undefined, line };
   }
   const parsed = lineSchema.safeParse(value);
   if (!parsed.success) {

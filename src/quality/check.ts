@@ -1,6 +1,7 @@
 /** How a chat's last answer is judged, as chat files say it; validated here, since it comes from outside. */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { plainChatOf, type RecordedRequest, recordedRequest } from "../core/recorded-request.js";
 import { problemText } from "../core/schema-problem.js";
 import { CHECK_NAMES } from "../gateway/quality/checks/checks.js";
 import { type Message, messageSchema, toolSchema } from "./ask.js";
@@ -125,7 +126,8 @@ const answered = ({ messages, check }: { messages: readonly Message[]; check: Ch
 export type ScoredChat = z.infer<typeof chatSchema>;
 
 /**
- * Reads chats from JSON lines. The default family is "chats", the default check is `exact`.
+ * Reads chats from JSON lines. The default family is "chats", the default check is `exact`. Recorded requests are chats
+ * for a judge; those that are more than texts are left out.
  *
  * @param source the file's name, for errors
  * @throws MillraceError `invalid_option` with the line number
@@ -133,12 +135,13 @@ export type ScoredChat = z.infer<typeof chatSchema>;
 export function parseChats(text: string, source: string): ScoredChat[] {
   const chats: ScoredChat[] = [];
   for (const [index, line] of text.split("\n").entries()) {
-    if (line.trim() !== "") chats.push(parseChat(line, `${source}, line ${index + 1}`));
+    const chat = line.trim() === "" ? undefined : parseChat(line, `${source}, line ${index + 1}`);
+    if (chat !== undefined) chats.push(chat);
   }
   return chats;
 }
 
-function parseChat(line: string, place: string): ScoredChat {
+function parseChat(line: string, place: string): ScoredChat | undefined {
   const refuse = (problem: string): never => {
     throw new MillraceError("invalid_option", `expected a chat in ${place}, got ${problem}`, {
       hint: 'a line is {"family", "messages": [{"role", "content"}, …], "check": {"kind", …}}, whose last message is the expected answer, or {"input", "ideal"} of OpenAI\'s evals',
@@ -150,6 +153,8 @@ function parseChat(line: string, place: string): ScoredChat {
   } catch (cause) {
     return refuse(`invalid JSON: ${(cause as Error).message}`);
   }
+  const recorded = recordedRequest(value);
+  if (recorded !== undefined) return recordedChat(recorded);
   const withIdeal = idealSchema.safeParse(value);
   if (withIdeal.success) return chatOf(withIdeal.data);
   const parsed = chatSchema.safeParse(value);
@@ -158,6 +163,14 @@ function parseChat(line: string, place: string): ScoredChat {
   }
   const problem = problemOfCheck(parsed.data.check, parsed.data.messages.at(-1)!.content);
   return problem === undefined ? parsed.data : refuse(problem);
+}
+
+/** No recorded answer is known to be right. */
+function recordedChat(recorded: RecordedRequest): ScoredChat | undefined {
+  const plain = plainChatOf(recorded);
+  if (plain === undefined) return undefined;
+  const messages = [...plain.messages, { role: "assistant" as const, content: plain.answer ?? "" }];
+  return { family: "recorded", messages, check: { kind: "judge" } };
 }
 
 /** OpenAI's evals judge by whether the answer includes an ideal. */

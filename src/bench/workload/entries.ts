@@ -1,8 +1,9 @@
-/** A user's own prompts, or a trace of requests, from a file of JSON lines. */
+/** A user's own prompts, a trace of requests, or recorded requests, from a file of JSON lines. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { gotOf } from "../../core/read-text.js";
+import { type RecordedRequest, recordedRequest } from "../../core/recorded-request.js";
 import type { Entry } from "./workload.js";
 
 const message = z.object({ role: z.enum(["system", "user", "assistant"]), content: z.string() });
@@ -33,7 +34,7 @@ const line = z
 export function readEntries(path: string, defaultTokens: number): Entry[] {
   const refuse = (got: string, cause?: unknown) =>
     new MillraceError("file_unreadable", `expected a JSON object with a prompt on each line of ${path}, got ${got}`, {
-      hint: 'check the path; a line is such as {"prompt": "Once upon a time", "max_tokens": 64}',
+      hint: 'check the path; a line is such as {"prompt": "Once upon a time", "max_tokens": 64}, or one that a gateway recorded',
       cause,
     });
   let text: string;
@@ -45,9 +46,10 @@ export function readEntries(path: string, defaultTokens: number): Entry[] {
   const entries = text.split("\n").flatMap((source, index): Entry[] => {
     if (source.trim() === "") return [];
     try {
-      const { prompt, messages, input_length, hash_ids, max_tokens, output_length, timestamp } = line.parse(
-        JSON.parse(source),
-      );
+      const value: unknown = JSON.parse(source);
+      const recorded = recordedRequest(value);
+      if (recorded !== undefined) return [recordedEntry(recorded, defaultTokens)];
+      const { prompt, messages, input_length, hash_ids, max_tokens, output_length, timestamp } = line.parse(value);
       const outputTokens = max_tokens ?? output_length ?? defaultTokens;
       return [{ prompt, messages, promptTokens: input_length, pieces: hash_ids, outputTokens, atMs: timestamp }];
     } catch (cause) {
@@ -56,8 +58,29 @@ export function readEntries(path: string, defaultTokens: number): Entry[] {
     }
   });
   if (entries.length === 0) throw refuse("an empty file");
-  const startMs = Math.min(...entries.map((entry) => entry.atMs ?? 0));
+  const startMs = entries.reduce((least, { atMs = 0 }) => Math.min(least, atMs), Number.POSITIVE_INFINITY);
   return entries
     .map((entry) => (entry.atMs === undefined ? entry : { ...entry, atMs: entry.atMs - startMs }))
     .sort((a, b) => (a.atMs ?? 0) - (b.atMs ?? 0));
+}
+
+/** A measurement has its own model, one answer, and a stream. */
+const LEFT_OUT = ["model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "n", "timeout", "store"];
+
+const recordSchema = z.object({
+  request: z.looseObject({
+    messages: z.array(z.looseObject({ role: z.string() })).min(1),
+    max_tokens: z.int().min(1).nullish(),
+    max_completion_tokens: z.int().min(1).nullish(),
+  }),
+  response: z.looseObject({ usage: z.looseObject({ completion_tokens: z.int().min(0) }).nullish() }).optional(),
+});
+
+/** The answer gets as many tokens as the recorded one has, at most. */
+function recordedEntry(recorded: RecordedRequest, defaultTokens: number): Entry {
+  const { request, response } = recordSchema.parse(recorded);
+  const own = request.max_completion_tokens ?? request.max_tokens ?? defaultTokens;
+  const outputTokens = Math.max(1, response?.usage?.completion_tokens ?? own);
+  const chat = Object.fromEntries(Object.entries(request).filter(([name]) => !LEFT_OUT.includes(name)));
+  return { chat, outputTokens, atMs: recorded.timestamp };
 }

@@ -1,5 +1,6 @@
 /** Generates requests from a workload, a server's facts and a seed; equal inputs give equal requests. */
 
+import { plainChatOf } from "../../core/recorded-request.js";
 import { prose, question, searchResults, sourceFile } from "./prose.js";
 import { Random, seedFrom } from "./random.js";
 import type { OpenSession, Session, Turn } from "./session.js";
@@ -164,7 +165,8 @@ class Writer {
   }
 
   #entry(random: Random, entry: Entry): Turn {
-    const { prompt, messages, promptTokens = 0, pieces = [], outputTokens } = entry;
+    const { prompt, messages, chat, promptTokens = 0, pieces = [], outputTokens } = entry;
+    if (chat !== undefined) return this.#recorded(chat, outputTokens);
     if (messages !== undefined) return this.#chat(messages, { maxTokens: outputTokens, isFixed: false });
     if (prompt !== undefined) return this.#prompt(prompt, { maxTokens: outputTokens, isFixed: false });
     const named = pieces.map((name, i) => ({
@@ -207,6 +209,15 @@ class Writer {
   #prompt(prompt: string | readonly number[], limit: Limit): Turn {
     if (this.server.hasCompletions) return this.#turn("/v1/completions", { prompt }, limit);
     return this.#turn("/v1/chat/completions", { messages: [{ role: "user", content: prompt }] }, limit);
+  }
+
+  /** As it was sent, where the server takes chats. */
+  #recorded(chat: Readonly<Record<string, unknown>>, maxTokens: number): Turn {
+    const { temperature } = chat;
+    const limit = { maxTokens, isFixed: false, ...(typeof temperature === "number" ? { temperature } : {}) };
+    if (this.server.hasChat) return this.#turn("/v1/chat/completions", chat, limit);
+    const plain = plainChatOf({ request: chat });
+    return this.#chat(plain?.messages ?? [{ role: "user", content: JSON.stringify(chat.messages) }], limit);
   }
 
   #chat(messages: readonly Message[], limit: Limit): Turn {

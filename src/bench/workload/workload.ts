@@ -8,6 +8,8 @@ export interface Entry {
   /** Prompt as text or token ids; or messages; or a length for random words. */
   readonly prompt?: string | readonly number[] | undefined;
   readonly messages?: readonly Message[] | undefined;
+  /** Or the fields of a recorded chat request, `messages` among them, but for its model and limits. */
+  readonly chat?: Readonly<Record<string, unknown>> | undefined;
   readonly promptTokens?: number | undefined;
   /** For a prompt given by length: ids of its pieces of 512 tokens. Prompts with the same id share that piece. */
   readonly pieces?: readonly number[] | undefined;
@@ -71,17 +73,22 @@ export function turnsOf(workload: Workload): number {
 
 /** Whether some prompts are given texts, which are the same in every round. */
 export const hasOwnText = (workload: Workload): boolean =>
-  workload.kind === "entries" &&
-  workload.entries.some((entry) => entry.prompt !== undefined || entry.messages !== undefined);
+  workload.kind === "entries" && workload.entries.some((entry) => ownText(entry) !== undefined);
+
+/** The given text of an entry, or its ids; undefined: it is a length. */
+function ownText({ prompt, messages, chat }: Entry): string | readonly number[] | undefined {
+  if (chat !== undefined) return JSON.stringify(chat);
+  return prompt ?? messages?.map(({ content }) => content).join(" ");
+}
 
 /** A similar workload without given texts, for warm-up: given texts must not be cached before they count. */
 export function warmUpOf(workload: Workload): Workload {
   if (workload.kind !== "entries") return workload;
-  const entries = workload.entries.map(({ prompt, messages, ...rest }) =>
-    prompt === undefined && messages === undefined
-      ? rest
-      : { ...rest, promptTokens: lengthOf(prompt ?? messages!.map(({ content }) => content).join(" ")) },
-  );
+  const entries = workload.entries.map((entry) => {
+    const text = ownText(entry);
+    const { prompt: _, messages: __, chat: ___, ...rest } = entry;
+    return text === undefined ? rest : { ...rest, promptTokens: lengthOf(text) };
+  });
   return { kind: "entries", entries };
 }
 

@@ -123,7 +123,7 @@ export function addTrafficOptions(command: Command): Command {
   add(
     WHAT,
     "--prompts <file>",
-    "your own prompts, instead of a scenario: JSON lines with prompt or messages, or the lengths of a trace",
+    "your own prompts, instead of a scenario: JSON lines with prompt or messages, the lengths of a trace, or recorded requests",
     String,
   );
   count(WHAT, "--max-tokens <n>", "longest answer for lines of --prompts without a length", 128);

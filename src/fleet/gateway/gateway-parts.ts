@@ -135,6 +135,7 @@ export class GatewayParts {
     }
     this.#policies = await createPolicies({
       config,
+      dataFolder: this.#dataFolder,
       database: () => this.#openDatabase(),
       cacheDatabase: () => this.#openCacheDatabase(),
       models: {

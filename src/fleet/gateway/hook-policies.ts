@@ -1,4 +1,5 @@
 /** Makes the policies of `hooks` from the configuration. */
+import { join } from "node:path";
 import { Checker } from "../../gateway/hooks/checker.js";
 import type { Guard } from "../../gateway/hooks/guard.js";
 import { Guardrails } from "../../gateway/hooks/guardrails.js";
@@ -6,6 +7,8 @@ import { Langfuse } from "../../gateway/hooks/langfuse.js";
 import { LangfuseQueue } from "../../gateway/hooks/langfuse-queue.js";
 import { compilePatterns } from "../../gateway/hooks/pattern-set.js";
 import { personalDataPatterns } from "../../gateway/hooks/personal-data.js";
+import { RecordFiles } from "../../gateway/recorder/record-files.js";
+import { Recorder } from "../../gateway/recorder/recorder.js";
 import { matchesGlob } from "../../gateway/tenants/model-globs.js";
 import type { GuardrailConfig } from "../config/sections/hooks.js";
 import type { PolicyContext } from "./policy-context.js";
@@ -42,9 +45,55 @@ export function createLangfuse({ config, models, logger }: HookContext): Langfus
     maxEvents,
     onProblem,
   });
+  return new Langfuse({ queue, appliesTo: namedBy(globs, models), sendsTexts, maxTextBytes, now: () => Date.now() });
+}
+
+/** @returns undefined if requests are not recorded */
+export function createRecorder({
+  config,
+  models,
+  logger,
+  metrics,
+  dataFolder,
+}: HookContext & Pick<PolicyContext, "dataFolder"> & { readonly metrics: RecorderMetrics }): Recorder | undefined {
+  const { recorder } = config().hooks;
+  if (recorder === undefined) return undefined;
+  const { folder = join(dataFolder, "traffic"), models: globs, sample: share, maxBytes, keepDays } = recorder;
+  let numLost = 0;
+  const onLost = (count: number, err?: unknown) => {
+    metrics.requestsRecorded("lost", count);
+    const before = numLost;
+    numLost += count;
+    // Once for the first, then whenever they have doubled.
+    if (Math.floor(Math.log2(before)) < Math.floor(Math.log2(numLost)))
+      logger.warn({ err, numLost, folder }, "requests could not be recorded");
+  };
+  const files = new RecordFiles({
+    folder,
+    maxBytes,
+    keepMs: keepDays * MS_PER_DAY,
+    now: () => Date.now(),
+    onWritten: (count) => metrics.requestsRecorded("written", count),
+    onLost,
+  });
+  return new Recorder({
+    files,
+    appliesTo: namedBy(globs, models),
+    share,
+    sessionHeader: () => config().routing.sessionHeader,
+    onLost: () => onLost(1),
+    random: Math.random,
+    now: () => Date.now(),
+  });
+}
+
+type RecorderMetrics = Pick<PolicyContext["metrics"], "requestsRecorded">;
+const MS_PER_DAY = 86_400_000;
+
+/** Whether patterns name a model, by the client's name or its own. */
+function namedBy(globs: readonly string[], models: HookContext["models"]): (name: string) => boolean {
   const isNamed = (name: string) => globs.some((glob) => matchesGlob(glob, name));
-  const appliesTo = (name: string) => isNamed(name) || isNamed(models.resolve(name) ?? name);
-  return new Langfuse({ queue, appliesTo, sendsTexts, maxTextBytes, now: () => Date.now() });
+  return (name) => isNamed(name) || isNamed(models.resolve(name) ?? name);
 }
 
 function guardOf(config: GuardrailConfig, onProblem: (thrown: unknown) => void): Guard {

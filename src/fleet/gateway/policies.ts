@@ -5,7 +5,7 @@ import { ModelAccess } from "../../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
 import { createLimits } from "./budget-policy.js";
 import { createExactCache, createIdempotency } from "./cache-policies.js";
-import { createGuardrails, createLangfuse } from "./hook-policies.js";
+import { createGuardrails, createLangfuse, createRecorder } from "./hook-policies.js";
 import { createLengths } from "./length-policy.js";
 import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
@@ -19,12 +19,15 @@ import { createSemanticCache } from "./semantic-policy.js";
 export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
   const { config, models, observing, virtual, canary } = context;
   const langfuse = createLangfuse(context);
+  const recorder = createRecorder(context);
   const limits = createLimits(context);
   const wanted = await Promise.all([
     hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
     langfuse?.outer,
+    recorder?.outer,
     createGuardrails(context),
     langfuse?.inner,
+    recorder?.inner,
     limits,
     createIdempotency(context),
     ...virtual.routing,

@@ -28,11 +28,13 @@ interface ModelDirectory {
 interface PolicyMetrics {
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
   answerEnded(name: string, limit: LimitSource, isTruncated: boolean): void;
+  requestsRecorded(result: "written" | "lost", count: number): void;
 }
 
 export interface PolicyContext {
   /** The configuration now: a reload replaces it. */
   readonly config: () => FleetConfig;
+  readonly dataFolder: string;
   /** The gateway's database, opened at the first use. */
   readonly database: () => Database.Database;
   /** The database of what can be made again, opened at the first use. */

@@ -65,13 +65,18 @@ interface LengthCounts {
   answerEnded(model: string, limit: LimitSource, isTruncated: boolean): void;
 }
 
+/** Counts requests for the files of recorded traffic. */
+interface RecorderCounts {
+  requestsRecorded(result: "written" | "lost", count: number): void;
+}
+
 /** Counts the results of the exact cache. */
 interface CacheCounts {
   /** @param saved token counts of the answer that was given again, where they are known */
   cacheAnswered(model: string, result: CacheResult, saved: TokenCounts | undefined): void;
 }
 
-export interface FleetMetrics extends ProxyObserver, CacheCounts, LengthCounts {
+export interface FleetMetrics extends ProxyObserver, CacheCounts, LengthCounts, RecorderCounts {
   render(): Promise<string>;
   /** The metrics for a scraper: with exemplars where it accepts them and requests have traces. */
   answer(accept: string | undefined): Promise<MetricsText>;
@@ -203,6 +208,12 @@ function createRequestMetrics(registry: Registry) {
       name: `${prefix}limited_answers_total`,
       help: "Whole answers of models and routes with max-tokens, by whose limit they had: client, policy, none",
       labelNames: ["model", "limit"],
+      registers,
+    }),
+    recordedRequests: new Counter({
+      name: `${prefix}recorded_requests_total`,
+      help: "Requests for the files of recorded traffic: written, or lost (queue or disk full, too large, unreadable)",
+      labelNames: ["result"],
       registers,
     }),
     truncatedAnswers: new Counter({
@@ -364,6 +375,7 @@ export function createFleetMetrics(pool: UpstreamPool, proxy: ProxyGauges): Flee
       metrics.limitedAnswers.inc({ model, limit });
       if (isTruncated) metrics.truncatedAnswers.inc({ model, limit });
     },
+    requestsRecorded: (result, count) => metrics.recordedRequests.inc({ result }, count),
     render,
     answer: async (accept) =>
       hasTraces && acceptsOpenMetrics(accept)

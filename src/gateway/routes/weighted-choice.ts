@@ -11,7 +11,7 @@ export interface Weighted {
 }
 
 /** Uniform in (0, 1), from a text. */
-function uniformOf(text: string): number {
+export function uniformOf(text: string): number {
   const hash = createHash("sha256").update(text).digest();
   // 48 bits, shifted by a half so that neither end is reached.
   return (hash.readUIntBE(0, 6) + 0.5) / 2 ** 48;

@@ -104,7 +104,7 @@ export class RequestRecord {
   kept: KeptAnswer | undefined;
 }
 
-export interface KeptAnswer {
+interface KeptAnswer {
   /** Own name of the model that made it. */
   readonly model: string;
   /** Undefined: not known. */

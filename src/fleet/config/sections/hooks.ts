@@ -5,6 +5,7 @@ import { ACTIONS } from "../../../gateway/hooks/guard.js";
 import { compilePatterns } from "../../../gateway/hooks/pattern-set.js";
 import { PERSONAL_DATA } from "../../../gateway/hooks/personal-data.js";
 import { STAGES } from "../../../gateway/hooks/stage.js";
+import { share } from "./quality.js";
 
 const httpUrl = (example: string) =>
   parsed("an http URL", [example], /^https?:\/\//, (written) => (URL.canParse(written) ? written : undefined));
@@ -87,6 +88,15 @@ const langfuse = (environment: NodeJS.ProcessEnv) =>
       .describe("records that may wait to be sent; further ones are dropped and counted"),
   });
 
+const recorder = () =>
+  section({
+    folder: text("a folder").optional().describe("folder of the files (default: traffic in the data-folder)"),
+    models: z.array(text()).min(1).prefault(["*"]).describe("models whose requests are recorded, as patterns"),
+    sample: share().prefault("100%").describe("share of requests that are recorded; a session whole or not at all"),
+    "max-bytes": byteSize().prefault("1GiB").describe("size of all files; the oldest ones go first"),
+    "keep-days": integer(1, 36_500).prefault(30).describe("days after which a file goes, from its first line on"),
+  });
+
 export const hooks = (environment: NodeJS.ProcessEnv) =>
   section({
     guardrails: z
@@ -95,6 +105,7 @@ export const hooks = (environment: NodeJS.ProcessEnv) =>
       .default([])
       .describe("searches in requests and answers, in this order"),
     langfuse: langfuse(environment).optional().describe("sends a record of each request to Langfuse"),
+    recorder: recorder().optional().describe("writes chats and their answers into files, after guardrails"),
   });
 
 type HooksConfig = z.output<ReturnType<typeof hooks>>;

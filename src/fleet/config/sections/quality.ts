@@ -3,7 +3,7 @@ import { z } from "zod";
 import { integer, parsed, section, text } from "../../../core/config-values.js";
 import { parseByteSize } from "../../../core/quantities.js";
 
-const share = () =>
+export const share = () =>
   parsed("a share of requests above 0 %", ["2%", "0.5%", "100%"], /^\d+(\.\d+)?\s?%$/, (written) => {
     const percent = Number.parseFloat(written);
     return percent > 0 && percent <= 100 ? percent / 100 : undefined;

@@ -1,0 +1,96 @@
+/**
+ * The lines of recorded requests: a gateway writes them, and every command that begins with requests reads them. A line
+ * is a chat with its answer, both as OpenAI's chat completions have them, whatever API the client used.
+ */
+
+/** The parsed JSON of a line. Only `request` is surely there: applications write such lines, too. */
+export interface RecordedRequest {
+  /** Arrival in milliseconds since 1970. */
+  readonly timestamp?: number;
+  readonly request: Json;
+  readonly response?: Json;
+}
+
+/** What a gateway writes in front of the request and its answer. */
+export interface RecordHead {
+  readonly timestamp: number;
+  readonly id: string;
+  /** Path of the client's request. */
+  readonly path: string;
+  /** The model that answered; `request.model` is the name that was asked for. */
+  readonly model: string;
+  readonly tenant: string;
+  readonly first_byte_ms: number | undefined;
+  readonly duration_ms: number;
+  /** In dollars; undefined: not known. */
+  readonly cost: string | undefined;
+  /** The answer came from a cache. */
+  readonly cached: boolean;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+interface PlainMessage {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+/** A chat of texts alone. */
+interface PlainChat {
+  readonly messages: readonly PlainMessage[];
+  /** Undefined: the file has none, it was cut at its limit, or it is more than text. */
+  readonly answer: string | undefined;
+}
+
+const ROLES: Readonly<Record<string, PlainMessage["role"]>> = {
+  system: "system",
+  developer: "system",
+  user: "user",
+  assistant: "assistant",
+};
+
+/** @returns undefined if the line is another one */
+export function recordedRequest(line: unknown): RecordedRequest | undefined {
+  if (!isObject(line) || !isObject(line.request)) return undefined;
+  const { request, response, timestamp } = line;
+  return {
+    request,
+    ...(isObject(response) ? { response } : {}),
+    ...(typeof timestamp === "number" ? { timestamp } : {}),
+  };
+}
+
+/** @returns undefined if it has tools, images, or anything else that is no text */
+export function plainChatOf({ request, response }: RecordedRequest): PlainChat | undefined {
+  const { messages, tools, functions } = request;
+  if (isFilled(tools) || isFilled(functions) || !Array.isArray(messages) || messages.length === 0) return undefined;
+  const plain = messages.map(plainMessage);
+  return plain.every((message) => message !== undefined) ? { messages: plain, answer: answerOf(response) } : undefined;
+}
+
+function answerOf(response: Json | undefined): string | undefined {
+  const [choice] = Array.isArray(response?.choices) ? response.choices : [];
+  if (!isObject(choice) || !isObject(choice.message) || choice.finish_reason === "length") return undefined;
+  const answer = plainMessage({ ...choice.message, role: "assistant" });
+  return answer === undefined || answer.content === "" ? undefined : answer.content;
+}
+
+function plainMessage(message: unknown): PlainMessage | undefined {
+  if (!isObject(message) || typeof message.role !== "string" || isFilled(message.tool_calls)) return undefined;
+  const role = Object.hasOwn(ROLES, message.role) ? ROLES[message.role] : undefined;
+  const content = textOf(message.content);
+  return role === undefined || content === undefined ? undefined : { role, content };
+}
+
+function textOf(content: unknown): string | undefined {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return undefined;
+  const texts = content.map((part: unknown) => (isObject(part) && part.type === "text" ? part.text : undefined));
+  return texts.every((text) => typeof text === "string") ? texts.join("") : undefined;
+}
+
+const isFilled = (list: unknown): boolean => Array.isArray(list) && list.length > 0;
+
+function isObject(value: unknown): value is Json {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

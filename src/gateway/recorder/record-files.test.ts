@@ -1,0 +1,125 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { RecordFiles } from "./record-files.js";
+
+const DAY_MS = 86_400_000;
+let base: string;
+let folder: string;
+let nowMs: number;
+let written: number;
+let lost: number;
+
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), "millrace-records-"));
+  folder = join(base, "traffic");
+  [nowMs, written, lost] = [Date.UTC(2026, 10, 30, 12), 0, 0];
+});
+afterEach(() => rmSync(base, { recursive: true, force: true }));
+
+const files = (options: { maxBytes?: number; keepMs?: number; maxQueueBytes?: number } = {}) =>
+  new RecordFiles({
+    folder,
+    maxBytes: 80_000,
+    keepMs: 10 * DAY_MS,
+    now: () => nowMs,
+    onWritten: (count) => {
+      written += count;
+    },
+    onLost: (count) => {
+      lost += count;
+    },
+    ...options,
+  });
+
+const names = () => readdirSync(folder).sort();
+const text = () =>
+  names()
+    .map((name) => readFileSync(join(folder, name), "utf8"))
+    .join("");
+/** Writes lines of so many bytes, their ends included, each into a run of its own. */
+async function write(count: number, numBytes: number, options: Parameters<typeof files>[0] = {}): Promise<void> {
+  for (let i = 0; i < count; i++) {
+    const each = files(options);
+    each.push(numBytes, () => String(i).padStart(numBytes - 1, "x"));
+    await each.close();
+    nowMs += 1000;
+  }
+}
+
+test("what waits is written when the gateway ends, in files that only their owner reads", async () => {
+  const each = files();
+  for (const line of ["a", "b"]) each.push(1, () => line);
+  await each.close();
+  expect([text(), written, lost]).toEqual(["a\nb\n", 2, 0]);
+  const [name] = names();
+  expect(name).toBe("2026-11-30T12-00-00-000Z.jsonl");
+  expect([statSync(join(folder, name!)).mode & 0o777, statSync(folder).mode & 0o777]).toEqual([0o600, 0o700]);
+});
+
+test("a new file begins each day, and whenever one is full", async () => {
+  const each = files();
+  const add = async (line: string) => {
+    const before = written;
+    each.push(1 << 20, () => line);
+    while (written === before) await new Promise((resolve) => setImmediate(resolve));
+  };
+  await add("x".repeat(6_000));
+  await add("y".repeat(3_000));
+  expect(names()).toHaveLength(1);
+  await add("z".repeat(3_000));
+  expect(names()).toHaveLength(2);
+  nowMs += DAY_MS;
+  await add("next day");
+  expect(names()).toHaveLength(3);
+  await each.close();
+  expect(text().match(/[a-z ]+/g)).toHaveLength(4);
+});
+
+test("two gateways that begin at the same time have files of their own", async () => {
+  const both = [files(), files()];
+  for (const [index, each] of both.entries()) each.push(1, () => `line of ${index}`);
+  await Promise.all(both.map((each) => each.close()));
+  expect(names()).toHaveLength(2);
+  expect(text().split("\n").sort()).toEqual(["", "line of 0", "line of 1"]);
+});
+
+test("the oldest files go by size, and all by age; other files stay", async () => {
+  await write(12, 9_000);
+  const sizes = names().map((name) => statSync(join(folder, name)).size);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(80_000);
+  expect(text()).toMatch(/x11\n$/);
+  expect(text()).not.toMatch(/x0\n/);
+  writeFileSync(join(folder, "notes.jsonl"), "mine\n");
+  nowMs += 11 * DAY_MS;
+  await write(1, 10);
+  expect(names()).toEqual([expect.stringMatching(/^2026-12-11/), "notes.jsonl"]);
+});
+
+test("with a full queue further requests are lost and counted, and so are lines that cannot be made", async () => {
+  const each = files({ maxQueueBytes: 100 });
+  each.push(60, () => "first");
+  each.push(60, () => "too much");
+  each.push(40, () => {
+    throw new Error("expected an answer, got another one");
+  });
+  await each.close();
+  expect([text(), written, lost]).toEqual(["first\n", 1, 2]);
+});
+
+test("a line that is longer than a file is lost", async () => {
+  await write(1, 10_001);
+  expect(lost).toBe(1);
+});
+
+test("a folder that cannot be had loses requests, and later ones go on", async () => {
+  writeFileSync(folder, "");
+  const each = files();
+  each.push(1 << 20, () => "lost");
+  while (lost === 0) await new Promise((resolve) => setImmediate(resolve));
+  rmSync(folder);
+  each.push(1, () => "kept");
+  await each.close();
+  expect([text(), written, lost]).toEqual(["kept\n", 1, 1]);
+});

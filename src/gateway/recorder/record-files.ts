@@ -1,0 +1,224 @@
+/**
+ * Files of JSON lines that are written behind the requests: a queue of bounded size, a new file each day and whenever
+ * one is full, and the oldest files go by size and age. Nothing here ever fails a request.
+ */
+import { type FileHandle, mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
+
+interface RecordFilesOptions {
+  /** Made if it is not there, for its owner alone. */
+  readonly folder: string;
+  /** Size of all files. */
+  readonly maxBytes: number;
+  /** Time after which a file goes, from its first line on. */
+  readonly keepMs: number;
+  /** Milliseconds since 1970. */
+  readonly now: () => number;
+  readonly onWritten: (count: number) => void;
+  /** @param thrown absent: the queue is full, or the line is too long */
+  readonly onLost: (count: number, thrown?: unknown) => void;
+  readonly flushMs?: number;
+  readonly maxQueueBytes?: number;
+}
+
+interface Waiting {
+  readonly numBytes: number;
+  /** Throws if there is nothing to write. */
+  readonly line: () => string;
+}
+
+const MiB = 1024 * 1024;
+const MAX_QUEUE_BYTES = 64 * MiB;
+const MAX_FILE_BYTES = 64 * MiB;
+/** So that the removal of the oldest file is a small step. */
+const LEAST_FILES = 8;
+const MAX_BATCH_BYTES = MiB;
+const CLEAN_MS = 3_600_000;
+const CLOSE_MS = 3000;
+const DAY_MS = 86_400_000;
+const NAME = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d)-(\d{3}Z)(?:\.\d+)?\.jsonl$/;
+
+/** When a file's first line was written. Times of files change when they are copied. */
+const beganMs = (name: string): number => Date.parse(name.replace(NAME, "$1:$2:$3.$4"));
+
+export class RecordFiles {
+  #queue: Waiting[] = [];
+  #queuedBytes = 0;
+  #writing: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #file: { readonly handle: FileHandle; readonly name: string; readonly day: number; numBytes: number } | undefined;
+  readonly #cleaning: NodeJS.Timeout;
+  readonly #fileBytes: number;
+
+  constructor(private readonly options: RecordFilesOptions) {
+    this.#fileBytes = Math.min(MAX_FILE_BYTES, Math.floor(options.maxBytes / LEAST_FILES));
+    this.#cleaning = setInterval(() => void this.#tidy(), CLEAN_MS).unref();
+    void this.#clean(0);
+  }
+
+  /**
+   * Never throws, and never waits.
+   * @param numBytes that the line takes in memory, about
+   */
+  push(numBytes: number, line: () => string): void {
+    const { maxQueueBytes = MAX_QUEUE_BYTES } = this.options;
+    if (this.#queuedBytes + numBytes > maxQueueBytes) {
+      this.options.onLost(1);
+      return;
+    }
+    this.#queue.push({ numBytes, line });
+    this.#queuedBytes += numBytes;
+    if (this.#queuedBytes >= MAX_BATCH_BYTES) this.#write();
+    else this.#writeSoon();
+  }
+
+  /** Writes what waits, as far as that is possible in three seconds. */
+  async close(): Promise<void> {
+    clearInterval(this.#cleaning);
+    const isOver = (async () => {
+      while (this.#writing !== undefined || this.#queue.length > 0) {
+        this.#write();
+        await this.#writing;
+      }
+      await this.#end();
+    })();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS);
+    });
+    await Promise.race([isOver, late]);
+    clearTimeout(timer);
+    clearTimeout(this.#timer);
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing ??= this.#drain().finally(() => {
+      this.#writing = undefined;
+      if (this.#queue.length > 0) this.#writeSoon();
+    });
+  }
+
+  #writeSoon(): void {
+    this.#timer ??= setTimeout(() => this.#write(), this.options.flushMs ?? 1000).unref();
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const lines = await this.#nextLines();
+      if (lines.length === 0) continue;
+      try {
+        await this.#append(Buffer.from(lines.join("")));
+        this.options.onWritten(lines.length);
+      } catch (thrown) {
+        this.options.onLost(lines.length, thrown);
+        await this.#end().catch(() => {});
+      }
+    }
+  }
+
+  /** Lines are made one in a turn, so that requests are not held up. */
+  async #nextLines(): Promise<readonly string[]> {
+    const lines: string[] = [];
+    let numBytes = 0;
+    while (this.#queue.length > 0 && numBytes < Math.min(MAX_BATCH_BYTES, this.#fileBytes)) {
+      const { numBytes: taken, line } = this.#queue.shift()!;
+      this.#queuedBytes -= taken;
+      const made = this.#lineOf(line);
+      if (made !== undefined) lines.push(made);
+      numBytes += taken;
+      await turn();
+    }
+    return lines;
+  }
+
+  #lineOf(line: () => string): string | undefined {
+    try {
+      const made = `${line()}\n`;
+      if (Buffer.byteLength(made) <= this.#fileBytes) return made;
+      this.options.onLost(1);
+    } catch (thrown) {
+      this.options.onLost(1, thrown);
+    }
+    return undefined;
+  }
+
+  async #append(bytes: Buffer): Promise<void> {
+    const file = await this.#fileFor(bytes.length);
+    try {
+      await file.handle.appendFile(bytes);
+    } catch (thrown) {
+      // A reader refuses half a line.
+      await file.handle.truncate(file.numBytes).catch(() => {});
+      throw thrown;
+    }
+    file.numBytes += bytes.length;
+  }
+
+  /** A file of an earlier day is over, even if nothing follows it. */
+  async #tidy(): Promise<void> {
+    if (this.#writing === undefined && this.#file?.day !== this.#today()) await this.#end().catch(() => {});
+    await this.#clean(0);
+  }
+
+  #today(): number {
+    return Math.floor(this.options.now() / DAY_MS);
+  }
+
+  async #fileFor(numBytes: number) {
+    const day = this.#today();
+    const isFull = this.#file !== undefined && this.#file.numBytes + numBytes > this.#fileBytes;
+    if (this.#file !== undefined && !isFull && this.#file.day === day) return this.#file;
+    await this.#end();
+    // The last line may pass the end of a file.
+    await this.#clean(2 * this.#fileBytes);
+    const { handle, name } = await this.#create();
+    this.#file = { handle, name, day, numBytes: 0 };
+    return this.#file;
+  }
+
+  /** Other gateways may write into the same folder. */
+  async #create(): Promise<{ readonly handle: FileHandle; readonly name: string }> {
+    const { folder, now } = this.options;
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const time = new Date(now()).toISOString().replace(/[:.]/g, "-");
+    for (let n = 0; ; n++) {
+      const name = `${time}${n === 0 ? "" : `.${n}`}.jsonl`;
+      try {
+        return { handle: await open(join(folder, name), "ax", 0o600), name };
+      } catch (thrown) {
+        if ((thrown as NodeJS.ErrnoException).code !== "EEXIST") throw thrown;
+      }
+    }
+  }
+
+  async #end(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.handle.close();
+  }
+
+  /** Removes files that are too old, and the oldest ones until there is room for more. */
+  async #clean(roomFor: number): Promise<void> {
+    const { folder, maxBytes, keepMs, now } = this.options;
+    try {
+      const names = (await readdir(folder)).filter((name) => NAME.test(name) && name !== this.#file?.name).sort();
+      const found = await Promise.all(
+        names.map(async (name) => {
+          const { size } = await stat(join(folder, name));
+          return { name, size };
+        }),
+      );
+      let total = found.reduce((sum, { size }) => sum + size, this.#file?.numBytes ?? 0);
+      for (const { name, size } of found) {
+        if (total + roomFor <= maxBytes && now() - beganMs(name) <= keepMs) continue;
+        await rm(join(folder, name), { force: true });
+        total -= size;
+      }
+    } catch {
+      // No folder yet, or a file that another process has removed.
+    }
+  }
+}
