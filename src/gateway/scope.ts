@@ -3,12 +3,17 @@
  * own.
  */
 
-/** Windows are of the UTC calendar. */
-export const BUDGET_WINDOWS = ["hour", "day", "month"] as const;
+/** Windows are of the UTC calendar; `total` never ends. */
+export const BUDGET_WINDOWS = ["hour", "day", "month", "total"] as const;
 export type BudgetWindow = (typeof BUDGET_WINDOWS)[number];
 
-/** Money that may be spent in each window, in nano-dollars. */
+/** Nano-dollars, or tokens of prompts and answers. */
+export const BUDGET_UNITS = ["money", "tokens"] as const;
+export type BudgetUnit = (typeof BUDGET_UNITS)[number];
+
+/** How much may be spent in a window. */
 export interface Budget {
+  readonly unit: BudgetUnit;
   readonly window: BudgetWindow;
   /** No request may spend more. Absent: unlimited. */
   readonly hard?: bigint | undefined;
@@ -22,7 +27,7 @@ export interface ScopeLimits {
   /** Prompt and output together. */
   readonly tokensPerMinute?: number | undefined;
   readonly concurrentRequests?: number | undefined;
-  /** At most one of each window. */
+  /** At most one of each unit and window. */
   readonly budgets: readonly Budget[];
 }
 

@@ -247,8 +247,12 @@ async function underFire(kind: string, url: string, openStore: (folder: string) 
   expect(await store.numOpen()).toBe(0);
 
   const levels = async (scoped: ReturnType<typeof keyScope>) => {
-    const budgets = scoped.limits.budgets.map(({ window, hard }) => ({ window, hard: BigInt(hard) }));
-    return (await store.read(claimsOf([{ ...scoped, limits: { budgets } }]))).money;
+    const budgets = scoped.limits.budgets.map(({ window, hard }) => ({
+      unit: "money" as const,
+      window,
+      hard: BigInt(hard),
+    }));
+    return (await store.read(claimsOf([{ ...scoped, limits: { budgets } }]))).budgets;
   };
   const [day, month] = await levels(ORG);
   const usedByKeys: Record<string, number> = {};

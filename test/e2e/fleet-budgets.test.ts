@@ -1,6 +1,6 @@
 /**
- * Budgets of a real fleet: what is spent equals the ledger, to the nano-dollar, across kills; a stream ends where its
- * budget does.
+ * Budgets of a real fleet: what is spent equals the ledger, to the nano-dollar and the token, across kills; a stream
+ * ends where its budget does.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -99,6 +99,50 @@ test("a stream ends where its budget does", async () => {
   expect(cost).toBeLessThanOrEqual(2_000_000n);
   // A step may bring several tokens, of which the budget pays all or none.
   expect(cost).toBeGreaterThan(1_800_000n);
+  const refused = clientOf(fleet).completions.create({ ...terms, stream: true });
+  await expect(refused).rejects.toMatchObject({ status: 429, code: "budget_exceeded" });
+}, 120_000);
+
+test("a budget of tokens needs no price, ends a stream, and outlasts a kill", async () => {
+  const limits = { "token-budget": { day: 100_000, total: 500 } };
+  const file = {
+    "data-folder": folder,
+    ledger: {},
+    teams: { "acme/web": limits },
+    "api-keys": [{ tenant: "shop", key: KEY, team: "acme/web" }],
+    models: [{ name: "mill-base", model: "models/mill-base.gguf" }],
+  };
+  interface Use {
+    readonly spent: number;
+    readonly reserved: number;
+    readonly ends_at: number | null;
+  }
+  const used = async (fleet: FleetProcess): Promise<Readonly<Record<"day" | "total", Use>>> => {
+    const response = await fetch(`${fleet.url}/v1/key`, { headers: { authorization: `Bearer ${KEY}` } });
+    const { scopes } = (await response.json()) as { scopes: { token_budgets: Record<"day" | "total", Use> }[] };
+    return scopes[0]!.token_budgets;
+  };
+  const terms = { model: "mill-base", prompt: "Once", max_tokens: 900, min_tokens: 900 };
+  let total: Use;
+  {
+    await using fleet = await FleetProcess.start(file);
+    const stream = await clientOf(fleet).completions.create({ ...terms, stream: true });
+    const reading = async () => {
+      for await (const _ of stream);
+    };
+    await expect(reading()).rejects.toMatchObject({ code: "budget_exceeded" });
+    await until(async () => (await used(fleet)).total.reserved === 0, "nothing to be reserved");
+    ({ total } = await used(fleet));
+    expect(total.spent).toBeGreaterThan(450);
+    expect(total.spent).toBeLessThanOrEqual(500);
+    expect(total.ends_at).toBeNull();
+    expect((await used(fleet)).day.spent).toBe(total.spent);
+    const { data } = (await fleet.admin("GET", "/admin/ledger/spend")) as { data: Record<string, number>[] };
+    expect(data[0]!.fresh! + data[0]!.cache_read! + data[0]!.output!).toBe(total.spent);
+    process.kill(fleet.pid, "SIGKILL");
+  }
+  await using fleet = await FleetProcess.start(file);
+  expect((await used(fleet)).total).toEqual(total);
   const refused = clientOf(fleet).completions.create({ ...terms, stream: true });
   await expect(refused).rejects.toMatchObject({ status: 429, code: "budget_exceeded" });
 }, 120_000);

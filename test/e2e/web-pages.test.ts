@@ -37,19 +37,26 @@ test("a key is made, works, shows its use, and is refused once it is revoked", S
   await page.fill("#key-requests_per_minute", "60");
   await page.fill("#key-budget", "5");
   await page.fill("#key-soft", "4");
+  await page.fill("#key-tokens", "90000");
   await page.getByRole("button", { name: "Make a key" }).click();
   const key = await page.locator("#new-key").innerText();
   const row = page.locator("tbody tr", { hasText: "laptop" });
   await row.waitFor();
   const cells = async () => (await row.locator("td").allInnerTexts()).slice(3, 8);
-  expect(await cells()).toEqual(["all", "0 of 60", "–", "–", "0.0000 of 5 (alert at 4) a day"]);
+  expect(await cells()).toEqual([
+    "all",
+    "0 of 60",
+    "–",
+    "–",
+    "0.0000 of 5 dollars (alert at 4) a day\n0 of 90,000 tokens a day",
+  ]);
   expect((await chat(key)).status).toBe(200);
   await page.reload();
   await row.waitFor();
   // Sixty requests a minute are one a second, so the first may count no more.
   const [, requests, , , budget] = await cells();
   expect(requests).toMatch(/^[01] of 60$/);
-  expect(budget).toMatch(/^0\.\d{4} of 5 \(alert at 4\) a day$/);
+  expect(budget).toMatch(/^0\.\d{4} of 5 dollars \(alert at 4\) a day\n\d+ of 90,000 tokens a day$/);
   await row.getByRole("button", { name: "Revoke" }).click();
   await row.waitFor({ state: "detached" });
   expect((await chat(key)).status).toBe(401);

@@ -3,61 +3,24 @@
  *
  * size: one list of demands, which three stores run
  */
-import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Claims, claimsOf, type LimitedScope, MAX_MONEY } from "../../src/gateway/budget/claims.js";
-import type { Operation, Result } from "../../src/gateway/budget/operations.js";
+import { type Claims, claimsOf, type LimitedScope, MAX_AMOUNT } from "../../src/gateway/budget/claims.js";
 import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
-import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "../../src/gateway/budget/turn.js";
+import { budget, HOUR, NOON, randomTurns, type StoreBench } from "./budget-store-turns.js";
 import type { DatabaseServer } from "./database-servers.js";
 
-interface StoreBench extends AsyncDisposable {
-  /** Another gateway on the same data, with a lease of 30 s. */
-  open(now: () => number): Promise<BudgetStore>;
-}
-
-const NOON = Date.UTC(2026, 10, 25, 12);
 const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
 
 export const budgetOf = (id: string, hard: number, kind: LimitedScope["kind"] = "key"): LimitedScope => ({
   kind,
   id,
-  limits: { budgets: [{ window: "day", hard: BigInt(hard) }] },
+  limits: { budgets: [{ unit: "money", window: "day", hard: BigInt(hard) }] },
 });
 export const limitsOf = (id: string, limits: Partial<LimitedScope["limits"]>): LimitedScope => ({
   kind: "key",
   id,
   limits: { budgets: [], ...limits },
 });
-
-/** What the meters and reservations of a store must be, in plain maps. */
-class ModelState implements TurnState {
-  readonly meters = new Map<string, Meter>();
-  readonly open = new Map<string, Held>();
-
-  meter(key: string): Meter {
-    return this.meters.get(key) ?? NEW_METER;
-  }
-  set(key: string, meter: Meter): void {
-    this.meters.set(key, meter);
-  }
-  reservation(id: string): Held | undefined {
-    return this.open.get(id);
-  }
-  put(held: Held): void {
-    this.open.set(held.id, held);
-  }
-  remove(id: string): void {
-    this.open.delete(id);
-  }
-  numOpen(): number {
-    return this.open.size;
-  }
-  abandoned(): readonly Held[] {
-    return [];
-  }
-}
 
 /** @param isShared several gateways use one store at a time; else the newest takes over */
 export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isShared: boolean): void {
@@ -71,9 +34,9 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     return another;
   };
   const reserve = (id: string, claims: Claims, money: number, least = money, tokens = 0, from = store) =>
-    from.reserve({ id, claims, wantMoney: money, leastMoney: least, tokens });
-  const moneyOf = async (claims: Claims, from = store) =>
-    (await from.read(claims)).money.map(({ used, held }) => [used, held]);
+    from.reserve({ id, claims, want: { money, tokens: 0 }, least: { money: least, tokens: 0 }, tokens });
+  const spentOf = async (claims: Claims, from = store) =>
+    (await from.read(claims)).budgets.map(({ used, held }) => [used, held]);
 
   beforeEach(async () => {
     nowMs = NOON;
@@ -87,12 +50,12 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
 
   test("what is reserved and not used comes back, what is used stays", async () => {
     const claims = claimsOf([budgetOf("a", 100)]);
-    expect(await reserve("1", claims, 60)).toMatchObject({ kind: "reserved", money: 60 });
-    expect(await moneyOf(claims)).toEqual([[0, 60]]);
+    expect(await reserve("1", claims, 60)).toMatchObject({ kind: "reserved", amounts: { money: 60 } });
+    expect(await spentOf(claims)).toEqual([[0, 60]]);
     expect(await store.settle("1", 25, 0)).toBe(true);
-    expect(await moneyOf(claims)).toEqual([[25, 0]]);
+    expect(await spentOf(claims)).toEqual([[25, 0]]);
     expect(await store.settle("1", 25, 0)).toBe(false);
-    expect(await moneyOf(claims)).toEqual([[25, 0]]);
+    expect(await spentOf(claims)).toEqual([[25, 0]]);
     expect(await store.numOpen()).toBe(0);
   });
 
@@ -101,8 +64,8 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     const places = limitsOf("a", { concurrentRequests: 1, requestsPerMinute: 5, tokensPerMinute: 100 });
     const all = claimsOf([budgetOf("acme", 1000, "org"), places]);
     expect(await reserve("1", both, 80)).toMatchObject({ kind: "reserved" });
-    expect(await reserve("2", both, 80)).toMatchObject({ kind: "refused", limit: "money", index: 1 });
-    expect(await moneyOf(both)).toEqual([
+    expect(await reserve("2", both, 80)).toMatchObject({ kind: "refused", limit: "budget", index: 1 });
+    expect(await spentOf(both)).toEqual([
       [0, 80],
       [0, 80],
     ]);
@@ -110,37 +73,37 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     expect(await reserve("4", all, 5, 5, 10)).toMatchObject({ kind: "refused", limit: "concurrent", index: 0 });
     expect((await store.read(all)).requests).toEqual([MINUTE]);
     expect((await store.read(all)).tokens).toEqual([10 * MINUTE]);
-    expect(await moneyOf(all)).toEqual([[0, 85]]);
+    expect(await spentOf(all)).toEqual([[0, 85]]);
   });
 
   test("as much is reserved as all budgets have, but not less than the least", async () => {
     const claims = claimsOf([budgetOf("acme", 100, "org"), budgetOf("a", 70)]);
-    expect(await reserve("1", claims, 200, 50)).toMatchObject({ kind: "reserved", money: 70 });
-    expect(await reserve("2", claims, 200, 1)).toMatchObject({ kind: "refused", limit: "money", index: 1 });
+    expect(await reserve("1", claims, 200, 50)).toMatchObject({ kind: "reserved", amounts: { money: 70 } });
+    expect(await reserve("2", claims, 200, 1)).toMatchObject({ kind: "refused", limit: "budget", index: 1 });
     expect(await store.settle("1", 20, 0)).toBe(true);
     expect(await reserve("3", claims, 200, 51)).toMatchObject({ kind: "refused", index: 1 });
-    expect(await reserve("3", claims, 200, 50)).toMatchObject({ kind: "reserved", money: 50 });
+    expect(await reserve("3", claims, 200, 50)).toMatchObject({ kind: "reserved", amounts: { money: 50 } });
   });
 
   test("a reservation is made once, however often it is asked for", async () => {
     const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { concurrentRequests: 1 })]);
     const results = await Promise.all([reserve("1", claims, 60), reserve("1", claims, 60), reserve("1", claims, 60)]);
     expect(results.map(({ kind }) => kind)).toEqual(["reserved", "reserved", "reserved"]);
-    expect(await moneyOf(claims)).toEqual([[0, 60]]);
+    expect(await spentOf(claims)).toEqual([[0, 60]]);
     expect(await store.numOpen()).toBe(1);
   });
 
   test("a reservation grows while there is money, and shrinks", async () => {
     const claims = claimsOf([budgetOf("a", 100)]);
     await reserve("1", claims, 40);
-    expect(await store.resize("1", 70, 50)).toEqual({ kind: "resized", money: 70 });
-    expect(await store.resize("1", 150, 80)).toEqual({ kind: "resized", money: 100 });
-    expect(await store.resize("1", 150, 101)).toEqual({ kind: "refused", isHeld: false });
-    expect(await store.resize("1", 30, 30)).toEqual({ kind: "resized", money: 30 });
+    expect(await store.resize("1", "money", 70, 50)).toEqual({ kind: "resized", money: 70 });
+    expect(await store.resize("1", "money", 150, 80)).toEqual({ kind: "resized", money: 100 });
+    expect(await store.resize("1", "money", 150, 101)).toEqual({ kind: "refused", isHeld: false });
+    expect(await store.resize("1", "money", 30, 30)).toEqual({ kind: "resized", money: 30 });
     await reserve("2", claims, 70);
-    expect(await store.resize("1", 60, 31)).toEqual({ kind: "refused", isHeld: true });
-    expect(await moneyOf(claims)).toEqual([[0, 100]]);
-    expect(await store.resize("none", 1, 1)).toEqual({ kind: "gone" });
+    expect(await store.resize("1", "money", 60, 31)).toEqual({ kind: "refused", isHeld: true });
+    expect(await spentOf(claims)).toEqual([[0, 100]]);
+    expect(await store.resize("none", "money", 1, 1)).toEqual({ kind: "gone" });
   });
 
   test("a new window begins with nothing spent and what is reserved, and never an old one", async () => {
@@ -151,36 +114,93 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     await reserve("2", claims, 40);
     await store.settle("1", 30, 0);
     nowMs += HOUR;
-    expect(await moneyOf(claims)).toEqual([
+    expect(await spentOf(claims)).toEqual([
       [0, 40],
       [30, 40],
       [30, 40],
     ]);
     await store.settle("2", 40, 0);
     nowMs -= 2 * HOUR;
-    expect(await moneyOf(claims)).toEqual([
+    expect(await spentOf(claims)).toEqual([
       [40, 0],
       [70, 0],
       [70, 0],
     ]);
     nowMs = Date.UTC(2026, 11, 1);
     const levels = await store.read(claims);
-    expect(levels.money.map(({ startMs }) => startMs)).toEqual([nowMs, nowMs, nowMs]);
-    expect(levels.money.map(({ used }) => used)).toEqual([0, 0, 0]);
+    expect(levels.budgets.map(({ startMs }) => startMs)).toEqual([nowMs, nowMs, nowMs]);
+    expect(levels.budgets.map(({ used }) => used)).toEqual([0, 0, 0]);
+  });
+
+  test("a budget of tokens holds as one of money does, each for itself", async () => {
+    const claims = claimsOf([
+      { kind: "team", id: "t", limits: { budgets: [budget("day"), budget("day", 50, "tokens")] } },
+      { kind: "key", id: "a", limits: { budgets: [budget("hour", 45, "tokens")] } },
+    ]);
+    const ask = (id: string, money: number, tokens: number, more = 0) => {
+      const want = { money, tokens: tokens + more };
+      return store.reserve({ id, claims, want, least: { money, tokens }, tokens: 0 });
+    };
+    expect(await ask("1", 60, 30, 30)).toMatchObject({ kind: "reserved", amounts: { money: 60, tokens: 45 } });
+    expect(await ask("2", 10, 1)).toMatchObject({ kind: "refused", limit: "budget", index: 2, retryAfterMs: HOUR });
+    expect(await ask("2", 41, 0)).toMatchObject({ kind: "refused", limit: "budget", index: 0 });
+    expect(await store.resize("1", "tokens", 20, 20)).toEqual({ kind: "resized", money: 20 });
+    expect(await store.resize("1", "tokens", 90, 46)).toEqual({ kind: "refused", isHeld: false });
+    expect(await spentOf(claims)).toEqual([
+      [0, 60],
+      [0, 20],
+      [0, 20],
+    ]);
+    await store.settle("1", 25, 30);
+    await store.charge(claims, 1, 2);
+    expect(await spentOf(claims)).toEqual([
+      [26, 0],
+      [32, 0],
+      [32, 0],
+    ]);
+    await ask("3", 5, 13);
+    const heir = await open();
+    if (isShared) nowMs += 31_000;
+    expect(await heir.tend()).toEqual([{ id: "3", money: 5, tokens: 0 }]);
+    expect(await spentOf(claims, heir)).toEqual([
+      [31, 0],
+      [45, 0],
+      [45, 0],
+    ]);
+  });
+
+  test("a total counts for ever, whatever has begun since, and nobody waits for its end", async () => {
+    const claims = claimsOf([
+      { kind: "key", id: "a", limits: { budgets: [budget("total"), budget("total", 50, "tokens")] } },
+    ]);
+    await store.charge(claims, 60, 20);
+    nowMs += 400 * 24 * HOUR;
+    const later = await open();
+    expect(await reserve("1", claims, 41, 41, 0, later)).toMatchObject({ limit: "budget", index: 0, retryAfterMs: 0 });
+    expect(await reserve("2", claims, 40, 40, 0, later)).toMatchObject({ kind: "reserved" });
+    await later.settle("2", 40, 30);
+    expect(await later.read(claims)).toMatchObject({
+      budgets: [
+        { used: 100, held: 0, startMs: 0 },
+        { used: 50, held: 0, startMs: 0 },
+      ],
+    });
   });
 
   test("windows are the calendar's for a century", async () => {
-    const claims = claimsOf([{ kind: "key", id: "a", limits: { budgets: ["hour", "day", "month"].map(budget) } }]);
+    const claims = claimsOf([
+      { kind: "key", id: "a", limits: { budgets: ["hour", "day", "month"].map((window) => budget(window)) } },
+    ]);
     let last = 0;
     for (let i = 0; i < 150; i++) {
       nowMs = Date.UTC(2024, i * 8, (i * 7) % 31, i % 24, 17, 5);
       if (nowMs < last) continue;
       last = nowMs;
-      const { money } = await store.read(claims);
+      const { budgets } = await store.read(claims);
       const at = new Date(nowMs);
       const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
       const starts = [Date.UTC(year, month, day, at.getUTCHours()), Date.UTC(year, month, day), Date.UTC(year, month)];
-      expect(money.map(({ startMs }) => startMs)).toEqual(starts);
+      expect(budgets.map(({ startMs }) => startMs)).toEqual(starts);
       const full = await reserve(`${i}`, claims, 101);
       expect(full).toMatchObject({ retryAfterMs: Date.UTC(year, month, day, at.getUTCHours() + 1) - nowMs });
     }
@@ -242,20 +262,20 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { tokensPerMinute: 100, requestsPerMinute: 1 })]);
     await store.charge(claims, 150, 50);
     await store.charge(claims, 1, 0);
-    const { money, tokens, requests } = await store.read(claims);
-    expect([money[0]!.used, tokens[0], requests[0]]).toEqual([151, 50 * MINUTE, 2 * MINUTE]);
-    expect(await reserve("1", claims, 1)).toMatchObject({ kind: "refused", limit: "money" });
+    const { budgets, tokens, requests } = await store.read(claims);
+    expect([budgets[0]!.used, tokens[0], requests[0]]).toEqual([151, 50 * MINUTE, 2 * MINUTE]);
+    expect(await reserve("1", claims, 1)).toMatchObject({ kind: "refused", limit: "budget" });
   });
 
   test("large amounts are exact", async () => {
-    const claims = claimsOf([budgetOf("a", MAX_MONEY)]);
-    expect(await reserve("1", claims, MAX_MONEY - 1)).toMatchObject({ money: MAX_MONEY - 1 });
+    const claims = claimsOf([budgetOf("a", MAX_AMOUNT)]);
+    expect(await reserve("1", claims, MAX_AMOUNT - 1)).toMatchObject({ amounts: { money: MAX_AMOUNT - 1 } });
     expect(await reserve("2", claims, 2)).toMatchObject({ kind: "refused" });
-    expect(await reserve("3", claims, 1)).toMatchObject({ money: 1 });
-    await store.settle("1", MAX_MONEY - 2, 0);
-    expect(await moneyOf(claims)).toEqual([[MAX_MONEY - 2, 1]]);
-    await store.charge(claims, MAX_MONEY, 0);
-    expect(await moneyOf(claims)).toEqual([[MAX_MONEY, 1]]);
+    expect(await reserve("3", claims, 1)).toMatchObject({ amounts: { money: 1 } });
+    await store.settle("1", MAX_AMOUNT - 2, 0);
+    expect(await spentOf(claims)).toEqual([[MAX_AMOUNT - 2, 1]]);
+    await store.charge(claims, MAX_AMOUNT, 0);
+    expect(await spentOf(claims)).toEqual([[MAX_AMOUNT, 1]]);
   });
 
   test("ids and names may be anything", async () => {
@@ -263,7 +283,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     const claims = claimsOf([budgetOf(id, 100, "team")]);
     expect(await reserve(id, claims, 60)).toMatchObject({ kind: "reserved" });
     expect(await store.settle(id, 60, 0)).toBe(true);
-    expect(await moneyOf(claims)).toEqual([[60, 0]]);
+    expect(await spentOf(claims)).toEqual([[60, 0]]);
   });
 
   test("reservations of a gateway that died become charges, once", async () => {
@@ -278,19 +298,19 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     }
     expect(await heir.tend()).toEqual([{ id: "1", money: 60, tokens: 20 }]);
     expect(await heir.tend()).toEqual([]);
-    expect(await moneyOf(claims, heir)).toEqual([[60, 0]]);
+    expect(await spentOf(claims, heir)).toEqual([[60, 0]]);
     expect(await heir.numOpen()).toBe(0);
     expect(await reserve("2", claims, 40, 40, 0, heir)).toMatchObject({ kind: "reserved" });
     if (isShared) {
       // The gateway was only silent.
-      expect(await store.resize("1", 70, 70)).toEqual({ kind: "gone" });
+      expect(await store.resize("1", "money", 70, 70)).toEqual({ kind: "gone" });
       expect(await store.settle("1", 10, 10)).toBe(false);
-      expect(await moneyOf(claims)).toEqual([[60, 40]]);
+      expect(await spentOf(claims)).toEqual([[60, 40]]);
     } else {
       const failed = { code: "budget_store_failed" };
       await expect(store.settle("1", 10, 10)).rejects.toMatchObject(failed);
       await expect(reserve("3", claims, 1)).rejects.toMatchObject(failed);
-      expect(await moneyOf(claims, heir)).toEqual([[60, 40]]);
+      expect(await spentOf(claims, heir)).toEqual([[60, 40]]);
     }
   });
 
@@ -305,7 +325,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
         expect(await other.tend()).toEqual([]);
       }
       expect(await store.settle("1", 10, 0)).toBe(true);
-      expect(await moneyOf(claims, other)).toEqual([[10, 0]]);
+      expect(await spentOf(claims, other)).toEqual([[10, 0]]);
     });
 
   test("an id that ends and begins anew in one turn, under other limits, is settled under those", async () => {
@@ -313,10 +333,10 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     await reserve("1", one, 60);
     await reserve("2", other, 20);
     await Promise.all([store.settle("1", 10, 0), reserve("1", other, 30)]);
-    expect(await moneyOf(other)).toEqual([[0, 50]]);
+    expect(await spentOf(other)).toEqual([[0, 50]]);
     await store.settle("1", 5, 0);
-    expect(await moneyOf(one)).toEqual([[10, 0]]);
-    expect(await moneyOf(other)).toEqual([[5, 20]]);
+    expect(await spentOf(one)).toEqual([[10, 0]]);
+    expect(await spentOf(other)).toEqual([[5, 20]]);
   });
 
   test("however many ask at once, no budget is overspent", async () => {
@@ -328,12 +348,13 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
       const result = await reserve(`r${i}`, claims, 7 + (i % 5), 3, 0, from);
       results.push(result);
       if (result.kind !== "reserved") return;
-      const grown = await from.resize(`r${i}`, result.money + 5, result.money + 1);
-      const { money } = grown.kind === "resized" ? grown : result;
+      const granted = result.amounts.money;
+      const grown = await from.resize(`r${i}`, "money", granted + 5, granted + 1);
+      const money = grown.kind === "resized" ? grown.money : granted;
       await from.settle(`r${i}`, money, 0);
     };
     await Promise.all(Array.from({ length: 300 }, (_, i) => spend(i)));
-    const [org, key] = await moneyOf(claims);
+    const [org, key] = await spentOf(claims);
     expect(org).toEqual(key);
     expect(key![1]).toBe(0);
     expect(key![0]).toBeLessThanOrEqual(777);
@@ -341,60 +362,7 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     expect(results.some(({ kind }) => kind === "refused")).toBe(true);
   });
 
-  describe("random turns", () => {
-    const scopes: readonly LimitedScope[] = [
-      { kind: "org", id: "o", limits: { budgets: [budget("day", 500), budget("month", 900)], tokensPerMinute: 300 } },
-      {
-        kind: "key",
-        id: "a",
-        limits: { budgets: [budget("hour", 200)], requestsPerMinute: 20, concurrentRequests: 4 },
-      },
-      { kind: "key", id: "b", limits: { budgets: [budget("day", 300)], concurrentRequests: 3 } },
-    ];
-    const claims = fc.constantFrom(claimsOf(scopes.slice(0, 2)), claimsOf([scopes[0]!, scopes[2]!]));
-    const id = fc.integer({ min: 0, max: 9 }).map(String);
-    const operation: fc.Arbitrary<Operation> = fc.oneof(
-      { weight: 4, arbitrary: fc.tuple(id, claims, fc.nat(150), fc.nat(60), fc.nat(80)).map(reserveOf) },
-      { weight: 2, arbitrary: fc.tuple(id, fc.nat(200), fc.nat(100)).map(resizeOf) },
-      // Money is given as a share of what is reserved then.
-      {
-        weight: 3,
-        arbitrary: fc.record({ op: fc.constant("settle" as const), id, money: fc.nat(100), tokens: fc.nat(90) }),
-      },
-      { weight: 1, arbitrary: claims.map((each) => ({ op: "read" as const, claims: each })) },
-    );
-    const turn = fc.record({
-      operations: fc.array(operation, { maxLength: 8 }),
-      passes: fc.integer({ min: -HOUR, max: 2 * HOUR }),
-    });
-
-    test("give the same answers as the model, and spend no more than the budgets", async () => {
-      await fc.assert(
-        fc.asyncProperty(fc.array(turn, { maxLength: 15 }), async (turns) => {
-          await using fresh = await makeBench();
-          let at = NOON;
-          const tested = await fresh.open(() => at);
-          const model = new ModelState();
-          try {
-            for (const { operations, passes } of turns) {
-              at += passes;
-              const affordable = operations.map((each, i) => within(each, operations.slice(0, i), model));
-              const expected = applyTurn(model, affordable, "model", at);
-              expect(await Promise.all(affordable.map((each) => submit(tested, each)))).toEqual(expected);
-              for (const { key, hard } of claimsOf(scopes).money) {
-                const { used, held } = model.meter(key);
-                expect(used + held).toBeLessThanOrEqual(hard);
-                expect(Math.min(used, held)).toBeGreaterThanOrEqual(0);
-              }
-            }
-          } finally {
-            await tested.close();
-          }
-        }),
-        { numRuns: 15 },
-      );
-    });
-  });
+  describe("random turns", () => randomTurns(makeBench));
 }
 
 /** What a store in a server of its own does when that server is gone. */
@@ -402,7 +370,8 @@ export function goneServerConformance(server: () => DatabaseServer, open: (url: 
   test("a server that is gone is told at once, and one that is back is used", async () => {
     const store = open(server().url);
     const claims = claimsOf([budgetOf("a", 100)]);
-    const reserve = (id: string) => store.reserve({ id, claims, wantMoney: 60, leastMoney: 60, tokens: 0 });
+    const amounts = { money: 60, tokens: 0 };
+    const reserve = (id: string) => store.reserve({ id, claims, want: amounts, least: amounts, tokens: 0 });
     expect(await reserve("1")).toMatchObject({ kind: "reserved" });
     await server().kill();
     await expect(reserve("2")).rejects.toMatchObject({ code: "budget_store_failed" });
@@ -413,56 +382,4 @@ export function goneServerConformance(server: () => DatabaseServer, open: (url: 
     expect(await reserve("3")).toMatchObject({ kind: "refused" });
     await store.close();
   });
-}
-
-function budget(window: string, hard = 100) {
-  return { window: window as "day", hard: BigInt(hard) };
-}
-
-const reserveOf = ([id, claims, want, least, tokens]: readonly [
-  string,
-  Claims,
-  number,
-  number,
-  number,
-]): Operation => ({
-  op: "reserve",
-  reservation: { id, claims, wantMoney: Math.max(want, least), leastMoney: least, tokens },
-});
-const resizeOf = ([id, want, least]: readonly [string, number, number]): Operation => ({
-  op: "resize",
-  id,
-  want: Math.max(want, least),
-  least,
-});
-
-/**
- * A settlement of at most what is reserved, since larger ones may overspend: of nothing if an earlier operation of the
- * turn changes that reservation, or makes another of its name.
- */
-function within(operation: Operation, earlier: readonly Operation[], model: ModelState): Operation {
-  if (operation.op !== "settle") return operation;
-  const isChanged = earlier.some((each) => idOf(each) === operation.id);
-  const reserved = isChanged ? 0 : (model.reservation(operation.id)?.money ?? 0);
-  return { ...operation, money: Math.floor((reserved * operation.money) / 100) };
-}
-
-function idOf(operation: Operation): string | undefined {
-  if (operation.op === "reserve") return operation.reservation.id;
-  return operation.op === "settle" || operation.op === "resize" ? operation.id : undefined;
-}
-
-function submit(store: BudgetStore, operation: Operation): Promise<Result> {
-  switch (operation.op) {
-    case "reserve":
-      return store.reserve(operation.reservation);
-    case "resize":
-      return store.resize(operation.id, operation.want, operation.least);
-    case "settle":
-      return store.settle(operation.id, operation.money, operation.tokens);
-    case "read":
-      return store.read(operation.claims);
-    default:
-      throw new Error(`expected an operation of the random turns, got ${operation.op}`);
-  }
 }

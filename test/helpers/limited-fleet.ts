@@ -6,10 +6,11 @@ import { claimsOf, type LimitedScope } from "../../src/gateway/budget/claims.js"
 import { EmbeddedStore } from "../../src/gateway/budget/embedded-store.js";
 import { type LimitsOptions, LimitsPolicy } from "../../src/gateway/budget/limits-policy.js";
 import type { BudgetStore } from "../../src/gateway/budget/store.js";
+import { TOKEN_PRICE } from "../../src/gateway/budget/worst-cost.js";
 import type { Policy } from "../../src/gateway/pipeline.js";
 import type { Price } from "../../src/gateway/prices/price.js";
 import type { Caller } from "../../src/gateway/request.js";
-import type { Scope } from "../../src/gateway/scope.js";
+import type { BudgetUnit, Scope } from "../../src/gateway/scope.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
 import { groupCommitOf } from "../../src/gateway/store/group-commit.js";
 import {
@@ -56,9 +57,11 @@ export const keyScope = (limits: Partial<Scope["limits"]>, id = "a"): Scope => (
   limits: { budgets: [], ...limits },
 });
 
-/** Nano-dollars a day, which are tokens. */
-export const dayBudget = (hard: number, soft?: number): Scope =>
-  keyScope({ budgets: [{ window: "day", hard: BigInt(hard), soft: soft === undefined ? undefined : BigInt(soft) }] });
+/** Nano-dollars a day, which are as many tokens. */
+export const dayBudget = (hard: number, soft?: number, unit: BudgetUnit = "money"): Scope =>
+  keyScope({
+    budgets: [{ unit, window: "day", hard: BigInt(hard), soft: soft === undefined ? undefined : BigInt(soft) }],
+  });
 
 export const CHAT = "/v1/chat/completions";
 export const ask = { model: "m", messages: [] };
@@ -131,7 +134,8 @@ export async function startLimitedFleet(
   const policy = new LimitsPolicy({
     openStore: () => store,
     prices: { priceOf: () => PRICE },
-    highestPriceOf: (name) => (policyOptions?.prices ?? { priceOf: () => PRICE }).priceOf(name),
+    highestPriceOf: (name, unit) =>
+      unit === "tokens" ? TOKEN_PRICE : (policyOptions?.prices ?? { priceOf: () => PRICE }).priceOf(name),
     modelScope: () => undefined,
     modelOf: (name) => name,
     promptFacts: () => ({ maxModelLen: undefined, templateTokens: undefined }),
@@ -163,7 +167,7 @@ export async function startLimitedFleet(
     unreserved,
     async spent(scope) {
       await whenSettled(store);
-      return (await store.read(claimsOf([scope]))).money[0]!.used;
+      return (await store.read(claimsOf([scope]))).budgets[0]!.used;
     },
     async stop() {
       await fleet.stop();

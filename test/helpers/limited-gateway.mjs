@@ -24,7 +24,7 @@ const withLimits = (scope) => ({
   ...scope,
   limits: {
     ...scope.limits,
-    budgets: scope.limits.budgets.map(({ window, hard }) => ({ window, hard: BigInt(hard) })),
+    budgets: scope.limits.budgets.map(({ window, hard }) => ({ unit: "money", window, hard: BigInt(hard) })),
   },
 });
 const scopesOf = new Map(Object.entries(scopes).map(([key, each]) => [key, each.map(withLimits)]));
@@ -68,6 +68,7 @@ const limits = new LimitsPolicy({
   highestPriceOf: () => price,
   modelScope: () => undefined,
   modelOf: (name) => name,
+  promptFacts: () => ({ maxModelLen: undefined, templateTokens: undefined }),
   traits: () => ({ hasContinuousUsage: true, isPaid: false, maxTokensField: "max_tokens" }),
   defaultOutputTokens: () => 32,
   isFailOpen: () => false,

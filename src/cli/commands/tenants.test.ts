@@ -58,7 +58,9 @@ test("an organisation, a team and a key are made, shown, changed, rotated and en
   const { id } = data[0];
   const scopes = store.index.callerOf(key!)?.scopes;
   expect(scopes?.map((scope) => scope.id)).toEqual(["acme", "acme/search", id]);
-  expect(scopes?.[0]?.limits.budgets).toEqual([{ window: "month", hard: 100_000_000_000n, soft: 80_000_000_000n }]);
+  expect(scopes?.[0]?.limits.budgets).toEqual([
+    { unit: "money", window: "month", hard: 100_000_000_000n, soft: 80_000_000_000n },
+  ]);
   const days = (data[0].expires_at - Date.now() / 1000) / 86_400;
   expect(days).toBeCloseTo(90, 2);
   const table = (await run("keys", "list")).stdout;
@@ -72,6 +74,23 @@ test("an organisation, a team and a key are made, shown, changed, rotated and en
   expect(store.index.callerOf(rotated.key)?.keyId).toBe(id);
   await json("orgs", "update", "acme", "--budget", "month=none");
   expect(store.index.callerOf(rotated.key)?.scopes?.[0]?.limits.budgets).toMatchObject([{ hard: undefined }]);
+  const tokens = [
+    "--token-budget",
+    "month=5000000",
+    "--soft-token-budget",
+    "month=4000000",
+    "--token-budget",
+    "total=9",
+  ];
+  await json("keys", "update", id, ...tokens);
+  expect((await run("keys", "show", id)).stdout).toMatch(
+    /budgets +day \$5, month 5000000 tokens \(soft 4000000 tokens\), total 9 tokens\n/,
+  );
+  expect(store.index.callerOf(rotated.key)?.scopes?.at(-1)?.limits.budgets).toMatchObject([
+    { unit: "money", window: "day" },
+    { unit: "tokens", window: "month", hard: 5_000_000n, soft: 4_000_000n },
+    { unit: "tokens", window: "total", hard: 9n },
+  ]);
   await json("orgs", "delete", "acme");
   expect(store.index.callerOf(rotated.key)).toBeUndefined();
   expect((await run("teams", "list")).stdout).toBe("there are no teams besides those of the gateway's file\n");
@@ -101,6 +120,7 @@ test.each([
     /error \[not_found\]: expected the id of an organisation in use, got "nobody"/,
   ],
   [["keys", "create", "k", "--budget", "year=1"], /--budget/],
+  [["keys", "create", "k", "--token-budget", "day=1.5"], /--token-budget/],
   [["keys", "create", "k", "--requests-per-minute", "-1"], /--requests-per-minute/],
   [["keys", "create", "k", "--expires", "soon"], /--expires/],
   [["keys", "show", "nobody"], /error \[not_found\]: expected the id of a key in use, got "nobody"/],

@@ -13,11 +13,13 @@ export interface SettingFlags {
   readonly concurrentRequests?: string;
   readonly budget?: readonly string[];
   readonly softBudget?: readonly string[];
+  readonly tokenBudget?: readonly string[];
+  readonly softTokenBudget?: readonly string[];
   readonly metadata?: readonly string[];
 }
 
 const NONE = "none";
-const WINDOWS = ["hour", "day", "month"];
+const WINDOWS = ["hour", "day", "month", "total"];
 
 export function addAdminFlags(command: Command): Command {
   return command
@@ -37,26 +39,22 @@ export function addSettingFlags(command: Command): Command {
     .option("--concurrent-requests <n>", "limit; none: no limit")
     .option(
       "--budget <window=dollars>",
-      "money per hour, day or month, such as day=5; none as dollars: no budget",
+      "money per hour, day, month or in total, such as day=5; none as dollars: no budget",
       repeated,
     )
     .option("--soft-budget <window=dollars>", "money above which the spending is reported", repeated)
+    .option(
+      "--token-budget <window=tokens>",
+      "prompt and output tokens per hour, day, month or in total, such as month=50000000; none: no budget",
+      repeated,
+    )
+    .option("--soft-token-budget <window=tokens>", "tokens above which their use is reported", repeated)
     .option("--metadata <name=value>", "a note; an empty value removes it", repeated);
 }
 
 /** A JSON Merge Patch: null removes. */
 export function settingsOf(flags: SettingFlags): Json {
   const { name, models, requestsPerMinute, tokensPerMinute, concurrentRequests } = flags;
-  const budgets: Record<string, Record<string, string | null>> = {};
-  const add = (flag: string, kind: "hard" | "soft", entries: readonly string[] = []) => {
-    for (const entry of entries) {
-      const [window, amount] = pairOf(flag, entry);
-      if (!WINDOWS.includes(window)) throw optionError(flag, "hour, day or month, =, and dollars", entry);
-      budgets[window] = { ...budgets[window], [kind]: amount === NONE ? null : amount };
-    }
-  };
-  add("--budget", "hard", flags.budget);
-  add("--soft-budget", "soft", flags.softBudget);
   const notes = (flags.metadata ?? []).map((entry) => pairOf("--metadata", entry));
   const given = {
     name,
@@ -64,7 +62,8 @@ export function settingsOf(flags: SettingFlags): Json {
     requests_per_minute: countOf("--requests-per-minute", requestsPerMinute),
     tokens_per_minute: countOf("--tokens-per-minute", tokensPerMinute),
     concurrent_requests: countOf("--concurrent-requests", concurrentRequests),
-    budgets: Object.keys(budgets).length === 0 ? undefined : budgets,
+    budgets: budgetsOf("budget", flags.budget, flags.softBudget, "dollars", (text) => text),
+    token_budgets: budgetsOf("token-budget", flags.tokenBudget, flags.softTokenBudget, "tokens", tokensOf),
     metadata:
       notes.length === 0
         ? undefined
@@ -83,6 +82,34 @@ export function withoutNulls(value: Json): Json {
     ]),
   );
 }
+
+type Budgets = Readonly<Record<string, Readonly<Record<string, string | number | null>>>>;
+
+/** @param name of the flag of hard limits, without its dashes */
+function budgetsOf(
+  name: string,
+  hard: readonly string[] = [],
+  soft: readonly string[] = [],
+  unit: string,
+  amountOf: (text: string) => string | number | undefined,
+): Budgets | undefined {
+  const budgets: Record<string, Record<string, string | number | null>> = {};
+  const add = (flag: string, kind: string, entries: readonly string[]): void => {
+    for (const entry of entries) {
+      const [window, text] = pairOf(flag, entry);
+      const amount = text === NONE ? null : amountOf(text);
+      if (!WINDOWS.includes(window) || amount === undefined) {
+        throw optionError(flag, `hour, day, month or total, =, and ${unit}`, entry);
+      }
+      budgets[window] = { ...budgets[window], [kind]: amount };
+    }
+  };
+  add(`--${name}`, "hard", hard);
+  add(`--soft-${name}`, "soft", soft);
+  return Object.keys(budgets).length === 0 ? undefined : budgets;
+}
+
+const tokensOf = (text: string): number | undefined => (/^\d{1,15}$/.test(text) ? Number(text) : undefined);
 
 function pairOf(flag: string, entry: string): readonly [string, string] {
   const at = entry.indexOf("=");

@@ -6,13 +6,16 @@ function timeText(seconds: unknown): string {
   return typeof seconds === "number" ? new Date(seconds * 1000).toISOString().slice(0, 16).replace("T", " ") : "";
 }
 
-function budgetText(budgets: unknown): string {
-  const entries = Object.entries(
-    (budgets ?? {}) as Readonly<Record<string, { readonly hard?: string; readonly soft?: string }>>,
-  );
-  return entries
-    .map(([window, { hard, soft }]) => `${window} $${hard ?? "∞"}${soft === undefined ? "" : ` (soft $${soft})`}`)
-    .join(", ");
+type Budgets = Readonly<Record<string, { readonly hard?: string | number; readonly soft?: string | number }>>;
+
+function budgetText(scope: Json): string {
+  const text = (budgets: unknown, amountOf: (amount: string | number) => string): string[] =>
+    Object.entries((budgets ?? {}) as Budgets).map(([window, { hard, soft }]) => {
+      const warned = soft === undefined ? "" : ` (soft ${amountOf(soft)})`;
+      return `${window} ${amountOf(hard ?? "∞")}${warned}`;
+    });
+  const money = text(scope.budgets, (dollars) => `$${dollars}`);
+  return [...money, ...text(scope.token_budgets, (tokens) => `${tokens} tokens`)].join(", ");
 }
 
 function limitText(scope: Json): string {
@@ -42,7 +45,7 @@ export function scopeTable(scopes: readonly Json[]): string {
     ...(isOfKeys ? [String(scope.team ?? scope.org), String(scope.hint), timeText(scope.last_used_at)] : []),
     modelsText(scope.models),
     limitText(scope),
-    budgetText(scope.budgets),
+    budgetText(scope),
     stateText(scope),
   ]);
   const head = ["id", "name", ...(isOfKeys ? ["of", "key", "last used (UTC)"] : []), "models", "limits", "budgets", ""];
@@ -58,7 +61,7 @@ export function scopeText(scope: Json): string {
     ["key", String(scope.hint ?? "")],
     ["models", modelsText(scope.models)],
     ["limits", limitText(scope)],
-    ["budgets", budgetText(scope.budgets)],
+    ["budgets", budgetText(scope)],
     [
       "metadata",
       Object.entries((scope.metadata ?? {}) as Json)

@@ -13,7 +13,7 @@ orgs: { acme: { budget: { month: 100 }, soft-budget: { month: 80, day: "0.000000
 teams: { acme/web: { requests-per-minute: 60 } }
 api-keys:
   - { tenant: shop, key: one, team: acme/web, limits: { budget: { hour: 0.15 }, concurrent-requests: 2 } }
-  - { tenant: shop, key: two, team: acme/other, limits: {} }
+  - { tenant: shop, key: two, team: acme/other, limits: { token-budget: { total: 9, day: 5 }, soft-token-budget: { day: 4 } } }
   - { tenant: free, key: three }
 `);
   const limits = config!.apiKeys.map(({ scopes }) => scopes);
@@ -24,15 +24,19 @@ api-keys:
     limits: {
       ...money,
       budgets: [
-        { window: "day", hard: undefined, soft: 1n },
-        { window: "month", hard: 100_000_000_000n, soft: 80_000_000_000n },
+        { unit: "money", window: "day", hard: undefined, soft: 1n },
+        { unit: "money", window: "month", hard: 100_000_000_000n, soft: 80_000_000_000n },
       ],
     },
   };
   const web = { kind: "team", id: "acme/web", limits: { ...money, requestsPerMinute: 60, budgets: [] } };
-  const budgets = [{ window: "hour", hard: 150_000_000n, soft: undefined }];
+  const budgets = [{ unit: "money", window: "hour", hard: 150_000_000n, soft: undefined }];
   const own = { kind: "key", id: "shop", limits: { ...money, concurrentRequests: 2, budgets } };
-  const other = { kind: "key", id: "shop#2", limits: { ...money, budgets: [] } };
+  const ofTokens = [
+    { unit: "tokens", window: "day", hard: 5n, soft: 4n },
+    { unit: "tokens", window: "total", hard: 9n, soft: undefined },
+  ];
+  const other = { kind: "key", id: "shop#2", limits: { ...money, budgets: ofTokens } };
   expect(limits).toEqual([[acme, web, own], [acme, other], []]);
   const authorize = authorizeBy(config!.apiKeys);
   expect(authorize({ "x-api-key": "one" }).scopes).toEqual([acme, web, own]);
@@ -75,6 +79,12 @@ models:
 ${["a", "b", "c", "d", "e"].map((name) => `  - { name: ${name}, model: m.gguf }\n`).join("")}`,
   {},
 ).config!;
+
+test("tokens of a virtual model are reserved for each of its models that may answer", () => {
+  const token = price(1_000_000n, 1_000_000n);
+  expect(highestPrice(VIRTUAL, "k", () => token)).toMatchObject({ fresh: 4_000_000n, output: 4_000_000n });
+  expect(highestPrice(VIRTUAL, "unpriced", () => token)).toMatchObject({ fresh: 1_000_000n, output: 1_000_000n });
+});
 
 test("a virtual model is reserved at what its models cost at most", () => {
   expect(modelsBehind(VIRTUAL, "s")).toEqual(["a", "b"]);

@@ -5,10 +5,14 @@ import { abandonedCharges, EmbeddedStore } from "../../gateway/budget/embedded-s
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
 import { PostgresStore } from "../../gateway/budget/postgres-store.js";
 import { RedisStore } from "../../gateway/budget/redis-store.js";
+import { amountText } from "../../gateway/budget/refusals.js";
 import type { BudgetStore } from "../../gateway/budget/store.js";
 import { windowEnd } from "../../gateway/budget/windows.js";
+import { TOKEN_PRICE } from "../../gateway/budget/worst-cost.js";
 import type { LostCharge } from "../../gateway/ledger/ledger-store.js";
 import { formatDollars } from "../../gateway/money.js";
+import type { Price } from "../../gateway/prices/price.js";
+import type { BudgetUnit } from "../../gateway/scope.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -33,14 +37,18 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   const { prices } = context.ledger;
   const say = quietly();
   const modelOf = (name: string) => models.resolve(name) ?? name;
-  const priceOf = (name: string) => highestTier(prices.priceOf(modelOf(name)));
+  const pricesOf: Readonly<Record<BudgetUnit, (name: string) => Price | undefined>> = {
+    money: (name) => highestTier(prices.priceOf(modelOf(name))),
+    tokens: () => TOKEN_PRICE,
+  };
   const behind = perConfig(config, (name, now) => modelsBehind(now, name));
   const isPaid = paidModels(context);
   const fieldOf = maxTokensField(context);
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
     prices,
-    highestPriceOf: (name) => (behind(name)[0] === name ? priceOf(name) : highestPrice(config(), name, priceOf)),
+    highestPriceOf: (name, unit) =>
+      behind(name)[0] === name ? pricesOf[unit](name) : highestPrice(config(), name, pricesOf[unit]),
     modelScope: perConfig(config, (name, now) => scopeOf(name, now)),
     modelOf,
     promptFacts: (name) => models.promptFacts(behind(name).map(modelOf)),
@@ -55,13 +63,26 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
     defaultOutputTokens: () => config().limits.defaultOutputTokens,
     isFailOpen: () => config().budgets.whenStoreDown === "fail-open",
     events: {
-      softLimit({ scope: { kind, id }, window, soft = 0 }, { used, held, startMs }, { tenant, keyId = "" }) {
-        const [value, expected] = [used + held, soft].map((nano) => nano / 1e9) as [number, number];
+      softLimit({ key: budget, scope, unit, window, soft = 0 }, { used, held, startMs }, { tenant, keyId = "" }) {
+        const { kind, id } = scope;
+        const amounts = [used + held, soft].map((amount) => (unit === "money" ? amount / 1e9 : amount));
+        const [value, expected] = amounts as [number, number];
         const whose = { tenant: kind === "model" ? "" : tenant, key: kind === "key" ? keyId : "" };
         const endsMs = windowEnd(window, startMs);
         if (context.ledger.alerts !== undefined)
-          return context.ledger.alerts.softBudget({ kind, id, window, startMs, endsMs, ...whose, value, expected });
-        const [spent, limit] = [used + held, soft].map((nano) => formatDollars(BigInt(nano)));
+          return context.ledger.alerts.softBudget({
+            kind,
+            id,
+            unit,
+            window,
+            budget,
+            startMs,
+            endsMs,
+            ...whose,
+            value,
+            expected,
+          });
+        const [spent, limit] = [used + held, soft].map((amount) => amountText(unit, amount));
         logger.warn({ kind, id, window, spent, softBudget: limit }, "a soft budget is passed");
       },
       unreserved: (err) => say("open", () => logger.warn({ err }, "requests with limits pass unchecked: no store")),

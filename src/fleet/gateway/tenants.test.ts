@@ -49,7 +49,10 @@ async function start(file = FILE, database = openDatabase(undefined)): Promise<G
     requestsThisMinute: 3,
     tokensThisMinute: 70,
     concurrentRequests: 1,
-    budgets: [{ window: "day", spent: 250_000_000n, reserved: 1n, endsMs: 86_400_000 }],
+    budgets: [
+      { unit: "money", window: "day", spent: 250_000_000n, reserved: 1n, endsMs: 86_400_000 },
+      { unit: "tokens", window: "total", spent: 1_000n, reserved: 20n, endsMs: undefined },
+    ],
   };
   const tenants = new Tenants({ config, database: () => database, logger, usageOf: () => usage });
   const admin = adminHandler(adminTarget([tenants.adminApp()], () => config.adminKey));
@@ -170,16 +173,18 @@ test("a rotated key's old text is valid for the grace period only", async () => 
 test("the administrator sees the use of keys, teams and organisations if asked for", async () => {
   const { admin } = await start();
   const budgets = { day: { hard: "1" } };
-  await admin("POST", "/orgs", { id: "acme", budgets, requests_per_minute: 60 });
+  const tokenBudgets = { total: { hard: 5_000 } };
+  await admin("POST", "/orgs", { id: "acme", budgets, token_budgets: tokenBudgets, requests_per_minute: 60 });
   await admin("POST", "/teams", { org: "acme", id: "search" });
   const limited = {
     requests_this_minute: 3,
     tokens_this_minute: null,
     concurrent_requests: null,
     budgets: { day: { spent: "0.25", reserved: "0.000000001", ends_at: 86_400 } },
+    token_budgets: { total: { spent: 1_000, reserved: 20, ends_at: null } },
   };
   const orgs = (await admin("GET", "/orgs?usage=true")).body.data as Json[];
-  expect(orgs.find(({ id }) => id === "acme")).toMatchObject({ used: limited });
+  expect(orgs.find(({ id }) => id === "acme")).toMatchObject({ token_budgets: tokenBudgets, used: limited });
   expect((await admin("GET", "/teams/acme/search?usage=true")).body.used).toMatchObject({ requests_this_minute: null });
   expect((await admin("GET", "/orgs")).body.data[0]).not.toHaveProperty("used");
   expect((await admin("GET", "/orgs/acme?usage=maybe")).status).toBe(400);
@@ -188,7 +193,9 @@ test("the administrator sees the use of keys, teams and organisations if asked f
 test("GET /v1/key shows a key its own limits and what it has used", async () => {
   const { admin, fleet } = await start();
   const budgets = { day: { hard: "5", soft: 4.25 } };
-  const { body: made } = await admin("POST", "/keys", { name: "k", requests_per_minute: 60, budgets });
+  const ofTokens = { total: { hard: 5_000, soft: 4_000 } };
+  const limits = { requests_per_minute: 60, budgets, token_budgets: ofTokens };
+  const { body: made } = await admin("POST", "/keys", { name: "k", ...limits });
   const ask = async (key: string) => {
     const answer = await fetch(`${fleet.proxy.url}/v1/key`, { headers: { authorization: `Bearer ${key}` } });
     return [answer.status, (await answer.json()) as Json] as const;
@@ -205,6 +212,7 @@ test("GET /v1/key shows a key its own limits and what it has used", async () => 
       // What has no limit is not counted.
       used: { requests_this_minute: 3, tokens_this_minute: null, concurrent_requests: null },
       budgets: { day: { hard: "5", soft: "4.25", spent: "0.25", reserved: "0.000000001", ends_at: 86_400 } },
+      token_budgets: { total: { ...ofTokens.total, spent: 1_000, reserved: 20, ends_at: null } },
     },
   ]);
   expect(await ask("sk-search")).toMatchObject([200, { id: null, tenant: "search", scopes: [] }]);
@@ -237,6 +245,8 @@ test.each([
   ["POST", "/keys", { name: "k", budgets: { day: { hard: "1e9" } } }, "invalid_parameter", 400],
   ["POST", "/keys", { name: "k", budgets: { day: { hard: 1, soft: 2 } } }, "invalid_parameter", 400],
   ["POST", "/keys", { name: "k", budgets: { year: { hard: 1 } } }, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", token_budgets: { day: { hard: 1.5 } } }, "invalid_parameter", 400],
+  ["POST", "/keys", { name: "k", token_budgets: { day: { hard: 1, soft: 2 } } }, "invalid_parameter", 400],
   ["POST", "/keys", { name: "k", requests_per_minute: -1 }, "invalid_parameter", 400],
   ["POST", "/orgs", { id: "default" }, "already_exists", 409],
   ["POST", "/orgs", { id: "a/b" }, "invalid_parameter", 400],

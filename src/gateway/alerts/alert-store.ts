@@ -23,7 +23,7 @@ export interface Alert {
    * an end; other alerts are about a time that is over.
    */
   readonly instance?: string;
-  /** The budget that it is about, such as `team/acme/search/month`. */
+  /** The budget that it is about, such as `team/acme/search/month`, or `…/month-tokens`. */
   readonly budget?: string;
   /** Milliseconds since 1970. */
   readonly endsMs?: number;

@@ -5,6 +5,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { RequestLogger } from "../../core/request-logger.js";
 import { HOUR_MS } from "../ledger/hour-sums.js";
+import type { BudgetUnit, BudgetWindow } from "../scope.js";
 import type { Database } from "../store/database.js";
 import { type Alert, AlertStore } from "./alert-store.js";
 import { activeSeries, hoursOf, type Series } from "./hours.js";
@@ -29,13 +30,17 @@ export interface Condition extends Required<Pick<Alert, "metric" | "model" | "in
 interface SoftBudget {
   readonly kind: string;
   readonly id: string;
-  readonly window: string;
+  readonly unit: BudgetUnit;
+  readonly window: BudgetWindow;
+  /** Its name, such as `team/acme/search/month`. */
+  readonly budget: string;
   readonly startMs: number;
-  readonly endsMs: number;
+  /** Undefined: never. */
+  readonly endsMs: number | undefined;
   /** The caller's name; "": the budget does not belong to one caller. */
   readonly tenant: string;
   readonly key: string;
-  /** Dollars: spent or reserved, and the soft limit. */
+  /** Dollars or tokens: spent or reserved, and the soft limit. */
   readonly value: number;
   readonly expected: number;
 }
@@ -80,23 +85,27 @@ export class AlertWatch {
   }
 
   /** Alerts that a soft budget is passed: once in a window, however many requests follow. */
-  softBudget({ kind, id, window, startMs, endsMs, tenant, key, value, expected }: SoftBudget): void {
+  softBudget({ kind, id, unit, window, budget, startMs, endsMs, tenant, key, value, expected }: SoftBudget): void {
     const { logger, epochMs } = this.options;
     const nowMs = epochMs();
-    const budget = `${kind}/${id}/${window}`;
+    const text = unit === "money" ? dollars : (tokens: number) => `${tokens} tokens`;
+    const [when, since] =
+      window === "total"
+        ? ["in total", `of ${text(expected)}`]
+        : [`this ${window}`, new Date(startMs).toISOString().slice(0, 13)];
     const alert = {
       metric: "soft_budget",
-      id: `soft_budget ${budget} ${new Date(startMs).toISOString().slice(0, 13)}`,
+      id: `soft_budget ${budget} ${since}`,
       foundMs: nowMs,
       hourMs: nowMs - (nowMs % HOUR_MS),
-      endsMs,
+      ...(endsMs === undefined ? {} : { endsMs }),
       budget,
       tenant,
       key,
       model: kind === "model" ? id : "",
       value,
       expected,
-      text: `${kind} ${id}: ${dollars(value)} spent or reserved this ${window}, above the soft budget of ${dollars(expected)}`,
+      text: `${kind} ${id}: ${text(value)} spent or reserved ${when}, above the soft budget of ${text(expected)}`,
     };
     try {
       // Its id is that of the window, so no time has to pass between two.

@@ -71,14 +71,16 @@ describe("a soft budget that is passed", () => {
   const passed = {
     kind: "team",
     id: "acme/search",
+    unit: "money",
     window: "hour",
+    budget: "team/acme/search/hour",
     startMs,
     endsMs: startMs + HOUR_MS,
     tenant: "acme",
     key: "",
     value: 4.5,
     expected: 4,
-  };
+  } as const;
 
   test("is told once in its window, and is resolved when the window ends", async () => {
     const hook = await receiver();
@@ -88,7 +90,7 @@ describe("a soft budget that is passed", () => {
       const alerts = watch(database, url, time, "alertmanager");
       for (let i = 0; i < 3; i++) alerts.softBudget({ ...passed, value: 4.5 + i });
       // Another window of the same team has an alert of its own, and lasts longer.
-      alerts.softBudget({ ...passed, window: "day", endsMs: NOW + 24 * HOUR_MS });
+      alerts.softBudget({ ...passed, window: "day", budget: "team/acme/search/day", endsMs: NOW + 24 * HOUR_MS });
       await alerts.look();
       return hook.received.splice(0).map(({ body }) => body);
     };
@@ -109,6 +111,22 @@ describe("a soft budget that is passed", () => {
     expect(fingerprint(resolved)).toBe(fingerprint(fired[0]));
     expect(fingerprint(fired[1])).not.toBe(fingerprint(fired[0]));
     expect(await told()).toEqual([]);
+  });
+
+  test("of tokens is told in tokens, and a total's, once for each amount, never ends", async () => {
+    const hook = await receiver();
+    const time = { now: NOW };
+    const alerts = watch(ledger({}), hook.url, time);
+    const budget = "team/acme/search/total-tokens";
+    const total = { ...passed, unit: "tokens", window: "total", budget, startMs: 0, endsMs: undefined } as const;
+    for (const expected of [4_000, 4_000, 8_000]) alerts.softBudget({ ...total, value: 9_000, expected });
+    time.now += 10_000 * HOUR_MS;
+    await alerts.look();
+    const text = "team acme/search: 9000 tokens spent or reserved in total, above the soft budget of";
+    expect(hook.received.map(({ body }) => body)).toMatchObject([
+      { budget, text: `${text} 4000 tokens`, resolved: null },
+      { budget, text: `${text} 8000 tokens`, resolved: null },
+    ]);
   });
 
   test("is kept from the webhook by a silence of its tenant", async () => {

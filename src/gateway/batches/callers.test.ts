@@ -17,7 +17,7 @@ afterEach(() => service[Symbol.asyncDispose]());
 const { call, ended, start } = batchClient(() => service);
 
 describe("callers", () => {
-  const budget = { window: "day", hard: 5_000_000_000n } as const;
+  const budget = { unit: "money", window: "day", hard: 5_000_000_000n } as const;
   const scope = { kind: "key", id: "k1", limits: { budgets: [budget] } } as const;
   const limited: Caller = { tenant: "t", keyId: "k1", scopes: [scope], allowsModel: (model) => model === "m" };
 

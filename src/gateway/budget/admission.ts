@@ -3,13 +3,15 @@ import { isOwnPath } from "../api/routes.js";
 import type { Price, PriceBook } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
+import { BUDGET_UNITS, type BudgetUnit } from "../scope.js";
 import { type AttemptRecord, NOTE, type RequestRecord, type TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
-import { amountOf, type Claims, NO_CLAIMS } from "./claims.js";
+import { amountOf, type Claims } from "./claims.js";
 import { type PromptFacts, type RequestSize, sizeOf } from "./estimate.js";
 import { noCountedPath, noPrice } from "./refusals.js";
 import { newReservationId } from "./reservation-id.js";
+import type { Amounts, Levels } from "./store.js";
 import { WorstCost } from "./worst-cost.js";
 
 /** A stream that can pay for less is not begun. */
@@ -17,6 +19,9 @@ const LEAST_OUTPUT_TOKENS = 16;
 /** Least output that is reserved for a whole answer without max_tokens, and a multiple of the usual longest answers. */
 const WHOLE_OUTPUT_TOKENS = 4096;
 const WHOLE_FACTOR = 4;
+
+/** The most that tokens cost in each unit. Undefined: no budget of the unit applies, or the model is free. */
+type Costs = Readonly<Partial<Record<BudgetUnit, WorstCost>>>;
 
 export interface Admission {
   readonly id: string;
@@ -29,22 +34,18 @@ export interface Admission {
   readonly promptTokens: number;
   /** Tokens of each answer, in 95 of 100 cases. */
   readonly outputTokens: number;
-  /** Undefined: no budget applies, or the model is free. */
-  readonly priced: Priced | undefined;
-  readonly wantMoney: number;
-  readonly leastMoney: number;
-}
-
-interface Priced {
-  readonly worst: WorstCost;
-  /** The price of the model that an attempt went to. */
-  readonly priceOf: (attempt: AttemptRecord) => Price;
+  readonly costs: Costs;
+  /** Reserved where the budgets have so much; with less than the least, the request is refused. */
+  readonly want: Amounts;
+  readonly least: Amounts;
+  /** The price of the model that an attempt went to. Undefined: it has none. */
+  readonly priceOf: (attempt: AttemptRecord) => Price | undefined;
 }
 
 interface AdmissionTerms {
   readonly model: string;
   readonly claims: Claims;
-  readonly highestPriceOf: (name: string) => Price | undefined;
+  readonly highestPriceOf: (name: string, unit: BudgetUnit) => Price | undefined;
   readonly priceOf: PriceBook["priceOf"];
   readonly statistics: AnswerStatistics;
   readonly defaultOutputTokens: number;
@@ -53,27 +54,32 @@ interface AdmissionTerms {
 
 /** Throws price_missing if a budget applies to a request whose cost cannot be known. */
 export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission {
-  const { model, statistics, facts } = terms;
-  const { path, route, body, bytes, caller, isStream } = request;
-  const priced = pricedOf(request, terms);
+  const { model, claims, statistics, facts } = terms;
+  const { path, route, body, bytes, caller, isStream, record } = request;
+  const costs = costsOf(request, terms);
   const size = sizeOf(path, body, bytes.length, route.isGeneration, facts);
   const usual = statistics.outputTokens(subjectOf(caller), model, terms.defaultOutputTokens);
   const outputTokens = Math.min(usual, size.maxTokens ?? usual);
   const most = isStream ? outputTokens : (size.maxTokens ?? wholeTokens(outputTokens));
   const least = isStream ? Math.min(outputTokens, LEAST_OUTPUT_TOKENS) : outputTokens;
   const prompt = route.runsPrompt ? size.templateTokens + statistics.promptTokens(model, size.readBytes) : 0;
-  const moneyFor = (output: number): number => priced?.worst.of(size.promptTokens, size.numAnswers * output) ?? 0;
+  const amountsFor = (output: number): Amounts => {
+    const amountFor = (unit: BudgetUnit) => costs[unit]?.of(size.promptTokens, size.numAnswers * output) ?? 0;
+    return { money: amountFor("money"), tokens: amountFor("tokens") };
+  };
+  const isPayable = ({ unit }: { readonly unit: BudgetUnit }): boolean => costs[unit] !== undefined;
   return {
     id: newReservationId(request.id),
     request,
     model,
-    claims: priced === undefined ? { ...terms.claims, money: NO_CLAIMS } : terms.claims,
+    claims: claims.budgets.every(isPayable) ? claims : { ...claims, budgets: claims.budgets.filter(isPayable) },
     size,
     promptTokens: Math.min(prompt, size.promptTokens),
     outputTokens,
-    priced,
-    wantMoney: moneyFor(most),
-    leastMoney: moneyFor(least),
+    costs,
+    want: amountsFor(most),
+    least: amountsFor(least),
+    priceOf: (attempt) => terms.priceOf(attempt.model, record.notes.has(NOTE.batch)) ?? costs.money?.price,
   };
 }
 
@@ -82,15 +88,19 @@ export function wholeTokens(usual: number): number {
   return Math.max(WHOLE_OUTPUT_TOKENS, WHOLE_FACTOR * usual);
 }
 
-function pricedOf({ route, path, record }: GatewayRequest, terms: AdmissionTerms): Priced | undefined {
-  const { model, claims, highestPriceOf, priceOf } = terms;
-  if (claims.money.length === 0 || !route.runsPrompt) return undefined;
-  const highest = highestPriceOf(model);
-  if (highest === undefined) throw noPrice(model);
-  const worst = worstOf(highest);
-  if (worst.isFree) return undefined;
-  if (!isOwnPath(path)) throw noCountedPath(path);
-  return { worst, priceOf: (attempt) => priceOf(attempt.model, record.notes.has(NOTE.batch)) ?? highest };
+function costsOf({ route, path }: GatewayRequest, { model, claims, highestPriceOf }: AdmissionTerms): Costs {
+  const costs: { [Unit in BudgetUnit]?: WorstCost } = {};
+  if (!route.runsPrompt) return costs;
+  for (const each of BUDGET_UNITS) {
+    if (!claims.budgets.some(({ unit }) => unit === each)) continue;
+    const highest = highestPriceOf(model, each);
+    if (highest === undefined) throw noPrice(model);
+    const worst = worstOf(highest);
+    if (worst.isFree) continue;
+    if (!isOwnPath(path)) throw noCountedPath(path);
+    costs[each] = worst;
+  }
+  return costs;
 }
 
 const worstCosts = new WeakMap<Price, WorstCost>();
@@ -101,19 +111,44 @@ function worstOf(price: Price): WorstCost {
   return worst;
 }
 
+/**
+ * Output tokens that the budgets of a request pay beside its prompt.
+ * @param amounts that are reserved
+ */
+export function payableTokens(
+  { claims, size, costs }: Admission,
+  amounts: Amounts,
+  levels: Levels,
+  isStream: boolean,
+): number {
+  // A paid upstream's hidden thinking is bounded only by all that is left.
+  const leftOf = (unit: BudgetUnit): number => (isStream ? leastLeft(claims, levels, unit) : 0);
+  const payable = BUDGET_UNITS.map((unit) => costs[unit]?.outputFor(amounts[unit] + leftOf(unit), size.promptTokens));
+  return Math.min(...payable.map((tokens) => tokens ?? Number.POSITIVE_INFINITY));
+}
+
+/** The amount that the tightest budget of a unit has left beside all reservations. */
+function leastLeft({ budgets }: Claims, levels: Levels, unit: BudgetUnit): number {
+  const lefts = budgets.map(({ unit: own, hard }, i) => {
+    const { used, held } = levels.budgets[i]!;
+    return own === unit ? hard - used - held : Number.POSITIVE_INFINITY;
+  });
+  return Math.max(0, Math.min(...lefts));
+}
+
 /** Groups callers whose answers have similar lengths. */
 export function subjectOf({ tenant, keyId }: Caller): string {
   return keyId ?? tenant;
 }
 
 /** Nano-dollars that the attempts of a request have cost: as the ledger books them where there is one. */
-export function chargeOf({ attempts }: RequestRecord, { priced }: Admission): number {
+export function chargeOf({ attempts }: RequestRecord, { costs, priceOf }: Admission): number {
+  if (costs.money === undefined) return 0;
   let sum = 0n;
-  if (priced === undefined) return 0;
   for (const attempt of attempts) {
     const { charge, usage } = attempt;
-    sum +=
-      charge?.nanoDollars ?? (usage === undefined ? 0n : tieredChargeOf(usage, priced.priceOf(attempt)).nanoDollars);
+    if (charge !== undefined) sum += charge.nanoDollars;
+    else if (usage !== undefined) sum += tieredChargeOf(usage, priceOf(attempt)!).nanoDollars;
   }
   return amountOf(sum);
 }
@@ -131,7 +166,7 @@ export function tokensOf({ attempts }: RequestRecord): number {
  * @param unseen tokens that the upstream makes, and charges, although the client has left
  */
 export function noteCut(
-  { request, promptTokens, priced }: Admission,
+  { request, promptTokens, priceOf }: Admission,
   delivered: TokenCounts | undefined,
   unseen: number,
 ): void {
@@ -140,8 +175,8 @@ export function noteCut(
     // Only the last answer may have come to its end while the client was still getting it.
     const isOver = attempt.endMs !== undefined && !(attempt.outcome === "answered" && attempt === attempts.at(-1));
     if (isOver) continue;
-    if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priced);
-    else note(attempt, { ...NOTHING, fresh: promptTokens, output: unseen, isEstimated: true }, priced);
+    if (attempt.firstByteMs !== undefined) note(attempt, delivered ?? attempt.usage, priceOf);
+    else note(attempt, { ...NOTHING, fresh: promptTokens, output: unseen, isEstimated: true }, priceOf);
   }
 }
 
@@ -149,17 +184,17 @@ export function noteCut(
  * Notes the cost of a complete stream that reports no usage, from its texts.
  * @param delivered undefined: the answer is no counted stream
  */
-export function noteUnreported({ request, priced }: Admission, delivered: TokenCounts | undefined): void {
+export function noteUnreported({ request, priceOf }: Admission, delivered: TokenCounts | undefined): void {
   const last = request.record.attempts.at(-1);
   if (last?.outcome !== "answered" || last.usage?.isEstimated !== true) return;
-  note(last, delivered, priced);
+  note(last, delivered, priceOf);
 }
 
 const NOTHING: TokenCounts = { fresh: 0, cacheRead: 0, cacheWrite: 0, output: 0, reasoning: 0 };
 
-function note(attempt: AttemptRecord, usage: TokenCounts | undefined, priced: Priced | undefined): void {
+function note(attempt: AttemptRecord, usage: TokenCounts | undefined, priceOf: Admission["priceOf"]): void {
   if (usage === undefined) return;
   attempt.usage = usage;
-  if (attempt.charge === undefined || priced === undefined) return;
-  attempt.charge = tieredChargeOf(usage, priced.priceOf(attempt));
+  const price = attempt.charge === undefined ? undefined : priceOf(attempt);
+  if (price !== undefined) attempt.charge = tieredChargeOf(usage, price);
 }

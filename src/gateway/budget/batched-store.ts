@@ -2,6 +2,7 @@
  * A store that does all operations of one turn of the event loop at once: a round trip or a commit costs more than an
  * operation.
  */
+import type { BudgetUnit } from "../scope.js";
 import type { Claims } from "./claims.js";
 import type { Operation, Result, Results } from "./operations.js";
 import type { BudgetStore, Levels, Recovered, Reservation, ReserveResult, ResizeResult } from "./store.js";
@@ -39,8 +40,8 @@ export abstract class BatchedStore implements BudgetStore {
     return this.#submit({ op: "reserve", reservation });
   }
 
-  resize(id: string, want: number, least: number): Promise<ResizeResult> {
-    return this.#submit({ op: "resize", id, want, least });
+  resize(id: string, unit: BudgetUnit, want: number, least: number): Promise<ResizeResult> {
+    return this.#submit({ op: "resize", id, unit, want, least });
   }
 
   settle(id: string, money: number, tokens: number): Promise<boolean> {

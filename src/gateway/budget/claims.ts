@@ -1,5 +1,5 @@
 /** Turns a request into claims on each of its scopes, as numbers that every store can count. */
-import type { BudgetWindow, ScopeKind, ScopeLimits } from "../scope.js";
+import type { BudgetUnit, BudgetWindow, ScopeKind, ScopeLimits } from "../scope.js";
 
 /** A model is a scope too: of all requests for it. */
 export interface LimitedScope {
@@ -9,10 +9,10 @@ export interface LimitedScope {
 }
 
 /**
- * Most nano-dollars that a meter counts: nine million dollars, a little below what a number holds exactly. A budget
- * above it holds as this one.
+ * Most nano-dollars or tokens that a budget's meter counts: nine million dollars, a little below what a number holds
+ * exactly. A budget above it holds as this one.
  */
-export const MAX_MONEY = 9_000_000_000_000_000;
+export const MAX_AMOUNT = 9_000_000_000_000_000;
 
 interface Claim {
   /** Names the meter; unique to the scope and to the counted unit. */
@@ -20,9 +20,10 @@ interface Claim {
   readonly scope: LimitedScope;
 }
 
-export interface MoneyClaim extends Claim {
+export interface BudgetClaim extends Claim {
+  readonly unit: BudgetUnit;
   readonly window: BudgetWindow;
-  /** Nano-dollars; MAX_MONEY: only a soft limit is set. */
+  /** MAX_AMOUNT: only a soft limit is set. */
   readonly hard: number;
   readonly soft: number | undefined;
 }
@@ -33,7 +34,7 @@ export interface CountClaim extends Claim {
 }
 
 export interface Claims {
-  readonly money: readonly MoneyClaim[];
+  readonly budgets: readonly BudgetClaim[];
   readonly requests: readonly CountClaim[];
   readonly tokens: readonly CountClaim[];
   readonly concurrent: readonly CountClaim[];
@@ -44,18 +45,19 @@ export const NO_CLAIMS: readonly never[] = [];
 
 /** @param scopes from the widest to the narrowest */
 export function claimsOf(scopes: readonly LimitedScope[]): Claims {
-  const money: MoneyClaim[] = [];
+  const budgets: BudgetClaim[] = [];
   const requests: CountClaim[] = [];
   const tokens: CountClaim[] = [];
   const concurrent: CountClaim[] = [];
   for (const scope of scopes) {
     const { kind, id, limits } = scope;
     const name = `${kind}/${id}`;
-    for (const { window, hard, soft } of limits.budgets) {
+    for (const { unit, window, hard, soft } of limits.budgets) {
       if (hard === undefined && soft === undefined) continue;
-      money.push({
-        key: `${name}/${window}`,
+      budgets.push({
+        key: `${name}/${window}${unit === "tokens" ? OF_TOKENS : ""}`,
         scope,
+        unit,
         window,
         hard: amountOf(hard),
         soft: soft === undefined ? soft : amountOf(soft),
@@ -66,21 +68,27 @@ export function claimsOf(scopes: readonly LimitedScope[]): Claims {
     if (tokensPerMinute !== undefined) tokens.push({ key: `${name}/tokens`, scope, limit: tokensPerMinute });
     if (concurrentRequests !== undefined) concurrent.push({ key: `${name}/open`, scope, limit: concurrentRequests });
   }
-  return { money, requests, tokens, concurrent };
+  return { budgets, requests, tokens, concurrent };
 }
 
-export function isEmpty({ money, requests, tokens, concurrent }: Claims): boolean {
-  return money.length + requests.length + tokens.length + concurrent.length === 0;
+export function isEmpty({ budgets, requests, tokens, concurrent }: Claims): boolean {
+  return budgets.length + requests.length + tokens.length + concurrent.length === 0;
 }
 
-/** Nano-dollars as a number that is exact. */
-export function amountOf(nanoDollars: bigint | undefined): number {
-  if (nanoDollars === undefined || nanoDollars > BigInt(MAX_MONEY)) return MAX_MONEY;
-  return nanoDollars < 0n ? 0 : Number(nanoDollars);
+/** Nano-dollars or tokens as a number that is exact. */
+export function amountOf(amount: bigint | undefined): number {
+  if (amount === undefined || amount > BigInt(MAX_AMOUNT)) return MAX_AMOUNT;
+  return amount < 0n ? 0 : Number(amount);
 }
 
-/** The window that a money meter counts, from its key. */
+/** Behind the window in the keys of meters that count tokens. */
+const OF_TOKENS = "-tokens";
+
+/** The unit that a budget's meter counts, from its key. */
+export const unitOfKey = (key: string): BudgetUnit => (key.endsWith(OF_TOKENS) ? "tokens" : "money");
+
+/** The window that a budget's meter counts, from its key. */
 export function windowOfKey(key: string): BudgetWindow {
-  if (key.endsWith("/day")) return "day";
-  return key.endsWith("/hour") ? "hour" : "month";
+  const end = unitOfKey(key) === "tokens" ? -OF_TOKENS.length : undefined;
+  return key.slice(key.lastIndexOf("/") + 1, end) as BudgetWindow;
 }

@@ -7,7 +7,9 @@ import { openDatabase } from "../store/database.js";
 import { groupCommitOf } from "../store/group-commit.js";
 import { claimsOf } from "./claims.js";
 import { EmbeddedStore } from "./embedded-store.js";
-import { UNITS } from "./store.js";
+import { NO_AMOUNTS, UNITS } from "./store.js";
+
+const THIRTY = { money: 30, tokens: 0 };
 
 function makeBench() {
   const folder = mkdtempSync(join(tmpdir(), "millrace-budget-"));
@@ -30,7 +32,7 @@ test("a store that is killed keeps money and reservations; one that is tended or
   const now = () => 1_800_000_000_000;
   const before = bench.open(now);
   const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { requestsPerMinute: 3, tokensPerMinute: 50 })]);
-  const reservation = { claims, wantMoney: 30, leastMoney: 30, tokens: 20 };
+  const reservation = { claims, want: THIRTY, least: THIRTY, tokens: 20 };
   await before.store.reserve({ ...reservation, id: "1" });
   await before.store.settle("1", 12, 7);
   await before.store.reserve({ ...reservation, id: "2" });
@@ -51,7 +53,7 @@ test("requests and tokens per minute are not written with each request, nor lost
   await using bench = makeBench();
   const { database, store } = bench.open(() => 1_800_000_000_000);
   const claims = claimsOf([limitsOf("a", { requestsPerMinute: 3, tokensPerMinute: 50 })]);
-  await store.reserve({ claims, wantMoney: 0, leastMoney: 0, tokens: 20, id: "1" });
+  await store.reserve({ claims, want: NO_AMOUNTS, least: NO_AMOUNTS, tokens: 20, id: "1" });
   expect(database.prepare("SELECT count(*) AS n FROM budget_meters").get()).toMatchObject({ n: 0 });
   database.exec("CREATE TRIGGER full BEFORE DELETE ON budget_reservations BEGIN SELECT RAISE(ABORT, 'disk full'); END");
   await expect(store.settle("1", 0, 20)).rejects.toMatchObject({ code: "budget_store_failed" });
@@ -64,15 +66,15 @@ test("a settlement is committed with what comes next, or soon", async () => {
   const claims = claimsOf([budgetOf("a", 100)]);
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   try {
-    await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "1" });
+    await store.reserve({ claims, want: THIRTY, least: THIRTY, tokens: 0, id: "1" });
     const settled = store.settle("1", 12, 0);
     await new Promise((resolve) => setImmediate(resolve));
     const used = database.prepare("SELECT sum(used) AS used FROM budget_meters");
     expect(used.get()).toMatchObject({ used: null });
-    expect((await store.read(claims)).money).toMatchObject([{ used: 12, held: 0 }]);
+    expect((await store.read(claims)).budgets).toMatchObject([{ used: 12, held: 0 }]);
     expect(used.get()).toMatchObject({ used: 12 });
     expect(await settled).toBe(true);
-    await store.reserve({ claims, wantMoney: 30, leastMoney: 30, tokens: 0, id: "2" });
+    await store.reserve({ claims, want: THIRTY, least: THIRTY, tokens: 0, id: "2" });
     const later = store.settle("2", 1, 0);
     await new Promise((resolve) => setImmediate(resolve));
     vi.runAllTimers();
@@ -87,12 +89,12 @@ test("a write that fails changes nothing, and the next one works", async () => {
   await using bench = makeBench();
   const { database, store } = bench.open();
   const claims = claimsOf([budgetOf("a", 100), limitsOf("a", { concurrentRequests: 1 })]);
-  const reserve = (id: string) => store.reserve({ id, claims, wantMoney: 60, leastMoney: 60, tokens: 0 });
+  const reserve = (id: string) => store.reserve({ id, claims, want: THIRTY, least: THIRTY, tokens: 0 });
   await store.charge(claims, 5, 0);
   database.exec("CREATE TRIGGER full BEFORE INSERT ON budget_reservations BEGIN SELECT RAISE(ABORT, 'disk full'); END");
   await expect(reserve("1")).rejects.toMatchObject({ code: "budget_store_failed" });
   database.exec("DROP TRIGGER full");
-  expect((await store.read(claims)).money).toMatchObject([{ used: 5, held: 0 }]);
+  expect((await store.read(claims)).budgets).toMatchObject([{ used: 5, held: 0 }]);
   expect(await reserve("2")).toMatchObject({ kind: "reserved" });
 });
 
@@ -100,17 +102,19 @@ test("reservations of one turn share a row, and each outlasts a kill until it is
   await using bench = makeBench();
   const { database, store } = bench.open();
   const claims = claimsOf([budgetOf("a", 1000)]);
-  const reserve = (id: string, wantMoney: number) =>
-    store.reserve({ id, claims, wantMoney, leastMoney: wantMoney, tokens: 0 });
+  const reserve = (id: string, money: number) => {
+    const amounts = { money, tokens: 0 };
+    return store.reserve({ id, claims, want: amounts, least: amounts, tokens: 0 });
+  };
   await Promise.all([reserve("1", 10), reserve("2", 20), reserve("3", 40)]);
   const numRows = () => database.prepare("SELECT count(*) AS n FROM budget_reservations").get();
   expect(numRows()).toMatchObject({ n: 1 });
   await store.settle("2", 5, 0);
-  expect(await store.resize("3", 50, 50)).toMatchObject({ money: 50 });
+  expect(await store.resize("3", "money", 50, 50)).toMatchObject({ money: 50 });
   await reserve("4", 80);
   expect(numRows()).toMatchObject({ n: 2 });
   const killed = bench.open();
-  expect((await killed.store.read(claims)).money).toMatchObject([{ used: 5, held: 140 }]);
+  expect((await killed.store.read(claims)).budgets).toMatchObject([{ used: 5, held: 140 }]);
   const recovered = await killed.store.tend();
   expect(recovered.map(({ id, money }) => [id, money]).sort()).toEqual([
     ["1", 10],
@@ -118,7 +122,7 @@ test("reservations of one turn share a row, and each outlasts a kill until it is
     ["4", 80],
   ]);
   expect(numRows()).toMatchObject({ n: 0 });
-  expect((await killed.store.read(claims)).money).toMatchObject([{ used: 145, held: 0 }]);
+  expect((await killed.store.read(claims)).budgets).toMatchObject([{ used: 145, held: 0 }]);
 });
 
 test("a reservation that an earlier version wrote becomes a charge", async () => {

@@ -1,19 +1,20 @@
 /**
- * Limits of a single gateway. Meters are counted in memory. Every change of money is written to the gateway's database
- * before its operation resolves: a process that is killed loses nothing. Buckets of requests and tokens per minute are
- * written every few seconds and at the end. The newest gateway that opens a database owns it. Whoever owned it before
- * can no longer write, and so lets no request pass.
+ * Limits of a single gateway. Meters are counted in memory. Every change of a budget is written to the gateway's
+ * database before its operation resolves: a process that is killed loses nothing. Buckets of requests and tokens per
+ * minute are written every few seconds and at the end. The newest gateway that opens a database owns it. Whoever owned
+ * it before can no longer write, and so lets no request pass.
  */
 import { randomUUID } from "node:crypto";
 import type Database from "libsql";
 import { MillraceError } from "../../core/errors.js";
 import { type GroupCommit, SOON_MS } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
+import { unitOfKey } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import { requestIdOf } from "./reservation-id.js";
 import { RESERVATIONS_SCHEMA, ReservationRows, readReservations } from "./reservation-rows.js";
 import { STALE_MS } from "./store.js";
-import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
+import { amountsOf, applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS budget_owner (id INTEGER PRIMARY KEY CHECK (id = 1), owner TEXT NOT NULL);
@@ -43,7 +44,7 @@ export class EmbeddedStore extends BatchedStore {
     super(Number.POSITIVE_INFINITY);
     const { database } = options;
     database.exec(SCHEMA);
-    database.prepare("DELETE FROM budget_meters WHERE at < ?").run(options.now() - STALE_MS);
+    database.prepare("DELETE FROM budget_meters WHERE at BETWEEN 1 AND ?").run(options.now() - STALE_MS);
     this.#state = new MemoryState(database, this.#owner);
     this.#readOwner = database.prepare("SELECT owner FROM budget_owner");
     database.prepare("INSERT OR REPLACE INTO budget_owner (id, owner) VALUES (1, ?)").run(this.#owner);
@@ -121,7 +122,8 @@ class MemoryState implements TurnState {
     }
     for (const held of this.#rows.load()) {
       this.#reservations.set(held.id, held);
-      for (const [key] of held.moneyKeys) this.#hold(key, held.money);
+      const amounts = amountsOf(held);
+      for (const [key] of held.moneyKeys) this.#hold(key, amounts[unitOfKey(key)]);
       for (const key of held.placeKeys) this.#hold(key, 1);
     }
   }

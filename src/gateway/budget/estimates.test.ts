@@ -220,7 +220,7 @@ describe("headers", () => {
 
   test("are of the scope that has least left", () => {
     const claims = { ...claimsOf([]), requests: [limited("a", 100), limited("b", 10)] };
-    const levels = { money: [], requests: [95 * 60_000, 2 * 60_000 + 1], tokens: [], concurrent: [] };
+    const levels = { budgets: [], requests: [95 * 60_000, 2 * 60_000 + 1], tokens: [], concurrent: [] };
     expect(rateHeaders(claims, levels, OPENAI, 0)).toEqual({
       "x-ratelimit-limit-requests": "100",
       "x-ratelimit-remaining-requests": "5",
@@ -240,11 +240,15 @@ describe("headers", () => {
   ])("%i ms are %s", (ms, text) => expect(durationText(ms)).toBe(text));
 });
 
+test("a total is one window without an end", () => {
+  expect([windowStart("total", 0), windowStart("total", 4e12), windowEnd("total", 0)]).toEqual([0, 0, undefined]);
+});
+
 test("a moment lies within its window, and windows follow each other", () => {
   fc.assert(
     fc.property(fc.constantFrom("hour", "day", "month"), fc.integer({ min: 0, max: 4e12 }), (window, at) => {
       const start = windowStart(window, at);
-      const end = windowEnd(window, start);
+      const end = windowEnd(window, start)!;
       expect(start <= at && at < end).toBe(true);
       expect(windowStart(window, end)).toBe(end);
       expect(windowStart(window, end - 1)).toBe(start);

@@ -17,6 +17,7 @@ import { LengthPolicy } from "../lengths/length-policy.js";
 import type { Policy } from "../pipeline.js";
 import { NOTE } from "../usage/record.js";
 import { claimsOf } from "./claims.js";
+import { windowEnd, windowStart } from "./windows.js";
 
 let fleet: LimitedFleet;
 afterEach(() => fleet.stop());
@@ -107,7 +108,8 @@ describe("a budget", () => {
     expect(await spent(budget)).toBe(450);
     const response = await post(CHAT, ask);
     expect(response.headers.get("x-should-retry")).toBe("false");
-    expect(response.headers.get("retry-after")).toBeNull();
+    const untilMs = windowEnd("day", windowStart("day", Date.now()))! - Date.now();
+    expect(Math.abs(Number(response.headers.get("retry-after")) - untilMs / 1000)).toBeLessThan(60);
     const { status, code, message } = await errorOf(response);
     expect([status, code]).toEqual([429, "budget_exceeded"]);
     expect(message).toMatch(
@@ -129,7 +131,8 @@ describe("a budget", () => {
       },
     };
     const { post, store, spent } = await start(whole(300, 150), { scopes: [budget], between: [watch] });
-    const held = { id: "other", claims: claimsOf([budget]), wantMoney: 450, leastMoney: 450, tokens: 0 };
+    const amounts = { money: 450, tokens: 0 };
+    const held = { id: "other", claims: claimsOf([budget]), want: amounts, least: amounts, tokens: 0 };
     await store.reserve(held);
     expect(await errorOf(await post(CHAT, { ...ask, max_tokens: 100 }))).toMatchObject({ code: "budget_exceeded" });
     expect(await errorOf(await post(CHAT, { ...ask, user: "x".repeat(500) }))).toMatchObject({
@@ -183,6 +186,82 @@ describe("a budget", () => {
     expect(await warning()).toMatch(/^key a: 0\.\d+ of 0\.00000004 \$ per day$/);
     await warning();
     expect(softLimits).toEqual(["key a day"]);
+  });
+});
+
+describe("a budget of tokens", () => {
+  const unpriced = { prices: { priceOf: (): undefined => undefined } };
+
+  test("needs no price, counts prompts and answers, and refuses until its window ends", async () => {
+    const budget = dayBudget(500, undefined, "tokens");
+    const { post, spent } = await start(whole(300, 150), { scopes: [budget], policyOptions: unpriced });
+    expect((await post(CHAT, { ...ask, max_tokens: 100 })).status).toBe(200);
+    expect(await spent(budget)).toBe(450);
+    const response = await post(CHAT, ask);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await errorOf(response)).toMatchObject({
+      status: 429,
+      code: "budget_exceeded",
+      message: expect.stringMatching(
+        /^expected key a to have \d+ tokens of its budget of 500 tokens per day left, got 50 tokens/,
+      ),
+    });
+  });
+
+  test("in total has no window to wait for", async () => {
+    const budget = keyScope({ budgets: [{ unit: "tokens", window: "total", hard: 10n }] });
+    const { post } = await start(whole(1, 1), { scopes: [budget], policyOptions: unpriced });
+    const response = await post(CHAT, ask);
+    expect(response.headers.get("retry-after")).toBeNull();
+    expect((await errorOf(response)).message).toContain("its budget of 10 tokens in total");
+  });
+
+  test("counts for a free model too, whose budget of money does not", async () => {
+    const free = { version: "free", fresh: 0n, cacheRead: 0n, cacheWrite: 0n, output: 0n };
+    const ofTokens = dayBudget(1_000, undefined, "tokens");
+    const both = keyScope({ budgets: [...dayBudget(0).limits.budgets, ...ofTokens.limits.budgets] });
+    const { post, spent } = await start(whole(30, 12), {
+      scopes: [both],
+      policyOptions: { prices: { priceOf: () => free } },
+    });
+    expect((await post(CHAT, { ...ask, max_tokens: 20 })).status).toBe(200);
+    expect([await spent(dayBudget(0)), await spent(ofTokens)]).toEqual([0, 42]);
+  });
+
+  test("bounds an answer beside a budget of money by the tighter of the two", async () => {
+    const both = (money: number, tokens: number) =>
+      keyScope({
+        budgets: [dayBudget(money), dayBudget(tokens, undefined, "tokens")].flatMap((each) => each.limits.budgets),
+      });
+    const boundOf = async (scope: ReturnType<typeof both>) => {
+      const { post, standIns } = await start(whole(30, 12), { scopes: [scope] });
+      expect((await post(CHAT, { ...ask, max_tokens: 5_000 })).status).toBe(200);
+      await fleet.stop();
+      return standIns[0]!.received[0]!.body.max_tokens as number;
+    };
+    const [byTokens, byMoney] = [await boundOf(both(100_000, 2_000)), await boundOf(both(1_000, 100_000))];
+    expect(byTokens).toBeGreaterThan(1_000);
+    expect(byTokens).toBeLessThan(2_000);
+    expect(byMoney).toBeLessThan(1_000);
+  });
+
+  test("passed softly warns in tokens", async () => {
+    const { post, spent, softLimits } = await start(whole(30, 12), {
+      scopes: [dayBudget(100_000, 40, "tokens")],
+      policyOptions: unpriced,
+    });
+    expect(spent).toBeDefined();
+    const response = await post(CHAT, { ...ask, max_tokens: 1 });
+    expect(response.headers.get("x-millrace-budget-warning")).toMatch(/^key a: \d+ of 40 tokens per day$/);
+    expect(softLimits).toEqual(["key a day"]);
+  });
+
+  test("lets no unknown path pass, whose tokens nobody counts", async () => {
+    const scopes = [dayBudget(100_000, undefined, "tokens")];
+    const { post } = await start(whole(1, 1), { scopes, policyOptions: unpriced });
+    expect(await errorOf(await post("/v1/images/generations", ask))).toMatchObject({ code: "price_missing" });
+    expect((await post("/tokenize", { model: "m", prompt: "x" })).status).toBe(200);
   });
 });
 

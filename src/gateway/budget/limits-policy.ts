@@ -6,18 +6,17 @@
  *
  * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind
  * them bounds the request and meters the stream, so they know the client's own body, and what costs nothing is never
- * cut. A request that its budgets do not pay for is refused there, too: a kept answer needs no money. Routes stand
- * between the two, so a request passes the second once for each model that is asked.
+ * cut. A request that its budgets do not pay for is refused there, too: a kept answer needs no money.
  */
 import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
 import { askUsage } from "../ask-usage.js";
-import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { Price, PriceBook } from "../prices/price.js";
 import { type Caller, type GatewayRequest, withBody } from "../request.js";
-import type { Scope } from "../scope.js";
+import { BUDGET_UNITS, type BudgetUnit, type Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
+import type { TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import {
   type Admission,
@@ -25,18 +24,19 @@ import {
   chargeOf,
   noteCut,
   noteUnreported,
+  payableTokens,
   subjectOf,
   tokensOf,
   wholeTokens,
 } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
-import { type Claims, claimsOf, isEmpty, type LimitedScope, type MoneyClaim, NO_CLAIMS } from "./claims.js";
+import { type BudgetClaim, type Claims, claimsOf, isEmpty, type LimitedScope, NO_CLAIMS } from "./claims.js";
 import { boundedFields, isBounded, type PromptFacts, type RequestSize } from "./estimate.js";
-import { MeteredSink } from "./metered-sink.js";
+import { MeteredSink, type StreamBudget } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
-import { cutStream, isReservedByOthers, nameOf, noneForAnother, refusal } from "./refusals.js";
+import { amountText, cutStream, isReservedByOthers, nameOf, noneForAnother, refusal, windowText } from "./refusals.js";
 import { type SettlementEvents, Settlements } from "./settlements.js";
-import { type BudgetStore, type Levels, type ResizeResult, UNITS } from "./store.js";
+import { type Amounts, type BudgetStore, type Levels, NO_AMOUNTS, type ResizeResult, UNITS } from "./store.js";
 import { StreamUsage } from "./stream-usage.js";
 import { windowEnd } from "./windows.js";
 
@@ -52,7 +52,7 @@ interface UpstreamTraits {
 
 interface LimitsEvents extends SettlementEvents {
   /** A soft limit has been passed: once for each window. */
-  softLimit(claim: MoneyClaim, level: Levels["money"][number], caller: Caller): void;
+  softLimit(claim: BudgetClaim, level: Levels["budgets"][number], caller: Caller): void;
   /** A request was let pass without a reservation, since the store is down. */
   unreserved(error: Error): void;
 }
@@ -61,8 +61,8 @@ export interface LimitsOptions {
   /** Opened at the first request that has limits. */
   readonly openStore: () => BudgetStore;
   readonly prices: PriceBook;
-  /** The price to reserve at: of a name that several models may answer for, the highest. */
-  readonly highestPriceOf: (name: string) => Price | undefined;
+  /** The price to reserve at: of a name that several models may answer for, the highest. Tokens cost one each. */
+  readonly highestPriceOf: (name: string, unit: BudgetUnit) => Price | undefined;
   /** Limits of a model, for all callers. Undefined: none. */
   readonly modelScope: (model: string) => LimitedScope | undefined;
   /** The model that a client's name stands for. */
@@ -91,11 +91,11 @@ const MAX_WARNED = 10_000;
 const WARNING_HEADER = "x-millrace-budget-warning";
 
 interface Reserved {
-  readonly money: number;
+  readonly amounts: Amounts;
   readonly levels: Levels | undefined;
   /** The store was down, and the request passes all the same. */
   readonly isDoubtful: boolean;
-  /** There is no money, or there are no tokens, for an upstream's answer. */
+  /** A budget, or the tokens of a minute, do not pay for an upstream's answer. */
   readonly unpaid?: MillraceError;
 }
 
@@ -104,6 +104,14 @@ interface Admitted {
   readonly reserved: Reserved;
   /** An answer has changed how much is reserved. */
   isResized: boolean;
+}
+
+/** How a request's next answer is paid. */
+interface Payment {
+  /** Reserved for the answer. */
+  readonly amounts: Amounts;
+  /** The cost of earlier answers to the request, which stays reserved beside it. */
+  readonly spent: Amounts;
 }
 
 export class LimitsPolicy implements Policy {
@@ -151,15 +159,15 @@ export class LimitsPolicy implements Policy {
   /** The use of a scope. Rejects where the store is down. */
   async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
     const claims = claimsOf([scope]);
-    const { money, requests, tokens, concurrent } = await this.#opened().store.read(claims);
+    const { budgets, requests, tokens, concurrent } = await this.#opened().store.read(claims);
     const counted = (units: number | undefined): number => Math.ceil((units ?? 0) / UNITS);
     return {
       requestsThisMinute: counted(requests[0]),
       tokensThisMinute: counted(tokens[0]),
       concurrentRequests: concurrent[0] ?? 0,
-      budgets: claims.money.map(({ window }, i) => {
-        const { used, held, startMs } = money[i]!;
-        return { window, spent: BigInt(used), reserved: BigInt(held), endsMs: windowEnd(window, startMs) };
+      budgets: claims.budgets.map(({ unit, window }, i) => {
+        const { used, held, startMs } = budgets[i]!;
+        return { unit, window, spent: BigInt(used), reserved: BigInt(held), endsMs: windowEnd(window, startMs) };
       }),
     };
   }
@@ -195,15 +203,15 @@ export class LimitsPolicy implements Policy {
 
   async #reserve(admission: Admission): Promise<Reserved> {
     const { isFailOpen, events, epochMs } = this.options;
-    const { id, request, claims, wantMoney, leastMoney, promptTokens, size, outputTokens } = admission;
+    const { id, request, claims, want, least, promptTokens, size, outputTokens } = admission;
     const tokens = promptTokens + size.numAnswers * outputTokens;
     try {
-      const result = await this.#opened().store.reserve({ id, claims, wantMoney, leastMoney, tokens });
-      if (result.kind === "reserved") return { money: result.money, levels: result.levels, isDoubtful: false };
+      const result = await this.#opened().store.reserve({ id, claims, want, least, tokens });
+      if (result.kind === "reserved") return { amounts: result.amounts, levels: result.levels, isDoubtful: false };
       const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
-      const error = refusal(result, claims, leastMoney, headers);
-      request.record.isPayableLater = isReservedByOthers(result, claims, leastMoney);
-      if (result.limit === "money" || result.limit === "tokens") {
+      const error = refusal(result, claims, least, headers);
+      request.record.isPayableLater = isReservedByOthers(result, claims, least);
+      if (result.limit === "budget" || result.limit === "tokens") {
         return await this.#reserveUnpaid(admission, result.levels, error);
       }
       throw error;
@@ -215,20 +223,25 @@ export class LimitsPolicy implements Policy {
         throw thrown;
       }
       events.unreserved(thrown);
-      return { money: 0, levels: undefined, isDoubtful: true };
+      return { amounts: NO_AMOUNTS, levels: undefined, isDoubtful: true };
     }
   }
 
   /** A request that may have a kept answer, and no other. */
   async #reserveUnpaid({ id, request, claims }: Admission, before: Levels, unpaid: MillraceError): Promise<Reserved> {
-    const rates: Claims = { ...claims, money: NO_CLAIMS, tokens: NO_CLAIMS };
-    if (isEmpty(rates)) return { money: 0, levels: before, isDoubtful: false, unpaid };
-    const terms = { id, claims: rates, wantMoney: 0, leastMoney: 0, tokens: 0 };
+    const rates: Claims = { ...claims, budgets: NO_CLAIMS, tokens: NO_CLAIMS };
+    if (isEmpty(rates)) return { amounts: NO_AMOUNTS, levels: before, isDoubtful: false, unpaid };
+    const terms = { id, claims: rates, want: NO_AMOUNTS, least: NO_AMOUNTS, tokens: 0 };
     const result = await this.#opened().store.reserve(terms);
     const { requests, concurrent } = result.levels;
     const levels = { ...before, requests, concurrent };
-    if (result.kind === "reserved") return { money: 0, levels, isDoubtful: false, unpaid };
-    throw refusal(result, rates, 0, rateHeaders(claims, levels, request.route.dialect, this.options.epochMs()));
+    if (result.kind === "reserved") return { amounts: NO_AMOUNTS, levels, isDoubtful: false, unpaid };
+    throw refusal(
+      result,
+      rates,
+      NO_AMOUNTS,
+      rateHeaders(claims, levels, request.route.dialect, this.options.epochMs()),
+    );
   }
 
   async #run(admission: Admission, reserved: Reserved, sink: AnswerSink, next: Handler): Promise<Ending> {
@@ -248,39 +261,25 @@ export class LimitsPolicy implements Policy {
 
   async #send(request: GatewayRequest, admitted: Admitted, sink: AnswerSink, next: Handler): Promise<Ending> {
     const { admission, reserved } = admitted;
-    const { id, model, priced, size, outputTokens } = admission;
+    const { model, claims, size, outputTokens } = admission;
     if (reserved.unpaid !== undefined) throw reserved.unpaid;
-    const spent = chargeOf(request.record, admission);
-    const money = await this.#moneyFor(admitted, spent);
+    const payment = await this.#paymentOf(request, admitted);
     const cancellation = request.cancellation.child();
-    const sent = { ...this.#bounded(request, admitted, money), cancellation };
-    let metered: MeteredSink | undefined;
+    const sent = { ...this.#bounded(request, admitted, payment.amounts), cancellation };
+    let metered: readonly MeteredSink[] = [];
     let cut: MillraceError | undefined;
-    const { isPaid, hasContinuousUsage, maxTokensField } = this.options.traits(model);
+    const { isPaid, hasContinuousUsage } = this.options.traits(model);
     const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
     // An API that is asked for a whole answer makes it, and charges it, whoever has left.
     const unseen = isPaid && !request.isStream ? usual : 0;
-    const noteDelivered = () => noteCut(admission, metered?.delivered, unseen);
+    const noteDelivered = () => noteCut(admission, deliveredOf(metered), unseen);
     // Called before the attempt is cut, so that the delivered part is recorded.
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
       // An upstream may stream an answer that was asked for whole.
-      if (priced === undefined || reserved.isDoubtful) return await next(sent, sink);
+      if (claims.budgets.length === 0 || reserved.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
-      const bytesPerToken = isPaid ? PAID_BYTES_PER_TOKEN : 1;
-      metered = new MeteredSink(inner, {
-        usage: new StreamUsage(bytesPerToken),
-        bytesPerToken: hasContinuousUsage ? undefined : bytesPerToken,
-        cost: priced.worst,
-        isStream: request.isStream,
-        promptTokens: size.promptTokens,
-        outputTokens: size.numAnswers * outputTokens,
-        maxOutputTokens: isBounded(sent.path, sent.body, maxTokensField) ? mostOutput(size) : undefined,
-        money,
-        resize: (want, least) => {
-          admitted.isResized = true;
-          return this.#resize(id, spent, want, least);
-        },
+      metered = this.#metered(asked, inner, admitted, payment, {
         cut: () => {
           cut = cutStream();
           cancellation.cancel(cut);
@@ -288,43 +287,85 @@ export class LimitsPolicy implements Policy {
         },
         broken: noteDelivered,
       });
-      const ending = await next(asked, metered);
-      await metered.whenOver;
-      noteUnreported(admission, metered.delivered);
-      if (cut !== undefined && metered.isWithheld) throw cut;
+      const ending = await next(asked, metered.at(-1)!);
+      for (const each of metered.toReversed()) await each.whenOver;
+      noteUnreported(admission, deliveredOf(metered));
+      if (cut !== undefined && metered.some(({ isWithheld }) => isWithheld)) throw cut;
       return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
     } finally {
       endWatch();
     }
   }
 
-  /** The money that is reserved for the next answer: a route may have asked another model before. */
-  async #moneyFor({ admission, reserved, isResized }: Admitted, spent: number): Promise<number> {
-    if (reserved.isDoubtful || (spent === 0 && !isResized)) return reserved.money;
-    const { id, wantMoney, leastMoney } = admission;
-    const result = await this.#resize(id, spent, wantMoney, leastMoney);
-    if (result.kind === "resized") return result.money;
-    throw noneForAnother();
+  /** A route may have asked another model before, whose answer has cost something. */
+  async #paymentOf({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Promise<Payment> {
+    const { id, costs, want, least } = admission;
+    const spent: Amounts = {
+      money: chargeOf(record, admission),
+      tokens: costs.tokens === undefined ? 0 : tokensOf(record),
+    };
+    const isFirst = spent.money === 0 && spent.tokens === 0 && !isResized;
+    if (reserved.isDoubtful || isFirst) return { amounts: reserved.amounts, spent };
+    const amounts = { money: 0, tokens: 0 };
+    for (const unit of BUDGET_UNITS) {
+      if (costs[unit] === undefined) continue;
+      const result = await this.#resize(id, unit, spent[unit], want[unit], least[unit]);
+      if (result.kind !== "resized") throw noneForAnother();
+      amounts[unit] = result.money;
+    }
+    return { amounts, spent };
   }
 
-  /** @param spent nano-dollars that earlier answers to the request have cost: they stay reserved beside the others */
-  async #resize(id: string, spent: number, want: number, least: number): Promise<ResizeResult> {
-    const result = await this.#opened().store.resize(id, spent + want, spent + least);
+  /** @param spent the cost of earlier answers to the request */
+  async #resize(id: string, unit: BudgetUnit, spent: number, want: number, least: number): Promise<ResizeResult> {
+    const result = await this.#opened().store.resize(id, unit, spent + want, spent + least);
     return result.kind === "resized" ? { kind: "resized", money: result.money - spent } : result;
   }
 
-  /** The request with a max_tokens that its money pays, where the gateway cannot watch all of the answer grow. */
-  #bounded(request: GatewayRequest, { admission, reserved }: Admitted, money: number): GatewayRequest {
-    const { model, claims, size, priced, outputTokens } = admission;
-    const { numAnswers, promptTokens, maxTokens } = size;
-    const { levels } = reserved;
-    if (priced === undefined || numAnswers === 0 || levels === undefined) return request;
+  /** A sink for each unit, from the innermost, which passes on to the client what its budgets pay. */
+  #metered(
+    { isStream, path, body }: GatewayRequest,
+    client: AnswerSink,
+    admitted: Admitted,
+    { amounts, spent }: Payment,
+    ends: Pick<StreamBudget, "cut" | "broken">,
+  ): readonly MeteredSink[] {
+    const { id, model, costs, size, outputTokens } = admitted.admission;
+    const { isPaid, hasContinuousUsage, maxTokensField } = this.options.traits(model);
+    const bytesPerToken = isPaid ? PAID_BYTES_PER_TOKEN : 1;
+    const metered: MeteredSink[] = [];
+    for (const unit of BUDGET_UNITS) {
+      const cost = costs[unit];
+      if (cost === undefined) continue;
+      const budget: StreamBudget = {
+        ...ends,
+        usage: new StreamUsage(bytesPerToken),
+        bytesPerToken: hasContinuousUsage ? undefined : bytesPerToken,
+        cost,
+        isStream,
+        promptTokens: size.promptTokens,
+        outputTokens: size.numAnswers * outputTokens,
+        maxOutputTokens: isBounded(path, body, maxTokensField) ? mostOutput(size) : undefined,
+        money: amounts[unit],
+        resize: (want, least) => {
+          admitted.isResized = true;
+          return this.#resize(id, unit, spent[unit], want, least);
+        },
+      };
+      metered.push(new MeteredSink(metered.at(-1) ?? client, budget));
+    }
+    return metered;
+  }
+
+  /** The request with a max_tokens that its budgets pay, where the gateway cannot watch all of the answer grow. */
+  #bounded(request: GatewayRequest, { admission, reserved }: Admitted, amounts: Amounts): GatewayRequest {
+    const { model, claims, size, outputTokens } = admission;
+    const { numAnswers, maxTokens } = size;
+    if (claims.budgets.length === 0 || numAnswers === 0 || reserved.levels === undefined) return request;
     const { isPaid, maxTokensField: own } = this.options.traits(model);
     const { isStream, path, body } = request;
     if (isStream && !isPaid) return request;
-    // A paid upstream's hidden thinking is bounded only by all that is left.
-    const payable = isStream ? money + leastLeft(claims, levels) : money;
-    const bound = Math.floor(priced.worst.outputFor(payable, promptTokens) / numAnswers);
+    const bound = Math.floor(payableTokens(admission, amounts, reserved.levels, isStream) / numAnswers);
     if (maxTokens !== undefined && maxTokens <= bound && isBounded(path, body, own)) return request;
     // A budget that pays for any answer bounds none.
     if (isStream && maxTokens === undefined && bound > MAX_USUAL_TOKENS) return request;
@@ -337,25 +378,27 @@ export class LimitsPolicy implements Policy {
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
     const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
-    const warnings = claims.money.flatMap((claim, i) => this.#warning(claim, levels.money[i]!, request.caller) ?? []);
+    const warnings = claims.budgets.flatMap(
+      (claim, i) => this.#warning(claim, levels.budgets[i]!, request.caller) ?? [],
+    );
     if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
     return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);
   }
 
-  #warning(claim: MoneyClaim, level: Levels["money"][number], caller: Caller): string | undefined {
-    const { scope, window, soft, key } = claim;
+  #warning(claim: BudgetClaim, level: Levels["budgets"][number], caller: Caller): string | undefined {
+    const { scope, unit, window, soft, key } = claim;
     const { used, held, startMs } = level;
     if (soft === undefined || used + held <= soft) return undefined;
-    const crossing = `${key}/${startMs}`;
+    const crossing = `${key}/${startMs}/${soft}`;
     if (!this.#warned.has(crossing)) {
       if (this.#warned.size >= MAX_WARNED) this.#warned.clear();
       this.#warned.add(crossing);
       this.options.events.softLimit(claim, level, caller);
     }
-    const dollars = (nano: number): string => formatDollars(BigInt(nano));
     // A header has one line of visible ASCII, and names come from elsewhere.
     const name = encodeURI(nameOf(scope)).replaceAll("%20", " ");
-    return `${name}: ${dollars(used + held)} of ${dollars(soft)} $ per ${window}`;
+    const spent = amountText(unit, used + held).split(" ", 1)[0];
+    return `${name}: ${spent} of ${amountText(unit, soft)} ${windowText(window)}`;
   }
 
   #learn({ request, model, size }: Admission): void {
@@ -374,8 +417,7 @@ function mostOutput({ numAnswers, maxTokens }: RequestSize): number | undefined 
   return maxTokens === undefined ? undefined : numAnswers * maxTokens;
 }
 
-/** Nano-dollars that the tightest budget has left beside all reservations. */
-function leastLeft({ money }: Claims, levels: Levels): number {
-  const lefts = money.map(({ hard }, i) => hard - levels.money[i]!.used - levels.money[i]!.held);
-  return Math.max(0, Math.min(...lefts));
+/** Counts of the part that the client got: the innermost sink knows it, unless an outer one has let nothing pass. */
+function deliveredOf(metered: readonly MeteredSink[]): TokenCounts | undefined {
+  return metered.find(({ delivered }) => delivered !== undefined)?.delivered;
 }

@@ -11,6 +11,7 @@ import {
   tokens,
 } from "../../../test/helpers/limited-fleet.js";
 import { answerJson, type Behaviour, beginStream, sse, until } from "../../../test/helpers/stand-in.js";
+import type { Scope } from "../scope.js";
 import { claimsOf } from "./claims.js";
 
 let fleet: LimitedFleet;
@@ -71,6 +72,56 @@ describe("a stream", () => {
     expect(watched.ended).toEqual([{ outcome: "broken", status: 200 }]);
   });
 
+  test("ends where its budget of tokens does, whether or not money is left", async () => {
+    const ofTokens = dayBudget(1_500, undefined, "tokens");
+    const usedUnder = async (scopes: readonly Scope[]) => {
+      const { post, spent } = await start(tokens(1_000_000), { scopes });
+      const events = eventsOf(await (await post(CHAT, streamed)).text());
+      expect(events.at(-1)).toMatchObject({ error: { code: "budget_exceeded" } });
+      const used = await spent(ofTokens);
+      expect(used).toBe(10 + events.length - 1);
+      const ofMoney = await spent(dayBudget(1));
+      await fleet.stop();
+      return [used, ofMoney];
+    };
+    const [alone, none] = await usedUnder([ofTokens]);
+    expect(none).toBe(0);
+    expect(alone).toBeGreaterThan(1_490);
+    expect(alone).toBeLessThanOrEqual(1_500);
+    const [beside, money] = await usedUnder([dayBudget(100_000), ofTokens]);
+    expect(beside).toBeGreaterThan(1_490);
+    expect(beside).toBeLessThanOrEqual(1_500);
+    expect(money).toBe(beside);
+    const [less, paid] = await usedUnder([dayBudget(1_200), ofTokens]);
+    expect(less).toBeLessThanOrEqual(1_200);
+    expect(less).toBeGreaterThan(1_190);
+    expect(paid).toBe(less);
+  });
+
+  test("that comes whole is paid in both units, or withheld", async () => {
+    const usage = { prompt_tokens: 10, completion_tokens: 2_000, total_tokens: 2_010 };
+    const body = { choices: [{ message: { content: "x".repeat(500) } }], usage };
+    const askUnder = async (money: number, ofTokens: number) => {
+      const scopes = [dayBudget(money), dayBudget(ofTokens, undefined, "tokens")];
+      const { post, spent } = await start(answerJson(body), { scopes });
+      const answer = await post(CHAT, streamed);
+      const text = await answer.text();
+      const used = [await spent(scopes[0]!), await spent(scopes[1]!)];
+      await fleet.stop();
+      return { status: answer.status, text, used };
+    };
+    expect(await askUnder(100_000, 100_000)).toEqual({ status: 200, text: JSON.stringify(body), used: [2_010, 2_010] });
+    for (const [money, ofTokens] of [
+      [400, 100_000],
+      [100_000, 400],
+      [400, 400],
+    ] as const) {
+      const { status, text, used } = await askUnder(money, ofTokens);
+      expect([status, text]).toEqual([429, expect.stringContaining("budget_exceeded")]);
+      expect(Math.max(...used)).toBeLessThanOrEqual(400);
+    }
+  });
+
   test("that comes instead of a whole answer is cut at its budget, too", async () => {
     const budget = dayBudget(1_500);
     const { post, spent } = await start(tokens(1_000_000), { scopes: [budget] });
@@ -105,7 +156,7 @@ describe("a stream", () => {
       begin = () => send(received, outgoing);
     };
     const { post, store, standIns } = await start(behaviour, { scopes: [budget] });
-    const held = async () => (await store.read(claimsOf([budget]))).money[0]!.held;
+    const held = async () => (await store.read(claimsOf([budget]))).budgets[0]!.held;
     const answer = post(CHAT, { ...streamed, messages: [{ role: "user", content: "x".repeat(5_000) }] });
     await until(() => standIns[0]!.received.length === 1);
     expect(await held()).toBeGreaterThan(5_000);
@@ -163,7 +214,8 @@ describe("a stream", () => {
     );
     const other = { ...claimsOf([budget]) };
     // Another request holds all the rest, so the stream waits with what it may not pass on.
-    await store.reserve({ id: "other", claims: other, wantMoney: 450, leastMoney: 450, tokens: 0 });
+    const amounts = { money: 450, tokens: 0 };
+    await store.reserve({ id: "other", claims: other, want: amounts, least: amounts, tokens: 0 });
     const events = eventsOf(await (await post(CHAT, streamed)).text());
     await store.settle("other", 0, 0);
     expect(events.at(-1)).toMatchObject({ error: {} });

@@ -15,7 +15,8 @@ import type { ResizeResult } from "./store.js";
 import type { StreamUsage } from "./stream-usage.js";
 import type { WorstCost } from "./worst-cost.js";
 
-interface StreamBudget {
+/** Money is in the unit of the budgets: nano-dollars, or tokens, which cost one each. */
+export interface StreamBudget {
   readonly usage: StreamUsage;
   /** Fewest bytes of an event that count as a token. Undefined: an event reports its tokens, of which some have no text. */
   readonly bytesPerToken: number | undefined;
@@ -28,7 +29,7 @@ interface StreamBudget {
   readonly outputTokens: number;
   /** Most tokens of the answer that the upstream is asked for. Undefined: it may be any number. */
   readonly maxOutputTokens: number | undefined;
-  /** Nano-dollars that are reserved when the stream begins. */
+  /** Reserved when the stream begins. */
   readonly money: number;
   resize(want: number, least: number): Promise<ResizeResult>;
   /** Cancels the request. The attempt then breaks the answer off, unless it has ended. */
@@ -192,7 +193,7 @@ export class MeteredSink extends PassingSink {
     this.#settle();
   }
 
-  /** Cost of the delivered part in nano-dollars, at most. */
+  /** Cost of the delivered part, at most. */
   #used(): number {
     const { usage, cost, promptTokens } = this.budget;
     return cost.of(usage.promptTokens ?? promptTokens, usage.mostOutputTokens);

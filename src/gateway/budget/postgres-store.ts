@@ -25,7 +25,8 @@ CREATE INDEX IF NOT EXISTS millrace_budget_reservations_owner ON millrace_budget
 `;
 
 const DELETE_STALE = `DELETE FROM millrace_budget_meters
-WHERE held = 0 AND at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - ${STALE_MS}`;
+WHERE held = 0 AND (at > 0 OR used = 0)
+  AND at < floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - ${STALE_MS}`;
 
 /** Any number that other programs of the database do not use. */
 const LOCK = 7_305_118_246;
@@ -181,8 +182,8 @@ const ignore = (): void => {};
 
 const keyOf = ({ key }: { readonly key: string }): string => key;
 
-function keysOfClaims({ money, requests, tokens, concurrent }: Claims): string[] {
-  return [...money.map(keyOf), ...requests.map(keyOf), ...tokens.map(keyOf), ...concurrent.map(keyOf)];
+function keysOfClaims({ budgets, requests, tokens, concurrent }: Claims): string[] {
+  return [...budgets.map(keyOf), ...requests.map(keyOf), ...tokens.map(keyOf), ...concurrent.map(keyOf)];
 }
 
 function keysOf(operation: Operation): string[] {

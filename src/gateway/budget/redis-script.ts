@@ -37,10 +37,12 @@ local function monthOf(day)
   local month = index < 10 and index + 3 or index - 9
   return yearOfEra + era * 400 + (month <= 2 and 1 or 0), month
 end
-local function windowOf(key) return string.match(key, '[^/]*$') end
+local function unitOf(key) return string.sub(key, -7) == '-tokens' and 'tokens' or 'money' end
+local function windowOf(key) return (string.gsub(string.match(key, '[^/]*$'), '%-tokens$', '')) end
 local function windowStart(window)
   if window == 'hour' then return now - now % HOUR end
   if window == 'day' then return now - now % DAY end
+  if window == 'total' then return 0 end
   local year, month = monthOf(math.floor(now / DAY))
   return firstDay(year, month) * DAY
 end
@@ -51,8 +53,12 @@ local function windowEnd(window, start)
   if month == 12 then year, month = year + 1, 0 end
   return firstDay(year, month + 1) * DAY
 end
--- Longer than the window, or than the bucket takes to fill: an expired meter equals a new one.
-local LIVES = { hour = 2 * DAY, day = 3 * DAY, month = 65 * DAY }
+local function untilEnd(window, start)
+  if window == 'total' then return 0 end
+  return math.max(0, windowEnd(window, start) - now)
+end
+-- Longer than the window, or than the bucket takes to fill: an expired meter equals a new one. 0: it does not expire.
+local LIVES = { hour = 2 * DAY, day = 3 * DAY, month = 65 * DAY, total = 0 }
 
 local meters, changed = {}, {}
 local function meter(key)
@@ -83,7 +89,7 @@ local function refilled(key, limit)
   if now <= m.at then return m end
   return { at = now, used = math.max(0, m.used - (now - m.at) * limit), held = 0 }
 end
-local function setMoney(key, used, held)
+local function setBudget(key, used, held)
   meters[key] = { at = rolled(key).at, used = math.min(MAX, used), held = math.max(0, held) }
   changed[key] = LIVES[windowOf(key)]
 end
@@ -105,7 +111,7 @@ end
 
 local function levels(claims)
   local result = { {}, {}, {}, {} }
-  for _, claim in ipairs(claims.money) do
+  for _, claim in ipairs(claims.budgets) do
     local m = rolled(claim[1])
     table.insert(result[1], { m.used, m.held, m.at })
   end
@@ -115,14 +121,15 @@ local function levels(claims)
   return result
 end
 local function reservation(id)
-  local values = redis.call('HMGET', prefix .. ':r:' .. id, 'owner', 'money', 'tokens', 'held')
+  local values = redis.call('HMGET', prefix .. ':r:' .. id, 'owner', 'money', 'tokens', 'held', 'budget_tokens')
   if not values[1] then return nil end
-  return { id = id, owner = values[1], money = tonumber(values[2]), tokens = tonumber(values[3]), held = cjson.decode(values[4]) }
+  local amounts = { money = tonumber(values[2]), tokens = tonumber(values[5]) or 0 }
+  return { id = id, owner = values[1], amounts = amounts, tokens = tonumber(values[3]), held = cjson.decode(values[4]) }
 end
-local function settle(r, money, tokens)
+local function settle(r, used, tokens)
   for _, claim in ipairs(r.held.money) do
-    local m = rolled(claim[1])
-    setMoney(claim[1], m.used + money, m.held - r.money)
+    local m, unit = rolled(claim[1]), unitOf(claim[1])
+    setBudget(claim[1], m.used + used[unit], m.held - r.amounts[unit])
   end
   for _, claim in ipairs(r.held.tokens) do take(claim[1], claim[2], tokens - r.tokens) end
   for _, claim in ipairs(r.held.places) do place(claim[1], -1) end
@@ -131,10 +138,10 @@ local function settle(r, money, tokens)
 end
 
 local function refusal(least, tokens, claims)
-  for i, claim in ipairs(claims.money) do
+  for i, claim in ipairs(claims.budgets) do
     local m = rolled(claim[1])
-    if claim[2] - m.used - m.held < least then
-      return { 1, i - 1, math.max(0, windowEnd(windowOf(claim[1]), m.at) - now) }
+    if claim[2] - m.used - m.held < least[unitOf(claim[1])] then
+      return { 1, i - 1, untilEnd(windowOf(claim[1]), m.at) }
     end
   end
   for i, claim in ipairs(claims.places) do
@@ -155,54 +162,59 @@ local handlers = {}
 function handlers.reserve(o)
   local claims = o.claims
   local before = reservation(o.id)
-  if before then return { 0, before.money, levels(claims) } end
+  if before then return { 0, { before.amounts.money, before.amounts.tokens }, levels(claims) } end
   local refused = refusal(o.least, o.tokens, claims)
   if refused then return { refused, levels(claims) } end
-  local money = o.want
-  for _, claim in ipairs(claims.money) do
-    local m = rolled(claim[1])
-    money = math.min(money, claim[2] - m.used - m.held)
+  local amounts = o.want
+  for _, claim in ipairs(claims.budgets) do
+    local m, unit = rolled(claim[1]), unitOf(claim[1])
+    amounts[unit] = math.min(amounts[unit], claim[2] - m.used - m.held)
   end
-  for _, claim in ipairs(claims.money) do
+  for _, claim in ipairs(claims.budgets) do
     local m = rolled(claim[1])
-    setMoney(claim[1], m.used, m.held + money)
+    setBudget(claim[1], m.used, m.held + amounts[unitOf(claim[1])])
   end
   for _, claim in ipairs(claims.requests) do take(claim[1], claim[2], 1) end
   for _, claim in ipairs(claims.tokens) do take(claim[1], claim[2], o.tokens) end
   for _, claim in ipairs(claims.places) do place(claim[1], 1) end
-  redis.call('HSET', prefix .. ':r:' .. o.id, 'owner', owner, 'money', text(money), 'tokens', text(o.tokens), 'held', o.held)
+  redis.call('HSET', prefix .. ':r:' .. o.id, 'owner', owner, 'money', text(amounts.money),
+    'budget_tokens', text(amounts.tokens), 'tokens', text(o.tokens), 'held', o.held)
   redis.call('SADD', prefix .. ':o:' .. owner, o.id)
-  return { 0, money, levels(claims) }
+  return { 0, { amounts.money, amounts.tokens }, levels(claims) }
 end
 function handlers.resize(o)
   local r = reservation(o.id)
   if not r then return { 2, 0 } end
-  local room, isHeld = MAX, 0
+  local before, budgets = r.amounts[o.unit], {}
   for _, claim in ipairs(r.held.money) do
+    if unitOf(claim[1]) == o.unit then table.insert(budgets, claim) end
+  end
+  local room, isHeld = MAX, 0
+  for _, claim in ipairs(budgets) do
     local m = rolled(claim[1])
     local free = math.max(0, claim[2] - m.used - m.held)
-    if r.money + free < o.least and m.held > r.money then isHeld = 1 end
+    if before + free < o.least and m.held > before then isHeld = 1 end
     room = math.min(room, free)
   end
-  local money = math.min(o.want, r.money + room)
-  if money < o.least then return { 1, isHeld } end
-  for _, claim in ipairs(r.held.money) do
+  local amount = math.min(o.want, before + room)
+  if amount < o.least then return { 1, isHeld } end
+  for _, claim in ipairs(budgets) do
     local m = rolled(claim[1])
-    setMoney(claim[1], m.used, m.held + money - r.money)
+    setBudget(claim[1], m.used, m.held + amount - before)
   end
-  redis.call('HSET', prefix .. ':r:' .. o.id, 'money', text(money))
-  return { 0, money }
+  redis.call('HSET', prefix .. ':r:' .. o.id, o.unit == 'money' and 'money' or 'budget_tokens', text(amount))
+  return { 0, amount }
 end
 function handlers.settle(o)
   local r = reservation(o.id)
   if not r then return 0 end
-  settle(r, o.money, o.tokens)
+  settle(r, o, o.tokens)
   return 1
 end
 function handlers.charge(o)
-  for _, claim in ipairs(o.claims.money) do
+  for _, claim in ipairs(o.claims.budgets) do
     local m = rolled(claim[1])
-    setMoney(claim[1], m.used + o.money, m.held)
+    setBudget(claim[1], m.used + o[unitOf(claim[1])], m.held)
   end
   for _, claim in ipairs(o.claims.requests) do take(claim[1], claim[2], 1) end
   for _, claim in ipairs(o.claims.tokens) do take(claim[1], claim[2], o.tokens) end
@@ -215,8 +227,8 @@ function handlers.recover()
     for _, id in ipairs(redis.call('SMEMBERS', prefix .. ':o:' .. gone)) do
       local r = reservation(id)
       if r then
-        settle(r, r.money, r.tokens)
-        table.insert(recovered, { id, r.money, r.tokens })
+        settle(r, r.amounts, r.tokens)
+        table.insert(recovered, { id, r.amounts.money, r.tokens })
       end
     end
     redis.call('DEL', prefix .. ':o:' .. gone)

@@ -26,7 +26,7 @@ export interface SharedStoreOptions {
 
 /** The braces keep all keys on one server of a cluster, as a script needs. */
 const PREFIX = "{millrace}:budget";
-const LIMITS: readonly Limit[] = ["money", "concurrent", "requests", "tokens"];
+const LIMITS: readonly Limit[] = ["budget", "concurrent", "requests", "tokens"];
 
 type Turn = (prefix: string, owner: string, leaseMs: number, now: string, operations: string) => Promise<unknown[]>;
 
@@ -84,9 +84,9 @@ export class RedisStore extends BatchedStore {
 const pairs = (claims: readonly { readonly key: string; readonly limit: number }[]) =>
   claims.map(({ key, limit }) => [key, limit]);
 
-function encodeClaims({ money, requests, tokens, concurrent }: Claims) {
+function encodeClaims({ budgets, requests, tokens, concurrent }: Claims) {
   return {
-    money: money.map(({ key, hard }) => [key, hard]),
+    budgets: budgets.map(({ key, hard }) => [key, hard]),
     requests: pairs(requests),
     tokens: pairs(tokens),
     places: pairs(concurrent),
@@ -96,10 +96,11 @@ function encodeClaims({ money, requests, tokens, concurrent }: Claims) {
 function encode(operation: Operation): object {
   switch (operation.op) {
     case "reserve": {
-      const { id, claims, wantMoney: want, leastMoney: least, tokens } = operation.reservation;
+      const { id, claims, want, least, tokens } = operation.reservation;
       const encoded = encodeClaims(claims);
-      // Stored as it is, since Lua would write large numbers with fewer digits.
-      const held = JSON.stringify({ money: encoded.money, tokens: encoded.tokens, places: encoded.places });
+      // Stored as it is, since Lua would write large numbers with fewer digits. The name `money` is older than budgets
+      // of tokens; gateways of earlier versions read it.
+      const held = JSON.stringify({ money: encoded.budgets, tokens: encoded.tokens, places: encoded.places });
       return { op: "reserve", id, want, least, tokens, claims: encoded, held };
     }
     case "charge":
@@ -113,8 +114,8 @@ function encode(operation: Operation): object {
 type Numbers = readonly number[];
 type EncodedLevels = readonly [readonly (readonly [number, number, number])[], Numbers, Numbers, Numbers];
 
-function levelsOf([money, requests, tokens, concurrent]: EncodedLevels): Levels {
-  return { money: money.map(([used, held, startMs]) => ({ used, held, startMs })), requests, tokens, concurrent };
+function levelsOf([budgets, requests, tokens, concurrent]: EncodedLevels): Levels {
+  return { budgets: budgets.map(([used, held, startMs]) => ({ used, held, startMs })), requests, tokens, concurrent };
 }
 
 function decode({ op }: Operation, result: unknown): Result {
@@ -122,7 +123,8 @@ function decode({ op }: Operation, result: unknown): Result {
     case "reserve": {
       const [first, second, third] = result as readonly unknown[];
       if (first === 0) {
-        return { kind: "reserved", money: second as number, levels: levelsOf(third as EncodedLevels) };
+        const [money, tokens] = second as readonly [number, number];
+        return { kind: "reserved", amounts: { money, tokens }, levels: levelsOf(third as EncodedLevels) };
       }
       const [limit, index, retryAfterMs] = first as readonly [number, number, number];
       const levels = levelsOf(second as EncodedLevels);

@@ -1,8 +1,9 @@
 /** The errors of requests that a limit refuses. */
 import { MillraceError } from "../../core/errors.js";
 import { formatDollars } from "../money.js";
-import type { Claims, LimitedScope, MoneyClaim } from "./claims.js";
-import type { ReserveResult } from "./store.js";
+import type { BudgetUnit, BudgetWindow } from "../scope.js";
+import type { BudgetClaim, Claims, LimitedScope } from "./claims.js";
+import type { Amounts, ReserveResult } from "./store.js";
 
 type Refused = Extract<ReserveResult, { kind: "refused" }>;
 
@@ -12,38 +13,34 @@ const MAX_NAME = 80;
 
 export const nameOf = ({ kind, id }: LimitedScope): string => `${kind} ${id.slice(0, MAX_NAME)}`;
 
-/** @example budgetName(claim) // "its budget of 5 $ per day" */
-const budgetName = ({ window, hard }: MoneyClaim): string =>
-  `its budget of ${formatDollars(BigInt(hard))} $ per ${window}`;
+/** @example amountText("money", 5_000_000_000) // "5 $" */
+export const amountText = (unit: BudgetUnit, amount: number): string =>
+  unit === "money" ? `${formatDollars(BigInt(amount))} $` : `${amount} tokens`;
+
+/** @example windowText("day") // "per day" */
+export const windowText = (window: BudgetWindow): string => (window === "total" ? "in total" : `per ${window}`);
 
 /**
  * Is the budget short only because of other requests' reservations? Some of them are returned when the requests end.
  */
-export function isReservedByOthers({ limit, index, levels }: Refused, claims: Claims, least: number): boolean {
-  if (limit !== "money") return false;
-  const { used, held } = levels.money[index]!;
-  return held > 0 && claims.money[index]!.hard - used >= least;
+export function isReservedByOthers({ limit, index, levels }: Refused, claims: Claims, least: Amounts): boolean {
+  if (limit !== "budget") return false;
+  const { used, held } = levels.budgets[index]!;
+  const { unit, hard } = claims.budgets[index]!;
+  return held > 0 && hard - used >= least[unit];
 }
 
-/** @param least nano-dollars that the request needs */
+/** @param least that the request needs */
 export function refusal(
   refused: Refused,
   claims: Claims,
-  least: number,
+  least: Amounts,
   headers: Readonly<Record<string, string>>,
 ): MillraceError {
   const { limit, index, levels, retryAfterMs } = refused;
-  if (limit === "money") {
-    const claim = claims.money[index]!;
-    const { used, held } = levels.money[index]!;
-    const left = Math.max(0, claim.hard - used - held);
-    const open = held > 0 ? ` (${formatDollars(BigInt(held))} $ are reserved by requests under way)` : "";
-    const scope = nameOf(claim.scope);
-    const message = `expected ${scope} to have ${formatDollars(BigInt(least))} $ of ${budgetName(claim)} left, got ${formatDollars(BigInt(left))} $${open}`;
-    return new MillraceError("budget_exceeded", message, {
-      hint: `the next ${claim.window} begins in ${hoursText(retryAfterMs)}`,
-      headers: { ...headers, "x-should-retry": "false" },
-    });
+  if (limit === "budget") {
+    const message = budgetMessage(claims.budgets[index]!, levels.budgets[index]!, least);
+    return budgetExceeded(message, claims.budgets[index]!.window, retryAfterMs, headers);
   }
   const claim = claims[limit][index]!;
   const what = { requests: "requests per minute", tokens: "tokens per minute", concurrent: "requests at a time" }[
@@ -56,6 +53,31 @@ export function refusal(
     hint: "retry after the time in Retry-After, or have the limit raised",
     retryAfterSeconds: seconds,
     headers: seconds > MAX_RETRY_S ? { ...headers, "x-should-retry": "false" } : headers,
+  });
+}
+
+type Level = Refused["levels"]["budgets"][number];
+
+function budgetMessage({ unit, window, hard, scope }: BudgetClaim, { used, held }: Level, least: Amounts): string {
+  const text = (amount: number): string => amountText(unit, amount);
+  const open = held > 0 ? ` (${text(held)} are reserved by requests under way)` : "";
+  const budget = `its budget of ${text(hard)} ${windowText(window)}`;
+  const left = Math.max(0, hard - used - held);
+  return `expected ${nameOf(scope)} to have ${text(least[unit])} of ${budget} left, got ${text(left)}${open}`;
+}
+
+/** Retry-After is only a header: lines of batches do not wait for the end of a window. */
+function budgetExceeded(
+  message: string,
+  window: BudgetWindow,
+  retryAfterMs: number,
+  headers: Readonly<Record<string, string>>,
+): MillraceError {
+  const isEndless = window === "total";
+  const retryAfter = isEndless ? {} : { "retry-after": String(Math.max(1, Math.ceil(retryAfterMs / 1000))) };
+  return new MillraceError("budget_exceeded", message, {
+    hint: isEndless ? "have the budget raised" : `the next ${window} begins in ${hoursText(retryAfterMs)}`,
+    headers: { ...headers, ...retryAfter, "x-should-retry": "false" },
   });
 }
 

@@ -17,8 +17,8 @@ type Terms = Pick<Held, "owner" | "moneyKeys" | "tokenKeys" | "placeKeys">;
 
 interface RowText {
   readonly terms: readonly Terms[];
-  /** Id, money, tokens, and the place of the terms. */
-  readonly members: readonly (readonly [string, number, number, number])[];
+  /** Id, money, tokens per minute, the place of the terms, and tokens of budgets, which earlier versions had not. */
+  readonly members: readonly (readonly [string, number, number, number, number?])[];
 }
 
 interface Row {
@@ -107,12 +107,12 @@ function readRows(database: Database.Database): readonly { readonly id: string; 
 
 function textOf(members: Iterable<Held>): string {
   const terms: Terms[] = [];
-  const texts: [string, number, number, number][] = [];
-  for (const { id, owner, money, tokens, moneyKeys, tokenKeys, placeKeys } of members) {
+  const texts: [string, number, number, number, number][] = [];
+  for (const { id, owner, money, budgetTokens = 0, tokens, moneyKeys, tokenKeys, placeKeys } of members) {
     const its: Terms = { owner, moneyKeys, tokenKeys, placeKeys };
     let place = terms.findIndex((each) => areSame(each, its));
     if (place < 0) place = terms.push(its) - 1;
-    texts.push([id, money, tokens, place]);
+    texts.push([id, money, tokens, place, budgetTokens]);
   }
   return JSON.stringify({ terms, members: texts } satisfies RowText);
 }
@@ -127,5 +127,7 @@ function areSame(a: Terms, b: Terms): boolean {
 function heldOf(text: string): readonly Held[] {
   const row = JSON.parse(text) as RowText | Held;
   if (!("members" in row)) return [row];
-  return row.members.map(([id, money, tokens, place]) => ({ ...row.terms[place]!, id, money, tokens }));
+  return row.members.map(([id, money, tokens, place, budgetTokens]) => {
+    return { ...row.terms[place]!, id, money, budgetTokens, tokens };
+  });
 }

@@ -1,29 +1,36 @@
 /**
- * Where limits are counted. A reservation claims money, tokens, a request and a place of all scopes of a request in one
- * atomic turn, or of none; it is settled with the used amount. Spending and reservations never exceed a hard limit
- * together, unless a settlement is larger than its reservation.
+ * Where limits are counted. A reservation claims amounts of budgets, tokens per minute, a request and a place of all
+ * scopes of a request in one atomic turn, or of none; it is settled with the used amounts. Spending and reservations
+ * never exceed a hard limit together, unless a settlement is larger than its reservation.
  *
- * Money is nano-dollars in safe integers. Times are milliseconds since 1970. A store rejects with a MillraceError of
- * code budget_store_failed if it cannot be reached in time; the operation may then have been done all the same.
+ * Money is nano-dollars; all amounts are safe integers. Times are milliseconds since 1970. A store rejects with a
+ * MillraceError of code budget_store_failed if it cannot be reached in time; the operation may then have been done all
+ * the same.
  */
+import type { BudgetUnit } from "../scope.js";
 import type { Claims } from "./claims.js";
+
+/** An amount in each unit of budgets. */
+export type Amounts = Readonly<Record<BudgetUnit, number>>;
+
+export const NO_AMOUNTS: Amounts = { money: 0, tokens: 0 };
 
 export interface Reservation {
   /** Unique to the reservation: a second `reserve` with it changes nothing. */
   readonly id: string;
   readonly claims: Claims;
-  /** As much as this is reserved where all budgets have it. */
-  readonly wantMoney: number;
+  /** As much as this is reserved where all budgets of the unit have it. */
+  readonly want: Amounts;
   /** With less than this the request is refused. */
-  readonly leastMoney: number;
-  /** Estimate of prompt and output together. */
+  readonly least: Amounts;
+  /** Estimate of prompt and output together, for the buckets of tokens per minute. */
   readonly tokens: number;
 }
 
 /** The meters after an operation, in the order of the claims. */
 export interface Levels {
   /** Spent and reserved in the window, and when it began. */
-  readonly money: readonly { readonly used: number; readonly held: number; readonly startMs: number }[];
+  readonly budgets: readonly { readonly used: number; readonly held: number; readonly startMs: number }[];
   /** Taken from each bucket, in units of which a minute refills 60,000 × the limit. */
   readonly requests: readonly number[];
   readonly tokens: readonly number[];
@@ -31,10 +38,10 @@ export interface Levels {
   readonly concurrent: readonly number[];
 }
 
-export type Limit = "money" | "requests" | "tokens" | "concurrent";
+export type Limit = "budget" | "requests" | "tokens" | "concurrent";
 
 export type ReserveResult =
-  | { readonly kind: "reserved"; readonly money: number; readonly levels: Levels }
+  | { readonly kind: "reserved"; readonly amounts: Amounts; readonly levels: Levels }
   | {
       readonly kind: "refused";
       readonly limit: Limit;
@@ -46,6 +53,7 @@ export type ReserveResult =
     };
 
 export type ResizeResult =
+  /** @property money in the unit that was resized */
   | { readonly kind: "resized"; readonly money: number }
   /** @property isHeld other requests hold reservations of the budget, so some of it may come back */
   | { readonly kind: "refused"; readonly isHeld: boolean }
@@ -62,16 +70,16 @@ export interface Recovered {
 export interface BudgetStore {
   reserve(reservation: Reservation): Promise<ReserveResult>;
   /**
-   * Changes how much money a reservation holds to `want`, or to as much as there is, unless that is below `least`. Less
-   * is always possible.
+   * Changes how much of a unit a reservation holds to `want`, or to as much as there is, unless that is below `least`.
+   * Less is always possible.
    */
-  resize(id: string, want: number, least: number): Promise<ResizeResult>;
+  resize(id: string, unit: BudgetUnit, want: number, least: number): Promise<ResizeResult>;
   /**
-   * Settles a reservation with the used amount.
+   * Settles a reservation with the used amounts: `tokens` are those of budgets and of buckets.
    * @returns false: it is gone, since it has become a charge or has been settled before
    */
   settle(id: string, money: number, tokens: number): Promise<boolean>;
-  /** Charges the used amount without a reservation. */
+  /** Charges the used amounts without a reservation. */
   charge(claims: Claims, money: number, tokens: number): Promise<void>;
   read(claims: Claims): Promise<Levels>;
   /**
@@ -88,7 +96,10 @@ export interface BudgetStore {
 /** How long a gateway may be silent before its reservations become charges. */
 export const LEASE_MS = 30_000;
 export const TEND_MS = 5_000;
-/** Meters that have not changed for longer than any window are deleted at the start: they equal new ones. */
+/**
+ * Meters that have not changed for longer than any window that ends are deleted at the start: they equal new ones. A
+ * total's begins at 0.
+ */
 export const STALE_MS = 63 * 24 * 3_600_000;
 /**
  * Units of a bucket in one request or token: a bucket then refills by a whole number each millisecond, and no fraction

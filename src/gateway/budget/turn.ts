@@ -2,9 +2,11 @@
  * The effect of each operation on meters and reservations. Stores differ in where these are kept; the Redis store does
  * the same in Lua.
  */
-import { type Claims, MAX_MONEY, windowOfKey } from "./claims.js";
+import type { BudgetUnit } from "../scope.js";
+import { type Claims, MAX_AMOUNT, unitOfKey, windowOfKey } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import {
+  type Amounts,
   type Levels,
   type Recovered,
   type Reservation,
@@ -16,12 +18,13 @@ import { windowEnd, windowStart } from "./windows.js";
 
 export interface Meter {
   /**
-   * For money: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock does.
+   * For a budget: when the window began. For a bucket: when it was last refilled. It only grows, whatever the clock
+   * does.
    */
   readonly at: number;
-  /** For money: the amount spent. For a bucket: the units taken from it. */
+  /** For a budget: the amount spent. For a bucket: the units taken from it. */
   readonly used: number;
-  /** For money: the amount reserved. For places: the requests under way. */
+  /** For a budget: the amount reserved. For places: the requests under way. */
   readonly held: number;
 }
 
@@ -32,8 +35,11 @@ export interface Held {
   readonly id: string;
   readonly owner: string;
   readonly money: number;
+  /** Reserved of budgets of tokens. Absent: an earlier version has made the reservation. */
+  readonly budgetTokens?: number | undefined;
+  /** Taken from the buckets of tokens per minute. */
   readonly tokens: number;
-  /** Key and hard limit. */
+  /** Key and hard limit of each budget, of either unit: the name is older than budgets of tokens. */
   readonly moneyKeys: readonly (readonly [string, number])[];
   /** Key and tokens per minute. */
   readonly tokenKeys: readonly (readonly [string, number])[];
@@ -64,10 +70,10 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
     case "reserve":
       return reserve(state, operation.reservation, owner, nowMs);
     case "resize":
-      return resize(state, operation.id, operation.want, operation.least, nowMs);
+      return resize(state, operation, nowMs);
     case "settle": {
       const held = state.reservation(operation.id);
-      if (held !== undefined) settle(state, held, operation.money, operation.tokens, nowMs);
+      if (held !== undefined) settle(state, held, operation, operation.tokens, nowMs);
       return held !== undefined;
     }
     case "charge":
@@ -83,7 +89,7 @@ function apply(state: TurnState, operation: Operation, owner: string, nowMs: num
 }
 
 /**
- * A meter of money as it is now: a new window begins with the reserved amount. It is written only with the change that
+ * A budget's meter as it is now: a new window begins with the reserved amount. It is written only with the change that
  * follows.
  */
 function rolled(state: TurnState, key: string, nowMs: number): Meter {
@@ -99,14 +105,14 @@ function refilled(state: TurnState, key: string, limit: number, nowMs: number): 
   return { at: nowMs, used: Math.max(0, meter.used - (nowMs - meter.at) * limit), held: 0 };
 }
 
-function hold(state: TurnState, key: string, money: number, nowMs: number): void {
+function hold(state: TurnState, key: string, amount: number, nowMs: number): void {
   const { at, used, held } = rolled(state, key, nowMs);
-  state.set(key, { at, used, held: Math.max(0, held + money) });
+  state.set(key, { at, used, held: Math.max(0, held + amount) });
 }
 
-function spend(state: TurnState, key: string, money: number, nowMs: number): void {
+function spend(state: TurnState, key: string, amount: number, nowMs: number): void {
   const { at, used, held } = rolled(state, key, nowMs);
-  state.set(key, { at, used: Math.min(MAX_MONEY, used + money), held });
+  state.set(key, { at, used: Math.min(MAX_AMOUNT, used + amount), held });
 }
 
 function take(state: TurnState, key: string, limit: number, count: number, nowMs: number): void {
@@ -121,28 +127,36 @@ function place(state: TurnState, key: string, by: number): void {
 
 const leftOf = ({ used, held }: Meter, hard: number): number => hard - used - held;
 
+/** Reserved amounts of budgets. */
+export const amountsOf = ({ money, budgetTokens = 0 }: Held): Amounts => ({ money, tokens: budgetTokens });
+
 function reserve(state: TurnState, reservation: Reservation, owner: string, nowMs: number): ReserveResult {
-  const { id, claims, wantMoney, tokens } = reservation;
+  const { id, claims, want, tokens } = reservation;
   const before = state.reservation(id);
-  if (before !== undefined) return { kind: "reserved", money: before.money, levels: levelsOf(state, claims, nowMs) };
+  if (before !== undefined) {
+    return { kind: "reserved", amounts: amountsOf(before), levels: levelsOf(state, claims, nowMs) };
+  }
   const refused = refusal(state, reservation, nowMs);
   if (refused !== undefined) return { ...refused, kind: "refused", levels: levelsOf(state, claims, nowMs) };
-  const lefts = claims.money.map(({ key, hard }) => leftOf(rolled(state, key, nowMs), hard));
-  const money = Math.min(wantMoney, ...lefts);
-  for (const { key } of claims.money) hold(state, key, money, nowMs);
+  const amounts = { ...want };
+  for (const { key, unit, hard } of claims.budgets) {
+    amounts[unit] = Math.min(amounts[unit], leftOf(rolled(state, key, nowMs), hard));
+  }
+  for (const { key, unit } of claims.budgets) hold(state, key, amounts[unit], nowMs);
   for (const { key, limit } of claims.requests) take(state, key, limit, 1, nowMs);
   for (const { key, limit } of claims.tokens) take(state, key, limit, tokens, nowMs);
   for (const { key } of claims.concurrent) place(state, key, 1);
   state.put({
     id,
     owner,
-    money,
+    money: amounts.money,
+    budgetTokens: amounts.tokens,
     tokens,
-    moneyKeys: moneyKeysOf(claims.money),
+    moneyKeys: moneyKeysOf(claims.budgets),
     tokenKeys: tokenKeysOf(claims.tokens),
     placeKeys: placeKeysOf(claims.concurrent),
   });
-  return { kind: "reserved", money, levels: levelsOf(state, claims, nowMs) };
+  return { kind: "reserved", amounts, levels: levelsOf(state, claims, nowMs) };
 }
 
 /** The lists of claims come with every request of a key, and so do the lists that are made of them. */
@@ -157,18 +171,21 @@ function once<List extends object, Keys>(make: (list: List) => Keys): (list: Lis
   };
 }
 
-const moneyKeysOf = once((money: Claims["money"]): Held["moneyKeys"] => money.map(({ key, hard }) => [key, hard]));
+const moneyKeysOf = once((budgets: Claims["budgets"]): Held["moneyKeys"] =>
+  budgets.map(({ key, hard }) => [key, hard]),
+);
 const tokenKeysOf = once((tokens: Claims["tokens"]): Held["tokenKeys"] => tokens.map(({ key, limit }) => [key, limit]));
 const placeKeysOf = once((places: Claims["concurrent"]): Held["placeKeys"] => places.map(({ key }) => key));
 
 type Refusal = Omit<Extract<ReserveResult, { kind: "refused" }>, "kind" | "levels">;
 
-/** Money first, since waiting a second does not bring it back. */
-function refusal(state: TurnState, { claims, leastMoney, tokens }: Reservation, nowMs: number): Refusal | undefined {
-  for (const [index, { key, hard, window }] of claims.money.entries()) {
+/** Budgets first, since waiting a second does not bring them back. */
+function refusal(state: TurnState, { claims, least, tokens }: Reservation, nowMs: number): Refusal | undefined {
+  for (const [index, { key, unit, hard, window }] of claims.budgets.entries()) {
     const meter = rolled(state, key, nowMs);
-    if (leftOf(meter, hard) >= leastMoney) continue;
-    return { limit: "money", index, retryAfterMs: Math.max(0, windowEnd(window, meter.at) - nowMs) };
+    if (leftOf(meter, hard) >= least[unit]) continue;
+    const endMs = windowEnd(window, meter.at) ?? nowMs;
+    return { limit: "budget", index, retryAfterMs: Math.max(0, endMs - nowMs) };
   }
   for (const [index, { key, limit }] of claims.concurrent.entries()) {
     if (state.meter(key).held >= limit) return { limit: "concurrent", index, retryAfterMs: 0 };
@@ -191,29 +208,40 @@ function waitMs({ used }: Meter, limit: number, count: number): number {
   return Math.max(0, Math.ceil((used + count * UNITS - limit * UNITS) / limit));
 }
 
-function resize(state: TurnState, id: string, want: number, least: number, nowMs: number): ResizeResult {
+interface Resizing {
+  readonly id: string;
+  readonly unit: BudgetUnit;
+  readonly want: number;
+  readonly least: number;
+}
+
+function resize(state: TurnState, { id, unit, want, least }: Resizing, nowMs: number): ResizeResult {
   const held = state.reservation(id);
   if (held === undefined) return { kind: "gone" };
-  let room = MAX_MONEY;
+  const before = amountsOf(held)[unit];
+  const budgets = held.moneyKeys.filter(([key]) => unitOfKey(key) === unit);
+  let room = MAX_AMOUNT;
   let isHeld = false;
-  for (const [key, hard] of held.moneyKeys) {
+  for (const [key, hard] of budgets) {
     const meter = rolled(state, key, nowMs);
     // The rest of the limit beside this reservation. A window that has begun may have less than is held.
     const free = Math.max(0, leftOf(meter, hard));
-    if (held.money + free < least && meter.held > held.money) isHeld = true;
+    if (before + free < least && meter.held > before) isHeld = true;
     room = Math.min(room, free);
   }
-  const money = Math.min(want, held.money + room);
-  if (money < least) return { kind: "refused", isHeld };
-  for (const [key] of held.moneyKeys) hold(state, key, money - held.money, nowMs);
-  state.put({ ...held, money });
-  return { kind: "resized", money };
+  const amount = Math.min(want, before + room);
+  if (amount < least) return { kind: "refused", isHeld };
+  for (const [key] of budgets) hold(state, key, amount - before, nowMs);
+  state.put({ ...held, [unit === "money" ? "money" : "budgetTokens"]: amount });
+  return { kind: "resized", money: amount };
 }
 
-function settle(state: TurnState, held: Held, money: number, tokens: number, nowMs: number): void {
+function settle(state: TurnState, held: Held, used: Amounts, tokens: number, nowMs: number): void {
+  const reserved = amountsOf(held);
   for (const [key] of held.moneyKeys) {
-    hold(state, key, -held.money, nowMs);
-    spend(state, key, money, nowMs);
+    const unit = unitOfKey(key);
+    hold(state, key, -reserved[unit], nowMs);
+    spend(state, key, used[unit], nowMs);
   }
   for (const [key, limit] of held.tokenKeys) take(state, key, limit, tokens - held.tokens, nowMs);
   for (const key of held.placeKeys) place(state, key, -1);
@@ -221,7 +249,8 @@ function settle(state: TurnState, held: Held, money: number, tokens: number, now
 }
 
 function charge(state: TurnState, claims: Claims, money: number, tokens: number, nowMs: number): void {
-  for (const { key } of claims.money) spend(state, key, money, nowMs);
+  const used = { money, tokens };
+  for (const { key, unit } of claims.budgets) spend(state, key, used[unit], nowMs);
   for (const { key, limit } of claims.requests) take(state, key, limit, 1, nowMs);
   for (const { key, limit } of claims.tokens) take(state, key, limit, tokens, nowMs);
 }
@@ -229,14 +258,14 @@ function charge(state: TurnState, claims: Claims, money: number, tokens: number,
 function recover(state: TurnState, nowMs: number): readonly Recovered[] {
   return state.abandoned().map((held) => {
     const { id, money, tokens } = held;
-    settle(state, held, money, tokens, nowMs);
+    settle(state, held, amountsOf(held), tokens, nowMs);
     return { id, money, tokens };
   });
 }
 
 function levelsOf(state: TurnState, claims: Claims, nowMs: number): Levels {
   return {
-    money: claims.money.map(({ key }) => {
+    budgets: claims.budgets.map(({ key }) => {
       const { at, used, held } = rolled(state, key, nowMs);
       return { used, held, startMs: at };
     }),

@@ -4,11 +4,21 @@ import { amountOf } from "./claims.js";
 
 const TOKENS = 1_000_000n;
 
+/** Budgets of tokens are paid in a currency of their own: each token costs one. */
+export const TOKEN_PRICE: Price = {
+  version: "tokens",
+  fresh: TOKENS,
+  cacheRead: TOKENS,
+  cacheWrite: TOKENS,
+  output: TOKENS,
+};
+
 export class WorstCost {
   readonly #prompt: bigint;
   readonly #output: bigint;
 
-  constructor({ fresh, cacheRead, cacheWrite, output }: Price) {
+  constructor(readonly price: Price) {
+    const { fresh, cacheRead, cacheWrite, output } = price;
     this.#prompt = [cacheRead, cacheWrite].reduce((most, each) => (each > most ? each : most), fresh);
     this.#output = output;
   }
@@ -17,7 +27,7 @@ export class WorstCost {
     return this.#prompt === 0n && this.#output === 0n;
   }
 
-  /** Nano-dollars. */
+  /** Nano-dollars; tokens at TOKEN_PRICE. */
   of(promptTokens: number, outputTokens: number): number {
     const total = BigInt(Math.ceil(promptTokens)) * this.#prompt + BigInt(Math.ceil(outputTokens)) * this.#output;
     return amountOf((total + TOKENS - 1n) / TOKENS);

@@ -5,7 +5,7 @@ import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
 import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
 import { ChatAnswerWriter } from "../dialects/answer/write-chat-answer.js";
 import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
-import { isObject } from "../dialects/conversation/fields.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { Losses } from "../dialects/conversation/losses.js";
 import { CHAT_NAMES } from "../dialects/request/read-chat.js";
 import { readMessages } from "../dialects/request/read-messages.js";
@@ -90,6 +90,6 @@ function partsOf(reader: AnswerReader, { body, isEventStream }: Exchanged["answe
 /** Throws what the recorder counts as a loss. */
 function parsed(json: Buffer): JsonObject {
   const value: unknown = isTooDeep(json) ? undefined : JSON.parse(json.toString("utf8"));
-  if (isObject(value)) return value;
+  if (isPlainObject(value)) return value;
   throw new Error("expected an answer that is a JSON object, got another one");
 }

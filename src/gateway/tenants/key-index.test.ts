@@ -68,14 +68,18 @@ test("limits of the organisation, the team and the key are all the caller's, and
   const { key, record } = await store.createKey(owner, { name: "k", concurrent_requests: 2 }, undefined, ACTOR);
   const scopes = () => store.index.callerOf(key)?.scopes;
   expect(scopes()).toMatchObject([
-    { kind: "org", id: "acme", limits: { budgets: [{ window: "month", hard: 100_000_000_000n, soft: undefined }] } },
+    {
+      kind: "org",
+      id: "acme",
+      limits: { budgets: [{ unit: "money", window: "month", hard: 100_000_000_000n, soft: undefined }] },
+    },
     { kind: "team", id: "acme/search", limits: { tokensPerMinute: 10, budgets: [] } },
     { kind: "key", id: record.id, limits: { concurrentRequests: 2 } },
   ]);
   await store.update("org", "acme", { budgets: { month: { soft: "50" }, day: { hard: "9" } } }, undefined, ACTOR);
   expect(scopes()?.[0]?.limits.budgets).toEqual([
-    { window: "day", hard: 9_000_000_000n, soft: undefined },
-    { window: "month", hard: 100_000_000_000n, soft: 50_000_000_000n },
+    { unit: "money", window: "day", hard: 9_000_000_000n, soft: undefined },
+    { unit: "money", window: "month", hard: 100_000_000_000n, soft: 50_000_000_000n },
   ]);
   await store.update("org", "acme", { budgets: null }, undefined, ACTOR);
   expect(scopes()?.[0]?.limits.budgets).toEqual([]);

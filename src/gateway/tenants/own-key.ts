@@ -1,7 +1,7 @@
 /** A caller's own key, limits and use: GET /v1/key. */
 import { formatDollars } from "../money.js";
 import type { Caller } from "../request.js";
-import type { BudgetWindow, Scope, ScopeLimits } from "../scope.js";
+import type { Budget, BudgetUnit, BudgetWindow, Scope, ScopeLimits } from "../scope.js";
 import { shownScope } from "./records.js";
 import type { TenantStore } from "./tenant-store.js";
 
@@ -16,13 +16,14 @@ export interface ScopeUsage {
 }
 
 interface BudgetUsage {
+  readonly unit: BudgetUnit;
   readonly window: BudgetWindow;
-  /** In nano-dollars, settled. */
+  /** Settled. */
   readonly spent: bigint;
-  /** In nano-dollars, of requests that run. */
+  /** Of requests that run. */
   readonly reserved: bigint;
-  /** When the window ends, in milliseconds since 1970. */
-  readonly endsMs: number;
+  /** When the window ends, in milliseconds since 1970. Undefined: never. */
+  readonly endsMs: number | undefined;
 }
 
 /** Implemented by whatever counts. May reject where its store is down. */
@@ -43,7 +44,10 @@ export async function ownKey(
 
 /** A scope without a limit is not counted, and its use is null. */
 function shownWithUse({ kind, id, limits }: Scope, used: ScopeUsage | undefined): object {
-  const useOf = new Map(used?.budgets.map((each) => [each.window, each]));
+  const shown = ({ unit, window, hard, soft }: Budget): object => {
+    const use = used?.budgets.find((each) => each.unit === unit && each.window === window);
+    return { hard: amount(unit, hard), soft: amount(unit, soft), ...(use === undefined ? {} : shownUse(use)) };
+  };
   return {
     kind,
     id,
@@ -53,12 +57,7 @@ function shownWithUse({ kind, id, limits }: Scope, used: ScopeUsage | undefined)
       concurrent_requests: limits.concurrentRequests ?? null,
     },
     used: used === undefined ? null : usedRates(limits, used),
-    budgets: Object.fromEntries(
-      limits.budgets.map(({ window, hard, soft }) => [
-        window,
-        { hard: amount(hard), soft: amount(soft), ...shownUse(useOf.get(window)) },
-      ]),
-    ),
+    ...byUnit(limits.budgets, shown),
   };
 }
 
@@ -71,20 +70,29 @@ function usedRates(limits: ScopeLimits, used: ScopeUsage): object {
 }
 
 /**
- * A scope's use for the administrator: a figure for each limit, null where there is no limit, and the money of each
+ * A scope's use for the administrator: a figure for each limit, null where there is no limit, and the amounts of each
  * budget.
  */
 export function scopeUse(limits: ScopeLimits, used: ScopeUsage): object {
   return {
     ...usedRates(limits, used),
-    budgets: Object.fromEntries(used.budgets.map((use) => [use.window, shownUse(use)])),
+    ...byUnit(used.budgets, shownUse),
   };
 }
 
-function shownUse(use: BudgetUsage | undefined): object {
-  if (use === undefined) return {};
-  return { spent: amount(use.spent), reserved: amount(use.reserved), ends_at: Math.floor(use.endsMs / 1000) };
+/** Budgets of money, and beside them those of tokens, each by its window. */
+function byUnit<Each extends Pick<Budget, "unit" | "window">>(all: readonly Each[], shown: (each: Each) => object) {
+  const of = (unit: BudgetUnit) => all.filter((each) => each.unit === unit).map((each) => [each.window, shown(each)]);
+  return { budgets: Object.fromEntries(of("money")), token_budgets: Object.fromEntries(of("tokens")) };
 }
 
-const amount = (nanoDollars: bigint | undefined): string | null =>
-  nanoDollars === undefined ? null : formatDollars(nanoDollars);
+function shownUse({ unit, spent, reserved, endsMs }: BudgetUsage): object {
+  const endsAt = endsMs === undefined ? null : Math.floor(endsMs / 1000);
+  return { spent: amount(unit, spent), reserved: amount(unit, reserved), ends_at: endsAt };
+}
+
+/** Dollars as text, tokens as a number. */
+function amount(unit: BudgetUnit, value: bigint | undefined): string | number | null {
+  if (value === undefined) return null;
+  return unit === "money" ? formatDollars(value) : Number(value);
+}

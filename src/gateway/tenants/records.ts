@@ -34,7 +34,7 @@ const secondsOf = (ms: number | undefined): number | null => (ms === undefined ?
 
 /** Times are seconds since 1970, as in OpenAI's API. */
 export function shownScope({ kind, id, org, team, settings, createdMs, endedMs, secret }: ScopeRecord): object {
-  const { name, models, budgets, metadata, ...limits } = settings;
+  const { name, models, budgets, token_budgets: tokenBudgets, metadata, ...limits } = settings;
   return {
     object: kind,
     id,
@@ -46,6 +46,7 @@ export function shownScope({ kind, id, org, team, settings, createdMs, endedMs, 
     tokens_per_minute: limits.tokens_per_minute ?? null,
     concurrent_requests: limits.concurrent_requests ?? null,
     budgets: budgets ?? {},
+    token_budgets: tokenBudgets ?? {},
     metadata: metadata ?? {},
     created_at: secondsOf(createdMs),
     ...(secret === undefined ? { deleted_at: secondsOf(endedMs) } : shownSecret(secret, endedMs)),

@@ -8,12 +8,13 @@ import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { firstProblem } from "../../core/schema-problem.js";
 import { formatDollars, parseDollars } from "../money.js";
-import { BUDGET_WINDOWS, type Budget, type ScopeLimits } from "../scope.js";
+import { BUDGET_WINDOWS, type Budget, type BudgetUnit, type BudgetWindow, type ScopeLimits } from "../scope.js";
 
 /** As many as OpenAI's API allows. */
 const MAX_PAIRS = 16;
 const MAX_MODELS = 256;
 const MAX_COUNT = 1_000_000_000;
+const MAX_TOKENS = 1_000_000_000_000_000;
 /** The settings are three objects deep. */
 const MAX_PATCH_DEPTH = 4;
 
@@ -34,6 +35,13 @@ const budget = z
 
 const count = (min: number) => z.number().int().min(min).max(MAX_COUNT);
 
+const tokens = z.number().int().min(0).max(MAX_TOKENS);
+const tokenBudget = z
+  .strictObject({ hard: tokens.optional(), soft: tokens.optional() })
+  .refine(({ hard, soft }) => hard === undefined || soft === undefined || soft <= hard, {
+    error: "expected soft to be at most hard",
+  });
+
 const settingsShape = {
   name: z.string().min(1).max(200),
   /** Absent: all that the wider scopes allow. */
@@ -42,6 +50,7 @@ const settingsShape = {
   tokens_per_minute: count(0).optional(),
   concurrent_requests: count(0).optional(),
   budgets: z.partialRecord(z.enum(BUDGET_WINDOWS), budget).optional(),
+  token_budgets: z.partialRecord(z.enum(BUDGET_WINDOWS), tokenBudget).optional(),
   metadata: z
     .record(z.string().min(1).max(64), z.string().max(512))
     .refine((pairs) => Object.keys(pairs).length <= MAX_PAIRS, { error: `expected at most ${MAX_PAIRS} pairs` })
@@ -57,21 +66,27 @@ export function creationSchema<Shape extends z.ZodRawShape>(shape: Shape) {
 }
 
 export function limitsOf(settings: Settings): ScopeLimits {
-  const budgets = BUDGET_WINDOWS.flatMap((window): Budget[] => {
-    const { hard, soft } = settings.budgets?.[window] ?? {};
-    if (hard === undefined && soft === undefined) return [];
-    return [{ window, hard: amountOf(hard), soft: amountOf(soft) }];
-  });
+  const { budgets, token_budgets: tokenBudgets } = settings;
   return {
     requestsPerMinute: settings.requests_per_minute,
     tokensPerMinute: settings.tokens_per_minute,
     concurrentRequests: settings.concurrent_requests,
-    budgets,
+    budgets: [...budgetsOf("money", budgets, dollarsOf), ...budgetsOf("tokens", tokenBudgets, BigInt)],
   };
 }
 
-function amountOf(text: string | undefined): bigint | undefined {
-  return text === undefined ? undefined : parseDollars(text);
+type Limits<Amount> = { readonly hard?: Amount | undefined; readonly soft?: Amount | undefined };
+type Given<Amount> = Readonly<Partial<Record<BudgetWindow, Limits<Amount> | undefined>>>;
+
+const dollarsOf = (text: string): bigint => parseDollars(text)!;
+
+function budgetsOf<Amount>(unit: BudgetUnit, given: Given<Amount> = {}, amountOf: (amount: Amount) => bigint) {
+  return BUDGET_WINDOWS.flatMap((window): Budget[] => {
+    const { hard, soft } = given[window] ?? {};
+    if (hard === undefined && soft === undefined) return [];
+    const [most, warned] = [hard, soft].map((each) => (each === undefined ? undefined : amountOf(each)));
+    return [{ unit, window, hard: most, soft: warned }];
+  });
 }
 
 type Json = Readonly<Record<string, unknown>>;

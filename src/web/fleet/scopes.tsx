@@ -8,7 +8,8 @@ interface Use {
   readonly requests_this_minute: number | null;
   readonly tokens_this_minute: number | null;
   readonly concurrent_requests: number | null;
-  readonly budgets: Readonly<Record<string, { readonly spent?: string; readonly reserved?: string }>>;
+  readonly budgets: Readonly<Record<string, { readonly spent?: string }>>;
+  readonly token_budgets: Readonly<Record<string, { readonly spent?: number }>>;
 }
 
 export interface Scope {
@@ -19,6 +20,7 @@ export interface Scope {
   readonly tokens_per_minute: number | null;
   readonly concurrent_requests: number | null;
   readonly budgets: Readonly<Record<string, { readonly hard?: string; readonly soft?: string }>>;
+  readonly token_budgets: Readonly<Record<string, { readonly hard?: number; readonly soft?: number }>>;
   /** null: nothing is counted. */
   readonly used: Use | null;
 }
@@ -30,7 +32,7 @@ export interface ScopePage<T extends Scope> {
 }
 
 /** Of the limits' cells. */
-export const LIMIT_COLUMNS = ["Models", "Requests a minute", "Tokens a minute", "At once", "Budget, dollars"] as const;
+export const LIMIT_COLUMNS = ["Models", "Requests a minute", "Tokens a minute", "At once", "Budgets"] as const;
 
 const number = (value: number): string => value.toLocaleString("en");
 
@@ -39,30 +41,49 @@ function rateText(limit: number | null, used: number | null | undefined): string
   return used == null ? number(limit) : `${number(used)} of ${number(limit)}`;
 }
 
-function BudgetText({ budgets, used }: Pick<Scope, "budgets" | "used">) {
-  const windows = Object.entries(budgets);
-  if (windows.length === 0) return <>–</>;
+interface BudgetLine {
+  readonly unit: "dollars" | "tokens";
+  readonly window: string;
+  /** Dollars are text, tokens numbers. */
+  readonly hard?: string | number | undefined;
+  readonly soft?: string | number | undefined;
+  readonly spent?: string | number | undefined;
+}
+
+function BudgetText({ unit, window, hard, soft, spent }: BudgetLine) {
+  const text = (amount: string | number | undefined) => (unit === "tokens" ? number(Number(amount)) : amount);
+  const [limit, isSoft] = hard === undefined ? [soft, true] : [hard, false];
+  const share = Number(spent) / Number(limit);
+  return (
+    <div class={spent !== undefined && share >= 1 ? "error" : ""}>
+      {spent !== undefined && `${unit === "tokens" ? text(spent) : Number(spent).toFixed(4)} of `}
+      {text(limit)} {unit}
+      {isSoft ? " (alert only)" : soft !== undefined && ` (alert at ${text(soft)})`}
+      {window === "total" ? " in total" : ` a ${window}`}
+    </div>
+  );
+}
+
+function BudgetTexts({ scope }: { readonly scope: Scope }) {
+  const { budgets, token_budgets: tokenBudgets, used } = scope;
+  const dollars = Object.entries(budgets);
+  const tokens = Object.entries(tokenBudgets);
+  if (dollars.length + tokens.length === 0) return <>–</>;
   return (
     <>
-      {windows.map(([window, { hard, soft }]) => {
-        const spent = used?.budgets[window]?.spent;
-        const [limit, isSoft] = hard === undefined ? [soft, true] : [hard, false];
-        const share = Number(spent) / Number(limit);
-        return (
-          <div key={window} class={spent !== undefined && share >= 1 ? "error" : ""}>
-            {spent !== undefined && `${Number(spent).toFixed(4)} of `}
-            {limit}
-            {isSoft ? " (alert only)" : soft !== undefined && ` (alert at ${soft})`} a {window}
-          </div>
-        );
-      })}
+      {dollars.map(([window, budget]) => (
+        <BudgetText key={window} unit="dollars" window={window} {...budget} spent={used?.budgets[window]?.spent} />
+      ))}
+      {tokens.map(([window, budget]) => (
+        <BudgetText key={window} unit="tokens" window={window} {...budget} spent={used?.token_budgets[window]?.spent} />
+      ))}
     </>
   );
 }
 
 /** The cells under LIMIT_COLUMNS. */
 export function LimitCells({ scope }: { readonly scope: Scope }) {
-  const { models, used, budgets } = scope;
+  const { models, used } = scope;
   return (
     <>
       <td>{models?.join(", ") ?? "all"}</td>
@@ -70,7 +91,7 @@ export function LimitCells({ scope }: { readonly scope: Scope }) {
       <td>{rateText(scope.tokens_per_minute, used?.tokens_this_minute)}</td>
       <td>{rateText(scope.concurrent_requests, used?.concurrent_requests)}</td>
       <td>
-        <BudgetText budgets={budgets} used={used} />
+        <BudgetTexts scope={scope} />
       </td>
     </>
   );
@@ -105,11 +126,16 @@ export function LimitFields({ of }: { readonly of: string }) {
         <input id={`${of}-soft`} name="soft" inputMode="decimal" placeholder="none" />
       </div>
       <div class="field">
-        <label for={`${of}-window`}>… for each</label>
+        <label for={`${of}-tokens`}>Budget, tokens</label>
+        <input id={`${of}-tokens`} name="tokens" type="number" min={0} placeholder="none" />
+      </div>
+      <div class="field">
+        <label for={`${of}-window`}>… for</label>
         <select id={`${of}-window`} name="window">
-          <option value="day">day</option>
-          <option value="month">month</option>
-          <option value="hour">hour</option>
+          <option value="day">each day</option>
+          <option value="month">each month</option>
+          <option value="hour">each hour</option>
+          <option value="total">all time</option>
         </select>
       </div>
     </>
@@ -129,7 +155,9 @@ export function limitsOf(form: HTMLFormElement): Record<string, unknown> {
     const text = fieldOf(form, field);
     if (text !== undefined) limits[field] = Number(text);
   }
-  const [hard, soft] = [fieldOf(form, "budget"), fieldOf(form, "soft")];
-  if (hard !== undefined || soft !== undefined) limits.budgets = { [fieldOf(form, "window")!]: { hard, soft } };
+  const window = fieldOf(form, "window")!;
+  const [hard, soft, tokens] = ["budget", "soft", "tokens"].map((name) => fieldOf(form, name));
+  if (hard !== undefined || soft !== undefined) limits.budgets = { [window]: { hard, soft } };
+  if (tokens !== undefined) limits.token_budgets = { [window]: { hard: Number(tokens) } };
   return limits;
 }

@@ -5,10 +5,18 @@
 import { z } from "zod";
 import { integer, secret, section, text, timeLimit } from "../../../core/config-values.js";
 import { parseDollars } from "../../../gateway/money.js";
-import { BUDGET_WINDOWS, type Budget, type Scope, type ScopeLimits } from "../../../gateway/scope.js";
+import {
+  BUDGET_WINDOWS,
+  type Budget,
+  type BudgetUnit,
+  type BudgetWindow,
+  type Scope,
+  type ScopeLimits,
+} from "../../../gateway/scope.js";
 
 const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
 const MAX_COUNT = 1_000_000_000;
+const MAX_TOKENS = 1_000_000_000_000_000;
 
 /** Dollars as nano-dollars. A number is read as it is written: 0.15 is exactly 0.15. */
 const amount = () =>
@@ -22,10 +30,13 @@ const amount = () =>
       return z.NEVER;
     });
 
-const windows = (what: string) => ({
-  hour: amount().optional().describe(`${what} in an hour`),
-  day: amount().optional().describe(`${what} in a day of UTC`),
-  month: amount().optional().describe(`${what} in a month of UTC`),
+const tokens = () => integer(0, MAX_TOKENS);
+
+const windows = <Amount extends z.ZodType>(what: string, of: () => Amount) => ({
+  hour: of().optional().describe(`${what} in an hour`),
+  day: of().optional().describe(`${what} in a day of UTC`),
+  month: of().optional().describe(`${what} in a month of UTC`),
+  total: of().optional().describe(`${what} in all time`),
 });
 
 const count = () => integer(0, MAX_COUNT).optional();
@@ -35,8 +46,16 @@ const scopeLimits = () =>
     "requests-per-minute": count().describe("requests in a minute, in a bucket that refills evenly"),
     "tokens-per-minute": count().describe("tokens of prompts and answers in a minute, in a bucket that refills evenly"),
     "concurrent-requests": count().describe("requests at a time"),
-    budget: section(windows("dollars that may be spent")).optional().describe("money, never overspent"),
-    "soft-budget": section(windows("dollars beyond which a warning is given")).optional().describe("money to warn at"),
+    budget: section(windows("dollars that may be spent", amount)).optional().describe("money, never overspent"),
+    "soft-budget": section(windows("dollars beyond which a warning is given", amount))
+      .optional()
+      .describe("money to warn at"),
+    "token-budget": section(windows("tokens of prompts and answers that may be used", tokens))
+      .optional()
+      .describe("tokens, never overspent"),
+    "soft-token-budget": section(windows("tokens beyond which a warning is given", tokens))
+      .optional()
+      .describe("tokens to warn at"),
   });
 
 type LimitsConfig = z.output<ReturnType<typeof scopeLimits>>;
@@ -78,12 +97,22 @@ export const budgetKeys = (environment: NodeJS.ProcessEnv) => ({
 });
 
 export function limitsFrom(config: LimitsConfig | undefined): ScopeLimits {
-  const { requestsPerMinute, tokensPerMinute, concurrentRequests, budget = {}, softBudget = {} } = config ?? {};
-  const budgets = BUDGET_WINDOWS.flatMap((window): Budget[] => {
-    const [hard, soft] = [budget[window], softBudget[window]];
-    return hard === undefined && soft === undefined ? [] : [{ window, hard, soft }];
-  });
+  const { requestsPerMinute, tokensPerMinute, concurrentRequests, budget, softBudget } = config ?? {};
+  const budgets = [
+    ...budgetsOf("money", budget, softBudget),
+    ...budgetsOf("tokens", config?.tokenBudget, config?.softTokenBudget),
+  ];
   return { requestsPerMinute, tokensPerMinute, concurrentRequests, budgets };
+}
+
+type ByWindow = Readonly<Partial<Record<BudgetWindow, bigint | number | undefined>>>;
+
+function budgetsOf(unit: BudgetUnit, hards: ByWindow = {}, softs: ByWindow = {}): Budget[] {
+  const amountOf = (amount: bigint | number | undefined) => (amount === undefined ? amount : BigInt(amount));
+  return BUDGET_WINDOWS.flatMap((window): Budget[] => {
+    const [hard, soft] = [hards[window], softs[window]].map(amountOf);
+    return hard === undefined && soft === undefined ? [] : [{ unit, window, hard, soft }];
+  });
 }
 
 /** The organisation of a team, from its name. "": it has none. */
