@@ -213,8 +213,10 @@ describe("functions and function_call, OpenAI's earlier fields", () => {
   const template = { chatTemplate: toolTemplate };
 
   it("call one function, whose answer has their form", async () => {
-    const { choice, prompt } = await post({ functions: [weather] }, call + call, template);
+    const { choice, prompt, body } = await post({ functions: [weather] }, call + call, template);
     expect(prompt).toContain("Weather of a city");
+    // The answer ends with its first call.
+    expect(body.usage.completion_tokens).toBeLessThanOrEqual(Buffer.byteLength(call));
     expect(choice).toMatchObject({
       finish_reason: "function_call",
       message: { content: null, function_call: { name: "weather", arguments: ARGUMENTS } },
