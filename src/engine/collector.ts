@@ -50,7 +50,7 @@ export class Collector {
     sequence.numComputedTokens += numNewTokens;
     this.#countPrompt(sequence);
     if (sequence.numComputedTokens >= sequence.numTokens) return this.#advance(rows);
-    kv.settle(sequence);
+    kv.publishAndTrim(sequence);
     return undefined;
   }
 
@@ -74,7 +74,7 @@ export class Collector {
     const pooled = hidden && (this.parts.head?.apply(hidden) ?? hidden);
     if (pooled?.every(Number.isFinite) === false) return notNumbers("every hidden state");
     this.numGenerationTokens += tokenIds.length;
-    this.parts.kv.settle(sequence);
+    this.parts.kv.publishAndTrim(sequence);
     // Drafts after the final token were never verified.
     const numVerified = finishReason === undefined ? numDraftTokens : Math.min(numDraftTokens, tokenIds.length);
     const numAccepted = sequence.numComputedTokens - (sequence.numTokens - tokenIds.length);

@@ -203,7 +203,7 @@ export class EngineCore {
 
   async #schedule(): Promise<readonly ScheduledSequence[]> {
     this.#meter.enter();
-    const { opened, failed } = this.#constraints.look();
+    const { opened, failed } = this.#constraints.poll();
     for (const sequence of opened) this.#scheduler.add(sequence);
     this.#fail(failed);
     const { decoding, numRows, maxDraftRows } = this.#scheduler.planDecoding();
@@ -242,11 +242,11 @@ export class EngineCore {
       else {
         if (taken?.finishReason !== undefined) this.abort(sequence.id);
         else if (taken !== undefined) this.#constraints.advance(sequence);
-        await this.#parts.evictor?.settle(sequence);
+        await this.#parts.evictor?.evictIfDue(sequence);
         if (taken !== undefined) outputs.push({ requestId: sequence.id, output: taken });
       }
     }
-    await this.#parts.forks.settle();
+    await this.#parts.forks.copyKeptBack();
     this.#meter.learn(layout);
     this.#speculator?.takeHidden();
     this.#meter.end();

@@ -98,8 +98,8 @@ export async function computeText(
     await transformer.forward(sampler.buffers);
     await onStep(numNewTokens);
     sequence.numComputedTokens += numNewTokens;
-    kv.settle(sequence);
-    await parts.evictor?.settle(sequence);
+    kv.publishAndTrim(sequence);
+    await parts.evictor?.evictIfDue(sequence);
     if (sequence.numComputedTokens < numTokens) continue;
     const next = left.shift();
     if (next === undefined) break;

@@ -169,7 +169,7 @@ class Simulation {
     sequence.numComputedTokens += numNewTokens;
     const numScored = Math.min(sequence.numComputedTokens, sequence.numPromptTokens - 1);
     while (promptLogprobs !== undefined && promptLogprobs.length - 1 < numScored) promptLogprobs.push(null);
-    this.kv.settle(sequence);
+    this.kv.publishAndTrim(sequence);
     if (sequence.numComputedTokens < sequence.numTokens) return;
     const { outputLength } = this.live.get(sequence.id)!;
     if (sequence.numOutputTokens >= outputLength) {
@@ -182,7 +182,7 @@ class Simulation {
       if (drafted !== sequence.tokens[sequence.numTokens - 1]) return;
       sequence.numComputedTokens++;
     }
-    this.kv.settle(sequence);
+    this.kv.publishAndTrim(sequence);
     if (sequence.numOutputTokens >= outputLength) this.#end(sequence.id, sequence);
     else sequence.append(nextToken(sequence));
   }
@@ -484,7 +484,7 @@ describe("scheduler and KV manager", () => {
       scheduler.planDecoding();
       for (const { sequence, numNewTokens } of scheduler.planDraftsAndPrompts()) {
         sequence.numComputedTokens += numNewTokens;
-        kv.settle(sequence);
+        kv.publishAndTrim(sequence);
         if (sequence.numComputedTokens === sequence.numTokens) sequence.append(1);
       }
     };

@@ -88,7 +88,7 @@ export async function draftsAfter(
         // As if they had been sampled.
         while (sequence.numTokens <= sequence.numComputedTokens) sequence.append(ids[sequence.numTokens]!);
       }
-      await parts.forks.settle();
+      await parts.forks.copyKeptBack();
       if (isSeen) heads.takeHidden();
     };
     /** What the last step computes, of all texts together. */

@@ -31,7 +31,7 @@ export function cacheOf(windows: readonly number[]) {
         const end = Math.min(sequence.numComputedTokens + BLOCK_SIZE, sequence.numTokens);
         if (!kv.ensureCapacity(sequence, end)) throw new Error("expected room for one prompt");
         sequence.numComputedTokens = end;
-        kv.settle(sequence);
+        kv.publishAndTrim(sequence);
       }
       kv.release(sequence);
     },

@@ -114,7 +114,7 @@ export function createBench(options: Partial<typeof DEFAULTS> = {}, policy?: Sch
         const numScored = Math.min(sequence.numComputedTokens, sequence.numPromptTokens - 1);
         const { promptLogprobs } = sequence;
         while (promptLogprobs !== undefined && promptLogprobs.length - 1 < numScored) promptLogprobs.push(null);
-        kv.settle(sequence);
+        kv.publishAndTrim(sequence);
         if (sequence.numComputedTokens === sequence.numTokens) sequence.append(8);
         sequence.numDraftTokens = 0;
       }

@@ -297,7 +297,7 @@ class Simulation {
   #take(sequence: Sequence, numNewTokens: number): boolean {
     sequence.numComputedTokens += numNewTokens;
     if (sequence.numComputedTokens < sequence.numTokens) {
-      this.#kv.settle(sequence);
+      this.#kv.publishAndTrim(sequence);
       return false;
     }
     const { numDraftTokens, sampling } = sequence;
@@ -313,7 +313,7 @@ class Simulation {
       sequence.numComputedTokens++;
       numAccepted++;
     }
-    this.#kv.settle(sequence);
+    this.#kv.publishAndTrim(sequence);
     const numNew = sequence.numOutputTokens - first;
     this.#numOutputTokens += numNew;
     const isOver = sequence.numOutputTokens === sampling.maxTokens;

@@ -116,7 +116,7 @@ class GrammarClient {
   #await<T>(find: (messages: readonly FromGrammarThread[]) => T | undefined): T {
     for (;;) {
       const seen = Atomics.load(this.news, 0);
-      const { messages, lost } = this.service.look();
+      const { messages, lost } = this.service.poll();
       const found = find(messages);
       if (found !== undefined) return found;
       const problem = lost?.problem ?? messages.find((message) => message.kind === "failed")?.problem;

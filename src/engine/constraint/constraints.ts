@@ -89,11 +89,11 @@ export class Constraints {
   }
 
   /** Reads the events of the grammar threads. @returns sequences that may be scheduled from now on, and failed ones */
-  look(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
+  poll(): { readonly opened: readonly Sequence[]; readonly failed: readonly FailedSequence[] } {
     const opened: Sequence[] = [];
     const failed: FailedSequence[] = [];
     if (this.#byId.size === 0 && !this.lanes.isBusy) return { opened, failed };
-    for (const event of this.lanes.look()) {
+    for (const event of this.lanes.poll()) {
       const constrained = this.#byId.get(event.requestId);
       if (constrained === undefined) continue;
       const { sequence } = constrained;
@@ -111,7 +111,7 @@ export class Constraints {
 
   /** Waits briefly for grammars under compilation. */
   waitForGrammars(): void {
-    this.lanes.waitForNews(this.lanes.news, SLICE_MS);
+    this.lanes.waitForWake(this.lanes.numWakes, SLICE_MS);
   }
 
   /**
@@ -200,7 +200,7 @@ export class Constraints {
     if (this.#byId.size > 0 || !this.lanes.isBusy) return;
     this.#watcher = setTimeout(() => {
       // Steps read events themselves.
-      if (this.#byId.size === 0) this.look();
+      if (this.#byId.size === 0) this.poll();
       this.#watch();
     }, WATCH_MS).unref();
   }
@@ -247,11 +247,11 @@ export class Constraints {
   #await(awaited: readonly Constrained[], patienceMs: number): void {
     const startMs = performance.now();
     for (;;) {
-      const { news } = this.lanes;
+      const { numWakes } = this.lanes;
       if (awaited.every((constrained) => this.#isThere(constrained))) break;
       const leftMs = startMs + patienceMs - performance.now();
       if (leftMs <= 0) break;
-      this.lanes.waitForNews(news, leftMs);
+      this.lanes.waitForWake(numWakes, leftMs);
     }
     this.#count({ maskWaitMs: performance.now() - startMs });
   }

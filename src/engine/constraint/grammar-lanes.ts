@@ -84,8 +84,8 @@ interface Job {
 }
 
 export class GrammarLanes {
-  /** A word in shared memory that changes when any thread has news. */
-  readonly #news = new Int32Array(new SharedArrayBuffer(4));
+  /** A word in shared memory: each thread adds 1 where it has something to tell, and wakes who waits. */
+  readonly #wakeWord = new Int32Array(new SharedArrayBuffer(4));
   readonly #lanes: Record<Role, Lane>;
   /** The spare thread, started while the compiling one may have to be ended. */
   #spare: Lane;
@@ -101,7 +101,7 @@ export class GrammarLanes {
   /** @param timeoutMs time limit for compiling one grammar, and for the masks of one position */
   constructor(modelPath: string, shape: MaskShape, timeoutMs: number) {
     const lane = (): Lane => ({
-      service: new GrammarService(modelPath, shape, timeoutMs, this.#news),
+      service: new GrammarService(modelPath, shape, timeoutMs, this.#wakeWord),
       entries: new Set(),
       job: undefined,
       known: new RecentMap(MAX_CACHED_GRAMMARS),
@@ -115,13 +115,13 @@ export class GrammarLanes {
     return this.#counts;
   }
 
-  get news(): number {
-    return Atomics.load(this.#news, 0);
+  get numWakes(): number {
+    return Atomics.load(this.#wakeWord, 0);
   }
 
-  /** Returns when there is news after `seen`, or after `timeoutMs`. */
-  waitForNews(seen: number, timeoutMs: number): void {
-    Atomics.wait(this.#news, 0, seen, timeoutMs);
+  /** Returns when a thread has something to tell after `seen`, or after `timeoutMs`. */
+  waitForWake(seen: number, timeoutMs: number): void {
+    Atomics.wait(this.#wakeWord, 0, seen, timeoutMs);
   }
 
   /** Is any thread at work? */
@@ -165,9 +165,9 @@ export class GrammarLanes {
     return this.#entries.get(requestId)?.lane?.service.memory;
   }
 
-  look(): readonly LaneEvent[] {
+  poll(): readonly LaneEvent[] {
     for (const lane of this.#all) {
-      const { messages, lost } = lane.service.look();
+      const { messages, lost } = lane.service.poll();
       for (const message of messages) this.#take(lane, message);
       if (lost !== undefined) this.#replace(lane, lost);
     }

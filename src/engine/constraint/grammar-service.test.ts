@@ -30,7 +30,7 @@ const MOST_STEP_MS = 20 + 300;
 const folder = mkdtempSync(join(tmpdir(), "millrace-grammar-service-"));
 let model: RandomModel;
 let service: GrammarService;
-const news = new Int32Array(new SharedArrayBuffer(4));
+const wakeWord = new Int32Array(new SharedArrayBuffer(4));
 const shape = () => ({ numSlots: 4, masksPerSlot: 3, vocabSize: model.numTokens });
 beforeAll(() => {
   model = writeRandomModel(join(folder, "model.gguf"), { architecture: "llama", seed: 1 });
@@ -38,7 +38,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function createService(modelPath = model.path): GrammarService {
-  service = new GrammarService(modelPath, shape(), TIMEOUT_MS, news);
+  service = new GrammarService(modelPath, shape(), TIMEOUT_MS, wakeWord);
   return service;
 }
 
@@ -56,12 +56,12 @@ function lookUntil(isDone: (messages: readonly FromGrammarThread[], lost: LostTh
   const messages: FromGrammarThread[] = [];
   const endMs = performance.now() + 30_000;
   for (;;) {
-    const seen = Atomics.load(news, 0);
-    const { messages: more, lost } = service.look();
+    const seen = Atomics.load(wakeWord, 0);
+    const { messages: more, lost } = service.poll();
     messages.push(...more);
     if (isDone(messages, lost)) return { messages, lost };
     if (performance.now() > endMs) throw new Error("waited 30 s for the grammar thread");
-    Atomics.wait(news, 0, seen, 5);
+    Atomics.wait(wakeWord, 0, seen, 5);
   }
 }
 
@@ -156,7 +156,7 @@ describe("sequences", () => {
     while (!isDone(opened, failed)) {
       if (performance.now() > endMs) throw new Error("waited a minute for the grammars");
       constraints.waitForGrammars();
-      const news = constraints.look();
+      const news = constraints.poll();
       opened.push(...news.opened);
       failed.push(...news.failed);
     }
@@ -190,7 +190,7 @@ describe("sequences", () => {
     expect(allowedTexts(good)).toEqual(["a"]);
 
     constraints.add(bad, recipeOf(ENDLESS));
-    while (!lanes.isAt(bad.id)) constraints.look();
+    while (!lanes.isAt(bad.id)) constraints.poll();
     good.append("a".charCodeAt(0));
     constraints.advance(good);
     while (!plan(free, good).ready.includes(good)) expect(lanes.isAt(bad.id)).toBe(true);
@@ -202,9 +202,9 @@ describe("sequences", () => {
 
     const again = createSequence(4, 3);
     constraints.add(again, recipeOf(ENDLESS));
-    expect(constraints.look().failed).toMatchObject([{ sequence: again, error: { code: "invalid_grammar" } }]);
+    expect(constraints.poll().failed).toMatchObject([{ sequence: again, error: { code: "invalid_grammar" } }]);
     constraints.remove(again);
-    expect(constraints.look().failed).toEqual([]);
+    expect(constraints.poll().failed).toEqual([]);
     expect(constraints.stats.numThreadsReplaced).toBe(1);
   });
 
@@ -240,7 +240,7 @@ describe("sequences", () => {
     while (!plan(good).ready.includes(good));
     expect(allowedTexts(good)).toEqual(["a"]);
     good.append("a".charCodeAt(0));
-    while (!plan(good).ready.includes(good)) constraints.look();
+    while (!plan(good).ready.includes(good)) constraints.poll();
     expect(allowedTexts(good)).toEqual(["b"]);
   });
 
@@ -286,7 +286,7 @@ describe("sequences", () => {
     constraints.add(good, recipeOf(GOOD));
     // The thread that compiles for them hangs at what a cancelled request had asked for.
     const lost = { requestId: 99, hasWorked: true, problem: "expected an answer, got none" };
-    vi.spyOn(GrammarService.prototype, "look").mockImplementationOnce(function (this: GrammarService) {
+    vi.spyOn(GrammarService.prototype, "poll").mockImplementationOnce(function (this: GrammarService) {
       this.stop();
       return { messages: [], lost };
     });
@@ -307,7 +307,7 @@ describe("sequences", () => {
     lanes.sendMasks({ kind: "masks", requestId: bad.id, tokenIds: ["z".charCodeAt(0)], ...rest });
     const { failed } = look((_, failed) => failed.length > 0);
     expect(failed).toMatchObject([{ sequence: bad, error: { code: "grammar_failed" } }]);
-    while (!plan(good).ready.includes(good)) expect(constraints.look().failed).toEqual([]);
+    while (!plan(good).ready.includes(good)) expect(constraints.poll().failed).toEqual([]);
     expect(allowedTexts(good)).toEqual(["b"]);
   });
 
@@ -347,7 +347,7 @@ describe("sequences", () => {
     create();
     const bad = createSequence(1, 0);
     constraints.add(bad, recipeOf(ENDLESS));
-    while (!lanes.isAt(bad.id)) constraints.look();
+    while (!lanes.isAt(bad.id)) constraints.poll();
     constraints.remove(bad);
     expect(lanes.isBusy).toBe(true);
     await expect.poll(() => lanes.isBusy, { timeout: 20_000 }).toBe(false);
@@ -370,7 +370,7 @@ describe("sequences", () => {
     constraints.add(bad, recipeOf("root ::= root"));
     const { failed } = look((opened, failed) => opened.length + failed.length > 0);
     if (failed.length === 0) {
-      while (!plan(bad).ready.includes(bad)) failed.push(...constraints.look().failed);
+      while (!plan(bad).ready.includes(bad)) failed.push(...constraints.poll().failed);
       failed.push(...constraints.stranded([{ sequence: bad, numNewTokens: 1 }]));
     }
     expect(failed).toMatchObject([{ sequence: bad, error: { code: "invalid_grammar", status: 400 } }]);

@@ -45,12 +45,12 @@ export class GrammarService {
     private readonly shape: MaskShape,
     private readonly timeoutMs: number,
     /** A shared word that changes whenever there is an event. */
-    private readonly news: Int32Array<SharedArrayBuffer>,
+    private readonly wakeWord: Int32Array<SharedArrayBuffer>,
   ) {}
 
   /** A new memory after each `stop`: a thread that is being ended may still write to its own. */
   get memory(): MaskMemory {
-    this.#memory ??= new MaskMemory(this.shape, this.news);
+    this.#memory ??= new MaskMemory(this.shape, this.wakeWord);
     return this.#memory;
   }
 
@@ -75,7 +75,7 @@ export class GrammarService {
     this.#port!.postMessage(message);
   }
 
-  look(): GrammarNews {
+  poll(): GrammarNews {
     const messages: FromGrammarThread[] = [];
     for (let mail = this.#receive(); mail !== undefined; mail = this.#receive()) messages.push(mail);
     const broken = messages.find((message) => message.kind === "failed" && message.isBroken);
@@ -106,7 +106,7 @@ export class GrammarService {
       modelPath: this.modelPath,
       shape: this.shape,
       memory: this.memory.buffer,
-      news: this.news,
+      wakeWord: this.wakeWord,
       port: port2,
     };
     const worker = new Worker(join(packageRoot(), THREAD), { workerData, transferList: [port2] });

@@ -142,8 +142,8 @@ async function accept(request: OpenRequest, tokenIds: readonly number[]): Promis
   if (tokenIds.length > 0) request.guesses = [];
 }
 
-async function run({ modelPath, shape, memory: buffer, news, port }: GrammarThreadData): Promise<void> {
-  const memory = new MaskMemory(shape, news, buffer);
+async function run({ modelPath, shape, memory: buffer, wakeWord, port }: GrammarThreadData): Promise<void> {
+  const memory = new MaskMemory(shape, wakeWord, buffer);
   const send = (message: FromGrammarThread) => {
     port.postMessage(message);
     memory.announce();
@@ -226,7 +226,7 @@ function main(data: GrammarThreadData): void {
       isOurs: true,
       isBroken: true,
     });
-    new MaskMemory(data.shape, data.news, data.memory).announce();
+    new MaskMemory(data.shape, data.wakeWord, data.memory).announce();
   });
 }
 

@@ -48,7 +48,7 @@ export class MaskMemory {
   constructor(
     readonly shape: MaskShape,
     /** A word shared by the memories of all threads. */
-    readonly news: Int32Array<SharedArrayBuffer>,
+    readonly wakeWord: Int32Array<SharedArrayBuffer>,
     readonly buffer: SharedArrayBuffer = new SharedArrayBuffer(bytesOf(shape)),
   ) {
     this.numWords = maskWords(shape);
@@ -70,8 +70,8 @@ export class MaskMemory {
   }
 
   announce(): void {
-    Atomics.add(this.news, 0, 1);
-    Atomics.notify(this.news, 0);
+    Atomics.add(this.wakeWord, 0, 1);
+    Atomics.notify(this.wakeWord, 0);
   }
 
   setMask(slot: number, index: number, mask: Int32Array, flags: number): void {

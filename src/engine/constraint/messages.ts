@@ -7,7 +7,7 @@ export interface GrammarThreadData {
   readonly modelPath: string;
   readonly shape: MaskShape;
   readonly memory: SharedArrayBuffer;
-  readonly news: Int32Array<SharedArrayBuffer>;
+  readonly wakeWord: Int32Array<SharedArrayBuffer>;
   readonly port: MessagePort;
 }
 

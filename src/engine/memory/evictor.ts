@@ -38,7 +38,7 @@ export class Evictor {
   }
 
   /** Drops entries if the sequence has come to a point where entries are dropped. Call once its step is collected. */
-  async settle(sequence: KvSequence): Promise<void> {
+  async evictIfDue(sequence: KvSequence): Promise<void> {
     const { numPromptTokens, numComputedTokens, seat } = sequence;
     if (seat < 0 || !this.eviction.dropsAt(numPromptTokens, numComputedTokens)) return;
     const numEntries = this.#numEntries(sequence, numComputedTokens);

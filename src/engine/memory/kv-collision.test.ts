@@ -38,7 +38,7 @@ function setUp() {
     const compute = (end: number) => {
       expect(kv.ensureCapacity(sequence, end)).toBe(true);
       sequence.numComputedTokens = end;
-      kv.settle(sequence);
+      kv.publishAndTrim(sequence);
     };
     return { sequence, compute };
   };

@@ -28,7 +28,7 @@ function compute(kv: KvManager, sequence: Sequence): void {
     const end = Math.min(sequence.numComputedTokens + BLOCK_SIZE, sequence.numTokens);
     expect(kv.ensureCapacity(sequence, end)).toBe(true);
     sequence.numComputedTokens = end;
-    kv.settle(sequence);
+    kv.publishAndTrim(sequence);
   }
 }
 
@@ -73,7 +73,7 @@ describe("a store", () => {
       for (const { numNewTokens } of scheduler.planDraftsAndPrompts()) {
         numComputed.push(numNewTokens);
         sequence.numComputedTokens += numNewTokens;
-        kv.settle(sequence);
+        kv.publishAndTrim(sequence);
       }
     }
     // Three blocks come back, one is computed, three come back, one is computed, one comes back, and the rest is

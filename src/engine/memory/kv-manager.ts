@@ -156,7 +156,7 @@ export class KvManager {
       this.#numRestored++;
       if (!store.restore(parent, tokens, blocks)) return false;
       sequence.numComputedTokens += blockSize;
-      this.settle(sequence);
+      this.publishAndTrim(sequence);
       // Counts for a sequence with its first seat. Before admission, countFirstAdmission counts.
       if (sequence.seat >= 0 && sequence.numAdmissions === 1) this.#countHit(sequence, blockSize);
     }
@@ -272,7 +272,7 @@ export class KvManager {
   }
 
   /** Publishes the blocks filled since the last call, and gives back blocks that no later query sees. */
-  settle(sequence: KvSequence): void {
+  publishAndTrim(sequence: KvSequence): void {
     this.#publishFull(sequence);
     sequence.blockTables.forEach((table, group) => {
       const pool = this.#pools[this.#poolOf[group]!]!;

@@ -34,7 +34,7 @@ const managerOf = (numBlocks = 16, isPrefixCachingEnabled = true) =>
 function compute(kv: KvManager, sequence: Sequence, end = sequence.numTokens): void {
   expect(kv.ensureCapacity(sequence, end)).toBe(true);
   sequence.numComputedTokens = end;
-  kv.settle(sequence);
+  kv.publishAndTrim(sequence);
 }
 
 describe("a sequence waits for the one that computes its next block", () => {

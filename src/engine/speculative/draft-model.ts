@@ -123,7 +123,7 @@ export class DraftModel implements BatchDrafter {
     }
     if (this.#batch.numRows > 0) await this.#transformer.forward(this.#sampler.buffers);
     // Never blocks with drafted tokens: published blocks must not change.
-    for (const sequence of certain) this.#kv.settle(sequence);
+    for (const sequence of certain) this.#kv.publishAndTrim(sequence);
     return caughtUp;
   }
 

@@ -45,7 +45,7 @@ interface Computed {
   readonly last: number;
   readonly firstRow: number;
   /** Where an alternative to the first drafted token came true: its position, and the row that replaces the draft's. */
-  readonly aside?: { readonly position: number; readonly row: number };
+  readonly alternative?: { readonly position: number; readonly row: number };
 }
 
 /** Before the step is computed. */
@@ -231,7 +231,7 @@ export class Eagle3Heads implements BatchDrafter {
       const { position, token, alternatives } = drafted;
       if (last < position || sequence.tokens[position] === token) return { ...computed, last };
       const row = firstRow + lastLaidOut - first + 1 + alternatives.indexOf(sequence.tokens[position]!);
-      return { ...computed, last, aside: { position, row } };
+      return { ...computed, last, alternative: { position, row } };
     });
     this.#tapped = [];
   }
@@ -243,9 +243,9 @@ export class Eagle3Heads implements BatchDrafter {
   }
 
   /** Lays out the rows of the positions, each with the token after it, which is known. */
-  #catchUp({ sequence, first, last, firstRow, aside }: Computed): void {
+  #catchUp({ sequence, first, last, firstRow, alternative }: Computed): void {
     for (let position = first; position <= last; position++) {
-      const row = aside?.position === position ? aside.row : firstRow + position - first;
+      const row = alternative?.position === position ? alternative.row : firstRow + position - first;
       this.#addRow(sequence, sequence.tokens[position + 1]!, position, row);
     }
   }

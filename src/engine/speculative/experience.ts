@@ -10,13 +10,13 @@ const MEMORY = 512;
 export class Experience {
   /** Acceptance of the draft model: by its own probability for the token, and over all tokens. */
   readonly byModel = new Acceptance(NUM_LEVELS, MEMORY);
-  readonly byModelAtAll = new Acceptance(1, MEMORY);
+  readonly byModelOverall = new Acceptance(1, MEMORY);
   /** Acceptance of alternatives, by the drafter's own probability. */
-  readonly aside = new Acceptance(NUM_LEVELS, MEMORY);
+  readonly alternatives = new Acceptance(NUM_LEVELS, MEMORY);
   readonly account = new DraftAccount();
   /** Whether the draft model pays, by the last plan. */
   isModelWorthIt = true;
   /** Steps that might have drafts, and those in which no draft of the draft model looked profitable. */
   numAsked = 0;
-  numUnasked = 0;
+  numUnprofitable = 0;
 }

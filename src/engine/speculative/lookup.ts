@@ -38,7 +38,7 @@ const countClass = (count: number): number => (count <= 2 ? count - 1 : count <=
 const agreement = ({ order, count }: Successor): number => (order >= 2 ? 2 : 0) + (count > 1 ? 1 : 0);
 
 /** Class of a guess; an acceptance rate is learnt for each class. */
-function sortOf(source: number, mine: Successor, other: Successor | undefined): number {
+function guessClassOf(source: number, mine: Successor, other: Successor | undefined): number {
   const view =
     other === undefined ? 0 : other.token === mine.token ? 1 + agreement(other) : other.order > mine.order ? 6 : 5;
   return ((source * CONTEXT_LENGTHS.length + mine.order) * NUM_COUNTS + countClass(mine.count)) * NUM_VIEWS + view;
@@ -47,7 +47,7 @@ function sortOf(source: number, mine: Successor, other: Successor | undefined): 
 /** The guess of one source. */
 interface Guess {
   readonly token: number;
-  readonly sort: number;
+  readonly guessClass: number;
 }
 
 /** Outputs of one salt in two tables: a full table becomes the old one, and the old one is dropped. */
@@ -139,11 +139,11 @@ export class TextLookup implements Drafter {
     const own = reading.own.find(hashes, this.#first, numHashes);
     const others = findInCorpus(reading.corpus, hashes, this.#first, numHashes);
     const guesses: Guess[] = [];
-    if (own !== undefined) guesses.push({ token: own.token, sort: sortOf(0, own, others) });
-    if (others !== undefined) guesses.push({ token: others.token, sort: sortOf(1, others, own) });
+    if (own !== undefined) guesses.push({ token: own.token, guessClass: guessClassOf(0, own, others) });
+    if (others !== undefined) guesses.push({ token: others.token, guessClass: guessClassOf(1, others, own) });
     let best: { token: number; chance: number } | undefined;
-    for (const { token, sort } of guesses) {
-      const chance = reading.rates[sort]!.estimate(firstGuess(sort), FIRST_WEIGHT);
+    for (const { token, guessClass } of guesses) {
+      const chance = reading.rates[guessClass]!.estimate(firstGuess(guessClass), FIRST_WEIGHT);
       if (best === undefined || chance > best.chance) best = { token, chance };
     }
     if (best !== undefined) reading.guesses.push(guesses);
@@ -179,7 +179,8 @@ export class TextLookup implements Drafter {
   }
 
   #settle(reading: Reading, place: number, token: number): void {
-    for (const guess of reading.guesses[place] ?? []) reading.rates[guess.sort]!.count(guess.token === token ? 1 : 0);
+    for (const guess of reading.guesses[place] ?? [])
+      reading.rates[guess.guessClass]!.count(guess.token === token ? 1 : 0);
     if (reading.draft[place] !== token) reading.guesses.length = Math.min(reading.guesses.length, place);
   }
 
@@ -197,8 +198,8 @@ export class TextLookup implements Drafter {
 const newRates = (): readonly Rate[] =>
   Array.from({ length: NUM_SOURCES * CONTEXT_LENGTHS.length * NUM_COUNTS * NUM_VIEWS }, () => new Rate(MEMORY));
 
-function firstGuess(sort: number): number {
-  return FIRST_GUESS[Math.floor(sort / (NUM_COUNTS * NUM_VIEWS)) % CONTEXT_LENGTHS.length]!;
+function firstGuess(guessClass: number): number {
+  return FIRST_GUESS[Math.floor(guessClass / (NUM_COUNTS * NUM_VIEWS)) % CONTEXT_LENGTHS.length]!;
 }
 
 /** The longer context wins; in a tie, the newer table. */

@@ -46,18 +46,18 @@ interface Planned {
 }
 
 /** Alternatives that were verified, and the index of the one that came true; undefined: none did. */
-interface VerifiedAside {
+interface VerifiedAlternatives {
   readonly numVerified: number;
   readonly right: number | undefined;
 }
-const NOTHING_ASIDE: VerifiedAside = { numVerified: 0, right: undefined };
+const NO_ALTERNATIVES: VerifiedAlternatives = { numVerified: 0, right: undefined };
 
 /** Acceptance statistics of one request. */
 interface RequestAcceptance {
   readonly found: Acceptance;
   /** Draft model: by its own probability for the token, and over all tokens. */
   readonly byModel: Acceptance;
-  readonly byModelAtAll: Acceptance;
+  readonly byModelOverall: Acceptance;
 }
 
 export class Speculator {
@@ -180,19 +180,19 @@ export class Speculator {
     const { numSpeculativeTokens, isAdaptive } = this.config;
     const fitting = Math.min(numSpeculativeTokens, model.maxTokens, Math.floor(maxRows / ready.length));
     const requests = ready.map((sequence) => this.#requestOf(sequence));
-    const chanceAtAll = this.#shared.byModelAtAll.estimate(MODEL_FIRST_GUESS);
-    const rates = requests.map(({ byModel, byModelAtAll }) => {
+    const chanceOverall = this.#shared.byModelOverall.estimate(MODEL_FIRST_GUESS);
+    const rates = requests.map(({ byModel, byModelOverall }) => {
       byModel.idle();
-      byModelAtAll.idle();
-      return byModelAtAll.estimate(chanceAtAll);
+      byModelOverall.idle();
+      return byModelOverall.estimate(chanceOverall);
     });
     const plan = this.#planGuesses(model, rates, fitting, numSequences, numRows);
     const isProbe = isAdaptive && plan.numTokens === 0;
     this.#shared.isModelWorthIt = !isProbe;
     if (isProbe) {
       this.#shared.byModel.idle();
-      this.#shared.byModelAtAll.idle();
-      if (model.picksProbes !== true && ++this.#shared.numUnasked % PROBE_EVERY !== 0) return 0;
+      this.#shared.byModelOverall.idle();
+      if (model.picksProbes !== true && ++this.#shared.numUnprofitable % PROBE_EVERY !== 0) return 0;
     }
     const most = isProbe ? Math.min(1, fitting) : fitting;
     const guessed = ready.map(() => ({ expected: [] as number[], chances: [] as number[] }));
@@ -207,7 +207,7 @@ export class Speculator {
     const candidates = ready.map((sequence, index) => {
       const numTokens = Math.max(0, sequence.numTokensLeft - 1);
       const draft = drafts[index]!;
-      const others = numTokens > 0 ? this.#expectedAside(sequence, draft) : [];
+      const others = numTokens > 0 ? this.#chancesOfAlternatives(sequence, draft) : [];
       return { sequence, draft, chances: guessed[index]!.chances.slice(0, numTokens), others };
     });
     const spentMs = isAdaptive && !isProbe ? this.now() - startMs : undefined;
@@ -215,7 +215,7 @@ export class Speculator {
     ready.forEach((sequence, index) => {
       const unchecked = guessed[index]!.expected[sequence.numDraftTokens];
       const planned = this.#planned.get(sequence);
-      if (sequence.numDraftTokens === 0) this.#expectAtAll(requests[index]!, unchecked);
+      if (sequence.numDraftTokens === 0) this.#expectOverall(requests[index]!, unchecked);
       else if (planned !== undefined) this.#planned.set(sequence, { ...planned, byModel: { unchecked } });
     });
     return numKept;
@@ -249,7 +249,12 @@ export class Speculator {
   }
 
   /** The model has verified a sequence's draft. */
-  observe(sequence: Sequence, numDrafted: number, numAccepted: number, aside: VerifiedAside = NOTHING_ASIDE): void {
+  observe(
+    sequence: Sequence,
+    numDrafted: number,
+    numAccepted: number,
+    alternatives: VerifiedAlternatives = NO_ALTERNATIVES,
+  ): void {
     const planned = this.#planned.get(sequence);
     this.#planned.delete(sequence);
     this.#shared = this.#sharedBy(sequence);
@@ -258,21 +263,21 @@ export class Speculator {
     // A grammar may have cut the draft.
     const chances = planned.chances.slice(0, numDrafted);
     // An alternative came true in place of the draft.
-    const numRight = aside.right === undefined ? numAccepted : 0;
-    planned.others.slice(0, aside.numVerified).forEach((chance, i) => {
-      this.#shared.aside.count(chance, i === aside.right);
+    const numRight = alternatives.right === undefined ? numAccepted : 0;
+    planned.others.slice(0, alternatives.numVerified).forEach((chance, i) => {
+      this.#shared.alternatives.count(chance, i === alternatives.right);
     });
     if (planned.byModel === undefined) request.found.observe(chances, numRight);
     else {
       request.byModel.observe(chances, numRight);
       this.#shared.byModel.observe(chances, numRight);
-      request.byModelAtAll.observe(chances, numRight);
-      this.#shared.byModelAtAll.observe(chances, numRight);
-      if (numRight === planned.chances.length) this.#expectAtAll(request, planned.byModel.unchecked);
+      request.byModelOverall.observe(chances, numRight);
+      this.#shared.byModelOverall.observe(chances, numRight);
+      if (numRight === planned.chances.length) this.#expectOverall(request, planned.byModel.unchecked);
     }
     this.#shared.account.add(numAccepted * this.#msPerToken);
     this.#numDrafts++;
-    this.#numDraftTokens += numDrafted + aside.numVerified;
+    this.#numDraftTokens += numDrafted + alternatives.numVerified;
     this.#numAcceptedTokens += numAccepted;
     for (let i = 0; i < numAccepted; i++) this.#acceptedPerPosition[i]!++;
   }
@@ -281,10 +286,10 @@ export class Speculator {
    * Counts the first token that was not worth verifying by its estimate: leaving out unlikely tokens would bias the
    * average.
    */
-  #expectAtAll(request: RequestAcceptance, chance: number | undefined): void {
+  #expectOverall(request: RequestAcceptance, chance: number | undefined): void {
     if (chance === undefined) return;
-    request.byModelAtAll.expect(chance);
-    this.#shared.byModelAtAll.expect(chance);
+    request.byModelOverall.expect(chance);
+    this.#shared.byModelOverall.expect(chance);
   }
 
   /** Call after a step is laid out. */
@@ -332,13 +337,13 @@ export class Speculator {
     if (draft === undefined) return undefined;
     let chance = 1;
     const chances = draft.chances.map((each) => (chance *= found.estimate(each)));
-    return { sequence, draft, chances, others: this.#expectedAside(sequence, draft) };
+    return { sequence, draft, chances, others: this.#chancesOfAlternatives(sequence, draft) };
   }
 
   /** Corrected probabilities of a draft's alternatives. */
-  #expectedAside({ mayHaveAlternatives }: Sequence, { alternatives }: Draft): readonly number[] {
+  #chancesOfAlternatives({ mayHaveAlternatives }: Sequence, { alternatives }: Draft): readonly number[] {
     return mayHaveAlternatives
-      ? (alternatives?.chances ?? []).map((chance) => this.#shared.aside.estimate(chance))
+      ? (alternatives?.chances ?? []).map((chance) => this.#shared.alternatives.estimate(chance))
       : [];
   }
 
@@ -368,7 +373,7 @@ export class Speculator {
       request = {
         found: new Acceptance(NUM_LEVELS),
         byModel: new Acceptance(NUM_LEVELS),
-        byModelAtAll: new Acceptance(1),
+        byModelOverall: new Acceptance(1),
       };
       this.#ofRequest.set(sequence, request);
     }

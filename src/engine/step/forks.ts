@@ -84,7 +84,7 @@ export class Forks {
   }
 
   /** Copies the kept forks' blocks back. Call after the step is collected. */
-  async settle(): Promise<void> {
+  async copyKeptBack(): Promise<void> {
     for (const fork of this.#kept) await this.#move(this.#spare(fork), this.#originals[fork]!);
     this.#kept.length = 0;
   }
