@@ -31,7 +31,10 @@ export interface RunResult {
   readonly answer: RunAnswer | undefined;
 }
 
-/** Statuses that say something about the moment and not about the request: others who asked the same try themselves. */
+/**
+ * Statuses that depend on the moment and not on the request: the other requests that share the run are sent by
+ * themselves.
+ */
 const OF_THE_MOMENT: readonly number[] = [401, 403, 408, 425, 429];
 const MAX_CHUNKS = 1 << 16;
 
@@ -44,7 +47,7 @@ interface Reader {
   next: number;
   hasBegun: boolean;
   isBlocked: boolean;
-  /** undefined: the run has nothing for it, and it has got nothing. */
+  /** Called with undefined if the run has nothing for the reader, which has then got nothing. */
   readonly settle: (ending: Promise<Ending> | undefined) => void;
   endWatch: () => void;
 }
@@ -240,8 +243,8 @@ export class SharedRun implements AnswerSink {
   }
 
   /**
-   * A reader's client left, or gets an error. What ends the owner's request for a reason ends the run, which is on the
-   * owner's account.
+   * A reader's client left, or gets an error. An error of the owner's request, such as a deadline, ends the run, since
+   * the owner pays for it.
    */
   #leave(reader: Reader, error: MillraceError | undefined): void {
     if (!this.#readers.has(reader)) return;

@@ -19,8 +19,8 @@ export interface Alert {
   /** "" where it is about no model. */
   readonly model: string;
   /**
-   * Instance of the fleet; absent where the alert is about none. An alert about an instance ends, and so does one with
-   * an end; other alerts are about a time that is over.
+   * Instance of the fleet; absent: the alert is about no instance. Alerts on instances, and alerts with `endsMs`, end
+   * later; every other alert is about an hour in the past.
    */
   readonly instance?: string;
   /** The budget that it is about, such as `team/acme/search/month`, or `…/month-tokens`. */
@@ -64,7 +64,9 @@ export interface StoredAlert {
 }
 
 const MAX_ALERTS = 10_000;
-/** An instance that fails again so soon after it was well again is no news before the cool-down. */
+/**
+ * An instance that fails again within this time after its recovery counts as still failing, so the cool-down applies.
+ */
 const CALM_MS = 300_000;
 const LATER_COLUMNS = [
   ["model", "TEXT NOT NULL DEFAULT ''"],
@@ -104,12 +106,12 @@ export class AlertStore {
   }
 
   /**
-   * @param coolDownMs since the last alert of the same series and metric, within which this one is dropped
-   * @param numReceivers webhooks that are to get it
-   * @returns whether it is new
+   * @param coolDownMs an alert of the same series and metric that is younger than this keeps the new one out
+   * @param numReceivers number of webhooks that get the alert
+   * @returns whether the alert was stored
    */
   add(alert: Alert, coolDownMs: number, numReceivers: number): boolean {
-    // Whole or not at all: an alert that is known and planned for nobody is never sent.
+    // One transaction: an alert that is stored, but planned for no webhook, would never be sent.
     return this.database.transaction(() => this.#add(alert, coolDownMs, numReceivers))();
   }
 
@@ -130,19 +132,22 @@ export class AlertStore {
     return true;
   }
 
-  /** Those of instances that have not ended, the newest of each metric and instance last. */
+  /**
+   * Alerts on instances that have not ended, oldest first: of several on one metric and instance, the newest comes
+   * last.
+   */
   open(): StoredAlert[] {
     return this.#read("instance != '' AND resolved_ms IS NULL ORDER BY seq", []);
   }
 
-  /** Those whose end has come. */
+  /** Open alerts whose `endsMs` has passed. */
   over(nowMs: number): StoredAlert[] {
     return this.#read("ends_ms <= ? AND resolved_ms IS NULL ORDER BY seq", [nowMs]);
   }
 
   /**
-   * Ends an alert, and the repetitions of an instance's before it: each webhook gets that once, unless a silence kept
-   * the alert from it.
+   * Ends an alert and, for an instance, its earlier repetitions too. Each webhook is told so once, unless a silence
+   * kept the alert from it.
    */
   resolve(alert: StoredAlert, nowMs: number, numReceivers: number): void {
     this.database.transaction(() => this.#resolve(alert, nowMs, numReceivers))();
@@ -188,7 +193,10 @@ export class AlertStore {
     return (this.database.prepare(sql).all([...values]) as AlertColumns[]).map(stored);
   }
 
-  /** Tables of earlier versions lack columns, and had one webhook, whose columns stood here. */
+  /**
+   * Upgrades the table of an earlier version: adds missing columns, and moves the delivery columns of the one webhook
+   * that such a version had.
+   */
   #bringUpToDate(): void {
     const { database } = this;
     const columns = database.pragma("table_info(alerts)") as readonly { readonly name: string }[];

@@ -23,7 +23,7 @@ interface AlertOptions extends AlertRules {
   readonly epochMs: () => number;
 }
 
-/** Something about an instance that is not as it should be. */
+/** A fault of an instance, such as a crash loop. */
 export interface Condition extends Required<Pick<Alert, "metric" | "model" | "instance" | "text">> {}
 
 /** A soft budget that is passed in a window. */
@@ -118,10 +118,11 @@ export class AlertWatch {
   }
 
   /**
-   * Alerts on what lasts, each from its begin to its end; repeated after the cool-down while it lasts.
+   * Raises an alert when a condition begins, repeats it after each cool-down while the condition lasts, and ends it
+   * with the condition.
    *
-   * @param bad the conditions that are wrong now
-   * @param isUnsure whether nothing can be said of an instance yet: its alerts stay as they are
+   * @param bad the conditions that hold now
+   * @param isUnsure whether the state of an instance is not known yet: its alerts stay open
    */
   judgeNow(bad: readonly Condition[], isUnsure: (instance: string) => boolean): void {
     const { coolDownMs, logger, epochMs } = this.options;
@@ -134,7 +135,7 @@ export class AlertWatch {
       if (this.store.add(alert, coolDownMs, numReceivers)) logger.warn({ alert: id }, condition.text);
     }
     const badKeys = new Set(bad.map(keyOf));
-    // The newest of repetitions ends them all.
+    // Ending the newest repetition ends the earlier ones too.
     const open = new Map(this.store.open().map((each) => [keyOf(each.alert), each]));
     for (const [key, each] of open) {
       if (!badKeys.has(key) && !isUnsure(each.alert.instance!)) this.store.resolve(each, nowMs, numReceivers);
@@ -151,7 +152,7 @@ export class AlertWatch {
   async #look(): Promise<void> {
     const now = this.options.epochMs();
     const current = now - (now % HOUR_MS);
-    // After a pause, only the last hour that is over: older news is none.
+    // After a pause, only the last complete hour is judged: alerts about older hours would come too late to help.
     if (this.#nextHourMs === undefined || this.#nextHourMs < current) {
       await this.#judgeAll(current - HOUR_MS, judgeHour);
       this.#nextHourMs = current;
@@ -171,7 +172,7 @@ export class AlertWatch {
   ): Promise<void> {
     const { database } = this.options;
     const series = activeSeries(database, hourMs, MAX_SERIES);
-    // One key alone is everybody.
+    // With a single key, its hours equal the hours of everybody, and are judged once.
     for (const each of series.length === 1 ? series : [undefined, ...series]) {
       if (this.#isClosed) return;
       const hours = hoursOf(database, each, hourMs, HISTORY_HOURS);
@@ -202,7 +203,7 @@ export class AlertWatch {
   }
 }
 
-/** Two decimals, and two digits of less than a cent. */
+/** Two decimals; below one cent, two significant digits. */
 const dollars = (value: number): string =>
   `$${value > 0 && value < 0.01 ? value.toFixed(1 - Math.floor(Math.log10(value))) : value.toFixed(2)}`;
 const percent = (value: number): string => `${(100 * value).toFixed(1)} %`;

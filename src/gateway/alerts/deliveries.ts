@@ -11,7 +11,10 @@ interface Due {
 
 const AS_READ = "seq = ? AND receiver = ? AND (SELECT resolved_ms FROM alerts WHERE alerts.seq = ?) IS ?";
 
-/** Receivers are numbered as the configuration lists them: one whose address is mended gets what waits for it. */
+/**
+ * Receivers are numbered in the order of the configuration, so a webhook whose address is corrected still gets the
+ * alerts that wait for it.
+ */
 export class Deliveries {
   constructor(private readonly database: Database.Database) {
     database.exec(`CREATE TABLE IF NOT EXISTS alert_deliveries (
@@ -20,13 +23,13 @@ export class Deliveries {
       CREATE INDEX IF NOT EXISTS alert_deliveries_due ON alert_deliveries (receiver, due_ms) WHERE due_ms IS NOT NULL`);
   }
 
-  /** Takes over what a table of an earlier version has for its one webhook. */
+  /** Copies the state of the one webhook that the table of an earlier version has. */
   migrate(): void {
     this.database.exec(`INSERT OR IGNORE INTO alert_deliveries
       SELECT seq, 0, due_ms, tries, delivered_ms FROM alerts WHERE due_ms IS NOT NULL OR tries > 0`);
   }
 
-  /** From now on, to the first so many receivers. */
+  /** Plans a delivery, due now, to each of the first `numReceivers` webhooks. */
   plan(seq: number, numReceivers: number, nowMs: number): void {
     const insert = this.database.prepare(`INSERT INTO alert_deliveries (seq, receiver, due_ms) VALUES (?, ?, ?)
       ON CONFLICT DO UPDATE SET due_ms = excluded.due_ms, tries = 0`);

@@ -8,7 +8,9 @@ export interface Hour {
   readonly requests: number;
   /** Tokens of requests that an upstream answered: prompt and output. */
   readonly tokens: number;
-  /** Requests that failed here or there, requests that limits and budgets refused, requests answered by a cache. */
+  /**
+   * Requests that failed at an upstream or in the gateway, that limits or budgets refused, and that a cache answered.
+   */
   readonly errors: number;
   readonly refusals: number;
   readonly hits: number;

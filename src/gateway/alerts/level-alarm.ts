@@ -8,7 +8,10 @@
 import { leaveOneOut, median, spreadOf } from "./robust.js";
 
 interface LevelRules {
-  /** Added to each value, so that hours without any are comparable: values far below it are all the same. */
+  /**
+   * Added to each value before its logarithm: an hour without requests then has a level, and all values far below this
+   * floor have about the same one.
+   */
   readonly floor: number;
 }
 
@@ -16,12 +19,12 @@ interface LevelRules {
 const MIN_Z = 6;
 /** Multiple of the expectation. */
 const MIN_RATIO = 2;
-/** A series that never changes still may by a tenth. */
+/** Least spread that is assumed: even a series that has never changed may change by a tenth. */
 const MIN_SPREAD = 0.1;
 const HOURS_OF_WEEK = 168;
 export const HISTORY_WEEKS = 8;
 const MIN_WEEKS = 4;
-/** Less says nothing, since it lacks a second day. */
+/** A shorter history is not judged, since it lacks a second day to compare with. */
 const MIN_HOURS = 48;
 /** The moving average remembers about two days. */
 const EWMA_SHARE = 1 / 48;
@@ -34,8 +37,8 @@ interface Unusual {
 }
 
 /**
- * @param history values of the hours before, the last one last; undefined: nothing to see in that hour
- * @param value of the hour after them
+ * @param history values of the hours before, oldest first; undefined: the hour has no value
+ * @param value of the hour to be judged
  * @returns undefined if the value is not unusually high
  */
 export function levelAlarm(history: Values, value: number, { floor }: LevelRules): Unusual | undefined {
@@ -87,7 +90,7 @@ function recentMean(history: Values, levelOf: (value: number) => number): number
   return numKnown < MIN_HOURS ? Number.NaN : mean;
 }
 
-/** Nights and weekends are not known yet, so only a multiple of the highest hour says anything. */
+/** A young history does not show nights and weekends, so only an hour far above the highest one counts. */
 function isRecord(history: Values, value: number, floor: number): boolean {
   return history.every((each) => each === undefined || value > YOUNG_RATIO * (each + floor));
 }

@@ -10,7 +10,10 @@ function middleOf(sorted: Float64Array): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** The median's distance from the values, as a standard deviation of normal ones. */
+/**
+ * The median distance of the values from their median, scaled so that it estimates the standard deviation of normal
+ * values.
+ */
 export function spreadOf(values: readonly number[]): number {
   const centre = median(values);
   return 1.4826 * median(values.map((value) => Math.abs(value - centre)));

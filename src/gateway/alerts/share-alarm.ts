@@ -19,7 +19,7 @@ const THRESHOLD = Math.log(10 * 365.25 * 24);
 /** Hours that the sum looks back on. */
 const RECENT_HOURS = 24;
 const MIN_BASE_HOURS = 24;
-/** The change that is looked for: double, and by so much at least; of a falling share, half. */
+/** The change to detect: a rise to twice the share, and by at least this much; a fall to half the share. */
 const MIN_CHANGE = 0.05;
 
 interface ChangedShare {
@@ -56,7 +56,7 @@ export function shareAlarm<Hour>(
   const perOther = Math.log((1 - other) / (1 - usual));
   let chiSquare = 0;
   for (const hour of base) chiSquare += (someOf(hour) - allOf(hour) * usual) ** 2 / (allOf(hour) * usual * (1 - usual));
-  // How many times as much the hours scatter as independent requests would.
+  // How many times more the hours scatter than independent requests would.
   const scatter = Math.max(1, chiSquare / (base.length - 1));
   let sum = 0;
   for (const hour of hours.slice(-RECENT_HOURS).filter(isJudged)) {

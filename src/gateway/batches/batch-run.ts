@@ -51,12 +51,12 @@ export interface RunContext {
 /** The batch's end, as far as its lines go. */
 type LinesEnd = "done" | "expired" | "cancelled" | "stopped";
 
-/** Attempts of a line that may be at fault itself. */
+/** Bound of the attempts of a line that may cause its failures itself. */
 const MAX_ATTEMPTS = 4;
 const FIRST_BACKOFF_MS = 1000;
-/** A full disk, or an input that cannot be read. */
+/** Pause after a full disk, or an input that cannot be read. */
 const DISK_PAUSE_MS = 5000;
-/** Lines under way when a batch is cancelled get so long to finish: their work is done for the most part. */
+/** Time that running lines get to finish after their batch is cancelled: most of their work is already done. */
 const CANCEL_GRACE_MS = 10_000;
 const APPEND_GROUP = 256;
 
@@ -95,7 +95,7 @@ export class BatchRun {
     return this.#done;
   }
 
-  /** Lines that have not begun are not run. Throws invalid_request for a batch past that. */
+  /** Runs no further lines. Throws invalid_request for a batch that can no longer be cancelled. */
   cancel(): void {
     if (this.#record.state === "cancelling") return;
     if (!mayFollow(this.#record.state, "cancelling")) throw tooLate(this.#record);
@@ -170,7 +170,7 @@ export class BatchRun {
     let timer: NodeJS.Timeout | undefined;
     try {
       const queue = await this.#open();
-      // It may have been cancelled meanwhile.
+      // The batch may have been cancelled meanwhile.
       if (this.#record.state === "cancelling" || this.#stopping.signal.aborted) return;
       if (queue.numLeft === 0) this.#settle("done");
       timer = setTimeout(() => this.#settle("expired"), Math.max(0, this.#record.expiresAt * 1000 - nowMs()));
@@ -200,7 +200,7 @@ export class BatchRun {
     try {
       const queue = numLines === 0 ? new LineQueue(new LineIndex(0)) : await this.#open();
       isComplete = queue.numLeft === 0;
-      // The disk has lost results that were there: their lines run again.
+      // The disk has lost results that had been written: their lines run again.
       if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
       await this.#appendUnrun(queue, isCancelled ? "cancelled" : "expired");
     } finally {
@@ -288,7 +288,7 @@ export class BatchRun {
       } else this.#runAgain(index, end, lane);
       return end;
     } catch (thrown) {
-      // The result is lost, and the line runs again: an entry that was not written does not count.
+      // The result is lost, so the line runs again: only a written entry marks a line as done.
       this.context.logger.warn({ batch: this.#record.id, err: thrown }, "could not keep the result of a line");
       this.#pausedUntilMs = lane.nowMs() + DISK_PAUSE_MS;
       this.#queue!.again(index, this.#pausedUntilMs);
@@ -307,7 +307,7 @@ export class BatchRun {
       return await runLine(this.context.submit, { ...this.#record, caller }, id, request, cancellation);
     } catch (thrown) {
       if (!(thrown instanceof LineError)) throw thrown;
-      // The line was well when it was checked: the model has gone since, or the key may not use it any more.
+      // The line was valid when it was checked: since then, the model was removed, or the key lost its right to use it.
       const { code, message } = thrown;
       const isOfModel = code === "model_not_found" || code === "model_not_allowed";
       return refusedWith(new MillraceError(isOfModel ? code : "invalid_request", message));

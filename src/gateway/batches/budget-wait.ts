@@ -1,12 +1,12 @@
 /** How long lines of a batch wait for a budget that requests under way have reserved. */
 
-/** Others than the batch's lines tell nobody when they end. */
+/** How often a batch tries a budget again: requests outside the batch do not report their end. */
 const LOOK_MS = 250;
-/** Requests of others may hold a budget for ever, each for a while. */
+/** Longest wait, since other requests may reserve the budget one after another forever. */
 const MOST_MS = 10 * 60_000;
 
 export class BudgetWait {
-  /** No line is sent before. */
+  /** No line of the batch is sent before this time. */
   untilMs = 0;
   #sinceMs: number | undefined;
 

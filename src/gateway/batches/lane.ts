@@ -27,7 +27,7 @@ interface LaneOptions {
   readonly now: () => number;
 }
 
-/** Bytes of the lines under way: they are held in memory. One line may be larger. */
+/** Bound of the bytes of running lines, which are held in memory. A single line may be larger. */
 const MAX_BYTES_UNDER_WAY = 64 * 1024 * 1024;
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 30_000;
@@ -87,7 +87,7 @@ export class Lane {
       for (const source of sources) {
         const line = source.next(nowMs);
         if (line === undefined) continue;
-        // To the end of the tenants' line.
+        // The tenant goes to the end of the queue.
         this.#sources.delete(tenant);
         this.#sources.set(tenant, sources);
         return line;
@@ -107,7 +107,10 @@ export class Lane {
     else if (end.kind === "done") this.#pauseMs = FIRST_PAUSE_MS;
   }
 
-  /** A cause that stopped one line would stop the next. The lines under way when the pause began count once. */
+  /**
+   * The cause that stopped one line would stop the next one too. Lines that already ran when the pause began do not
+   * make it longer.
+   */
   #pause({ afterMs }: LineAgain): void {
     const nowMs = this.options.now();
     if (nowMs < this.#pausedUntilMs) return;
@@ -115,7 +118,7 @@ export class Lane {
     this.#pauseMs = Math.min(MAX_PAUSE_MS, 2 * this.#pauseMs);
   }
 
-  /** The youngest have the least to lose. */
+  /** The youngest lines have done the least work. */
   #stopYoungest(count: number): void {
     if (count <= 0) return;
     for (const cancellation of [...this.#running.values()].slice(-count)) cancellation.cancel();

@@ -1,6 +1,6 @@
 /** How many lines of batches may be under way at a model: as many as there are seats that nobody else wants. */
 
-/** A model's instances now. Counts are sequences of all requests, those of batches among them. */
+/** The instances of a model now. The counts are sequences of all requests, including those of batches. */
 export interface ModelLoad {
   /** Ready instances. */
   readonly numReady: number;
@@ -60,8 +60,8 @@ export class Pace {
     const headroom = all === 1 ? 0 : Math.max(1, Math.ceil(all * HEADROOM));
     const free = all - Math.ceil(this.#peak - 0.5) - headroom;
     const isAlone = numOthers === 0;
-    // Lines under way stand still beside others, and cost nothing. New ones would: their texts are read, rendered and
-    // tokenized at once.
+    // Running lines stand still beside other requests, and cost nothing. New lines do cost: their texts are read,
+    // rendered and tokenized at once.
     const share = yieldsToOthers ? Math.max(0, numReady - numOthers) / numReady : SHARE_BESIDE;
     const beside = isAlone ? free : Math.min(free, Math.floor(all * share));
     return { most: Math.max(isAlone ? 1 : 0, beside), toStop: 0 };

@@ -38,8 +38,8 @@ export interface LineAgain {
   /** Undefined: the caller chooses. */
   readonly afterMs: number | undefined;
   /**
-   * The other lines that would fail as well for now. Budget: the batch's lines, until running requests that have
-   * reserved its budget end.
+   * The other lines that would fail too, for now. budget: lines of the batch, until running requests return the money
+   * that they have reserved.
    */
   readonly scope: "model" | "batch" | "budget";
   /** The line itself may be the reason, so there is a limit to its attempts. */
@@ -83,7 +83,7 @@ export async function runLine(
     const isStopped = cancellation.isCancelled || error.code === "client_closed";
     return isStopped ? { kind: "stopped" } : afterError(line, error, record);
   } finally {
-    // Takes the child off its parent, which may live much longer.
+    // Removes the child from its parent, which may live much longer.
     own.cancel();
   }
 }
@@ -101,7 +101,7 @@ function submissionOf(
 ): LineSubmission {
   const record = new RequestRecord();
   record.notes.set(NOTE.batch, batch.id);
-  // A line goes last whatever it says, and its engine may refuse priorities.
+  // A line always goes last, whatever priority it asks for, and its engine may refuse priorities.
   const { priority: _, ...body } = request.body;
   return {
     id: line.requestId,
@@ -131,7 +131,8 @@ function afterError(line: LineId, error: MillraceError, { isPayableLater }: Requ
     return { kind: "again", afterMs: undefined, scope: "budget", isFault: false, giveUp };
   }
   const [isBusy, isFault] = [BUSY.includes(status), FAILED.includes(status)];
-  // A limit of the tenant says when it will be over; without that, as for a spent budget, waiting does not help.
+  // A limit of the tenant says when the request may be repeated. Without that time, as with a spent budget, waiting
+  // does not help.
   const isOwnLimit = status === 429 && !QUEUES.includes(code);
   if ((!isBusy && !isFault) || (isOwnLimit && retryAfterSeconds === undefined)) return refused(line, error);
   const afterMs = isOwnLimit ? retryAfterSeconds! * 1000 : undefined;

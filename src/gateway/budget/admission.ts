@@ -14,7 +14,7 @@ import { newReservationId } from "./reservation-id.js";
 import type { Amounts, Levels } from "./store.js";
 import { WorstCost } from "./worst-cost.js";
 
-/** A stream that can pay for less is not begun. */
+/** A stream whose budget pays for fewer tokens is not started. */
 const LEAST_OUTPUT_TOKENS = 16;
 /** Least output that is reserved for a whole answer without max_tokens, and a multiple of the usual longest answers. */
 const WHOLE_OUTPUT_TOKENS = 4096;

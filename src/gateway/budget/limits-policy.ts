@@ -227,7 +227,7 @@ export class LimitsPolicy implements Policy {
     }
   }
 
-  /** A request that may have a kept answer, and no other. */
+  /** Reserves for a request that only a cache may answer: it counts as a request, and takes no money and no tokens. */
   async #reserveUnpaid({ id, request, claims }: Admission, before: Levels, unpaid: MillraceError): Promise<Reserved> {
     const rates: Claims = { ...claims, budgets: NO_CLAIMS, tokens: NO_CLAIMS };
     if (isEmpty(rates)) return { amounts: NO_AMOUNTS, levels: before, isDoubtful: false, unpaid };
@@ -270,7 +270,7 @@ export class LimitsPolicy implements Policy {
     let cut: MillraceError | undefined;
     const { isPaid, hasContinuousUsage } = this.options.traits(model);
     const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
-    // An API that is asked for a whole answer makes it, and charges it, whoever has left.
+    // A paid API finishes a whole answer, and charges for it, even after the client has left.
     const unseen = isPaid && !request.isStream ? usual : 0;
     const noteDelivered = () => noteCut(admission, deliveredOf(metered), unseen);
     // Called before the attempt is cut, so that the delivered part is recorded.
@@ -367,7 +367,7 @@ export class LimitsPolicy implements Policy {
     if (isStream && !isPaid) return request;
     const bound = Math.floor(payableTokens(admission, amounts, reserved.levels, isStream) / numAnswers);
     if (maxTokens !== undefined && maxTokens <= bound && isBounded(path, body, own)) return request;
-    // A budget that pays for any answer bounds none.
+    // A budget that pays for the longest answer needs no bound.
     if (isStream && maxTokens === undefined && bound > MAX_USUAL_TOKENS) return request;
     const most = isStream ? bound : (maxTokens ?? wholeTokens(outputTokens));
     request.record.isLimitAdded = maxTokens === undefined;

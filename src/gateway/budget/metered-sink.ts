@@ -38,9 +38,9 @@ export interface StreamBudget {
   broken(): void;
 }
 
-/** The reservation grows when less than this is left, so that it has grown before it is needed. */
+/** The reservation grows as soon as it pays for fewer further tokens than this, so that the stream need not wait. */
 const MARGIN_TOKENS = 64;
-/** How often and how long a held stream waits for the end of other requests, which may return their reservations. */
+/** How often, and at which interval, a held stream asks again: other requests may return their reservations. */
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
 /** Bytes of events that are counted together. An upstream that makes more than it was asked for is found out by then. */
@@ -67,7 +67,7 @@ export class MeteredSink extends PassingSink {
   #isEnding = false;
   #isOver = false;
   #onDrain: (() => void) | undefined;
-  /** Counts of what had been passed on when events began to be held. */
+  /** Counts of the delivered part, taken when events begin to be held. */
   #beforeHeld: TokenCounts | undefined;
   #settle = () => {};
   #settled: Promise<void> | undefined;
@@ -179,7 +179,7 @@ export class MeteredSink extends PassingSink {
     this.#settled = new Promise((resolve) => {
       this.#settle = resolve;
     });
-    // The last event may have told that the answer costs less than was feared.
+    // The last event may have reported fewer tokens than were assumed until then.
     if (this.#pays(0)) this.#release();
   }
 
@@ -233,7 +233,10 @@ export class MeteredSink extends PassingSink {
     return bytesPerToken !== undefined && this.#pays(MARGIN_TOKENS + uncounted / bytesPerToken);
   }
 
-  /** Asks for more before it is needed, and returns the part that the prompt did not use. */
+  /**
+   * Grows the reservation before it is needed. Once the prompt's tokens are reported, returns the money that was
+   * reserved for a longer prompt.
+   */
   #keepAhead(): void {
     const { usage, cost, outputTokens } = this.budget;
     if (usage.promptTokens !== undefined && !this.#isShrunk) {
@@ -257,7 +260,7 @@ export class MeteredSink extends PassingSink {
     });
   }
 
-  /** Events that came while the reservation changed could not ask for more. */
+  /** Events that came during a change of the reservation could not request another change. */
   #catchUp(): void {
     if (!this.#isOver && this.#held.length > 0) this.#goOn(0);
   }

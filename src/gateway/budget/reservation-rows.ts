@@ -6,11 +6,11 @@
 import type Database from "libsql";
 import type { Held } from "./turn.js";
 
-/** Table and column names are older than rows of several reservations. */
+/** The names of the table and its columns are older than rows with several reservations. */
 export const RESERVATIONS_SCHEMA =
   "CREATE TABLE IF NOT EXISTS budget_reservations (id TEXT PRIMARY KEY, held TEXT NOT NULL) WITHOUT ROWID;";
 
-/** More reservations than this are no row: all that are left are written again when one of them changes. */
+/** Bound of the reservations in a row: when one of them changes, the whole row is written again. */
 const MAX_MEMBERS = 16;
 
 type Terms = Pick<Held, "owner" | "moneyKeys" | "tokenKeys" | "placeKeys">;

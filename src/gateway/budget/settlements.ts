@@ -7,7 +7,7 @@ interface Settlement {
   readonly claims: Claims;
   readonly money: number;
   readonly tokens: number;
-  /** The store may not know the reservation: the used amount is charged if it does not. */
+  /** The store may not know the reservation. If it does not, the used amount is charged without one. */
   readonly isDoubtful: boolean;
   /** When it was handed over. */
   readonly atMs: number;
@@ -18,26 +18,28 @@ export interface SettlementEvents {
   recovered(charges: readonly Recovered[]): void;
   /** Settlements wait for the store. */
   failed(error: Error, numWaiting: number): void;
-  /** So many settlements have been given up: the store was gone for too long. */
+  /** This many settlements were given up, since the store was away too long. */
   lost(count: number): void;
   /**
-   * So many reservations, if they were made, stay reserved until this gateway ends: the store was gone for too long.
+   * This many reservations were not ended, since the store was away too long. Those that exist stay until this gateway
+   * ends.
    */
   leftReserved(count: number): void;
 }
 
 /**
- * More settlements than this do not wait. What was reserved then stays so until this gateway ends, and becomes a
- * charge; a request that passed without a reservation is not charged.
+ * At most this many settlements wait. Beyond it, a reservation stays until this gateway ends, and then becomes a
+ * charge; a request that passed without a reservation is never charged.
  */
 const MAX_WAITING = 100_000;
 /**
- * More reservations than this are not kept in doubt. The first are, since the later met a store that was down before.
+ * At most this many reservations are remembered as doubtful: the first ones, since the store was already down when the
+ * later ones were made.
  */
 const MAX_DOUBTFUL = 10_000;
 /** Operations that are handed to the store at once, which does them in one turn. */
 const AT_ONCE = 500;
-/** A reservation that was in doubt may still arrive within this time, and is ended again. */
+/** A doubtful reservation may still reach the store within this time, so it is ended again until then. */
 const DOUBT_MS = 60_000;
 
 export class Settlements {

@@ -9,12 +9,12 @@ import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usa
 const CR = "\r";
 /** Fields of an event that are no data, and comments. */
 const OTHER_LINE = /^(?:event|id|retry)?:/;
-/** Members of a delta that are no text of the model's. */
+/** Members of a delta that are not text of the model. */
 const NO_TEXTS: readonly string[] = ["id", "type", "role", "signature", "data"];
-/** Behind a report that is the event's own: where engines write it, at the end. */
+/** The text after an event's own report, which engines write at the end of the event. */
 const EVENT_TAIL = /^\}\s*$/;
 const INDEX = /"choices":\s*\[\{"index":\s*(\d+)/;
-/** A delta that is a text and nothing else, as most are. */
+/** How a delta begins whose only member is a text, as in most events. */
 const DELTA = '"delta":{';
 const CONTENT = '"content":"';
 /** The same of completions, whose first choice begins with its text, or with its index. */

@@ -159,7 +159,7 @@ function reserve(state: TurnState, reservation: Reservation, owner: string, nowM
   return { kind: "reserved", amounts, levels: levelsOf(state, claims, nowMs) };
 }
 
-/** The lists of claims come with every request of a key, and so do the lists that are made of them. */
+/** Keeps the result for each list: every request of a key comes with the same lists of claims. */
 function once<List extends object, Keys>(make: (list: List) => Keys): (list: List) => Keys {
   const known = new WeakMap<List, Keys>();
   return (list) => {

@@ -89,7 +89,7 @@ export class EmbeddedStore implements AnswerStore {
   }
 
   put(id: string, answer: StoredAnswer): Promise<void> {
-    // Most answers are never used. One that is comes into memory then.
+    // Most answers are never used again. An answer that is used comes into memory then.
     this.#memory.delete(id);
     this.#coming ??= this.#begin();
     const { answers, written } = this.#coming;
@@ -108,9 +108,9 @@ export class EmbeddedStore implements AnswerStore {
     // A kept answer may be lost; a client that sends an idempotent request again after a crash counts on its own.
     const waitMs = this.options.table === "cache_exact" ? WAIT_MS : 0;
     const written = this.#commits.run(write, { waitMs, isWhole: true }).catch((thrown: unknown) => {
-      // A transaction that could not begin has taken nothing.
+      // If the transaction could not begin, `write` has not taken the group.
       if (this.#coming?.answers === answers) this.#coming = undefined;
-      // The transaction is undone, but the counts stay.
+      // The transaction is undone, but the counters in memory are not.
       this.#count();
       throw thrown;
     });

@@ -70,7 +70,7 @@ interface ExactCacheOptions {
   readonly now?: () => number;
 }
 
-/** Failed runs of others that a request waits for before it goes on its own way. */
+/** After this many failed runs of other requests, a request stops waiting and is sent by itself. */
 const MAX_FAILED_RUNS = 2;
 /**
  * Headers of an answer that are kept: they describe its bytes. Other headers are about the moment, or about another
@@ -222,7 +222,7 @@ export class ExactCache implements Policy {
     void run.result.then((ended) => {
       if (numPurges === this.#numPurges) this.#keep(request, candidate, ended);
     });
-    // The owner gets an ending always.
+    // The owner of a run always gets an ending.
     return (await run.read(marked(sink, { "x-millrace-cache": result }), request.cancellation, true))!;
   }
 

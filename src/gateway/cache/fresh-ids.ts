@@ -13,8 +13,8 @@ const HEX = /^[0-9a-f]+$/;
 const MAX_HELD_BYTES = 8 * 1024 * 1024;
 
 /**
- * Texts within an answer cannot be changed by it: the quotes of members are escaped there. Ids of items and calls stay:
- * clients send them back in the next request, which is then again equal to one that was answered.
+ * Only whole members are replaced. Text within an answer cannot match one, since its quotes are escaped. Ids of items
+ * and calls stay: clients send them back in the next request, which then again equals a request that was answered.
  */
 export class FreshIds extends PassingSink {
   #isWhole = false;
@@ -85,8 +85,9 @@ function editOf(first: Buffer, isWhole: boolean, nowSeconds: number): ((bytes: B
 }
 
 /**
- * The end of a response, which a stream tells in its last event only. It is known by the beginning before it, which no
- * request and no model can know: a member of this name in metadata or in a tool's input stays.
+ * The time at which a response was completed, which only the last event of a stream has. It counts only right after the
+ * `created_at` of this response, which no request and no model can know: a member of the same name in metadata or in a
+ * tool's input stays.
  */
 function completionEdits(
   bytes: Buffer,

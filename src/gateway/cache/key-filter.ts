@@ -1,8 +1,8 @@
-/** Tells without a search which keys a table surely does not have, as most requests' are. */
+/** Tells without a search that a table does not have a key, as is so for most requests. */
 
 /**
- * Each key is one bit, named by its first six hexadecimal digits: 2 MiB. A million keys leave one strange key in
- * seventeen to a search.
+ * Each key sets one bit of 2 MiB, chosen by its first six hexadecimal digits. With a million keys, one unknown key in
+ * seventeen still needs a search.
  */
 const DIGITS = 6;
 const NUM_BYTES = 16 ** DIGITS / 8;

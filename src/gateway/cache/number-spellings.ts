@@ -1,6 +1,6 @@
 /**
- * How numbers are written inside a request's fields. Upstreams in Python write `1.0` into a prompt where `1` would be
- * another one, as in the schema of a tool, though both are one number here.
+ * Tells apart numbers that are equal here and written differently. Upstreams in Python write `1.0` and `1` into a
+ * prompt as they came, for instance from the schema of a tool.
  */
 
 const QUOTE = 0x22;
@@ -16,8 +16,8 @@ const EXACT_DIGITS = 15;
 
 /**
  * @param bytes JSON that `body` was parsed from
- * @returns what tells the request from others whose numbers are the same but written in another way; "": every number
- * is as JSON.stringify writes it
+ * @returns a text that differs between requests whose numbers are equal but written differently; "": JSON.stringify
+ * writes every number as it is in the request
  */
 export function spellingsOf(body: Readonly<Record<string, unknown>>, bytes: Uint8Array): string {
   const odd = oddNumbers(bytes);
@@ -47,7 +47,7 @@ function oddNumbers(bytes: Uint8Array): string {
         else if (!isDigit(next)) break;
       }
       numNumbers++;
-      // As most are, in lists of token ids above all.
+      // Most numbers are short and plain, above all in lists of token ids.
       if (isPlain && i - start < EXACT_DIGITS) continue;
       const text = Buffer.from(bytes.subarray(start, i + 1)).toString("latin1");
       if (JSON.stringify(Number(text)) !== text) odd.push(`${numNumbers}:${text}`);

@@ -1,4 +1,4 @@
-/** A store whose failures are misses: what fails is told to the log, and the store is left alone for a moment. */
+/** A store whose failures count as misses. A failure is logged, and no request uses the store for a moment after it. */
 import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import type { StoredAnswer } from "./stored-answer.js";
 

@@ -36,7 +36,7 @@ export function bytesOf({ body, marks, tags }: StoredAnswer): number {
 }
 
 const LENGTH_BYTES = 4;
-/** Enough to notice damage, against which it is there. */
+/** Enough to notice damage; it does not protect against forgery. */
 const CHECKSUM_BYTES = 8;
 const HEAD_START = CHECKSUM_BYTES + LENGTH_BYTES;
 /** Changes with the form; answers of another form are misses. */

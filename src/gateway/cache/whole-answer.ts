@@ -19,7 +19,7 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * @param path of the request
- * @param isBounded the answer's length was bounded by somebody else than its client, so one that ends there is none
+ * @param isBounded somebody else than the client limited the length: an answer that ends at that limit is not whole
  */
 export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer, isBounded = false): boolean {
   const ends = isBounded ? UNBOUNDED : REGULAR_ENDS;

@@ -63,7 +63,7 @@ interface CascadeOptions {
   readonly random: () => number;
   readonly onDecision?: (cascade: string, decision: Decision) => void;
   readonly onClosed?: (cascade: Cascade) => void;
-  /** An audit failed for a reason that is no answer of a model. */
+  /** An audit failed for another reason than an error of a model. */
   readonly onError?: (cascade: string, thrown: unknown) => void;
 }
 
@@ -140,7 +140,7 @@ export class CascadePolicy implements Policy {
     this.options.onDecision?.(cascade.name, "audited");
     request.record.notes.set(this.name, `${cascade.name}: audited`);
     const cancellation = new Cancellation();
-    // A client leaves after its whole answer too, and then the comparison goes on.
+    // A client that has its whole answer may leave, and the comparison goes on.
     const leave = request.cancellation.onCancel(() => cancellation.cancel());
     const copy = new CopyingSink(markedSink(sink, cascade.large, "audited"), MAX_HELD_BYTES, leave);
     const side = { ...request, cancellation, observer: DEAF_REQUEST };
@@ -161,7 +161,7 @@ export class CascadePolicy implements Policy {
     } finally {
       leave();
       cancellation.cancel();
-      // Its attempt belongs to the request's record.
+      // The small model's attempt is noted in the record of this request, which must not end before.
       await small;
     }
   }
@@ -234,7 +234,7 @@ async function askHidden(request: GatewayRequest, next: Handler): Promise<WholeA
   return answer?.head.status === 200 ? answer : undefined;
 }
 
-/** The same with the errors that a model answers. @returns undefined where nothing answers */
+/** As askHidden, but an error that a model answers is returned too. @returns undefined if no model answers */
 async function askAside(request: GatewayRequest, next: Handler): Promise<WholeAnswer | undefined> {
   const cancellation = request.cancellation.child();
   const sink = new BoundedSink(MAX_HELD_BYTES, cancellation);

@@ -166,7 +166,7 @@ export class ConversationStore {
       const { title } = conversation;
       const updatedMs = Math.min(conversation.updatedMs, nowMs);
       const removed = this.#makeRoom({ holder, tenant }, id, updatedMs, bytes, before);
-      // By the clock, so that a deleted one that comes back has no revision again that it had.
+      // By the clock, so that a conversation that is deleted and written again never reuses a revision.
       const next = Math.max(nowMs, (before?.revision ?? 0) + 1);
       this.#write.run([holder, tenant, id, next, updatedMs, nowMs, title, bytes, json]);
       if (before !== undefined) this.#addBytes(before.tenant, -before.bytes);
@@ -228,8 +228,9 @@ export class ConversationStore {
   }
 
   /**
-   * Deletes older conversations of the client until a new one is within its bounds. Throws storage_quota.
-   * @returns their ids
+   * Deletes older conversations of the client until the written one is within the client's bounds. Throws
+   * storage_quota.
+   * @returns the ids of the deleted conversations
    */
   #makeRoom(
     { holder, tenant }: ConversationOwner,
@@ -271,7 +272,7 @@ export class ConversationStore {
         },
       );
     }
-    // Nobody's conversations go because others have filled the disk.
+    // A disk that other clients have filled costs nobody a conversation: the write is refused.
     const total = this.numBytes + grown;
     if (total > maxBytes && total > totalBefore) {
       throw new MillraceError("storage_quota", `expected at most ${maxBytes} bytes of all clients, got more`, {

@@ -6,7 +6,7 @@ import { MillraceError } from "../../core/errors.js";
 
 /** Bodies of as many writes are held at once. */
 const MOST_AT_ONCE = 32;
-/** How much a client may write at once after a pause; the rate below is how much it may write each second for ever. */
+/** Writes that a client may begin at once after a pause; PER_SECOND is the rate that it may keep up forever. */
 const BURST = 60;
 const PER_SECOND = 1;
 /** A client that has not written for this long has its whole burst again, and is forgotten. */
@@ -51,7 +51,7 @@ export class WriteTurns {
     const writer = known ?? { left: BURST, atMs: nowMs, isWriting: false };
     writer.left = Math.min(BURST, writer.left + ((nowMs - writer.atMs) / 1000) * PER_SECOND);
     writer.atMs = nowMs;
-    // The one that wrote last stands last.
+    // The client that wrote last comes last in the map.
     this.#writers.delete(owner);
     this.#writers.set(owner, writer);
     for (const [oldest, { atMs, isWriting }] of this.#writers) {

@@ -85,7 +85,8 @@ export class GuardedEvents {
       if (this.keepsTexts && !repeats) this.#keep({ channel: "others", text: `${text}\n` });
       return this.#whole(text);
     });
-    // Held-back text follows in an event that repeats no other texts, where there is one.
+    // Held-back text later goes out in a copy of this event; an event that has no other texts is preferred, since a
+    // copy would repeat them.
     for (const delta of deltas) {
       const channel = this.#channels.get(delta.channel);
       if (channel !== undefined && !(hasOthers && channel.form)) channel.form = { head, data: silent(clean), delta };

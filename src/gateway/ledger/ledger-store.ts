@@ -210,7 +210,7 @@ export class LedgerStore {
         for (const { row } of taken!) this.#notes.committed(row.seq);
       },
       (thrown: unknown) => {
-        // A transaction that could not begin has taken nothing.
+        // If the transaction could not begin, `write` has taken nothing, and the rows are taken here.
         for (const each of taken ?? take().closed) this.#keep(each, thrown);
       },
     );

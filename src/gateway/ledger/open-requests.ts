@@ -10,11 +10,11 @@ const SCHEMA = "CREATE TABLE IF NOT EXISTS ledger_notes (last_seq INTEGER PRIMAR
 
 interface Note {
   readonly lastSeq: number;
-  /** Those that the database has under this note, in the order of their positions. */
+  /** Requests that the database has under this note, in the order of their positions. */
   members: readonly OpenRequest[];
-  /** Positions of those whose rows are committed. */
+  /** Positions of requests whose rows are committed. */
   readonly ended: Set<number>;
-  /** Positions of those whose rows are in the transaction under way. */
+  /** Positions of requests whose rows are in the running transaction. */
   readonly ending: Set<number>;
 }
 
@@ -49,8 +49,7 @@ export class OpenRequests {
   }
 
   /**
-   * To call in the transaction that writes the request's row, and again in the next one where that transaction was
-   * undone.
+   * Call in the transaction that writes the request's row; if that transaction is undone, call again in the next one.
    */
   end(seq: number): void {
     const note = this.#notes.get(seq);
@@ -78,8 +77,8 @@ export class OpenRequests {
   }
 
   /**
-   * To call in the transaction that deletes rows, before it does: their requests leave the notes that they share with
-   * some that still run.
+   * Call in the transaction that deletes rows, before it deletes them: ended requests then leave the notes that they
+   * share with running ones, or a restart would take them for lost.
    */
   dropRows(upTo: number, hasRow: (seq: number) => boolean): void {
     for (const note of this.#notes.values()) {

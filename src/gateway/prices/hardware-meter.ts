@@ -116,7 +116,8 @@ export class HardwareMeter {
       times.outputMs += share - first;
       return;
     }
-    // Divided as the model's other tokens are; time without tokens is borne by them.
+    // The time is divided in the proportion of the model's other tokens. An attempt without tokens adds to the time per
+    // token.
     const { promptMs, promptTokens, outputMs, outputTokens } = times;
     const isCounted = prompt + output > 0;
     const promptPart = isCounted ? (promptMs / promptTokens) * prompt : promptMs;

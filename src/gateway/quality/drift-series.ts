@@ -40,7 +40,7 @@ export interface Drift {
  * bound to 1.
  */
 const ALTERNATIVES = [0.004, 0.01, 0.02, 0.05, 0.12, 0.3, 0.7] as const;
-/** A baseline has so many samples at least, and a day and a night. */
+/** A baseline needs at least this many samples, and a whole day. */
 const MIN_BASELINE = 500;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -56,7 +56,10 @@ const PART_HOURS = 4;
 const PARTS_OF_DAY = 24 / PART_HOURS;
 /** Working days and weekends, in UTC. */
 const NUM_PARTS = 2 * PARTS_OF_DAY;
-/** A part of the week is learned by so many samples at least, and all of the first time that it comes. */
+/**
+ * Until a part of the week has this many samples, and its first occurrence is over, its samples join the baseline
+ * unjudged.
+ */
 const MIN_PART = 100;
 /** Standard errors by which the mean of a part must differ from that of all to count as its own. */
 const PART_ERRORS = 3;
@@ -111,13 +114,14 @@ function shiftOf({ counts, sums }: Sums, part: number, mean: number, variance: n
 }
 
 /**
- * The upper end of an asymptotic confidence sequence for the mean (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
- * 2024, theorem 2.2), which holds at all times together, the tolerance, and what is usual at such an hour.
+ * The upper bound for the mean: the end of an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and
+ * Ramdas, 2024, theorem 2.2), which holds at all times together, plus the tolerance, plus the usual deviation at this
+ * time of the week.
  */
 function boundOf(baseline: Sums, part: number): number {
   const { count, squares } = baseline;
   const mean = meanOf(baseline);
-  // With a quarter, the largest variance, as the first value: a share of nothing is not known to be nothing.
+  // A first value of a quarter, the largest variance: that no sample failed yet does not prove that none will.
   const variance = (count * Math.max(0, squares / count - mean * mean) + 0.25) / (count + 1);
   const log = -2 * Math.log(BASELINE_MISS);
   const rho2 = (log + Math.log(log + 1)) / TUNED_FOR;

@@ -78,9 +78,9 @@ const SAVED_AT_ONCE = 200;
 const MAX_CHANGES = 1000;
 /** Days whose number of judgements is kept, so that a restart knows how many to expect. */
 const KEPT_RATES = 100;
-/** A drift is over when it has not been found again in so many times the samples that it took. */
+/** A drift is over when it is not found again within this multiple of the samples that it took to find it. */
 const OVER_AFTER = 5;
-/** A change is named as the occasion of a drift that began within so much time after it. */
+/** A change of the model up to this long before a drift began may be named as its occasion. */
 const OCCASION_MS = DAY_MS;
 
 const TABLES = `
@@ -110,7 +110,7 @@ export class DriftWatch {
   constructor(private readonly options: DriftOptions) {
     const { database } = options;
     database.exec(TABLES);
-    // Databases from before the column.
+    // Databases of earlier versions lack the column.
     const columns = database.pragma("table_info(quality_series)") as readonly { readonly name: string }[];
     if (!columns.some(({ name }) => name === "at_ms")) {
       database.exec("ALTER TABLE quality_series ADD COLUMN at_ms INTEGER NOT NULL DEFAULT 0");

@@ -20,7 +20,7 @@ interface RetryOptions<Fact> {
   readonly onNext: (fact: Fact, isRetry: boolean) => void;
 }
 
-/** A session that goes on later does not answer the last answer. */
+/** A question that comes later than this says nothing about the last answer. */
 const WINDOW_MS = 600_000;
 const MAX_SESSIONS = 10_000;
 const MAX_NAME_LENGTH = 200;

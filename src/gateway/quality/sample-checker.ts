@@ -10,7 +10,7 @@ const MAX_WAITING = 256;
 const MAX_BYTES = 32 * 1024 * 1024;
 /** A text that takes longer is dropped. Ordinary ones take a few milliseconds. */
 const LIMIT_MS = 5000;
-/** Time that what waits gets at the end. */
+/** Time that waiting samples get when the gateway closes. */
 const CLOSE_MS = 3000;
 
 export const DROP_REASONS = ["queue_full", "too_large", "unreadable", "failed"] as const;

@@ -16,11 +16,11 @@ interface SamplerOptions {
 export interface Draw {
   /** Whether the request is sampled. */
   readonly isTaken: boolean;
-  /** Inverse of the chance that the request had. */
+  /** The inverse of the request's chance to be sampled. */
   readonly weight: number;
-  /** It is one of the plain share of all requests, which are alike among each other. */
+  /** The share alone would have taken the request: such samples are alike, whatever their model and tenant. */
   readonly isPlain: boolean;
-  /** To call where no answer comes that can be judged: the request then counts neither as one nor as a sample. */
+  /** Call if no answer comes that can be judged: the request then counts neither as a request nor as a sample. */
   readonly giveBack: () => void;
 }
 

@@ -118,7 +118,8 @@ export class SemanticCache implements Policy {
   }
 
   async #lookupInTime(cache: ModelCache, subject: Subject, request: GatewayRequest): Promise<Lookup | undefined> {
-    // Where nothing is stored, nothing can be found, and the vector is made behind the answer.
+    // An empty namespace has no candidates, so the request does not wait for its vector, which is made after the
+    // answer.
     if (!cache.parts.entries.has(subject.namespace)) return undefined;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<undefined>((resolve) => {

@@ -11,9 +11,9 @@ import type { SideAnswer, SideJob } from "./side-thread.js";
 export type Row = Readonly<Record<string, unknown>>;
 
 const CHECKPOINT_MS = 1000;
-/** 64 MiB of pages of 4 KiB: a log that is longer is started again, for which transactions wait once. */
+/** 64 MiB of pages of 4 KiB. A longer log is restarted, for which transactions wait once. */
 const MAX_LOG_PAGES = 16_384;
-/** A log may be so many times as long while something is read. */
+/** While something reads, the log may grow to this multiple before it is restarted. */
 const READING = 4;
 /** Reads of one tenant that wait. */
 const MAX_WAITING = 16;
@@ -95,9 +95,9 @@ export class SideConnection {
 
   async #checkpoint(): Promise<void> {
     if ((await this.#run("PASSIVE")) <= this.maxLogPages) return;
-    // Few pages were written meanwhile, and the rest needs only a short wait.
+    // The first pass copied most pages. This one copies the few written meanwhile, so the restart is short.
     const pages = await this.#run("PASSIVE");
-    // Transactions wait for no read, unless reads never end.
+    // A restart would make transactions wait for running reads. It is put off, but not forever.
     if (this.#numReads > 0 && pages < READING * this.maxLogPages) return;
     const commits = groupCommitOf(this.database);
     commits.hold();

@@ -54,7 +54,7 @@ export class TenantStore {
     this.#commits = groupCommitOf(options.database);
     this.index = new KeyIndex(options.now);
     this.refresh();
-    // Another process may have ended some without what belongs to them.
+    // A process that died may have ended keys without removing the data that belongs to them.
     options.onKeysEnded?.(this.#tables.endedKeys());
     this.#timers = [
       setInterval(() => this.refresh(), REFRESH_MS).unref(),
@@ -74,7 +74,7 @@ export class TenantStore {
     } catch (thrown) {
       if (this.#isLoaded || !this.index.isBroken) this.options.onFailure("reading the keys", thrown);
       this.#isLoaded = false;
-      // A key that is not known might be one that cannot be read.
+      // A key that the index does not know may be in the database that cannot be read.
       this.index.break();
     }
   }
@@ -292,7 +292,7 @@ export class TenantStore {
     }
   }
 
-  /** The index knows of uses that are not written yet, the tables of other gateways' uses. */
+  /** The index knows the uses that are not written yet, and the tables know the uses at other gateways. */
   #withUse(record: ScopeRecord): ScopeRecord {
     const { secret } = record;
     const unwritten = record.kind === "key" ? this.index.lastUsedMs(record.id) : undefined;

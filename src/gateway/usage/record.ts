@@ -90,8 +90,8 @@ export class RequestRecord {
   /** The limit of tokens in the request is a policy's: the client has given none. */
   isLimitAdded = false;
   /**
-   * It was refused for a budget that would pay for it, were none of it reserved by other requests: what these do not
-   * use comes back.
+   * A budget refused the request only because of other requests' reservations: when these return unused money, the
+   * budget may pay for it.
    */
   isPayableLater = false;
   watcher: AttemptWatcher | undefined;

@@ -53,10 +53,10 @@ export const faithfulness: Check = (sample) => {
   // A model's earlier answers are no source to be faithful to: it may have told a story.
   const given = sample.messages.filter(({ role }) => role !== "assistant");
   const counts = given.map((message) => message.text.match(/\S+/g)?.length ?? 0);
-  // A question beside other texts is none of them; alone it may have the text in itself.
+  // A question after other texts is no source; a message alone may contain the source together with the question.
   const numWords = counts.reduce((sum, count) => sum + count, 0) - (given.length > 1 ? counts.at(-1)! : 0);
   const hasContext = Math.max(numWords, counts.at(-1) ?? 0) >= MIN_CONTEXT_WORDS;
-  // Names of code are made up by right.
+  // Code rightly has names that the prompt lacks.
   if (prompt.includes("```")) return undefined;
   if (!hasContext || prompt.length > MAX_PROMPT_LENGTH || end === "refusal" || end === "calls") return undefined;
   const prose = withoutLayout(proseOf(text.slice(0, MAX_ANSWER_LENGTH)));
