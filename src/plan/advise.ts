@@ -23,14 +23,14 @@ const EFFORTS = ["low", "medium", "high", "very high"] as const;
 export interface Technique {
   readonly name: string;
   /**
-   * Cost of an output token, and time of a whole request, as shares of those without it; undefined: it cannot be had
+   * Cost and time of a request, as shares of those without the technique; undefined: the technique is not possible
    * here.
    */
   readonly cost: number | undefined;
   readonly latency: number | undefined;
   readonly quality: string;
   readonly effort: (typeof EFFORTS)[number];
-  /** Assumptions of the figures, or why the technique cannot be had. */
+  /** Assumptions of the figures, or why the technique is not possible. */
   readonly note: string;
 }
 
@@ -46,7 +46,7 @@ export interface Advice {
   readonly notTo: readonly string[];
 }
 
-/** Shares that a product's logs would tell; the reference guide's ranges in the middle. */
+/** Assumed, since only the logs of a product would tell: the middle of the reference guide's ranges. */
 const [SHORTER_PROMPT, REPEATED, SHARED_PROMPT] = [0.7, 0.3, 0.5];
 /** A change smaller than this decides nothing. */
 const WORTH = 0.95;
@@ -77,11 +77,11 @@ function bestOf(
 interface Beside {
   readonly before: Evaluation;
   readonly after: Evaluation | undefined;
-  /** Requests of `after` are others: it is compared by request, not by token. */
+  /** The request that `after` serves, if the technique changes the request. */
   readonly request?: PlanRequest;
 }
 
-/** A request's dollars and time, against those before. */
+/** Dollars and time of a request, as shares of those without the technique. */
 function shares(
   request: PlanRequest,
   { before, after, request: other = request }: Beside,
@@ -98,7 +98,10 @@ function shares(
 const weightsFor = (request: PlanRequest) =>
   weightChoices({ ...request, quantization: undefined, allowsPublished: true }, requiredLengthOf(request));
 
-/** The widest weights; the plan's own types, where those do not fit. */
+/**
+ * The best configuration with the widest weights. If they do not fit, with the plan's own weights, and then with its
+ * own KV type too.
+ */
 function startOf(request: PlanRequest): Evaluation | undefined {
   const own = makePlan(request).configurations[0];
   if (own === undefined) return undefined;
@@ -132,7 +135,7 @@ function quantized(request: PlanRequest, before: Evaluation, id: QuantizationId)
 }
 
 function techniquesOf(asked: PlanRequest, before: Evaluation): Technique[] {
-  // Another engine, which shared prefixes would call for, is no gain of a technique.
+  // The engine stays: shared prefixes may call for another one, whose gain is not the technique's.
   const request: PlanRequest = { ...asked, engine: before.engine };
   const { machine, model, load } = request;
   const { engine } = before;
@@ -228,7 +231,7 @@ function techniquesOf(asked: PlanRequest, before: Evaluation): Technique[] {
   ];
 }
 
-/** The figure that a bottleneck is about; techniques that do not better it are left out. */
+/** Names of the techniques that improve the bottleneck's figure, in the order to try them in. */
 function orderOf(techniques: readonly Technique[], bottleneck: Bottleneck): readonly string[] {
   if (bottleneck === "quality") return [];
   const gain = ({ cost, latency }: Technique): number => (bottleneck === "latency" ? latency : cost) ?? 1;
@@ -270,8 +273,8 @@ function notTo(request: PlanRequest, techniques: readonly Technique[], bottlenec
 export function advise(asked: PlanRequest, bottleneck: Bottleneck): Advice | undefined {
   const start = startOf(asked);
   if (start === undefined) return undefined;
-  // Requests that come faster than they are served wait without end, with each technique: a full machine tells them
-  // apart.
+  // Requests that come faster than they are served wait endlessly with every technique. The load of a full machine
+  // shows the differences.
   const isTooFast = !Number.isFinite(millisecondsOf(asked, start));
   const load = isTooFast ? { concurrency: Math.max(1, start.seats * start.instances) } : asked.load;
   const request = { ...asked, load };

@@ -3,7 +3,7 @@ import type { Evaluation } from "./evaluate.js";
 import { AIM_KEY, type Figure, firstDifference, isUnbounded, keysOf, OVER_TARGETS, rank, SPEED } from "./ranking.js";
 import type { ConfigurationKey, PlanRequest, Versus } from "./request.js";
 
-/** Predictions are not so good that more would mean anything. */
+/** More digits would claim more precision than predictions have. */
 const MOST_DIGITS = 4;
 
 interface Compared {
@@ -17,7 +17,7 @@ function shapeText({ instance, instances, tensorParallel }: Evaluation): string 
   return `${instances} × TP${tensorParallel}`;
 }
 
-/** By what sets it apart from another. */
+/** Names `other` by its differences from `mine`. */
 function nameBeside(other: Evaluation, mine: Evaluation): string {
   const isSameShape = other.tensorParallel === mine.tensorParallel && other.instances === mine.instances;
   const parts = [
@@ -33,7 +33,7 @@ function plainNumber(value: number, decimals = value >= 100 ? 0 : value >= 10 ? 
   return Number.isFinite(value) ? value.toLocaleString("en-US", { maximumFractionDigits: decimals }) : "∞";
 }
 
-/** With as many decimals as it takes to tell them apart, within the digits that mean something. */
+/** Both numbers with enough decimals to tell them apart, but at most MOST_DIGITS digits. */
 function pairText(a: number, b: number, { number: textOf = plainNumber }: Figure): readonly [string, string] {
   const most = MOST_DIGITS - 1 - Math.floor(Math.log10(Math.max(a, b)));
   for (const decimals of [undefined, 2, 3, 4, 5, 6]) {

@@ -52,7 +52,7 @@ export interface TokenScale {
         readonly model: string;
         readonly savedPerMonth: number;
         readonly months: number;
-        /** It pays back soon enough. */
+        /** The training pays for itself soon enough. */
         readonly isWorthIt: boolean;
       }
     | undefined;
@@ -114,8 +114,8 @@ function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
 }
 
 /**
- * Seconds of an instance that a request takes, as full as it gets: its share of decoding steps, some of which compute
- * its prompt too.
+ * Seconds of a full instance's time that one request takes: its share of the decoding steps, some of which compute its
+ * prompt too.
  */
 export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const { inputTokens, outputTokens, prefixShare } = request;

@@ -42,7 +42,7 @@ function weightsOf(
   const published = id === "bf16" ? undefined : publishedAs(model, id);
   if (published !== undefined && (!isGgufMade || published.startsWith(HUB_PREFIX)))
     return { location: published, needs: [] };
-  // Our engine reads folders as they are published, and makes its types of them.
+  // Our engine reads published folders as they are, and makes its own weight types of them.
   const isRead = evaluation.engine === "millrace" && model.stored === undefined && model.native === undefined;
   if (isRead && (id === "bf16" || wordAtStart(request, evaluation) !== undefined))
     return { location: isAbsolute(model.location) ? model.location : `${HUB_PREFIX}${model.location}`, needs: [] };
@@ -83,7 +83,7 @@ function wordAtStart(
 ): string | undefined {
   if (model.stored !== undefined || model.native !== undefined) return undefined;
   const isOurs = engine === "millrace";
-  // Plans name only the FP8 checkpoints that GPUs' engines load.
+  // The FP8 checkpoints that plans know are for engines on GPUs, so our engine makes FP8 itself.
   if (publishedAs(model, id) !== undefined && !(isOurs && id === "fp8")) return undefined;
   const sixteen = weightBytes(model, QUANTIZATIONS.bf16) / tensorParallel;
   // The others make their types layer by layer.
@@ -125,7 +125,7 @@ export function renderOptions(
     ...(kv.id === "16" ? {} : { kvCacheDtype: kvTypeFor(engine, kv.id) }),
     ...(word === undefined ? {} : { quantization: word }),
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
-    // The others mean another share by theirs, and find it themselves.
+    // Other engines mean something else by their share of memory, and find it themselves.
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
     ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, required, longest) } : {}),
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),

@@ -33,11 +33,11 @@ export interface Settled extends Evaluation {
 
 /** Sequences in a batch that engines are built for. */
 const MOST_SEQUENCES = 1024;
-/** A step with a whole chunk of a prompt may hold up the others for so many times the target. */
+/** A step with a whole chunk of a prompt may take this multiple of the target time per token. */
 export const MOST_STRETCH = 4;
 /** Without targets: spare seats for bursts, since unused KV memory costs nothing. */
 const [MOST_SEATS_FACTOR, LEAST_SEATS] = [2, 16];
-/** Sequences that our engine's step has room for at the least. */
+/** Our engine's step is planned for at least this many sequences, if memory allows. */
 const LEAST_OWN_SEATS = 64;
 /** Engines want room for a row of everybody beside the prompts', and drafts want theirs. */
 export const rowsEach = (draftDepth: number): number => 2 + draftDepth;
@@ -60,7 +60,7 @@ function trafficOf(request: PlanRequest, instances: number): InstanceTraffic {
   return { inputTokens, outputTokens, prefixHit: prefixShare, load: each };
 }
 
-/** A step in which `numDecoding` decode beside so many tokens of a prompt. */
+/** Time of a step in which `numDecoding` sequences decode beside `numPromptTokens` tokens of a prompt. */
 export function mixedStepMs(
   instance: PlannedInstance,
   { inputTokens, outputTokens }: PlanRequest,
@@ -78,7 +78,7 @@ function chunkFor(instance: PlannedInstance, request: PlanRequest, numDecoding: 
   if (tpotMs === undefined) return chunks[0];
   const isShort = (numPromptTokens: number): boolean =>
     mixedStepMs(instance, request, numDecoding, numPromptTokens) <= (numPromptTokens === 0 ? 1 : MOST_STRETCH) * tpotMs;
-  // A target that is missed without any prompt is no reason to cut prompts up.
+  // If decoding alone already misses the target, smaller chunks do not help.
   return isShort(0) ? (chunks.find(isShort) ?? chunks.at(-1)!) : chunks[0];
 }
 
@@ -160,8 +160,8 @@ function sustainable({ engine, instance, drafting, ...limits }: Limited, request
 export const hasTargets = ({ slo }: PlanRequest): boolean => slo.ttftMs !== undefined || slo.tpotMs !== undefined;
 
 /**
- * The requests at once that an instance sustains, and the sequences that it is started with: those that keep the
- * targets, else the load's and spare ones.
+ * `each`: the requests at once that an instance sustains within the targets. `maxNumSeqs`: as many sequences or,
+ * without targets or where the load exceeds them, those of the load and spare ones.
  */
 function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: number; readonly maxNumSeqs: number } {
   const { wantedSeats: wanted, seats } = limited;
@@ -170,7 +170,7 @@ function sequencesFor(request: PlanRequest, limited: Limited): { readonly each: 
   return { each, maxNumSeqs: Math.min(seats, roundUp(most, most < 8 ? 1 : 8)) };
 }
 
-/** Seats that the load takes up in one instance, with a quarter to spare. */
+/** Seats that the load needs in one instance; for a rate of requests, a quarter more than the mean. */
 function wantedSeats(instance: PlannedInstance, request: PlanRequest, instances: number): number {
   const traffic = trafficOf(request, instances);
   if ("concurrency" in traffic.load) return Math.ceil(traffic.load.concurrency);

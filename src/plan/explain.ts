@@ -30,7 +30,7 @@ export interface Context {
 
 type Reason = Pick<Choice, "because" | "versus">;
 
-/** Beside the best that differs in the way asked about; undefined: none does. */
+/** Compares with the best configuration for which `isOther` holds; undefined: there is none. */
 function beside(
   { request, all }: Context,
   mine: Evaluation,
@@ -42,7 +42,7 @@ function beside(
   return { because: text, versus };
 }
 
-/** Combinations that a rule has left out. */
+/** Why a rule left out the combination `what`; undefined: no rule did. */
 function refused({ refusals }: Context, what: string): Reason | undefined {
   const found = refusals.find((refusal) => refusal.what === what);
   return found === undefined ? undefined : { because: `${what}: ${found.because}`, versus: found.versus };
@@ -74,7 +74,10 @@ function kvChoice(context: Context, mine: Evaluation): Choice {
   return { ...about, ...reason, because: `${reason.because}${evidence}` };
 }
 
-/** As narrow as wins: beside the best of other widths, or the arithmetic of those that do not hold the model. */
+/**
+ * The width, beside the best configuration of another width or, if there is none, with the memory that the next
+ * narrower width lacks.
+ */
 function widthChoice(context: Context, mine: Evaluation): Choice {
   const { request, required } = context;
   const { machine, model } = request;

@@ -24,7 +24,7 @@ const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
 /** Memory, as tools show it; a card's "80 GB" is its maker's name for 79.6 GiB. */
 export const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 100 * 2 ** 30 ? 1 : 0)} GiB`;
 
-/** As fast as the engine's steps are, of which vLLM's are the measure. */
+/** The usual efficiencies, scaled by the speed of the engine's steps relative to vLLM's. */
 function efficienciesOf(request: PlanRequest, quantization: Quantization): Efficiencies {
   const { machine } = request;
   const usual = defaultEfficiencies(machine, quantization);

@@ -14,7 +14,7 @@ interface LoadPoint {
 
 const MOST_POINTS = 10;
 
-/** A configuration as far as its speed under other loads depends on it. */
+/** The parts of a configuration that decide its speed under other loads. */
 type Loadable = PlanCandidate &
   Pick<Configuration, "seats" | "sustainableConcurrency" | "prediction"> & {
     readonly options: Pick<PlannedOptions, "maxNumBatchedTokens">;
@@ -57,8 +57,8 @@ export function heldBy(request: PlanRequest, configuration: Loadable): Predictio
 }
 
 /**
- * Highest throughput of all instances of a configuration within its targets. Where no load keeps them, the one asked
- * for is what there is to go by.
+ * Highest throughput of all instances of a configuration within its targets. If no load keeps them, the prediction for
+ * the requested load stands in.
  */
 export const capacityOf = (request: PlanRequest, configuration: Loadable): Prediction =>
   heldBy(request, configuration) ?? configuration.prediction;

@@ -132,7 +132,7 @@ export function makePlan(request: PlanRequest): Plan {
   };
 }
 
-/** The same plan, with what compression on published figures alone would give among its suggestions. */
+/** The same plan, with one more suggestion: the gain from compression that only published figures support. */
 export function withUnasked(plan: Plan): Plan {
   const { request, configurations, suggestions } = plan;
   const [best] = configurations;
@@ -146,7 +146,7 @@ export function withUnasked(plan: Plan): Plan {
   return { ...plan, suggestions: [...suggestions, gain] };
 }
 
-/** Whether it could not have been chosen without asking. */
+/** Whether the configuration needs the permission to rely on published figures alone. */
 export const isOnPublished = ({ grades }: Configuration): boolean => Object.values(grades).includes("published");
 
 function noWeights({ machine, quantization, model }: PlanRequest, refusals: readonly Refusal[]): MillraceError {

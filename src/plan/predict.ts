@@ -33,7 +33,7 @@ interface Limits {
 }
 
 export interface Prediction {
-  /** Mean, and what 95 of 100 stay under, in ms. */
+  /** Time to the first token in ms: the mean, and the 95th percentile. */
   readonly ttftMs: number;
   readonly ttftP95Ms: number;
   /** Mean between two tokens of one user, in ms, delays by other prompts included. */
@@ -43,7 +43,7 @@ export interface Prediction {
   readonly tokensPerSPerUser: number;
   /** Sequences that decode at once, on average. */
   readonly numDecoding: number;
-  /** More came than it can do: the rest waits. */
+  /** More requests come than the instance serves: the rest waits. */
   readonly isSaturated: boolean;
   readonly bound: "memory" | "arithmetic";
   /** Tokens per step and sequence: 1, or more with drafts. */
@@ -126,7 +126,7 @@ function decodeWork(
   return { numDecoding, context, rowsEach: 1 + (drafting?.depth ?? 0), numPromptTokens, numPrompts, promptOffset };
 }
 
-/** In each step so many sequences end, and as many prompts come. */
+/** Sequences that end in each step. As many prompts arrive. */
 function arrivalsPerStep({ outputTokens }: InstanceTraffic, drafting: Drafting | undefined, numDecoding: number) {
   const tokensPerStep = drafting === undefined ? 1 : expectedTokens(drafting);
   return (numDecoding * tokensPerStep) / Math.max(1, outputTokens - 1);
@@ -140,14 +140,15 @@ function timesAt(
   numDecoding: number,
 ): Times {
   const base = decodeWork(traffic, drafting, numDecoding);
-  // Alone at the least: a sequence that decodes does so in whole steps.
+  // At least one: a decoding sequence decodes in whole steps.
   const step = stepTime(instance, { ...base, numDecoding: Math.max(1, numDecoding) });
   const drafts = draftSeconds(step, drafting);
   const decode = step.totalSeconds + drafts.bandwidth + drafts.host;
   const idle = numDecoding === 0 ? 0 : numDecoding >= 1 ? step.totalSeconds : stepTime(instance, base).totalSeconds;
   const arrivals = arrivalsPerStep(traffic, drafting, numDecoding);
   const { seconds, stepsEach } = promptSteps(instance, base, traffic, limits, arrivals);
-  // Steps with prompts are decoding steps too, though there may be more of them than tokens to decode.
+  // A step with a prompt decodes too, so its decoding time is not extra. If answers are short, there are more steps
+  // with prompts than decoding steps.
   const shared = Math.min(stepsEach, arrivals === 0 ? stepsEach : 1 / arrivals);
   const prefillExtra = Math.max(0, seconds * Math.min(1, stepsEach) - shared * idle);
   return { decode, prefillExtra, prefill: seconds, bound: step.bound };
@@ -162,7 +163,7 @@ interface State extends Times {
   readonly inside: number;
 }
 
-/** @param population requests at once, at most: a request does not wait for itself */
+/** @param population most requests at once; a request does not wait for itself */
 function stateAt(
   instance: PlannedInstance,
   traffic: InstanceTraffic,

@@ -1,6 +1,6 @@
 /**
- * Orders two configurations. Every key of the order falls where a figure improves, so that no configuration is behind
- * one that it beats in all figures.
+ * Orders two configurations. Each key of the order falls as a figure improves, so a configuration that is better in all
+ * figures always comes first.
  */
 import { formatUsd } from "../core/quantities.js";
 import type { Evaluation } from "./evaluate.js";
@@ -18,7 +18,10 @@ export interface Figure {
   readonly text: (number: string) => string;
 }
 
-/** How far over its targets, as a factor; 0: it keeps them. */
+/**
+ * The factor by which the worst figure exceeds its target; 0: all targets are kept. If requests wait endlessly, a huge
+ * number that falls as throughput rises.
+ */
 function overshoot({ slo }: PlanRequest, { prediction, misses }: Evaluation): number {
   if (misses.length === 0) return 0;
   if (!Number.isFinite(prediction.ttftP95Ms)) return UNBOUNDED - prediction.outputTokensPerS;
@@ -68,7 +71,7 @@ export function keysOf({ objective }: PlanRequest): readonly Figure[] {
   return [OVER_TARGETS, AIMS[objective], WHOLE_REQUEST, MONEY, LATE_FIRST_TOKEN, FIRST_TOKEN, SPEED];
 }
 
-/** Place of the aim among the keys: there, closer than about a thousandth is equal. */
+/** Index of the objective among the keys. There, values within about a thousandth count as equal. */
 export const AIM_KEY = 1;
 const inThousandths = (value: number): number => Math.round(1000 * Math.log(value));
 

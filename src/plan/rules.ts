@@ -71,7 +71,7 @@ const ARCHITECTURE_NAMES = {
   cdna3: "CDNA 3",
 } as const;
 
-/** Whether a model that is no file yet is wanted as one. */
+/** Whether the model is planned as a GGUF file, unless it already is a file. */
 export const takesGguf = ({ machine, engine }: Pick<PlanRequest, "machine" | "engine">): boolean =>
   machine.kind === "cpu" || isLlamaCpp(engine);
 
@@ -90,7 +90,7 @@ const times = (more: number | undefined, of: number | undefined): string => ((mo
 
 const UNQUANTISED = "nothing is quantised";
 
-/** Weights that no file has: some engines make them of 16-bit weights. */
+/** Weight types that some engines make of 16-bit weights at their start, and that no file has. */
 const ONLY_AT_START: readonly QuantizationId[] = ["eetq", "nf4"];
 
 /** Weight types that the machine's kind and generation support, best quality first. */
@@ -183,7 +183,7 @@ const fixedWeights = (stored: string, wanted: string): MillraceError =>
     hint: "they are used as they are: plan with the model they were made from, or with a file in the wanted type",
   });
 
-/** Types of a GGUF file, by ours. */
+/** Names of our weight types in GGUF files. */
 export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
   q8_0: "Q8_0",
   q6_k: "Q6_K",
@@ -191,7 +191,7 @@ export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
   q4_0: "Q4_0",
 };
 
-/** Where a model lies in a weight type; undefined: nowhere that is known here. */
+/** Location of the model's weights in a weight type; undefined: none is known. */
 export function publishedAs(
   { checkpoints, gguf, native, location }: PlannedModel,
   id: QuantizationId,
@@ -237,7 +237,7 @@ function assertLoads(model: PlannedModel, engine: PlannedEngine): void {
   );
 }
 
-/** The embedded engine for what its own loader takes; llama.cpp for what else can be a GGUF file. */
+/** The embedded engine for models that its own loader takes; llama.cpp for others that can be GGUF files. */
 function cpuEngine(model: PlannedModel): EngineChoice {
   const refusal = model.embeddedRefusal;
   if (refusal === undefined) {
@@ -297,7 +297,7 @@ export function kvRefusals(request: PlanRequest, engine: PlannedEngine): readonl
     .map((kv) => ({ what: `keys and values in ${kv.label}`, because: unaskedText(kv.evidence) }));
 }
 
-/** FP8 weights have one scale for each square of so many rows and columns: engines do not cut through a square. */
+/** FP8 weights have one scale for each square of this many rows and columns, and engines do not split a square. */
 const SCALE_BLOCK = 128;
 
 const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>

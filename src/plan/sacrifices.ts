@@ -1,6 +1,6 @@
 /**
- * Takes a choice that costs precision, or depends on the text, only where it wins: rows that give something up for
- * nothing are left out, with the figures that say so.
+ * Leaves out configurations that give up precision, or rely on the text for their drafts, without enough gain, and
+ * gives the figures that show it.
  */
 import { against, inFigure } from "./compare.js";
 import { QUALITY, SPECULATION } from "./data/constants.js";
@@ -19,7 +19,7 @@ interface Search {
 interface Sacrifice {
   readonly what: (evaluation: Evaluation) => string;
   readonly isMade: (evaluation: Evaluation) => boolean;
-  /** It must be so many times as good. */
+  /** Least factor by which the sacrifice must improve the deciding figure. */
   readonly leastGain: number;
   readonly because: string;
 }
@@ -39,13 +39,13 @@ const SACRIFICES: readonly Sacrifice[] = [
   },
 ];
 
-/** Unit of the gain over `safe`. */
+/** The figure that decides between `safe` and a sacrifice. */
 function deciding(request: PlanRequest, safe: Evaluation): Figure {
   const over = OVER_TARGETS.of(request, safe);
   return over === 0 ? AIMS[request.objective] : isUnbounded(over) ? SPEED : OVER_TARGETS;
 }
 
-/** How many times as good `bold` is as `safe`, in what decides between them. */
+/** The factor by which `bold` is better than `safe` in the deciding figure. */
 function gainOf(request: PlanRequest, bold: Evaluation, safe: Evaluation): number {
   const [boldOver, safeOver] = [bold, safe].map((each) => OVER_TARGETS.of(request, each)) as [number, number];
   if (boldOver === 0 && safeOver > 0) return Number.POSITIVE_INFINITY;
@@ -74,8 +74,8 @@ function withoutIdle(request: PlanRequest, evaluations: readonly Evaluation[], s
 }
 
 /**
- * INT4 weights are for where memory binds: too few seats, targets missed or more GPUs otherwise; or where a latency is
- * asked of so few sequences that only reading counts.
+ * Leaves INT4 weights out unless memory binds (other weights leave too few seats, miss targets or need more GPUs), or a
+ * low latency is wanted for so few sequences that only the reading of weights counts.
  */
 function withoutIdleInt4(request: PlanRequest, evaluations: readonly Evaluation[]): Search {
   const isInt4 = ({ quantization }: Evaluation): boolean => quantization.id === "awq";

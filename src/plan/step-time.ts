@@ -35,15 +35,15 @@ export const devicesOf = ({ tensorParallel, pipelineParallel = 1 }: PlannedInsta
 export interface StepWork {
   /** Sequences that decode; a fraction is a mean over time. */
   readonly numDecoding: number;
-  /** Tokens each of them has in the KV memory. */
+  /** Tokens of each decoding sequence in the KV memory. */
   readonly context: number;
-  /** Rows that each of them computes: 1, or a draft and 1. */
+  /** Rows of each decoding sequence: 1, and 1 for each drafted token. */
   readonly rowsEach: number;
   /** Prompt tokens in this step. */
   readonly numPromptTokens: number;
-  /** Prompts they belong to. */
+  /** Prompts that these tokens belong to. */
   readonly numPrompts: number;
-  /** Tokens before the first of each. */
+  /** Tokens of each prompt that earlier steps computed, or a cache had. */
   readonly promptOffset: number;
 }
 
@@ -102,7 +102,7 @@ function computeSeconds(instance: PlannedInstance, work: StepWork): number {
   const { model, quantization, machine, tensorParallel, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
-  // Only the last row of a prompt becomes a token.
+  // Of a prompt's rows, only the last one goes through the output matrix.
   const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? numPrompts : 0);
   const products = numRows * activeLinearParameters(model) + numHeadRows * tableParameters(model);
   const attention =

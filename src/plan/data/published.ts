@@ -45,12 +45,12 @@ export type PublishedMetric =
   | "KV GB";
 
 /**
- * Figures of one source in one metric, with a quantity that the source leaves open. A figure is predicted with the
- * value that the other figures tell.
+ * Figures of one source in one metric that depend on a quantity which the source leaves open. To predict one figure,
+ * the quantity gets the value that fits the other figures best.
  */
 export interface Family {
   readonly unknown: string;
-  /** Values that it may have. The first is taken where no other figure tells. */
+  /** Values that the quantity may have. The first is taken if there is no other figure. */
   readonly options: readonly FamilyOption[];
 }
 
@@ -63,8 +63,8 @@ export interface FamilyOption {
 
 export interface PublishedFigure {
   /**
-   * Published numbers that the figure is, or is made of: those of a ratio are not used to predict each other. Absent:
-   * only its own.
+   * Published numbers that the figure is, or is made of. Figures that share a number do not help to predict each other.
+   * Absent: only the figure's own number.
    */
   readonly readings?: readonly string[] | undefined;
   readonly family?: Family | undefined;

@@ -12,7 +12,7 @@ interface QualityGate {
    * Mean score kept, in percent of the unquantised model's: the least published figure; undefined: no score is known.
    */
   readonly recovery: number | undefined;
-  /** The models it was found of. */
+  /** Models that the evidence is about. */
   readonly of: readonly string[];
   /** The worst single figure of the evidence, in percent. */
   readonly lowest?: number;
@@ -46,7 +46,7 @@ export interface Quantization {
   readonly arithmetic: Arithmetic;
   /** Share of the arithmetic's speed that is left after unpacking. */
   readonly computeFactor: number;
-  /** Times as long as its bytes alone take to be read; absent: 1. */
+  /** Time to read the weights, as a multiple of the time for their bytes alone; absent: 1. */
   readonly readFactor?: number;
   readonly gate: QualityGate;
 }
