@@ -19,8 +19,8 @@ export interface EvalTarget {
   /** About the engine or the server, for the report. */
   readonly facts: object;
   /**
-   * Targets whose answers to one chat may differ differ here, in a value that JSON keeps. The settings of sampling are
-   * left out.
+   * Differs between targets whose answers to one chat may differ; JSON keeps the value. It leaves out the settings of
+   * sampling.
    */
   readonly identity: object;
   /**
@@ -146,7 +146,7 @@ export async function openServerTarget(
   return { name: remote.name, facts, identity: facts, run: runnerOf(asked, concurrency), close: () => remote.close() };
 }
 
-/** Asks with another signal beside the asker's own. */
+/** The same model, whose requests end when `signal` aborts, too. */
 const untilAborted = ({ ask, texts }: Required<AskedModel>, signal: AbortSignal): AskedModel => {
   const both = (own: AbortSignal): AbortSignal => AbortSignal.any([own, signal]);
   return {
@@ -207,7 +207,7 @@ function readReport(path: string): z.infer<typeof reportSchema> {
   try {
     value = JSON.parse(text);
   } catch {
-    // Refused below, together with JSON of another shape.
+    // The error below covers this case too.
   }
   const parsed = reportSchema.safeParse(value);
   if (parsed.success) return parsed.data;

@@ -11,7 +11,7 @@ import type { EvalTarget } from "./eval-target.js";
 
 /**
  * Each task's result, in the order of the tasks.
- * @param stop keeps what is answered where it aborts; absent: nothing of a run that does not end
+ * @param stop when it aborts, the items that are answered by then count; absent: an unfinished run gives no result
  */
 export async function evaluate(
   target: EvalTarget,

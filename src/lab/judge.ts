@@ -57,13 +57,13 @@ export function openJudge(
 }
 
 const { max_tokens: MAX_TOKENS } = JUDGE_SAMPLING;
-/** A reply that takes longer is none. */
+/** A reply that takes longer counts as missing. */
 const LONGEST_REPLY_MS = 300_000;
 
 const FORM = { response_format: REPLY_FORMAT };
 /**
- * Some servers have no forms, and models that reason have no temperature: the first fields that are taken are sent from
- * then on.
+ * Tried in this order until the server takes one, which is used from then on: some servers have no response formats,
+ * and reasoning models have no temperature.
  */
 const FIELDS: readonly object[] = [{ ...JUDGE_SAMPLING, ...FORM }, JUDGE_SAMPLING, FORM, {}];
 
@@ -74,7 +74,8 @@ async function openServerJudge(
 ): Promise<Judge> {
   const remote = await openRemoteModel({ url, model, apiKey, temperature: 0, maxTokens: MAX_TOKENS, seed: 0 }, signal);
   /**
-   * Index of the fields that the server has taken once: a later refusal is about a pair, such as one that is too long.
+   * Index of the fields that the server has taken. From then on, a refusal is about the pair, for instance because it
+   * is too long.
    */
   let taken: number | undefined;
   let refusal: string | undefined;
@@ -137,7 +138,7 @@ async function openLocalJudge(
       try {
         return (await ofMessages([message], signal)).text;
       } catch (thrown) {
-        // Such as a pair that is longer than the model's context.
+        // The model refuses this pair, for instance because it is longer than the context.
         if (!isRefusal(thrown)) throw thrown;
         refusal ??= thrown.message;
         return undefined;

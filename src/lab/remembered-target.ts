@@ -16,10 +16,10 @@ interface Memory {
   add(result: Remembered & { readonly id: string }): void;
 }
 
-/** Items that a stopped run loses at most. */
+/** Items are asked in portions of this size, so that a stopped run loses at most one. */
 const PORTION = 256;
 
-/** Throws file_unreadable. @param path a file that is made or gone on with; undefined: only this process remembers */
+/** Throws file_unreadable. @param path a file that is made or continued; undefined: results stay in this process */
 export function rememberedTarget(
   target: EvalTarget,
   settings: Pick<AnswerSettings, "temperature" | "maxTokens" | "seed">,

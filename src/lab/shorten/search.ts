@@ -1,8 +1,8 @@
 /**
- * Shortens the prompts of an evaluation. Candidates are tried one after the other on top of those that were kept; each
- * is judged by its answers against those to the original prompts, or to shortened ones that are surely better: what one
- * change gains, the next may not lose. One half of the items decides, the other half confirms the result: a search
- * among many candidates keeps one that was only lucky.
+ * Shortens the prompts of an evaluation. Candidates are tried one after the other, each on top of the kept ones. Their
+ * answers are compared with those to the original prompts or, if an earlier change surely made answers better, with
+ * those to its prompts: a later change may not lose that gain. One half of the items decides, and the other half
+ * confirms the result, since a search among many candidates also keeps lucky ones.
  */
 import { MillraceError } from "../../core/errors.js";
 import type { StartStage } from "../../core/stages.js";
@@ -48,13 +48,13 @@ export interface Shortened {
     | undefined;
 }
 
-/** Makes candidates for requests as they are by then. */
+/** Makes candidates for the requests as the kept changes left them. */
 export type CandidateStage = (requests: readonly PromptRequest[]) => readonly Candidate[];
 
 interface Search {
   readonly target: EvalTarget;
   readonly tasks: readonly EvalTask[];
-  /** In order: of each stage, the candidate that saves most goes first. */
+  /** In order. Within a stage, the candidate that saves most is tried first. */
   readonly stages: readonly CandidateStage[];
   /** The largest drop that is allowed, as a share of 1. */
   readonly maxDrop: number;
@@ -128,7 +128,7 @@ export async function shortenPrompts({
 /** Items that are hardly ever answered right cannot show a drop, so that they decide nothing. */
 function verdictFrom({ verdict, overall, maxDrop }: Comparison): Verdict {
   if (overall.before <= maxDrop) return "undecided";
-  // All items are asked by then, so that one look at them is a look at a number that was chosen before.
+  // Undecided means that all items were asked. That number was fixed before, so a plain test of all items is valid.
   return verdict === "undecided" ? verdictOf(overall, maxDrop) : verdict;
 }
 
@@ -136,7 +136,7 @@ function verdictFrom({ verdict, overall, maxDrop }: Comparison): Verdict {
 function decidingItems(tasks: readonly EvalTask[]): ReadonlySet<ScoredChat> {
   const deciding = new Set<ScoredChat>();
   const halves = new Map<string, boolean>();
-  // As many deciding items more than others, of all tasks; `own` is of one.
+  // Deciding items minus others: `surplus` over all tasks, `own` within one task.
   let surplus = 0;
   for (const { chats } of tasks) {
     const items = chats.map((chat) => ({ chat, id: promptId(chat.messages.slice(0, -1)) }));

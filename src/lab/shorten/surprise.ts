@@ -51,7 +51,7 @@ async function surpriseOf(
   const ends = endsOf(text, ids, tokenizer);
   if (ends === undefined) return undefined;
   const { maxModelLen, numKvBlocks, blockSize } = engine.info;
-  // A first token that stands before each window, and one that is generated.
+  // Each window also needs a token before it, and room for a token that is generated.
   const length = Math.min(maxModelLen, numKvBlocks * blockSize) - 2;
   const before = tokenizer.bosId ?? tokenizer.eosId ?? ids[0]!;
   const nats: number[] = [];

@@ -73,11 +73,11 @@ export function draftersBeside(modelPath: string): DrafterChoice[] {
         }
         return [{ method: methodOfFile(path), path }];
       } catch {
-        // A damaged neighbour is none of ours.
+        // A damaged file beside the model is skipped.
         return [];
       }
     });
-  // Heads first: they were made for a model, where a small model may only stand beside it.
+  // Heads come first: they were made for a model, while a small model may be in the folder by chance.
   return found
     .sort((a, b) => Number(a.method === "draft_model") - Number(b.method === "draft_model"))
     .slice(0, MOST_FOUND);
@@ -95,7 +95,7 @@ export function contentOf({ path }: DrafterChoice): string | undefined {
   return contentHashOf(files, () => {});
 }
 
-/** @param fixed also with drafts that are always as long as they may be */
+/** @param fixed whether to try drafts of fixed length too */
 export function candidatesOf(
   drafters: readonly DrafterChoice[],
   depths: readonly number[],

@@ -12,7 +12,7 @@ import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
 import type { Candidate } from "./candidates.js";
 import type { Cell, CellMeasured, DraftsBench, Look, Measured } from "./search.js";
 
-/** own: those of the requests. */
+/** own: each request keeps its own temperature. */
 export type Temperatures = "own" | readonly number[];
 
 export interface EngineBenchSettings {
@@ -126,8 +126,8 @@ export class EngineBench {
   }
 
   /**
-   * Each round goes on where the one before ended. When all requests had their turn, another salt keeps what drafters
-   * remember of them apart: they would copy the answers.
+   * Each round continues where the one before ended. Once all requests had their turn, a new salt hides their earlier
+   * answers from the drafters, which would copy them.
    */
   #requestsOf({ requests, temperature }: RequestCell, round: number): EngineRequest[] {
     const numRequests = Math.min(this.settings.perRound, requests.length);

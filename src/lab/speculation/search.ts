@@ -26,7 +26,8 @@ export interface CellMeasured {
 }
 
 /**
- * Parallel to the cells; ratios of equal index belong to the same round. Or why the candidate could not be measured.
+ * In the order of the cells, whose ratios of equal index belong to the same round; or why the candidate could not be
+ * measured.
  */
 export type Measured = { readonly cells: readonly CellMeasured[] } | { readonly problem: string };
 
@@ -122,13 +123,13 @@ export async function tuneSpeculation(
     end: `${end}${late}`,
   });
   const ranking = rankingNow();
-  // A few rounds may be lucky, so they do not stand above more rounds of another.
+  // A candidate with few rounds may be lucky, so candidates that had a closer look go before it.
   const winner = ranking.find(({ candidate }) => closely.has(candidate)) ?? ranking[0];
   if (winner === undefined) return ended(undefined, undefined, "no candidate could be measured");
   if (winner.mix.value <= PROMISING || (winner.mix.high ?? 2) <= 1) {
     return ended(undefined, undefined, "no drafts gain on these requests");
   }
-  // The largest of many ratios is that of a lucky candidate too, so these rounds count alone.
+  // The largest of many ratios is partly luck, so only the new rounds count.
   let again = await look(winner.candidate, numRounds + MORE_ROUNDS, "again");
   let confirmed = again && mixOf(again, cells);
   if (again !== undefined && confirmed !== undefined && isInDoubt(confirmed)) {

@@ -41,7 +41,7 @@ const CLIENT_BUSY = 0.85;
 /** Returns undefined where the rule does not hold. */
 type Rule = (evidence: Evidence, objective: Objective) => string | undefined;
 
-/** In this order: what hides other bottlenecks comes first. */
+/** Ordered: a bottleneck that hides others comes before them. */
 const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["client", clientIsBusy],
   ["kv memory", kvIsFull],
@@ -54,10 +54,7 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["prefill", ({ prefillShare }) => prefillFinding(prefillShare)],
 ];
 
-/**
- * All that hold, the first of them being the bottleneck; where none does, decoding is bound by the weights that each
- * step reads.
- */
+/** All findings, the bottleneck first. The last one holds always: steps read the weights. */
 export function findingsOf(evidence: Evidence, objective: Objective): Finding[] {
   const findings = RULES.flatMap(([bottleneck, rule]) => {
     const because = rule(evidence, objective);
@@ -88,7 +85,7 @@ function kvIsFull(evidence: Evidence, objective: Objective): string | undefined 
   return `requests wait (${percent(queueShare)} of the time to the first token) with ${Math.round(maxRunning)} of ${seats} seats taken and KV memory ${percent(maxKvUsage)} full`;
 }
 
-/** A request that waits for its first token is not slower after it. */
+/** The wait for the first token does not delay the later ones. */
 const waits = ({ queueShare }: Evidence, objective: Objective): boolean => queueShare > WAITS && objective !== "tpot";
 
 function seatsAreTaken(evidence: Evidence, objective: Objective): string | undefined {

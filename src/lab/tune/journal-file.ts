@@ -33,7 +33,7 @@ export class JournalFile<T extends object> {
   ) {
     mkdirSync(folder, { recursive: true });
     this.#path = join(folder, kind.name);
-    // As it is read back.
+    // As JSON gives them back, so that both sides of the comparison have the same form.
     this.#settings = JSON.parse(JSON.stringify(settings));
     this.past = isResumed ? this.#read() : undefined;
     if (isResumed || !existsSync(this.#path)) return;

@@ -99,7 +99,7 @@ const MORE_ROUNDS = 2;
 /** A gain below this is not looked at more closely. */
 const PROMISING = 1.015;
 const ATTAINMENT_SLACK = 0.01;
-/** Limits of one flag, whose largest change lifts them: if it gains nothing, the limit does not bind. */
+/** Limits that one flag sets. A change of this flag alone that gains nothing shows that the limit does not bind. */
 const LIMITS: Readonly<Partial<Record<Bottleneck, string>>> = {
   seats: "max-num-seqs",
   "kv memory": "kv-cache-memory-bytes",
@@ -111,13 +111,13 @@ const isRefutation = ({ outcome, reason, proposal }: Trial): boolean =>
   reason === NO_GAIN &&
   Object.keys(proposal.edit).every((flag) => flag === LIMITS[proposal.bottleneck]);
 
-/** The trials so far, and what they rule out. */
+/** The trials so far, and the changes that they rule out. */
 class Progress {
   readonly trials: Trial[] = [];
   readonly #tried: Set<string>;
-  /** Bottlenecks that do not bind, by trials since the last change that was kept. */
+  /** Bottlenecks that do not bind, as trials since the last kept change have shown. */
   readonly #refuted = new Set<Bottleneck>();
-  /** Names of changes: tried from any configuration, and surely harmful there. */
+  /** Names of changes that were tried in any configuration, and of those that were surely harmful in one. */
   readonly #triedEdits = new Set<string>();
   readonly #harmful = new Set<string>();
 
@@ -147,7 +147,7 @@ class Progress {
     const proposals = proposalsFor(findings, this.best, evidence, alternatives).filter(
       (each) => !this.#tried.has(keyOf(edited(this.best, each.edit))) && !this.#harmful.has(each.name),
     );
-    // A change that gained nothing before another was kept may gain now, but a new change is likelier to.
+    // A change that gained nothing may gain after another one was kept, but an untried change is likelier to.
     return proposals.find((each) => !this.#triedEdits.has(each.name)) ?? proposals[0];
   }
 }

@@ -57,7 +57,7 @@ const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
   bandwidth: bandwidthProposals,
 };
 
-/** Whether it differs from the present configuration and promises something. */
+/** Whether the change alters the configuration and promises enough gain. */
 const isWorth = (configuration: Configuration, { edit, predicted }: Sketch): boolean =>
   predicted >= WORTH && keyOf(edited(configuration, edit)) !== keyOf(configuration);
 
@@ -97,7 +97,9 @@ export function proposalsFor(
   return proposals.sort((a, b) => Number(a.isLossy) - Number(b.isLossy));
 }
 
-/** More requests in the batch gain half of their share, as rows share the weights that a step reads. */
+/**
+ * Gain from more requests in the batch: half of the added share, since all rows share the weights that a step reads.
+ */
 const moreRows = (from: number, to: number): number => 1 + 0.5 * (Math.min(to / from, 4) - 1);
 
 function kvProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Sketch[] {
@@ -235,8 +237,8 @@ const SHAPING = [
 ];
 
 /**
- * All at once: of flags that fit each other, such as seats and the tokens of a step, none may gain alone. Several are
- * tried first of all.
+ * Removes all of these flags at once: of flags that depend on each other, such as seats and the tokens of a step, one
+ * alone may gain nothing.
  */
 function defaultsProposal(configuration: Configuration, least: number): Sketch[] {
   const flags = SHAPING.filter((flag) => configuration[flag] !== undefined);

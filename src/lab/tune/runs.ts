@@ -76,7 +76,7 @@ export interface OpenRun {
   readonly isResumed: boolean;
 }
 
-/** Trials of an interrupted run are not mixed with those of another day. */
+/** An interrupted run is resumed only within this time, so that trials of different days are not mixed. */
 const RESUMED_WITHIN_MS = 24 * 3_600_000;
 
 /**
@@ -84,7 +84,7 @@ const RESUMED_WITHIN_MS = 24 * 3_600_000;
  * @param settings of the journal
  */
 export function openRun(out: string, facts: Facts, settings: object, nowMs: number): OpenRun {
-  // As it is read back.
+  // As JSON gives them back, so that both sides of the comparison have the same form.
   const own = JSON.parse(JSON.stringify(facts)) as Facts;
   const [last] = keptRuns(out).slice(-1);
   if (last !== undefined && last.figures === undefined && isDeepStrictEqual(last.facts, own)) {
@@ -101,7 +101,9 @@ export function openRun(out: string, facts: Facts, settings: object, nowMs: numb
   return { folder, name, journal: new Journal(folder, settings, false), isResumed: false };
 }
 
-/** undefined where there is none that fits, as after a kill before the first trial. */
+/**
+ * The journal of an interrupted run; undefined: it has none for these settings, as after a kill before the first trial.
+ */
 function resumedJournal(folder: string, settings: object): Journal | undefined {
   try {
     return new Journal(folder, settings, true);

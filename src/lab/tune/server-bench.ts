@@ -39,7 +39,7 @@ export interface ServerBenchSettings {
   readonly evaluation: AnswerSettings;
 }
 
-/** The configuration's own weights, which are no flag of the tuned server. */
+/** Key of the weights' path in a configuration. It is not a flag of the tuned server. */
 const MODEL = "model";
 
 export class ServerBench implements Bench {
@@ -162,7 +162,7 @@ const countedRounds = (all: readonly (readonly BenchRun[])[]): readonly number[]
 const failureOf = (runs: readonly BenchRun[]): string | undefined =>
   runs.flatMap(({ metrics }) => metrics.failures)[0]?.example;
 
-/** Why nothing can be said about the configuration; undefined where all is well. */
+/** Why the configuration has no figures; undefined: it has some. */
 function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): string | undefined {
   const failure = failureOf(runs);
   if (failure !== undefined) return `requests failed: ${failure}`;
