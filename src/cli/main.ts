@@ -76,13 +76,13 @@ export async function createProgram(words: readonly string[]): Promise<Command> 
   return program;
 }
 
-/** Commands that take the value of a flag as their first word too, as other engines' do with the model. */
+/** Commands whose first word may be a flag's value, as other engines' commands take the model. */
 const FIRST_WORDS: ReadonlyMap<string, string> = new Map([
   ...["serve", "engine", "generate", "chat", "inspect"].map((command) => [command, "--model"] as const),
   ["tokenize", "--text"],
 ]);
 
-/** @returns the words with the flag before a value that stands alone behind the command */
+/** @returns the words, with the flag inserted before a value that directly follows the command */
 function withFirstFlag([command = "", value = "-", ...others]: readonly string[]): readonly string[] | undefined {
   const flag = FIRST_WORDS.get(command);
   if (flag === undefined || value.startsWith("-")) return undefined;

@@ -63,7 +63,7 @@ export async function assertRunFiles({ input, output, errors }: Pick<RunFileOpti
   ] as const) {
     // Opening a pipe, and closing it again, would end its reader.
     if (path === undefined || isOutlet(path)) continue;
-    // Answers are appended to a file that is there.
+    // An existing file gets the answers appended.
     if (existsSync(path)) await (await openFile(path, "a")).close();
     else assertReplaceable(path);
     if (isSameFile(path, input)) throw optionError(name, "another file than <input>", path);

@@ -129,7 +129,7 @@ async function runComparison(
   const numScored = tasks.reduce((sum, { chats, isJudged }) => sum + (isJudged === false ? 0 : chats.length), 0);
   if (!flags.json && numScored > 0) process.stderr.write(`${powerText(numScored, maxDrop / 100)}\n`);
   const settings = { ...flags, engine: engineSettingsFrom(flags) };
-  // First the judge, so that a judge which cannot be reached costs no answers.
+  // The judge is opened first, so that a judge which cannot be reached costs no answers.
   const judge = await openJudgeFrom(flags, settings, startStage, signal);
   let other: EvalTarget | undefined;
   try {
@@ -146,7 +146,7 @@ async function runComparison(
     if (comparison.overall.numItems + (judgement?.overall.numPairs ?? 0) === 0) {
       const earlier = { model: { name: other.name }, ...other.facts, tasks: before };
       const answered = after.length > 0 ? { ...about, tasks: after } : earlier;
-      // Stopped before both models had an answer: the answers of one are a run of its own.
+      // The run was stopped before both models had answered an item: the answers of one model are printed alone.
       if (stopped !== undefined) {
         const said = stoppedAfter(tasks, answered.tasks, signal);
         if (answered.tasks.length > 0) print(flags, answered, tasksTable(answered.tasks), said);
@@ -158,7 +158,7 @@ async function runComparison(
     const hasScored = comparison.overall.numItems > 0;
     const texts = [...(hasScored ? [comparisonText(comparison)] : []), ...(judgement ? [judgeText(judgement)] : [])];
     print(flags, { ...about, ...compared, tasks: after }, texts.join("\n\n"), stopped);
-    // Its exit code says that it was stopped.
+    // The exit code of a stopped run says that it was stopped.
     if (flags.maxDrop === undefined || stopped !== undefined) return;
     const verdicts = [...(hasScored ? [comparison.verdict] : []), ...(judgement ? [judgement.verdict] : [])];
     if (verdicts.some((verdict) => verdict !== "passes")) process.exitCode = 1;
@@ -168,7 +168,7 @@ async function runComparison(
   }
 }
 
-/** Undefined where the signal aborts first, whose error says nothing new. */
+/** Undefined if the signal aborts first: errors after it say nothing new. */
 async function untilAborted<T>(signal: AbortSignal, run: () => Promise<T> | undefined): Promise<T | undefined> {
   if (signal.aborted) return undefined;
   try {
@@ -184,14 +184,14 @@ const sourceFrom = ({ url, model }: EvalFlags): EvalSource => {
   return url === undefined ? { kind: "local", ...named } : { kind: "server", url, ...named };
 };
 
-/** @returns what is said of a run that was stopped; undefined: it was not */
+/** @returns a note on a run that was stopped; undefined: it was not stopped */
 function stoppedAfter(tasks: readonly EvalTask[], results: readonly TaskResult[], { aborted }: AbortSignal) {
   if (!aborted) return undefined;
   const numItems = tasks.reduce((sum, { chats }) => sum + chats.length, 0);
   return `stopped after ${results.reduce((sum, each) => sum + each.numItems, 0)} of ${numItems} items`;
 }
 
-/** @param stopped says that the run is partial: it does not replace a whole one */
+/** @param stopped note on a partial run, whose report does not replace that of a whole one */
 function print({ json, out }: EvalFlags, results: object, text: string, stopped: string | undefined): void {
   const report = stopped === undefined ? results : { ...results, isPartial: true };
   if (out !== undefined) {

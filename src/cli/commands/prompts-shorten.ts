@@ -118,7 +118,7 @@ async function runShorten(file: string, flags: ShortenFlags, signal: AbortSignal
 
 const chatsOf = ({ tasks }: Shortened): readonly object[] => tasks.flatMap(({ chats }) => chats);
 
-/** The journal grows and is cut, so that it can be no other file of the command. */
+/** The journal is appended to and cut, so it must not be another file of the command. */
 function assertOwnFiles(file: string, { journal, out, requests }: ShortenFlags): void {
   if (journal === undefined) return;
   const names = { "--out": out, "--requests": requests, "<file>": file };
@@ -143,7 +143,7 @@ function methodsFrom({ methods, rewriteUrl }: ShortenFlags): readonly Method[] {
 interface Models {
   readonly target: EvalTarget;
   readonly count: SurpriseModel["count"];
-  /** There where extraction is among the methods. */
+  /** Present if extraction is among the methods. */
   readonly surprise: SurpriseModel["surprise"] | undefined;
   readonly writer: RemoteModel | undefined;
   close(): Promise<void>;
@@ -230,7 +230,7 @@ async function stagesFrom(
     rewriting: [() => rewritingCandidates(write)],
     extraction: [() => extractionCandidates(surprise!)],
   };
-  // A rewritten prompt has less that can be predicted.
+  // Extraction comes last: a rewritten prompt has fewer words that can be predicted.
   return (["rules", "rewriting", "extraction"] as const)
     .filter((name) => methods.includes(name))
     .flatMap((name) => stages[name]);

@@ -25,7 +25,7 @@ import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
 const USUAL_METHODS = ["Q4_K_M"];
-/** All methods, or those from one on. */
+/** `auto` stands for all methods, and `auto:METHOD` for this one and all larger ones. */
 const AUTO = /^auto(?::(.*))?$/i;
 const GATE_FLAGS = { count: "--count", maxDrop: "--max-drop", maxTokens: "--max-tokens" } as const;
 
@@ -219,7 +219,7 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
   process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
 }
 
-/** Those of `auto`, the smallest first. @param smallest undefined: all */
+/** The methods of `auto`, the smallest first. @param smallest the first of them; undefined: all */
 async function methodsFrom(
   smallest: Method | undefined,
   known: readonly Method[],
@@ -243,10 +243,10 @@ async function methodsFrom(
   return methods;
 }
 
-/** Token ids. */
+/** Each text as token ids. */
 type Texts = readonly (readonly number[])[];
 
-/** The types by group, told as a table. */
+/** Chooses a type for each group of matrices, and prints the choices as a table. */
 async function typesFor(settings: Parameters<typeof chooseTypes>[0], startStage: StartStage, signal: AbortSignal) {
   const [mixed, { createRowEncoder }] = await Promise.all([
     import("../../compress/mixed.js"),
@@ -280,7 +280,7 @@ async function gateFrom({ evals, count, maxDrop, maxTokens }: QuantizeFlags, num
   return { tasks, maxDrop: maxDrop / 100, evaluation };
 }
 
-/** Options by which bytes or figures differ. */
+/** The options that change the file's bytes or the report's figures. */
 function optionsOf(command: Command): Readonly<Record<string, unknown>> {
   const counted = command.options.filter(({ long }) => !["--model", "--out", "--threads", "--json"].includes(long!));
   return Object.fromEntries(counted.map((each) => [each.long, command.getOptionValue(each.attributeName())]));
@@ -300,7 +300,7 @@ async function textsFrom({ calibrate, calibrationTokens: maxTokens }: QuantizeFl
   return { texts: windows, heldOut };
 }
 
-/** For the card. */
+/** Facts for the model card. */
 async function factsFor({ calibrate, imatrix, evals }: QuantizeFlags, model: string, texts: Texts) {
   const { dataFile } = await import("../../compress/card.js");
   const used = calibrate ?? imatrix;
@@ -325,7 +325,7 @@ async function importanceFrom(imatrix: string, path: string): Promise<Importance
   throw optionError("--imatrix", "an importance matrix of this model", `one with ${names[0] ?? "nothing"}`);
 }
 
-/** With fewer, a perplexity below the original's is chance. */
+/** On fewer tokens, a perplexity below the original's is chance. */
 const FEW_TOKENS = 2000;
 
 function textOf({ candidates, chosen, original }: Quantised): string {

@@ -44,7 +44,7 @@ export async function tuneAgain(
   return ended;
 }
 
-/** After a failure, such as of a machine that is too busy to be measured. */
+/** Wait after a failed run, for instance on a machine that is too busy to be measured. */
 const RETRY_MS = 3_600_000;
 
 /** Until it is stopped. @param prepare reads the options' files anew for each run */

@@ -4,10 +4,10 @@ import { errorToRecord, MillraceError, toMillraceError } from "../../core/errors
 
 const EXIT_FAILURE = 1;
 const EXIT_USAGE = 2;
-/** EX_CONFIG of sysexits.h: the unit of an image starts no more after it. */
+/** EX_CONFIG of sysexits.h: the service of a machine image does not start again after it. */
 const EXIT_MACHINE = 78;
 
-/** By commander's code: its words, and ours. Groups are the parts that both have. */
+/** Commander's errors by their code: a pattern of its message, and our words, with $1 for the pattern's first group. */
 const USAGE: Readonly<Record<string, readonly [words: RegExp, expected: string, got: string]>> = {
   "commander.unknownOption": [/^unknown option '(.+)'$/, "an option of this command", "$1"],
   "commander.unknownCommand": [/^unknown command '(.+)'$/, "one of the commands", "$1"],
