@@ -90,7 +90,7 @@ export interface AdminTarget {
   readonly reportFile?: string | undefined;
   /** Time for the body of a request under /admin. */
   bodyTimeoutMs(): number;
-  /** Runs a task beyond the answer, and logs its failure. */
+  /** Runs a task that may outlast the answer, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
 
@@ -126,7 +126,7 @@ function keyOwners(target: AdminTarget): KeyOwners {
     operator: (key) => {
       const operator = operatorWith(target.operators(), key);
       if (operator === undefined) return undefined;
-      // The operator of a key that a reload has taken away is signed in no more.
+      // After a reload that removed the key, the operator is no longer signed in.
       return () => target.operators().find((each) => each.key.equals(operator.key));
     },
     client: async (key) => {

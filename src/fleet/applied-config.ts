@@ -29,7 +29,7 @@ interface ConfiguredParts {
   readonly promptKeys: PromptKeys;
   readonly supervisor: Supervisor;
   readonly logger: Logger;
-  /** Runs a task beyond the change, and logs its failure. */
+  /** Runs a task that may outlast the change, and logs its failure. */
   inBackground(what: string, task: Promise<void>): void;
 }
 

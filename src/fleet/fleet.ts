@@ -115,7 +115,7 @@ export class Fleet {
       residenceRules(config, availableMemory()),
     );
     const parts = {
-      // It reads the configuration when it is made, so it comes after it.
+      // The gateway is made later, since it reads the configuration when it is made.
       gateway: () => this.#gateway,
       pool: this.#pool,
       versions: this.#versions,

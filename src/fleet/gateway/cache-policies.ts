@@ -72,7 +72,7 @@ export function fixedCacheKeys(after: FleetConfig, before: FleetConfig): readonl
     "idempotency.max-bytes": idempotency.maxBytes,
   });
   const [now, then] = [of(after), of(before)];
-  // Where the cache itself comes or goes, that says it.
+  // If the cache is switched on or off, the key `cache` stands for all of its keys.
   const keys = now.cache === then.cache ? Object.keys(now) : ["cache", "idempotency.enabled", "idempotency.max-bytes"];
   return keys.filter((key) => now[key] !== then[key]);
 }
@@ -96,7 +96,7 @@ function storeOf(
     if (store === "memory") return new MemoryStore(maxBytes, Date.now, isFair);
     if (store === "embedded") return new EmbeddedStore(cacheDatabase(), { table, maxBytes, maxMemoryBytes });
     const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
-    // Commands fail beside the connection, and those failures are told.
+    // Without a connection, commands fail, and their failures are logged.
     return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair }, () => {});
   };
   return { open, onFailure };

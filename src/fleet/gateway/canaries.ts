@@ -57,7 +57,7 @@ class Canary {
   because = "";
   share = 0;
   route: ModelRoute | undefined;
-  /** Why its instance's first start failed. */
+  /** Why the first start of the canary's instance failed. */
   startFailure: string | undefined;
   /** On the clock of `performance.now`. */
   #endMs = Number.POSITIVE_INFINITY;
@@ -75,7 +75,7 @@ class Canary {
     return this.state !== "starting" && this.state !== "running";
   }
 
-  /** Its time begins when its instance is ready for the first time. */
+  /** The time begins when the canary's instance is first ready. */
   get msLeft(): number {
     return this.#endMs - performance.now();
   }
@@ -115,9 +115,9 @@ class Canary {
 export type CanaryReport = ReturnType<Canary["report"]>;
 
 export class Canaries {
-  /** The last of each model. */
+  /** The last canary of each model. */
   readonly #all = new Map<string, Canary>();
-  /** By every name of their models; only those that share requests now. */
+  /** Routes of the canaries that get requests now, by every name of their models. */
   #routes: ReadonlyMap<string, ModelRoute> = new Map();
   #sides: ReadonlyMap<string, Arm> = new Map();
 
@@ -193,7 +193,7 @@ export class Canaries {
     return this.#routes.has(model);
   }
 
-  /** A canary whose instance does not start ends at the next look: its flags or its weights are what is new. */
+  /** Notes a failed first start, which ends the canary at the next look: only its flags or weights are new. */
   onStatus({ model, state, pid, reason }: InstanceStatus): void {
     // While its process ends, the reason lacks the process's last lines.
     if (state !== "failed" || pid !== undefined || !isCanaryName(model)) return;
@@ -239,11 +239,11 @@ export class Canaries {
     const numReady = this.#numReady(canary.model);
     const isReady = this.#numReady(canary.name) > 0;
     if (isReady && canary.state === "starting") canary.run();
-    // Without another instance there is nothing to compare with.
+    // Without a ready instance of the model there is nothing to compare with.
     const share = isReady && numReady > 0 ? (canary.wish.share ?? 1 / (numReady + 1)) : 0;
     if (share === canary.share) return;
     canary.share = share;
-    // A new rule begins new turns, so it is made only where the share has changed.
+    // A new rule begins its turns anew, so the route is made only when the share changes.
     canary.route = share === 0 ? undefined : routeOf(canary);
   }
 
@@ -251,7 +251,7 @@ export class Canaries {
     return this.options.instances(model).filter(({ state }) => state === "ready").length;
   }
 
-  /** Makes the routes of the canaries known to the requests that come, and their instances to the samples. */
+  /** Sends new requests along the canaries' routes, and sorts samples by the canaries' instances. */
   #direct(): void {
     const { instances } = this.options;
     const sharing = [...this.#all.values()].flatMap((canary) =>

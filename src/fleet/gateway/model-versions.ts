@@ -12,7 +12,7 @@ import type { InstanceState, Upstream, UpstreamPool } from "../upstream/upstream
 
 /** States of instances that may answer a request. */
 const ANSWERING: readonly InstanceState[] = ["ready", "suspect"];
-/** Files of one model. More are no model. */
+/** A folder with more files than this is not a model. */
 const MAX_FILES = 4096;
 
 /** An instance's files when it last started. */
@@ -24,9 +24,9 @@ interface Start {
 
 interface Known {
   readonly spec: ModelSpec;
-  /** The operator's word for what we cannot see. */
+  /** The operator's `version` of the model, for changes that the gateway cannot see. */
   readonly word: string | undefined;
-  /** Hash of what its processes are started with. */
+  /** Hash of the settings that its processes are started with. */
   readonly settings: string;
   /** Undefined: has to be made; null: unknown now. */
   version: string | null | undefined;
@@ -66,7 +66,7 @@ export class ModelVersions {
         lastPrint: isReplaced ? undefined : known?.lastPrint,
       });
       for (const upstream of this.pool.upstreams(spec.name)) {
-        // The processes of before may still answer, so nothing is known until they have made room for others.
+        // The old processes may still answer, so the version is unknown until new ones have started.
         if (isReplaced) this.#starts.set(upstream.id, { starts: upstream.starts, print: undefined });
         else this.#look(upstream);
       }
@@ -94,7 +94,7 @@ export class ModelVersions {
     const start: Start = { starts, print: undefined };
     this.#starts.set(id, start);
     const { spec, word } = known;
-    // Where the loaded version cannot be seen, each start counts as another model.
+    // Without files to read, and without the operator's version, each start counts as another model.
     const unseen = word === undefined ? `${this.#run} ${id} ${starts}` : "";
     const print = isAttached(id, spec) ? Promise.resolve(unseen) : this.printOf(spec).then((files) => files ?? unseen);
     void print
@@ -109,7 +109,7 @@ export class ModelVersions {
   #version(known: Known): string | undefined {
     const { spec, settings } = known;
     const all = this.pool.upstreams(spec.name);
-    // A server that is attached counts even while it does not answer, so that its pauses change nothing.
+    // An attached server counts even while it does not answer, so that its pauses do not change the version.
     const attached = all.filter(({ id }) => isAttached(id, spec)).map(({ id }) => this.#starts.get(id)?.print ?? null);
     const own = all.filter(({ id, state }) => !isAttached(id, spec) && ANSWERING.includes(state));
     const prints = new Set(own.map(({ id }) => this.#starts.get(id)?.print));
@@ -133,7 +133,7 @@ function settingsOf({ name, engine, program, options, args, env, attach = [] }: 
 
 /**
  * The files that a model's description names.
- * @returns undefined where the model is none of them, but a name that the engine downloads
+ * @returns undefined if the model is not a file or folder here, but a name that the engine downloads
  */
 async function filesOf({ options, args, program }: ModelSpec): Promise<string | undefined> {
   const weights = await printOf(options.model);

@@ -1,6 +1,6 @@
 /**
- * The most that a virtual model may cost: the dearest model of a route, all models of a cascade. A budget reserves
- * that, and pays what was used.
+ * An upper bound of a virtual model's price: the most expensive model of a route, or all models of a cascade together.
+ * A budget reserves at this price, and settles the actual cost.
  */
 import type { Price } from "../../gateway/prices/price.js";
 import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
@@ -10,7 +10,7 @@ type Virtual = Pick<FleetConfig, "routes" | "cascades">;
 
 /** Routes lead to cascades, and cascades to models. */
 const MAX_DEPTH = 3;
-/** Tokens that a prompt is taken to have at least, by those of a judge's reply. */
+/** A prompt is assumed to have at least this many times the tokens of a judge's reply. */
 const JUDGE_SHARE = 16n;
 
 /** Whether one of an entry's names is this one. */
@@ -61,7 +61,7 @@ export function highestPrice(
 function judgedTwice(price: Price | undefined): Price | undefined {
   if (price === undefined) return undefined;
   const read = [price.fresh, price.cacheRead, price.cacheWrite].reduce(most);
-  // A prompt is taken to have more tokens than the words around the answers, and than sixteen times a reply's.
+  // The prompt is assumed to be longer than the text around the answers, and than JUDGE_SHARE replies.
   const prompt = 2n * read + (2n * price.output) / JUDGE_SHARE + 1n;
   return { version: price.version, fresh: prompt, cacheRead: prompt, cacheWrite: prompt, output: 4n * read };
 }

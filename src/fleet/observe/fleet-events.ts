@@ -12,7 +12,7 @@ type Status = Pick<InstanceStatus, "id" | "model" | "state" | "starts" | "isGive
 interface Seen {
   readonly state: InstanceStatus["state"];
   readonly starts: number;
-  /** Milliseconds since 1970; undefined: it is well. */
+  /** Milliseconds since 1970; undefined: the instance is well. */
   readonly badSinceMs: number | undefined;
   readonly openSinceMs: number | undefined;
 }
@@ -35,7 +35,7 @@ export class FleetEvents {
   onStatus({ id, state, starts, isGivenUp }: Status): void {
     const before = this.#seen.get(id) ?? UNSEEN;
     const isBad = BAD.has(state);
-    // While it starts, whether it is well again is not known.
+    // A starting instance may fail again, so it keeps the time of its failure.
     const badSinceMs =
       isBad || state === "starting" ? (before.badSinceMs ?? (isBad ? this.epochMs() : undefined)) : undefined;
     this.#seen.set(id, { ...before, state, starts, badSinceMs });
@@ -71,7 +71,7 @@ export class FleetEvents {
     });
   }
 
-  /** Whether nothing can be said of an instance yet: it starts, or it is not well for less than a minute. */
+  /** Whether an instance is not known to be well: it starts, or something about it is wrong. */
   isUnsure(id: string): boolean {
     const { state, badSinceMs, openSinceMs } = this.#seen.get(id) ?? UNSEEN;
     return state === "starting" || badSinceMs !== undefined || openSinceMs !== undefined;

@@ -146,7 +146,7 @@ export class Inspector implements ProxyObserver {
     return note;
   }
 
-  /** They are counted by the metrics; nothing else is known of them. */
+  /** Metrics count refused requests; nothing else about them is known. */
   refused(): void {}
 
   async find(query: ReturnType<typeof readQuery>): Promise<Inspected> {
@@ -170,14 +170,14 @@ export class Inspector implements ProxyObserver {
   }
 }
 
-/** A portion without an answer leaves its parts out. @param notes whose ids are distinct */
+/** The rows of a portion without an answer have the gateway's parts only. @param notes whose ids are distinct */
 async function learnFrom(target: UpstreamTarget, notes: readonly GatewayNote[]): Promise<void> {
   const signal = AbortSignal.timeout(ASK_MS);
   for (const some of portionsOf(notes)) {
     try {
       const path = `/watch/requests?limit=200${some.map(queryOf).join("")}`;
       const { data } = requestRows.parse(JSON.parse(await askForText(target, path, signal)));
-      // The newest is first, and stays: an instance may have got one request twice.
+      // The newest row is first, and wins: an instance may have got one request twice.
       const byId = new Map(data.toReversed().map((row) => [row.id, row]));
       for (const note of some) note.learn(byId.get(note.id));
     } catch {

@@ -136,7 +136,7 @@ const TIMES = [
 export class TenantFigures {
   readonly #tenants = new Map<string, Figures>();
   readonly #other = new Figures(OTHER);
-  /** A tenant has found no place. */
+  /** Whether a tenant was refused a place since the last look. */
   #isFull = false;
 
   /** A request has ended. */
@@ -152,7 +152,10 @@ export class TenantFigures {
     return this.#placeOf(tenant, nowMs).name;
   }
 
-  /** To call now and then. @param isKnown whether the gateway still has a tenant: the figures of others go */
+  /**
+   * Frees the places of tenants that are idle while others wait, and of those that the gateway no longer has. Call now
+   * and then.
+   */
   look(nowMs: number, isKnown: (tenant: string) => boolean): void {
     for (const [tenant, { latestMs }] of this.#tenants) {
       const isIdle = this.#isFull && Math.abs(nowMs - latestMs) > IDLE_MS;
@@ -162,8 +165,8 @@ export class TenantFigures {
   }
 
   /**
-   * By the dashboard's keys. The tenant of a gateway without keys has no name, and none here: its figures are the whole
-   * server's.
+   * Readings by the dashboard's keys. The nameless tenant of a gateway without keys is left out: its figures are the
+   * whole server's.
    */
   readings(atMs: number, wanted?: ReadonlySet<string>): ReadonlyMap<string, Reading> {
     const named = this.#all().filter(({ name }) => name !== "");

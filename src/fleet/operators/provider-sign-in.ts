@@ -19,7 +19,7 @@ export interface SignInSettings {
   readonly roles: Readonly<Record<Role, readonly string[]>>;
 }
 
-/** The browser keeps its attempt, sealed: a stranger who begins many attempts pushes out nobody's. */
+/** The browser keeps its attempt, sealed, and the gateway stores none: a stranger cannot crowd out attempts. */
 interface Attempt {
   readonly state: string;
   readonly nonce: string;
@@ -35,7 +35,7 @@ const MAX_NAME_CHARACTERS = 64;
 
 export class ProviderSignIn {
   readonly #sealKey = randomBytes(32);
-  /** Hashes of the attempts that have come back, in this order. */
+  /** Hashes of the attempts that have come back, oldest first. */
   readonly #used = new Set<string>();
   #provider: Promise<openid.Configuration> | undefined;
 
@@ -63,7 +63,7 @@ export class ProviderSignIn {
     return { url, attempt };
   }
 
-  /** An attempt is good once, whatever comes of it. */
+  /** Opens an attempt. It works once, whether or not the sign-in then succeeds. */
   async #opened(sealed: string): Promise<Attempt | undefined> {
     const hash = createHash("sha256").update(sealed).digest("base64url");
     if (this.#used.has(hash)) return undefined;
@@ -104,7 +104,7 @@ export class ProviderSignIn {
     // other in the audit.
     const email = claims.email_verified === false ? undefined : claims.email;
     const name = [email, claims.preferred_username, claims.sub].find((each) => typeof each === "string") ?? "";
-    // No name of the file's operators begins so.
+    // Names of operators in the file cannot begin so.
     const shown = `oidc:${name.slice(0, MAX_NAME_CHARACTERS)}`;
     if (role !== undefined) return { name: shown, role };
     throw new MillraceError("forbidden", `expected a role for ${shown} by the claim ${roleClaim}, got none`, {
@@ -127,10 +127,10 @@ export class ProviderSignIn {
 
   #discover(): Promise<openid.Configuration> {
     const { issuer, clientId, clientSecret } = this.settings;
-    // The configuration takes http from this machine alone.
+    // The configuration accepts http only for this machine.
     const local = issuer.startsWith("http:") ? [openid.allowInsecureRequests] : [];
     return openid.discovery(new URL(issuer), clientId, clientSecret.reveal(), undefined, {
-      // Without the last, the signature of a token that came from the provider itself is not checked.
+      // enableNonRepudiationChecks also verifies the signature of a token that comes directly from the provider.
       execute: [...local, openid.enableNonRepudiationChecks],
       timeout: TIMEOUT_SECONDS,
       [openid.customFetch]: fetchBounded,

@@ -75,7 +75,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   #events: WholeEvents | undefined;
   #timer: NodeJS.Timeout | undefined;
   #lastByteMs = 0;
-  /** Of bytes that are no comments, which a server may send for ever; at first of the request. */
+  /** Time of the last byte that was not a comment, which a server may send forever; at first, time of the request. */
   #lastDataMs = 0;
   #numDiscarded = 0;
   readonly #discarded: Buffer[] = [];
@@ -145,7 +145,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     }
     const encoding = encodingOf(headers);
     if (encoding !== undefined) {
-      // Its tokens cannot be counted, its texts not searched, and a stream of it not end with an event of ours.
+      // The gateway could neither count its tokens, nor search its texts, nor end its stream with an event.
       this.#fail(this.#failure(`one in the encoding ${JSON.stringify(encoding.slice(0, 20))}`), "malformed");
       this.#abort();
       return;
@@ -265,7 +265,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
     // While the client does not read, its own time limit applies instead.
     const isPaused = this.#controller?.paused === true;
     const idleLeftMs = isPaused ? idleMs : this.#lastByteMs + idleMs - performance.now();
-    // Comments say that a prompt waits or is read, for which there is as much time as without them.
+    // Servers send comments while a prompt waits or is computed. They do not extend the time for it.
     const dataMs = Math.max(firstByteMs, idleMs);
     const dataLeftMs = isPaused ? dataMs : this.#lastDataMs + dataMs - performance.now();
     const leftMs = Math.min(idleLeftMs, dataLeftMs);

@@ -355,7 +355,7 @@ function leaseEnd(result: AttemptResult, engine: EngineName): LeaseEnd {
       if (result.status === 501) return "unknown";
       return result.status >= 500 ? "failed" : "answered";
     case "refused":
-      // For a silent instance the health check decides, once for all its requests.
+      // The health check judges a silent instance, once for all its requests.
       return result.status === 429 || result.how === "forsaken" || result.how === "redirected" ? "unknown" : "failed";
     case "cancelled":
       return "unknown";

@@ -31,7 +31,7 @@ const NOT_SENT = new Set([
   "accept-encoding",
   "x-request-id",
   CACHE_SCOPE_HEADER,
-  // The body tells engines of both, where they know them.
+  // Engines get priority and timeout in the body, where they know them.
   PRIORITY_HEADER,
   TIMEOUT_HEADER,
   // The gateway alone decides which web pages may call, so engines need not see a browser's headers.
@@ -64,7 +64,7 @@ const RETURNED = new Set([
 ]);
 const PROVIDERS_HEADERS = /^(?:x|openai|anthropic|ratelimit)-/;
 /**
- * These headers are the gateway's. One comes from our engine, and names the rules of a schema that the engine does not
+ * Headers of the gateway itself. Only one may come from an engine: ours names the rules of a schema that it does not
  * keep.
  */
 const OWN_HEADERS = "x-millrace-";

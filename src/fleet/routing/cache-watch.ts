@@ -1,7 +1,7 @@
 /**
- * Follows the prefix caches of ready instances, each as its adapter reports it. After an error the adapter begins anew;
- * after an error of ours, which says that the report cannot be read, only when the instance is ready again. Until then
- * the cache counts as unknown, which is safer than a stale view.
+ * Follows the prefix caches of ready instances, as their adapters report them. After a lost report the adapter starts
+ * again. After a report that cannot be read, which is an error of ours, it starts again only when the instance becomes
+ * ready again. Until then the cache counts as unknown, which is safer than a stale view.
  */
 import { pause } from "../../core/abort-signals.js";
 import { MillraceError } from "../../core/errors.js";
@@ -10,7 +10,7 @@ import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstrea
 
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
-/** A report that is lost sooner costs a whole cache at each attempt. */
+/** Only a report that lasted longer resets the pause, since each attempt begins with the whole cache. */
 const LASTING_MS = 5_000;
 
 type Follow = (target: UpstreamTarget, signal: AbortSignal) => AsyncIterable<CachedBlocks>;
@@ -85,7 +85,7 @@ export class CacheWatch {
         if (thrown instanceof MillraceError) return;
       }
       followed.blocks = undefined;
-      // However long the engine had nothing new to report.
+      // Measured from the first report, since an idle engine has nothing new to report.
       if (reportedMs !== undefined && performance.now() - reportedMs > LASTING_MS) pauseMs = FIRST_PAUSE_MS;
       await pause(pauseMs, signal);
     }

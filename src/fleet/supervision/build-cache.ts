@@ -48,7 +48,7 @@ export async function cachedBuild(build: CachedBuild, signal: AbortSignal): Prom
       expectFiles(files, made);
       await writeFile(join(partial, MANIFEST), JSON.stringify({ inputs, files: made }));
     } catch (thrown) {
-      // The next attempt would fail the same way and may never come.
+      // After an error of ours, a later attempt would fail too, and may never come to remove the rest.
       if (thrown instanceof MillraceError) await rm(partial, { recursive: true, force: true });
       throw thrown;
     }

@@ -48,7 +48,7 @@ export async function builtEngine(context: BuildContext, signal: AbortSignal): P
       {
         root: join(cacheFolder(env), "builds", adapter.name),
         name: step.name,
-        // Its command has all sizes, the parallelism and the quantisation.
+        // The step's command states all sizes, the parallelism and the quantisation.
         inputs: { ...depends, before, command: step.command("", "") },
         files: step.files,
         make: async (into) => {
@@ -99,7 +99,7 @@ async function versionOf(
 /** Names and compute capabilities of the GPUs that the instance sees. */
 async function gpusOf(env: NodeJS.ProcessEnv, signal: AbortSignal): Promise<readonly string[]> {
   const visible = env.CUDA_VISIBLE_DEVICES ?? "";
-  // nvidia-smi selects no slices of a GPU: their own name then stands beside all GPUs.
+  // nvidia-smi cannot select a slice of a GPU, so the slice's name is kept beside all GPUs.
   const isSlice = visible.includes("MIG");
   const selected = visible === "" || isSlice ? [] : ["-i", visible];
   const command = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader", ...selected] as const;
@@ -118,7 +118,7 @@ interface Reply {
   readonly isSuccess: boolean;
 }
 
-/** Rejects after the signal, which says nothing about the builder. */
+/** Rejects once the signal aborts: a killed program says nothing about the builder. */
 function ask(
   [program, ...args]: readonly [string, ...string[]],
   env: NodeJS.ProcessEnv,

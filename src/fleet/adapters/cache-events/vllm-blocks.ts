@@ -119,7 +119,7 @@ export class VllmBlocks {
     if (this.#known.size > MAX_BLOCKS) throw new Error(`expected at most ${MAX_BLOCKS} cached blocks, got more`);
     let groups = 0;
     for (const held of known.copies.keys()) groups |= 1 << held;
-    // The key that a removal will find: a hash that is told again with other tokens is damaged.
+    // The key under which a removal will find the block: a hash that comes again with other tokens is damaged.
     this.#blocks?.change(known.key, groups);
   }
 
@@ -138,7 +138,7 @@ export class VllmBlocks {
     if (this.#blocks !== undefined && this.#blocks.blockSize !== blockSize) return false;
     const known = this.#windows.get(group);
     if (known === window) return true;
-    // Each change would cost a copy of all blocks.
+    // Each change of a window would cost a copy of all blocks.
     if (known !== undefined) throw new Error(`expected group ${group} to keep its window of ${known}, got ${window}`);
     this.#windows.set(group, window);
     this.#blocks = this.#made(blockSize, this.#blocks?.snapshot());

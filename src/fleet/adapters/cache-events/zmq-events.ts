@@ -43,8 +43,8 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
     subscriber.subscribe("");
     replay.connect(sockets.replay);
     const blocks = new VllmBlocks();
-    // The first batch that is left may be a late one. Blocks stored before it are not known, nor those that follow
-    // them: routing counts too few.
+    // The replay may begin with a late batch. Blocks stored before it stay unknown, and so do blocks that follow those:
+    // routing then counts too few.
     let next: number | undefined;
     const take = (number: bigint | undefined, payload: Buffer | undefined): boolean => {
       if (number === undefined || payload === undefined || Number(number) < (next ?? 0)) return false;
@@ -57,7 +57,7 @@ export async function* followZmq(sockets: CacheEventSockets, signal: AbortSignal
     const deadlineMs = performance.now() + REPLAY_MS;
     await replay.send([Buffer.alloc(0), Buffer.alloc(8)]);
     for await (const frames of replay) {
-      // An empty frame, then the topic where there is one to send again, the number, and the batch.
+      // The frames: an empty one, the topic before a batch that is sent again, its number, and the batch.
       const [payload, number] = [frames.at(-1), numberIn(frames.at(-2))];
       if (number === undefined || number < 0n) break;
       take(number, payload);
