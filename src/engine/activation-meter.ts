@@ -14,7 +14,7 @@ import { computeText } from "./rehearsal.js";
 
 /** An input of one product or of several. */
 interface MeteredInput {
-  /** llama.cpp's names, without `.weight`, of the matrices that it is multiplied with. */
+  /** llama.cpp's names, without `.weight`, of the matrices that multiply the input. */
   readonly names: readonly string[];
   readonly cols: number;
   readonly meter: InputMeter;
@@ -97,8 +97,8 @@ export class ActivationMeter {
 
   /**
    * Gram matrices of the inputs of some layers. Inputs that a router sends to a few experts have none.
-   * @param onGram called with one matrix after another, which it may change and must not keep; the device's memory of
-   * each is released before
+   * @param onGram gets the matrices one after another; it may change a matrix and must not keep it. The device's copy
+   * is released before the call
    */
   async grams(
     first: number,
@@ -110,7 +110,7 @@ export class ActivationMeter {
     await this.#measure("addGram", first, numLayers, texts, onText);
     const inputs = this.#inputs;
     this.#inputs = [];
-    // One buffer for all: the memory of one each would be given back late.
+    // One buffer for all matrices: a buffer for each would stay in memory until it is garbage-collected.
     const largest = inputs.reduce((most, { cols }) => Math.max(most, cols), 0);
     const buffer = new Float32Array(largest ** 2);
     for (const { names, cols, meter } of inputs) {
@@ -176,7 +176,7 @@ interface LayerInput {
   readonly names: readonly string[];
   readonly cols: number;
   readonly rowsPerToken?: number;
-  /** Each of its matrices is multiplied with some of the input's rows only. */
+  /** A router sends only some of the input's rows to each of the matrices. */
   readonly isRouted?: true;
 }
 

@@ -1,16 +1,16 @@
 /**
- * Bounds the tokens of steps of background sequences: whoever arrives meanwhile waits for the step's end. Learns what a
- * row costs from all steps: where the weights have to be read anyway, many rows fit; where each row takes its time,
- * few.
+ * Bounds the tokens in a step of background sequences, because a request that arrives during the step waits for its
+ * end. The bound follows from the measured cost of a row: where reading the weights dominates, many rows fit; where
+ * each row adds time, few do.
  */
 
-/** Longest such step, as a multiple of a step of one row. */
+/** Longest step of background sequences, as a multiple of a step of one row. */
 const FACTOR = 2;
 const FEWEST = 4;
 const MOST = 32;
 /** Weight that all earlier steps keep with each new one. */
 const KEPT = 0.98;
-/** Larger steps are of prompts, whose rows cost less each. */
+/** Most rows of a step that the cost is learnt from: larger steps are prompts, whose rows cost less each. */
 const MOST_LEARNT = 64;
 
 export class BackgroundPace {
@@ -39,7 +39,7 @@ export class BackgroundPace {
   /** Rows n with start + n · row ≤ FACTOR · (start + row), by least squares. */
   #rowsWithin(): number {
     const spread = this.#count * this.#rowsRows - this.#rows * this.#rows;
-    // All steps were of one size: nothing can be told.
+    // All observed steps had the same number of rows, so the cost of one more row is unknown.
     if (spread <= 1e-6 * this.#rowsRows * this.#count) return FEWEST;
     const rowMs = (this.#count * this.#rowsMs - this.#rows * this.#ms) / spread;
     if (rowMs <= 0) return MOST;

@@ -4,11 +4,11 @@
  * rests as long as it worked, and an arrival ends a rest at once.
  */
 
-/** Others are expected for so long after the last of them was there. */
+/** Time after the last foreground sequence during which more are expected. */
 const RECENT_MS = 5000;
 /** Rest for each millisecond of background steps: half of the time is left free. */
 const REST_SHARE = 1;
-/** Timers are exact to a millisecond or two: short steps share a rest. */
+/** Shortest rest. Timers are exact only to a millisecond or two, so short steps share one rest. */
 const LEAST_REST_MS = 2;
 /** Upper bound of one rest, and of the time by which late timers may shorten later rests. */
 const MOST_REST_MS = 1000;
@@ -17,7 +17,7 @@ export class BackgroundRest {
   #owedMs = 0;
   #othersAtMs = Number.NEGATIVE_INFINITY;
 
-  /** A sequence that is no background work is here. */
+  /** The engine holds a sequence that is not background work. */
   sawOthers(nowMs: number): void {
     this.#othersAtMs = nowMs;
   }

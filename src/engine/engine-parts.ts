@@ -87,7 +87,7 @@ export async function buildParts(
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
   const { alternatives, draftModelPath } = options.speculative;
-  // Other drafters do not rank tokens.
+  // Only EAGLE-3 heads rank tokens, so only they propose alternatives.
   const hasForks = draftModelPath !== undefined && isEagle3Folder(draftModelPath);
   const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs + numForks, tableStride };

@@ -1,4 +1,4 @@
-/** Measures how each type of keys and values changes a model's predictions, for a start that is to choose the type. */
+/** Measures how each type of keys and values changes a model's predictions, so that a start can choose the type. */
 import { setImmediate } from "node:timers/promises";
 import { KV_TYPES, type KvType } from "../backend/ops.js";
 import { MillraceError } from "../core/errors.js";
@@ -22,10 +22,10 @@ export interface KvTypeLoss {
 
 /** All other types are compared with it. */
 const REFERENCE = "f16" satisfies KvType;
-/** f32 is larger, and tells no difference that a user would see. */
+/** f32 is left out: it needs twice the memory of f16, and no user would see the difference. */
 export const KV_CANDIDATES = KV_TYPES.filter((kvType) => kvType !== "f32");
 
-/** Tokens of a text that is computed as a whole, of fewer than which nothing is measured, and of all texts. */
+/** Most tokens of one window, fewest tokens that are worth measuring, and tokens of all windows. */
 const WINDOW = 2048;
 const LEAST_WINDOW = 256;
 const MEASURED_TOKENS = 2 * WINDOW;
@@ -87,7 +87,8 @@ const cannotMeasure = (expected: string, got: string): MillraceError =>
   });
 
 /**
- * The model is opened for each type: its memory is freed before the next one, and its packed weights are found again.
+ * Opens the model anew for each type: one type's memory is freed before the next, and packed weights come from the
+ * cache.
  */
 async function readDistributions(
   options: EngineOptions,
@@ -110,7 +111,7 @@ async function readDistributions(
         if (position % YIELD_ROWS === 0) await setImmediate();
         if (position++ < first) return;
         const logs = logSoftmax(logits);
-        // One such logit makes all of them so.
+        // One NaN among the logits makes every log-probability NaN.
         if (Number.isNaN(logs[0])) throw notANumber(kvCacheDtype);
         read(logs);
       };

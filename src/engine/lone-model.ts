@@ -1,4 +1,4 @@
-/** A model without a scheduler: texts are computed one by one, every position of them. */
+/** A model without a scheduler: it computes texts one by one, at every position. */
 import type { Backend } from "../backend/backend.js";
 import { createBackend } from "../backend/create/create-backend.js";
 import { type OpenModel, openModel } from "../model/open-model.js";

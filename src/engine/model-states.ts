@@ -29,9 +29,9 @@ interface ModelFacts {
   readonly inputLayers: readonly number[];
 }
 
-/** With experts, a head's own feed-forward part is of this many widths. */
+/** For a model with experts: width of the head's own feed-forward part, as a multiple of the model's width. */
 const FF_FACTOR = 3;
-/** Below it, the third layer from the end is an early one, and the last one tells more. */
+/** With fewer layers, a head reads the last layer: the third layer from the end is then an early one and tells less. */
 const DEEP_LAYERS = 8;
 
 export class ModelStates {

@@ -29,7 +29,10 @@ interface StepAdvice {
    * Not asked while requests wait for a seat.
    */
   promptTokensBeside(numDecodingRows: number, most: number): number;
-  /** Tokens, at most `most`, of a step of background sequences: whoever arrives meanwhile waits for its end. */
+  /**
+   * Tokens, at most `most`, of a step of background sequences. A request that arrives during the step waits for its
+   * end.
+   */
   backgroundTokens(most: number): number;
 }
 
@@ -134,7 +137,10 @@ export class Scheduler {
     return [...plan.numNew].map(([sequence, numNewTokens]) => ({ sequence, numNewTokens }));
   }
 
-  /** The others wait for something that only a background sequence brings about: its end, where batching is static. */
+  /**
+   * Plans background sequences when no others can be planned: under static batching, the others wait for a background
+   * sequence to end.
+   */
   #scheduleBackground(plan: Plan, hasPreempted: () => boolean): void {
     plan.isMixed = false;
     plan.numTokens = this.#backgroundTokens(plan.numTokens);
@@ -207,7 +213,7 @@ export class Scheduler {
     return true;
   }
 
-  /** Only a static batch admits sequences that this step computes nothing of. */
+  /** Only a static batch admits sequences that get no token in this step. */
   #mayStart(numNewTokens: number): boolean {
     return numNewTokens > 0 || this.options.isBatchingStatic;
   }

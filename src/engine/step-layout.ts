@@ -91,7 +91,9 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
   };
 }
 
-/** Lays out the row of another token than the first drafted one, in its place. @returns its fork */
+/**
+ * Lays out a row for an alternative to the first drafted token, at the same position. @returns the alternative's fork
+ */
 function layOutAlternative(
   { batch, sampler, forks, info }: EngineParts,
   sequence: Sequence,

@@ -80,8 +80,8 @@ class EngineLoop {
   }
 
   /**
-   * Leaves the CPU to others for as long as background work must, or until somebody writes. Timers and events of this
-   * thread have their turn, too.
+   * Rests for as long as background work must, or until a message arrives. Timers and events of this thread run
+   * meanwhile.
    */
   async #pause(): Promise<void> {
     const restMs = this.core.restMs();

@@ -26,7 +26,7 @@ export interface EngineOutput {
   readonly stopTokenId?: number;
   /** Prompt tokens found in the prefix cache at first admission. */
   readonly numCachedTokens: number;
-  /** Tokens whose keys and values have been evicted, on average of the layers; absent where nothing is evicted. */
+  /** Tokens whose keys and values have been evicted, averaged over the layers; absent where nothing is evicted. */
   readonly numEvictedTokens?: number;
   /** Milliseconds from arrival at the engine to first admission. */
   readonly queueMs: number;

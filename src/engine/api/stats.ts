@@ -44,7 +44,7 @@ export interface EngineStats {
   readonly numWaiting: number;
   /** Blocks in use by sequences, of numKvBlocks; cached free blocks do not count. */
   readonly numUsedKvBlocks: number;
-  /** Tokens whose keys and values were evicted, on average of the layers that evict. */
+  /** Tokens whose keys and values were evicted, averaged over the layers that evict. */
   readonly numEvictedTokens: number;
   readonly prefixCacheQueriedTokens: number;
   readonly prefixCacheHitTokens: number;

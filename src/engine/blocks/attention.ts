@@ -118,7 +118,7 @@ export class Attention {
       const { copiedKey, copiedValue } = this.scratch;
       program.record("gatherRows", { out: copiedKey, x: k, ...copied }, { concurrent: true });
       program.record("gatherRows", { out: copiedValue, x: v, ...copied });
-      // They are rotated, and stored with the same bits.
+      // The copied keys are rotated already (`half: 0`), so both copies have the same bits.
       program.record("ropeAndWriteKv", {
         q,
         k: copiedKey,

@@ -13,7 +13,7 @@ interface ProductOptions {
 
 export const ADDED: ProductOptions = { accumulate: true };
 
-/** out[r] = x[r] over its root mean square, times gain, or as LayerNorm has it; rows of `width`. */
+/** An RMS norm (each row over its root mean square, times gain) or a LayerNorm; rows have `width` values. */
 interface Norm {
   /** undefined: there is no norm */
   readonly weights: NormWeights | undefined;

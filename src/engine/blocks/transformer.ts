@@ -113,7 +113,8 @@ export class Transformer {
   /**
    * Keeps the residual stream as it enters these layers, from the next step on, in steps with `isCapturing`.
    * @param layers indices from 0 on
-   * @returns for each a buffer f32 [maxRows, width]: that of every row of the latest step, until the next one
+   * @returns for each layer a buffer f32 [maxRows, width] with the inputs of the latest step's rows, valid until the
+   * next step
    */
   captureInputs(layers: readonly number[]): readonly BufferHandle[] {
     const { backend, batch } = this.parts;
@@ -136,7 +137,7 @@ export class Transformer {
 
   /**
    * From the next step on, adds up inputs of products.
-   * @param depth layers from here on, of which nothing is metered, are not computed
+   * @param depth number of layers to compute: nothing is metered in the later ones
    */
   meterInputs(meters: Products["meters"], depth: number): void {
     this.#recorded.clear();

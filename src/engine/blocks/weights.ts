@@ -116,9 +116,11 @@ export interface ModelWeights {
 /** A model's tensors with their facts. */
 interface TensorSet extends Omit<WeightSet, "matrices"> {
   readonly source: TensorSource;
-  /** Whether every linear layer and every LayerNorm has a bias; absent: those that are there are taken. */
+  /**
+   * Whether every linear layer and every LayerNorm must have a bias; absent: biases are used where the file has them.
+   */
   readonly areBiased?: boolean;
-  /** Names of those that are read elsewhere. */
+  /** Names of tensors that other code reads. */
   readonly otherNames?: readonly string[];
 }
 

@@ -5,7 +5,7 @@ import { packageRoot } from "../../core/package-root.js";
 import { jobAfter, MaskMemory, type MaskShape } from "./mask-memory.js";
 import type { FromGrammarThread, GrammarThreadData, ToGrammarThread } from "./messages.js";
 
-/** The compiled file: a thread cannot run TypeScript sources, which tests run otherwise. */
+/** The compiled file: unlike the tests, a thread cannot run TypeScript sources. */
 const THREAD = "dist/src/engine/constraint/grammar-thread.js";
 
 /** Extra time for the first job: reading a model's vocabulary takes seconds on a slow machine. */

@@ -15,7 +15,7 @@ export interface LayerCounts {
   readonly unit: number;
 }
 
-/** Queries that are added up at most, heads included, in units of which no sum reaches 2^31. */
+/** Upper bound of a count: `unit` is so small that the weights of all observed queries and heads add up to no more. */
 const MOST_SUM = 2 ** 30;
 
 export class AttentionCounts {
@@ -35,7 +35,7 @@ export class AttentionCounts {
   ) {
     for (const layer of groups.flatMap(({ window, layers }) => (window === 0 ? layers : []))) {
       const unit = 2 ** Math.floor(Math.log2(MOST_SUM / (numObserved * layers[layer]!.mixer.numHeads)));
-      // The system gives memory page by page as it is written, so that short sequences take little.
+      // The operating system provides the buffer page by page as it is written, so short sequences use little memory.
       const counts = backend.allocate(numSeats * countStride * 4);
       this.#layers.set(layer, { counts, entropies: backend.allocate(numSeats * 4), countStride, unit });
     }
@@ -45,7 +45,9 @@ export class AttentionCounts {
     return this.#layers.get(layer);
   }
 
-  /** Before a sequence's first observed query. @param numEntries that the last observed query will see, at most */
+  /**
+   * Call before a sequence's first observed query. @param numEntries most entries that the last observed query will see
+   */
   clear(seat: number, numEntries: number): void {
     const zeros = new Uint8Array(numEntries * 4);
     for (const { counts, entropies, countStride } of this.#layers.values()) {

@@ -63,7 +63,7 @@ export function writeBlock(folder: string, key: string, payload: Uint8Array): vo
   try {
     const file = openSync(temporary, "wx", 0o600);
     try {
-      // A nearly full disk writes a part without an error, so the length is checked.
+      // On a nearly full disk one write may store only a part; writeFileSync writes on until all is stored, or throws.
       writeFileSync(file, checksum(key, payload));
       writeFileSync(file, payload);
     } finally {

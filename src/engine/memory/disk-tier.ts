@@ -25,7 +25,7 @@ export interface BlockMemory {
   copyIn(blocks: ArrayLike<number>, source: Uint8Array): void;
 }
 
-/** The compiled file: a thread cannot run TypeScript sources, which tests run otherwise. */
+/** The compiled file: unlike the tests, a thread cannot run TypeScript sources. */
 const WRITER = "dist/src/engine/memory/disk-writer.js";
 /** Bytes read back in one step, at most. */
 const RESTORED_PER_STEP_BYTES = 64 * 2 ** 20;
@@ -45,7 +45,7 @@ export class DiskTier {
   readonly #port: MessagePort;
   /** Published blocks that wait to be copied. */
   readonly #queue: PrefixNode[] = [];
-  /** Number of blocks being copied out of memory. */
+  /** Copies out of memory that are under way. */
   readonly #copies = new Set<Promise<void>>();
   readonly #keys = new WeakMap<PrefixNode, string>();
   #numPendingBytes = 0;
@@ -58,8 +58,8 @@ export class DiskTier {
   #stats = { ...NO_DISK_TIER };
 
   /**
-   * @param fingerprint of everything that decides what a block's bytes are
-   * @param note told once when writing fails
+   * @param fingerprint hash of everything that determines a block's bytes
+   * @param note called once when writing fails
    * Throws invalid_option when the folder cannot be used.
    */
   constructor(

@@ -12,7 +12,9 @@ import type { EvictionOptions } from "../api/kv-eviction.js";
 
 /** Tokens between two points at which entries are dropped. */
 const INTERVAL = 256;
-/** The queries before a point whose attention decides; the entries of these tokens stay. */
+/**
+ * Number of queries before a point whose attention decides which entries stay. The entries of these tokens always stay.
+ */
 const NUM_OBSERVED = 32;
 /** SnapKV averages the attention of neighbouring entries, so that the neighbours of a heavy entry stay with it. */
 const POOLED_ENTRIES = 5;
@@ -127,7 +129,7 @@ export class Eviction {
     return { numBlocks, firstRecent, least: Math.min(numBlocks, numBlocks - firstRecent + 1) };
   }
 
-  /** By layer: what its budget is proportional to. */
+  /** By layer: the weight to which its budget is proportional. */
   #weights(observed: readonly LayerAttention[], numLayers: number): number[] {
     const { policy } = this.options;
     if (policy === "entropy") return observed.map(({ entropy }) => Math.max(entropy, 1));

@@ -8,7 +8,7 @@ import type { KvSequence } from "./kv-sequence.js";
 export class Evictor {
   /** Groups that evict, each of one layer. */
   readonly #groups: readonly number[];
-  /** Tokens evicted so far, on average of the layers. */
+  /** Tokens evicted so far, averaged over the layers that evict. */
   numEvictedTokens = 0;
 
   /** @param counts absent: the policy does not observe */

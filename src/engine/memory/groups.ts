@@ -13,7 +13,9 @@ export interface KvGroupSpec {
   readonly window: number;
   /** Indices of the model's layers, ascending. */
   readonly layers: readonly number[];
-  /** Number of the block pool that the group takes its blocks from; in a shared pool a block is one layer's. */
+  /**
+   * Index of the block pool that the group takes its blocks from. In a shared pool, a block holds entries of one layer.
+   */
   readonly pool: number;
 }
 

@@ -13,7 +13,7 @@ export interface KvLayout {
   /** Per pool. */
   readonly numBlocks: readonly number[];
   readonly groups: readonly KvGroupSpec[];
-  /** Blocks behind those of each pool; absent: none. */
+  /** Extra blocks, for forks, after those of each pool; absent: none. */
   readonly numSpare?: number;
 }
 

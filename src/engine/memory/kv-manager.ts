@@ -68,7 +68,7 @@ export class KvManager {
     this.#main = mainGroup(options.windows);
   }
 
-  /** Blocks of the main group in use by sequences; where it shares its pool, of all that do, on average. */
+  /** Blocks of the main group in use by sequences. Where groups share its pool: the average of these groups. */
   get numUsedBlocks(): number {
     return Math.ceil(this.usedBlocksOf(this.#main) / this.#groupsOf[this.#poolOf[this.#main]!]!.length);
   }
@@ -219,7 +219,7 @@ export class KvManager {
     return true;
   }
 
-  /** Tokens of the sequence whose keys and values are gone, on average of the layers that evict. */
+  /** Tokens of the sequence whose keys and values are gone, averaged over the layers that evict. */
   numEvictedTokens({ numEvicted }: KvSequence): number {
     const numLayers = this.#groupsOf[this.#poolOf[this.#main]!]!.length;
     return Math.round((numEvicted.reduce((sum, count) => sum + count, 0) * this.blockSize) / numLayers);

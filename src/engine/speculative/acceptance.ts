@@ -64,12 +64,12 @@ export class Acceptance {
     });
   }
 
-  /** Counts one token, whatever became of others. */
+  /** Counts one token, independently of the others. */
   count(chance: number, isRight: boolean): void {
     this.#levelOf(chance).count(isRight ? 1 : 0);
   }
 
-  /** Counts a token that is never verified by its expected probability. */
+  /** Counts a token that is never verified, as accepted with its expected probability. */
   expect(chance: number): void {
     this.#levelOf(chance).count(chance);
   }

@@ -1,7 +1,4 @@
-/**
- * Builds what drafts: the drafter that the options name, a draft model or heads, and the speculator that weighs their
- * guesses.
- */
+/** Builds the speculator and its sources of drafts: the drafter that the options name, and a draft model or heads. */
 
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { EngineOptions } from "../api/options.js";

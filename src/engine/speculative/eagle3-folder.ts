@@ -137,7 +137,10 @@ function inputLayersOf(place: JsonObject, numLayers: number): readonly number[] 
   );
 }
 
-/** d2t has the distance of each token of the head's vocabulary from its number there; t2d says which tokens it has. */
+/**
+ * Reads the head's vocabulary. d2t: the model's token id of each row, less the row's number. t2d: for each of the
+ * model's tokens, whether the head has it.
+ */
 function readOutputTokens(files: SafetensorsFiles, count: number, vocabSize: number): Int32Array | undefined {
   const distances = readIntegers(files, "d2t", count);
   if (distances === undefined) {
@@ -175,7 +178,7 @@ function readIntegers({ tensors, shards }: SafetensorsFiles, name: string, lengt
   return Array.from(read(readExactly(file, tensor.byteOffset, tensor.byteLength)));
 }
 
-/** # is the prefix of the layer. */
+/** Stored names by ours; # stands for the layer's prefix. */
 const PARTS: Readonly<Record<string, string>> = {
   token_embd: "embed_tokens",
   embd_norm: "#input_layernorm",
@@ -192,7 +195,7 @@ const PARTS: Readonly<Record<string, string>> = {
   output: "lm_head",
 };
 const LAYER_PREFIXES = ["midlayer.", "layers.0."] as const;
-/** Not computed: tables that are read elsewhere, and numbers that config.json says too. */
+/** Tensors that the layer does not use: tables read above, and numbers that config.json states too. */
 const OTHERS = /^(?:d2t|t2d)$|rotary_emb\.inv_freq$/;
 
 interface Widths {
@@ -209,8 +212,8 @@ interface StoredPart {
 }
 
 /**
- * Names of `PARTS`, but in two where a matrix reads two inputs one behind the other: `attn_q` the state, `attn_q_embd`
- * the token's embedding.
+ * The tensors under the names of `PARTS`. A matrix that reads two inputs side by side appears as two: `attn_q` reads
+ * the state, `attn_q_embd` the token's embedding.
  */
 class Eagle3Source implements TensorSource {
   readonly #prefix: string;

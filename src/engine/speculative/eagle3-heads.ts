@@ -34,7 +34,7 @@ interface Eagle3Capacity {
 const FROM_MODEL = 0;
 const FROM_OWN = 1;
 
-/** Where drafts do not pay, one of so many sequences is served all the same, so that a change is noticed. */
+/** Where drafts do not pay, the head still follows one sequence in this many, so that a change is noticed. */
 const SERVED_OF = 64;
 
 /** Rows of the model's latest step, from `firstRow` on, computed positions `first` to `last` of the sequence. */
@@ -48,7 +48,7 @@ interface Computed {
   readonly alternative?: { readonly position: number; readonly row: number };
 }
 
-/** Before the step is computed. */
+/** `Computed` as planned, before the step has run. */
 interface Tapped extends Computed {
   readonly drafted: {
     readonly position: number;

@@ -1,4 +1,4 @@
-/** The loop in which heads draft: a token of every sequence in each round, as long as another one is wanted. */
+/** The loop in which heads draft: each round drafts one token for every sequence that still wants one. */
 import type { SamplerIo } from "../sampler/sampler-io.js";
 import type { Sequence } from "../step/sequence.js";
 import type { StepBatch } from "../step/step-batch.js";

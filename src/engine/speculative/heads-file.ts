@@ -40,8 +40,8 @@ export function isHeadsFile(path: string): boolean {
 }
 
 /**
- * @param method the wanted kind; "heads" and "auto": either Throws the errors of reading a GGUF file, and
- * invalid_option unless the file holds heads of that kind for `target`.
+ * @param method the wanted kind; "heads" and "auto": either kind
+ * Throws the errors of reading a GGUF file, and invalid_option unless the file holds heads of that kind for `target`.
  */
 export function readHeads(path: string, method: string, target: ServableModel): HeadsFile {
   const gguf = readGguf(path);

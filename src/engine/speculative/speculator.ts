@@ -62,8 +62,8 @@ interface RequestAcceptance {
 
 export class Speculator {
   /**
-   * Background requests are of other texts, and are kept apart: what becomes of their drafts says nothing about
-   * others'.
+   * Background requests have other texts, so the fate of their drafts says nothing about other requests. It is counted
+   * apart.
    */
   readonly #foreground = new Experience();
   readonly #background = new Experience();

@@ -55,7 +55,7 @@ export class Sequence implements KvSequence {
   /** Chained keys of the prompt's full blocks. */
   readonly promptKeys: number[] = [];
   isPublishing = true;
-  /** The choice behind a token depends on no other token's identity but through the model. */
+  /** Earlier tokens influence the next one only through the model: no grammar, penalty or bad word reads them. */
   readonly mayHaveAlternatives: boolean;
   /** Where asked for: filled position by position; entry 0 is null. */
   readonly promptLogprobs: (TokenLogprob | null)[] | undefined;

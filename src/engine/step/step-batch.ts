@@ -49,7 +49,7 @@ export class StepBatch {
   readonly kvSlots: readonly Ints[];
   /** [maxSeats]: rows whose keys and values are stored a second time, for alternatives to the tokens after them. */
   readonly kvCopyRows: Ints;
-  /** Per group [maxSeats]: where. */
+  /** Per group [maxSeats]: slots of these second copies. */
   readonly kvCopySlots: readonly Ints[];
   /** Per group [maxSeats, tableStride]; a seat's row is written when its sequence gets blocks. */
   readonly blockTables: readonly Ints[];
@@ -74,7 +74,7 @@ export class StepBatch {
     this.tokenIds = ints(maxRows);
     this.positions = ints(maxRows);
     this.tokenTypes = ints(maxRows);
-    // Heads without memory of their own read that of one group.
+    // Heads have no KV group of their own and read one of the model's, so there is at least one list.
     this.kvLengths = Array.from({ length: Math.max(1, numGroups) }, () => ints(maxRows));
     this.windowBegins = ints(maxRows);
     this.windowEnds = ints(maxRows);

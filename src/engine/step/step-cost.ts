@@ -12,7 +12,7 @@ const SPILL = 0.005;
 /** Outlier clamp, as a multiple of the estimate: slow steps are accidents more often than fast ones. */
 const MOST_RATIO = 1.25;
 
-/** Steps of a size that are measured: a slow one is an accident. */
+/** Steps measured for each number of rows. The fastest counts, because a slow one is an accident. */
 const MEASURED_STEPS = 2;
 
 /** @returns milliseconds of the fastest of the measured steps */
@@ -32,7 +32,7 @@ export class StepCost {
 
   /**
    * @param msOf milliseconds of a step of `numRows` rows
-   * @param maxRows upper bound of later questions
+   * @param maxRows largest number of rows that will be asked for
    * @param anchors ascending numbers of rows, from 1 on, at which the cost is known; it is linear in between
    * (`Backend.stepCostRows`)
    */
