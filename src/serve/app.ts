@@ -90,7 +90,10 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
   });
 }
 
-/** Paths of OpenAI's that look like another one's with an id, whose methods have nothing to do with them. */
+/**
+ * Paths of OpenAI's API that this server lacks. They match another route's id, so that route's methods must not be
+ * listed for them.
+ */
 const ABSENT: readonly string[] = ["/v1/responses/compact"];
 
 /** Refuses methods that the path does not have. It stands after the path's handlers. */
@@ -108,7 +111,7 @@ function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
   });
 }
 
-/** Paths that only a gateway has: they need a folder, and go on after a restart. */
+/** Paths that only a gateway has: files and batches are kept in a folder and survive a restart. */
 const OF_GATEWAYS = /^\/v1\/(files|batches|messages\/batches)(\/|$)/;
 
 function answerUnknownPath(c: AppContext, { logger }: AppOptions): Response {

@@ -78,7 +78,7 @@ function contextOf(source: PromptSource): PromptContext {
   };
 }
 
-/** An engine that nobody else asks: no tenant, no deadline. */
+/** Terms for an engine without other clients: no tenant, no deadline. */
 const TERMS = { arrivedAtMs: 0, tenant: "", priority: 0, isBackground: false, cacheSalt: undefined } as const;
 
 /** For an engine without a server. Each request without a seed has one that depends on its place alone. */

@@ -56,8 +56,8 @@ export interface GenerationUpdate {
    */
   readonly scored: readonly ScoredToken[];
   /**
-   * Those that the content consists of, the last only in part if a stop string begins within it; with the text that
-   * they are in.
+   * The scored tokens whose texts form the content; of the last one only a part if a stop string begins within it. They
+   * come with the update that has their text.
    */
   readonly said: readonly ScoredToken[];
   readonly promptLogprobs: readonly (TokenLogprob | null)[] | undefined;

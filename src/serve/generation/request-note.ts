@@ -1,5 +1,5 @@
 /**
- * An engine's server remembers this of one request: where its time went, and its end. Numbers only, so that no text
+ * The server's record of one request: where its time went, its counts and its end. It holds no text, so that no text
  * outlives its request.
  */
 import type { MillraceError } from "../../core/errors.js";
@@ -60,7 +60,7 @@ export class RequestNote {
     this.#prompts = prompts;
   }
 
-  /** @param finishReason absent: there was nothing to make */
+  /** @param finishReason absent: the answer needed no tokens */
   answered(finishReason?: string): void {
     this.#ended("answered", { status: 200, ...(finishReason === undefined ? {} : { finish_reason: finishReason }) });
   }

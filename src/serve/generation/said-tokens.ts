@@ -1,7 +1,4 @@
-/**
- * Finds the scored tokens that an answer's content consists of: clients put their texts together and expect the
- * content.
- */
+/** Finds the scored tokens whose texts form an answer's content: clients join these texts and expect the content. */
 import type { TokenLogprob } from "../../engine/api/output.js";
 import type { AnswerPart } from "../../text/answer/answer-part.js";
 
@@ -43,7 +40,7 @@ export class SaidTokens {
 
   /**
    * @param text the text that comes next in the answer
-   * @param parts what the answer's reader has made of the text so far; undefined: all is content
+   * @param parts parts that the answer's reader has split off so far; undefined: all is content
    */
   free(text: string, parts: readonly AnswerPart[] | undefined): void {
     const start = this.#freeEnd;
@@ -81,7 +78,7 @@ export class SaidTokens {
     this.#lastKind = parts.at(-1)?.kind ?? this.#lastKind;
   }
 
-  /** Tokens before the place belong to nothing that is shown. */
+  /** Drops the tokens before the place: no shown part contains their text. */
   #settle({ start, end }: Place, isContent: boolean): void {
     while (this.#waiting[0] !== undefined && this.#waiting[0].start < end) {
       const token = this.#waiting.shift()!;

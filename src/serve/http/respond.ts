@@ -18,7 +18,7 @@ export interface ChoiceResult {
   /** The text split into parts; undefined for endpoints without parts. */
   readonly parts: readonly AnswerPart[] | undefined;
   readonly scored: readonly ScoredToken[];
-  /** Those that the content consists of. */
+  /** The scored tokens whose texts form the content. */
   readonly said: readonly ScoredToken[];
   /** Empty unless the request asked for them. */
   readonly tokenIds: readonly number[];
@@ -38,7 +38,7 @@ export interface StreamFrames {
   readonly contentType?: string;
 }
 
-/** Not each request that computes is on a path for one task. */
+/** Keeps the note here too, because some requests that compute, such as /v1/score, are not on a path for one task. */
 function noteOf(c: AppContext, { requests }: ServeContext): RequestNote {
   const note = c.get("note");
   note.keepIn(requests);

@@ -8,7 +8,7 @@ import { isSameSecret, type Sessions } from "../../core/sign-in/sessions.js";
 import type { AppContext, AppEnv, AppOptions } from "./context.js";
 
 const ADMINISTRATOR = { name: ADMIN_NAME, role: "admin" } as const;
-/** The app calls no others of those that need a key. */
+/** Prefixes of the paths with a key that the app calls. */
 const PREFIXES = ["/v1/", "/watch/"];
 
 export function addSignIn(app: Hono<AppEnv>, { apiKeys, adminKey }: AppOptions, sessions: Sessions): void {

@@ -9,8 +9,8 @@ import { checked } from "../openai/schema-parts.js";
 const MAX_BIASES = 1024;
 const MAX_TEXT_LENGTH = 256;
 /**
- * The engine takes finite biases only; no logit comes near this one, and divided by the least temperature it is a float
- * still.
+ * Stands for −∞, because the engine takes only finite biases. No logit comes near it, and divided by the lowest
+ * temperature it is still a finite float.
  */
 const FORBIDDEN = -1e30;
 

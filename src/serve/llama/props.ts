@@ -30,7 +30,7 @@ export function props(c: AppContext, context: ServeContext): Response {
     default_generation_settings: { n_ctx: maxModelLen, params: samplingDefaults },
     total_slots: maxNumSeqs,
     model_alias: modelNames[0],
-    // The path on the server's disk is nobody else's.
+    // The name in place of the path, which would reveal the server's disk.
     model_path: modelNames[0],
     modalities: { vision: false, audio: false },
     chat_template: chatTemplate?.source ?? "",

@@ -52,7 +52,7 @@ export async function answer(
   return c.json(answerObject(facts, results[0]!, clock, totals));
 }
 
-/** A request without a prompt: clients load a model with it, or unload it, which this server does not do. */
+/** Answers a request without a prompt, with which clients load or unload a model. This server does neither. */
 export function answerLoaded(c: AppContext, request: GenerationFields, options: AnswerOptions): Response {
   c.get("note").answered();
   const object = loadedObject(factsOf(c, options, 0), request.keep_alive === 0 || request.keep_alive === "0");

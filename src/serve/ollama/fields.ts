@@ -29,7 +29,7 @@ const formatField = checked<string | object>(
   (value) => value === "" || value === "json" || isPlainObject(value),
 );
 
-/** The model stays loaded; 0 asks for its end, which the server does not grant. */
+/** 0 asks the server to unload the model; the model stays loaded nevertheless. */
 const keepAliveField = z.union([z.string(), z.number()]);
 
 export const generationShape = {

@@ -38,7 +38,7 @@ function durationsOf(clock: AnswerClock): object {
 
 const callObject = ({ name, text }: AnswerItem): object => ({ function: { name, arguments: readArguments(text) } });
 
-/** Ollama has no `usage`: its counts stand in the last line, and what was dropped stands beside them. */
+/** Ollama has no `usage`: its counts stand in the last line, together with the number of evicted tokens. */
 function lastFields(facts: AnswerFacts, clock: AnswerClock, end: GenerationEnd, totals: JobTotals): object {
   return {
     done: true,

@@ -23,7 +23,7 @@ import { type FieldRules, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { modelField } from "../openai/schema-parts.js";
 
-/** The model is never unloaded: the end of Ollama's times. */
+/** The model is never unloaded, so its expiry is the latest time that Ollama itself states. */
 const NEVER = "2318-01-01T00:00:00Z";
 
 const namedSchema = z.strictObject({
@@ -55,10 +55,7 @@ function detailsOf({ engine: { info } }: ServeContext): object {
   };
 }
 
-/**
- * Stands where Ollama has the hash of the model's files: it names the model's facts, since large files are not read for
- * it.
- */
+/** A hash of the model's facts, in place of Ollama's hash of the model's files: large files need not be read for it. */
 function digestOf({ engine: { info } }: ServeContext): string {
   const facts = [info.architecture, info.weightType, info.numParameters, info.weightBytes];
   return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
@@ -120,14 +117,14 @@ export async function show(c: AppContext, context: ServeContext): Promise<Respon
   });
 }
 
-/** For those who have the administrator's key. Throws otherwise. */
+/** Gives the library to requests with the administrator's key. Throws for others. */
 function libraryOf(c: AppContext, { library, adminKey }: ServeContext): ModelLibrary {
   checkAdministrator(c, adminKey);
   if (library !== undefined) return library;
   throw new MillraceError("not_found", "expected a server that manages models, got one that does not");
 }
 
-/** A model that is there is pulled at once; the administrator's are fetched from the hub. */
+/** A served model counts as pulled already. Other models are fetched from the hub, for the administrator only. */
 export async function pull(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, NAMED_RULES, await readJsonObject(c, context.limits));
   const name = request.model ?? request.name;

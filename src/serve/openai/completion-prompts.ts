@@ -55,7 +55,7 @@ function fromIds(context: PromptContext, given: readonly number[], options: Prom
   return withText(Int32Array.from(ids), () => context.tokenizer.decode(ids, { keepSpecial }));
 }
 
-/** The text of ids is made where it is asked for: that of millions, which a request may have, takes a second. */
+/** Decodes the text only when it is read: for the millions of ids that a request may have, decoding takes a second. */
 function withText(ids: Int32Array, textOf: () => string): Prompt {
   return {
     ids,
@@ -155,7 +155,9 @@ interface Gap {
   /** The suffix's field. */
   readonly param?: string;
   readonly extra?: {
-    /** Tokens of further texts, which come first: the last of them that the context holds beside the rest. */
+    /**
+     * Tokens of further texts, which stand before the rest. Only the last of them that fit into the context are used.
+     */
     readonly ids: readonly number[];
     /** Room that they leave for the answer, in tokens. */
     readonly numWanted: number;

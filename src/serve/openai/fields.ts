@@ -10,7 +10,7 @@ import { expectedOf, pathText, shorten, valueAt } from "../../core/schema-proble
 import type { Asker, PromptContext } from "../http/context.js";
 import type { Aliases } from "./aliases.js";
 
-/** Whether a field asks for nothing, beside the request's others. */
+/** Whether the field's value asks for nothing, given the request's other fields. */
 type IsNeutral = (value: unknown, body: Readonly<Record<string, unknown>>) => boolean;
 
 export interface FieldRules<Shape extends z.ZodRawShape> {
@@ -53,7 +53,7 @@ export const isOneOf =
 
 /** vLLM's searches for several answers, which this server does not make. */
 export const SAMPLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
-  // As many as are given back.
+  // Neutral if as many answers are drawn as are returned.
   best_of: (value, { n }) => value === 1 || value === n,
   use_beam_search: isOneOf(false),
   length_penalty: isOneOf(1),

@@ -47,9 +47,7 @@ export async function encodePairs(
   return encodeJoined(context, pairs, options);
 }
 
-/**
- * Most text of a request's pairs, in bodies of requests: the query of one body is repeated with each of its documents.
- */
+/** Most text of a request's pairs, as a multiple of the largest body: the query is repeated with each document. */
 const MOST_BODIES = 4;
 
 /** @param numAround characters that each pair has beside its texts */

@@ -9,7 +9,7 @@ import type { PromptContext } from "../http/context.js";
  */
 const limitOf = (maxModelLen: number): string => `this model's maximum context length is ${maxModelLen} tokens`;
 
-/** Anthropic's wording, of which its clients read the numbers too. */
+/** Anthropic's wording; its clients also read the numbers. */
 const tooLong = (numTokens: number, most: number): string =>
   `prompt is too long: ${numTokens} tokens > ${most} maximum`;
 

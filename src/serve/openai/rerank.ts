@@ -149,7 +149,7 @@ type TextsField = string | readonly string[];
 
 const numTexts = (field: TextsField): number => (typeof field === "string" ? 1 : field.length);
 
-/** Item `index` of one for each pair; a single item is that of all pairs. */
+/** The item of pair `index`; a single item belongs to every pair. */
 const itemOf = <Item>(items: readonly Item[], index: number): Item => items[items.length === 1 ? 0 : index]!;
 
 function pairsOf(context: ServeContext, { text_1: first, text_2: second }: ScoreRequest): readonly TextPair[] {

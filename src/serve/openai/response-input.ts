@@ -44,8 +44,8 @@ const customCallItem = z.object({
 });
 
 /**
- * Steps that OpenAI makes itself: of its tools, whose findings the messages after them tell, and its shorter
- * conversations, which are encrypted.
+ * Items of steps that OpenAI's servers take themselves: calls of their own tools, whose results the messages after them
+ * repeat, and compacted conversations, which are encrypted.
  */
 const PROVIDERS_STEPS: readonly unknown[] = ["web_search_call", "file_search_call", "mcp_list_tools", "compaction"];
 

@@ -169,7 +169,7 @@ function choicesOf(
   if (recipe !== undefined && fields.ignore_eos === true) {
     throw new MillraceError(
       "invalid_parameter",
-      "ignore_eos: expected false beside a required form of the answer, whose end the model's end token is, got true",
+      "ignore_eos: expected false beside a required form of the answer, which ends with the model's end token, got true",
       { param: "ignore_eos" },
     );
   }

@@ -84,7 +84,7 @@ function isLogitBias(value: unknown): boolean {
   );
 }
 
-/** A number cannot tell the last integer of 64 bits from the one after it, so the text says it in full. */
+/** A double cannot represent 2^63 − 1, so the text below states the limit in full. */
 const int64Limit = 2 ** 63;
 const seedField = checked<number>(
   `an integer in [${-(2n ** 63n)}, ${2n ** 63n - 1n}]`,
