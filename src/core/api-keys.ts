@@ -35,8 +35,8 @@ export function noValidKey(given: readonly string[], expected = "a valid API key
 }
 
 /**
- * Returns a search for the key in the headers, by its index. It throws invalid_api_key where none has it. With keys in
- * both, Authorization counts.
+ * Returns a function that finds the headers' key among the known ones and returns its index. The function throws
+ * invalid_api_key if no header has a known key. If both headers have one, that of Authorization counts.
  * @param expected the kind of key that would do, in words
  */
 export function createKeySearch(

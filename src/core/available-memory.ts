@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { cgroupFolders, readText } from "./cgroup.js";
 
 /**
- * Cached files count as used, and are dropped when memory is short: a model that was read or downloaded would look like
- * one in use.
+ * Memory left in a cgroup. The kernel counts cached files as used but drops them when memory is short, so they are
+ * subtracted: otherwise a model that was only read or downloaded would look like a model in use.
  */
 function leftIn(folder: string, limitFile: string, usageFile: string, ofTree: string): number {
   const [limit, usage] = [limitFile, usageFile].map((file) => Number(readText(join(folder, file)) ?? Number.NaN));

@@ -6,7 +6,10 @@
 export const DEFAULT_MAX_NUM_SEQS = 64;
 
 const TOKENS_PER_SEQUENCE = 4;
-/** From so many rows on, a larger step is no faster per row; a short one lets new and cancelled requests in sooner. */
+/**
+ * From this many rows on, a larger step is no faster per row; a shorter one admits new requests and ends cancelled ones
+ * sooner.
+ */
 const LEAST_BATCHED_TOKENS = 128;
 
 /** Tokens of one step: room for prompts where every sequence decodes (docs/background/decisions.md, 46). */

@@ -1,6 +1,5 @@
 /**
- * Large bodies on their way through the thread that looks them over (body-thread.ts), of each tenant a bounded number
- * of bytes.
+ * Queues large bodies for the thread that checks them (body-thread.ts). The waiting bytes of each tenant are bounded.
  */
 import type { FromBodyThread, LookedOver, ToBodyThread } from "./body-thread.js";
 import { errorFromRecord, MillraceError } from "./errors.js";
@@ -12,7 +11,7 @@ import { FairThread } from "./fair-thread.js";
  */
 export const MAX_WAITING_BYTES = 128 * 1024 * 1024;
 
-/** The thread takes a few seconds for so many bytes. */
+/** Roughly the time that the thread takes for MAX_WAITING_BYTES. */
 const RETRY_AFTER_SECONDS = 5;
 
 export interface BodyOrigin {
@@ -20,7 +19,7 @@ export interface BodyOrigin {
   readonly idField?: string | undefined;
   /** Large bodies are read by turns between tenants. */
   readonly tenant: string;
-  /** Gets the call that gives up waiting for the turn, where there is one. */
+  /** Receives a function that gives up the wait. Not called for small bodies, which do not wait. */
   readonly onWait: (leave: () => void) => void;
 }
 
@@ -33,7 +32,7 @@ export class BodyQueue {
 
   /**
    * Rejects with the fault of the body, or with body_queue.
-   * @param bytes may be somewhere else afterwards
+   * @param bytes may be moved to the thread, so the caller must not use them afterwards
    */
   async read(bytes: Uint8Array, { idField, tenant, onWait }: BodyOrigin): Promise<LookedOver> {
     const numBytes = bytes.length;

@@ -1,7 +1,6 @@
 /**
- * Bodies of requests as JSON. Large ones are looked over and decoded by a thread of their own, which also takes out
- * lists of token ids: what is left for the main thread to parse is bounded by its parts, since each of them costs more
- * than its bytes.
+ * Reads bodies of requests as JSON. A thread checks and decodes large bodies and takes lists of token ids out of them.
+ * The main thread parses the rest, whose number of JSON parts is bounded, because a part costs more than its bytes.
  */
 import { type BodyOrigin, BodyQueue } from "./body-queue.js";
 import type { IdLists } from "./body-thread.js";
@@ -48,7 +47,7 @@ export async function readBody(bytes: Uint8Array, origin: BodyOrigin): Promise<R
   return { body, bytes: Buffer.from(answer.bytes.buffer) };
 }
 
-/** The lists where they were taken from. */
+/** Puts the lists back into the fields they were taken from. */
 function withLists(body: JsonObject, lists: IdLists): JsonObject {
   if (Object.keys(lists).length === 0) return body;
   const whole: Record<string, unknown> = { ...body };

@@ -14,7 +14,7 @@ export interface LookedOver {
   /** JSON of few enough parts, without the lists. */
   readonly text: string;
   readonly lists: IdLists;
-  /** Members of all objects in the bytes, those that occur twice among them. */
+  /** Number of members of all objects in the bytes; a name that occurs twice in an object counts twice. */
   readonly numMembers: number;
 }
 
@@ -39,7 +39,7 @@ function lookOver({ bytes, idField }: ToBodyThread): Omit<LookedOver, "bytes"> {
   const list = idField === undefined ? undefined : idsOf(rest[idField]);
   if (idField === undefined || list === undefined) throw tooManyMarks();
   delete rest[idField];
-  // Before the rest is written out: with another long list in it, that takes longer than all else.
+  // Checked before the rest is serialised: with another long list in it, serialising takes longer than everything else.
   assertFewMarks(shape.numMarks - (list.ids.length - (list.lengths?.length ?? 1)));
   return { text: JSON.stringify(rest), lists: { [idField]: list }, numMembers };
 }

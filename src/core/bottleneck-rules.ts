@@ -1,6 +1,6 @@
 /**
- * Rules for what binds a server that `millrace tune` and the dashboard share: from the same shares of its steps and its
- * memory they say the same.
+ * Rules that find a server's bottleneck. `millrace tune` and the dashboard share them, so that the same figures lead to
+ * the same finding.
  */
 
 const KV_FULL = 0.9;
@@ -10,7 +10,7 @@ const MOSTLY_PREFILL = 0.5;
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 
 /**
- * Whether the next request, which needs as much as each of the others, finds no KV memory: before all of it is used.
+ * Whether KV memory would be full with one more request that needs as much as each running one.
  * @param kvUse share of 1
  */
 export const lacksKvFor = (kvUse: number, numRunning: number): boolean =>
@@ -18,13 +18,16 @@ export const lacksKvFor = (kvUse: number, numRunning: number): boolean =>
 
 export const isKvFull = (kvUse: number): boolean => kvUse > KV_FULL;
 
-/** Why the host binds, where it does. @param kernelShare of the steps' time, inside the kernels */
+/**
+ * The finding if the host is the bottleneck; undefined otherwise. @param kernelShare share of the steps' time that the
+ * kernels take
+ */
 export function hostFinding(kernelShare: number | undefined): string | undefined {
   if (kernelShare === undefined || kernelShare >= KERNELS_IDLE) return undefined;
   return `the kernels compute in ${percent(kernelShare)} of the steps' time`;
 }
 
-/** Why prompts bind, where they do. @param promptShare of the steps' time */
+/** The finding if prompts are the bottleneck; undefined otherwise. @param promptShare share of the steps' time */
 export function prefillFinding(promptShare: number | undefined): string | undefined {
   if (promptShare === undefined || promptShare < MOSTLY_PREFILL) return undefined;
   return `${percent(promptShare)} of the steps' time is for prompts`;

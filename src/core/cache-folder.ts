@@ -11,7 +11,7 @@ export function cacheFolder(environment: NodeJS.ProcessEnv = process.env): strin
   return join(homedir(), ".cache", "millrace");
 }
 
-/** MILLRACE_LOGS, for machines that share the cache; else a folder of it. */
+/** The folder of logs: MILLRACE_LOGS, for machines that share a cache; otherwise a folder in the cache. */
 export function logFolder(environment: NodeJS.ProcessEnv = process.env): string {
   const { MILLRACE_LOGS: own } = environment;
   return own !== undefined && own !== "" ? own : join(cacheFolder(environment), "logs");

@@ -7,7 +7,7 @@ export function isCacheScope(text: string): boolean {
   return /^[0-9a-f]{32}$/.test(text);
 }
 
-/** Tenants do not share cached prefixes as soon as there are two, unless it is said otherwise. */
+/** Whether tenants keep their cached prefixes apart: as soon as there are two tenants, unless the option decides. */
 export function keepsApart(tenants: readonly string[], isWanted: boolean | undefined): boolean {
   return isWanted ?? new Set(tenants).size > 1;
 }

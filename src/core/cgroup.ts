@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Trimmed; undefined where there is none. */
+/** The file's text, trimmed; undefined if there is no such file or it cannot be read. */
 export function readText(path: string): string | undefined {
   try {
     return existsSync(path) ? readFileSync(path, "utf8").trim() : undefined;

@@ -13,8 +13,8 @@ export interface PagePolicy {
   /** Origins whose pages may call; `*`: any. Credentials (cookies) are never allowed. */
   readonly origins: readonly string[];
   /**
-   * Requests of other pages are refused, not only kept from being read: where there are no keys, nothing else tells
-   * them from their visitors' own.
+   * Requests of other pages are refused, not only hidden from those pages: without keys, nothing else distinguishes a
+   * page's request from its visitor's own.
    */
   readonly refusesOthers: boolean;
   /** The configured host that the server listens on. */
@@ -25,8 +25,8 @@ export interface PagePolicy {
 export const ANY_PAGE: PagePolicy = { origins: ["*"], refusesOthers: false, listensOn: "127.0.0.1" };
 
 /**
- * @param said the origins that are configured; undefined: with keys any, which need a key like everybody, without keys
- * the server's own pages alone
+ * @param said the configured origins; undefined: any page if there are keys, since pages need a key like every client,
+ * and otherwise only the server's own pages
  */
 export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean, host: string): PagePolicy {
   const origins = said ?? (hasKeys ? ["*"] : []);
@@ -37,9 +37,10 @@ export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean
 export type HeaderOf = (name: "origin" | "host" | "sec-fetch-site" | "user-agent") => string | undefined;
 
 /**
- * Throws `forbidden` for pages that may not call, among them those whose own name was pointed at the server after they
- * were loaded. To their browser such a page is the server's own, and only the name in Host tells; so it must be a name
- * that no other site can point here, or one that the operator has configured.
+ * Throws `forbidden` for pages that may not call. Among them are pages that use DNS rebinding: their own name was
+ * pointed at the server after they were loaded. The browser takes such a page for the server's own, and only the name
+ * in Host gives it away; so Host must hold a name that no other site can point here, or one that the operator has
+ * configured.
  */
 export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void {
   if (!policy.refusesOthers) return;
@@ -50,7 +51,7 @@ export function assertPageAllowed(policy: PagePolicy, headerOf: HeaderOf): void 
   if (!isOwn) throw refused("a page of this server, or of an origin it allows", `one of ${origin.slice(0, 80)}`);
   if (policy.origins.some((allowed) => hostOf(allowed) === host)) return;
   if (isTrustedName(nameOf(host), policy.listensOn)) return;
-  // Beyond loopback any name may stand for the server; it is pages alone that must not choose it.
+  // A server that listens beyond loopback may be reached under any name; only pages must not choose the name.
   if (!isLoopback(policy.listensOn) && !isBrowser(headerOf)) return;
   throw refused("an address or a local name in Host, or the name of an origin it allows", host.slice(0, 80));
 }
@@ -105,7 +106,7 @@ export function corsHeaders(origin: string | undefined, { origins }: PagePolicy)
   return { "Access-Control-Allow-Origin": origin, "Access-Control-Expose-Headers": EXPOSED, Vary: "Origin" };
 }
 
-/** By these a page shows that it is the app's own; no other gets to send them. */
+/** Headers by which the app's own pages are recognised; other pages are never allowed to send them. */
 const OWN_HEADERS = ["x-csrf-token", "x-forwarded-host"];
 
 function grantable(requestedHeaders: string | undefined): string | undefined {

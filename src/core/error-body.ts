@@ -82,8 +82,8 @@ export function anthropicErrorBody(error: MillraceError, requestId: string): Ant
 }
 
 /**
- * The error that a server of ours told of in `errorBody`; undefined where a text is no such body. Its message holds the
- * hint.
+ * The error that another of our servers reported by `errorBody`; undefined if the text is no such body. The error's
+ * message includes the hint.
  *
  * @param keyHint how the reader gives a key, in place of the server's hint, which is about headers
  */

@@ -20,12 +20,12 @@ interface JobTerms {
   readonly tenant: string;
   /** In any unit that a job's time grows with. */
   readonly cost: number;
-  /** The thread is ended where it is longer at the job, and the job rejects with `beyondLimit`. */
+  /** Time limit: a thread that takes longer is ended, and its job rejects with `beyondLimit`. */
   readonly limitMs?: number;
   readonly beyondLimit?: (limitMs: number) => MillraceError;
   /** Goes to the thread with the job instead of being copied. */
   readonly moved?: readonly ArrayBuffer[];
-  /** Gets the call that gives up waiting. */
+  /** Receives a function that gives up the job. */
   readonly onWait?: (leave: () => void) => void;
 }
 
@@ -49,13 +49,13 @@ export class FairThread<Job, Answer> {
 
   constructor(private readonly options: FairThreadOptions) {}
 
-  /** The cost of what waits of the tenant, beside the job that the thread is at. */
+  /** Total cost of the tenant's waiting jobs, without the job in the thread. */
   waitingCost(tenant: string): number {
     return this.#turns.waitingOf(tenant).reduce((sum, { terms }) => sum + terms.cost, 0);
   }
 
   /**
-   * Rejects with client_closed after the call that gives up, and with internal_error when the thread ends at the job or
+   * Rejects with client_closed once the job is given up, and with internal_error if the thread ends during the job or
    * cannot start.
    */
   run(job: Job, terms: JobTerms): Promise<Answer> {
@@ -67,7 +67,7 @@ export class FairThread<Job, Answer> {
     });
   }
 
-  /** The thread ends when no job is left. A later job starts one that ends after it. */
+  /** Ends the thread as soon as no job is left. A later job starts a thread that ends after that job. */
   end(): void {
     this.#endsWhenIdle = true;
     if (this.#current === undefined) this.#rest();
@@ -89,7 +89,7 @@ export class FairThread<Job, Answer> {
     const { job, terms } = this.#current;
     try {
       this.#worker ??= this.#startThread();
-      // As long as a job is in the thread, the process stays.
+      // A job in the thread keeps the process alive.
       this.#worker.ref();
       this.#worker.postMessage(job, terms.moved ?? []);
       const { limitMs, beyondLimit } = terms;
@@ -103,7 +103,7 @@ export class FairThread<Job, Answer> {
     }
   }
 
-  /** Ends the thread within its job. The next one has another. */
+  /** Ends the thread in the middle of its job. The next job starts another thread. */
   #stop(error: MillraceError): void {
     const worker = this.#worker;
     this.#worker = undefined;
@@ -111,7 +111,7 @@ export class FairThread<Job, Answer> {
     this.#finish((waiting) => waiting.reject(error));
   }
 
-  /** Without a job the thread does not keep the process. */
+  /** Without a job the thread does not keep the process alive. */
   #rest(): void {
     const worker = this.#worker;
     worker?.unref();
@@ -124,14 +124,14 @@ export class FairThread<Job, Answer> {
     const { script, workerData } = this.options;
     const worker = new Worker(join(packageRoot(), "dist/src", script), { workerData });
     const onEnd = (reason: string) => {
-      // An error comes before the end, by which another thread has its place.
+      // An exit follows an error; by then another thread may have taken the place of this one.
       if (this.#worker !== worker) return;
       this.#worker = undefined;
       const error = this.#failure(reason);
       this.#finish((waiting) => waiting.reject(error));
     };
     worker.on("message", (answer: Answer) => {
-      // One that was ended may have answered just before.
+      // A thread that was ended may have answered just before.
       if (this.#worker === worker) this.#finish((waiting) => waiting.resolve(answer));
     });
     worker.on("error", (error) => onEnd(String(error)));

@@ -1,6 +1,6 @@
 /**
- * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It decides the
- * order and nothing else: the caller uses the resource and says afterwards what that cost.
+ * Takes turns between tenants at one resource, by start-time fair queueing (Goyal, Vin, Cheng, 1996). It decides only
+ * the order: the caller uses the resource and charges the cost afterwards.
  */
 
 interface Account<T> {
@@ -21,9 +21,10 @@ const MAX_TENANTS = 4096;
  * saves up turns; and no tenant is charged to more than `mostDebt` above it, so that no history keeps a tenant waiting.
  * While a tenant waits, each other one is thus served for at most `credit + mostDebt` and one turn more.
  *
- * The bound above binds only where there are several places with waiting items of their own. At a single place a tenant
- * begins each turn at the floor, so one turn's cost is its debt, as in the paper; a tenant alone at a second place
- * would run away from the floor, and later wait for all the time that no other tenant wanted.
+ * `mostDebt` matters only where several resources each serve some of the items. With a single resource a tenant begins
+ * each turn at the floor, so its debt is the cost of one turn, as in the paper. Without the bound, a tenant that is
+ * alone at a second resource would rise far above the floor, and would later wait for all the time that no other tenant
+ * wanted.
  */
 export class FairTurns<T> {
   readonly #accounts = new Map<string, Account<T>>();
@@ -37,7 +38,7 @@ export class FairTurns<T> {
     private readonly mostDebt: number,
   ) {}
 
-  /** How many wait. */
+  /** Number of waiting items. */
   get size(): number {
     return this.#size;
   }
@@ -54,7 +55,7 @@ export class FairTurns<T> {
     this.#size++;
   }
 
-  /** Gives a turn and takes the item out. @param isEligible what may have this turn */
+  /** Gives a turn and takes the item out. @param isEligible whether an item may have this turn */
   next(isEligible: (item: T) => boolean = () => true): T | undefined {
     let best: { readonly account: Account<T>; readonly item: T } | undefined;
     let level = Number.POSITIVE_INFINITY;
@@ -72,7 +73,7 @@ export class FairTurns<T> {
     return best.item;
   }
 
-  /** The tenant's turn cost so much. */
+  /** Charges the tenant for its turn. */
   charge(tenant: string, cost: number): void {
     const account = this.#account(tenant);
     account.served = Math.min(account.served + cost, this.#floor + this.mostDebt);

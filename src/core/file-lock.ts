@@ -19,7 +19,7 @@ const POLL_MS = 200;
 /**
  * @param onWait called once if another process holds the lock
  * @param signal ends the waiting with its reason
- * @returns what gives it back
+ * @returns a function that releases the lock
  */
 export async function acquireFileLock(
   path: string,
@@ -42,7 +42,7 @@ export async function acquireFileLock(
 
 /**
  * Does not wait.
- * @returns what gives the lock back; undefined: another process holds it, or cannot be told from one that does
+ * @returns a function that releases the lock; undefined: another process holds it, or may hold it
  */
 export function tryFileLock(path: string): (() => void) | undefined {
   mkdirSync(dirname(path), { recursive: true });
@@ -60,7 +60,7 @@ const held = new Set<string>();
 
 const newOwner = (): string => `${hostname()} ${process.pid} ${randomUUID()}`;
 
-/** Touches a lock that was just taken. @returns what gives it back */
+/** Touches a lock that was just taken. @returns a function that releases the lock */
 function hold(path: string, own: string): () => void {
   held.add(own);
   const beat = setInterval(() => touch(path), BEAT_MS);
@@ -85,7 +85,10 @@ function tryCreate(path: string, owner: string): boolean {
   }
 }
 
-/** Empty: nobody can tell, since the lock is unreadable, for example another user's; undefined: there is none. */
+/**
+ * The owner that the lock file names; empty: the file cannot be read, for example because it is another user's;
+ * undefined: there is no file.
+ */
 function ownerOf(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
@@ -94,7 +97,7 @@ function ownerOf(path: string): string | undefined {
   }
 }
 
-/** Its owner and when it was last touched; undefined: it is free by now. */
+/** The lock's owner and the time of its last touch; undefined: the lock is free by now. */
 function stateOf(path: string): string | undefined {
   const owner = ownerOf(path);
   const entry = lstatSync(path, { throwIfNoEntry: false });
@@ -108,11 +111,14 @@ function isOld(path: string): boolean {
   return touchedMs !== undefined && Date.now() - touchedMs > ABANDONED_MS;
 }
 
-/** Only of this machine's processes can that be known; an empty file is a lock that is just being taken. */
+/**
+ * Whether the owner's process has ended. This is known only for processes of this machine; an empty file is a lock that
+ * is just being taken.
+ */
 function isOwnerGone(state: string): boolean {
   const [host, pid, id] = state.split(" ");
   if (host !== hostname() || pid === undefined) return false;
-  // In a container each start may have the number of the one before.
+  // In a container each start may have the process number of the start before.
   if (Number(pid) === process.pid) return !held.has(`${host} ${pid} ${id}`);
   try {
     process.kill(Number(pid), 0);

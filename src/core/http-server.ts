@@ -89,8 +89,8 @@ function refuseRequest(
 }
 
 /**
- * Several Host headers are an error, and so is none in HTTP/1.1 (RFC 9112, 3.2). Of several, Node reads the first one.
- * A program in front of us may have read another, and have let the request pass for its sake.
+ * Several Host headers are an error, and so is none in HTTP/1.1 (RFC 9112, 3.2). Of several, Node reads the first,
+ * while a proxy in front of us may have checked another one.
  */
 function wrongHosts({ rawHeaders, httpVersion }: IncomingMessage): MillraceError | undefined {
   const numHosts = rawHeaders.filter((name, i) => i % 2 === 0 && name.toLowerCase() === "host").length;
@@ -121,7 +121,7 @@ class Connection {
   numDropped = 0;
 }
 
-/** Between two looks whether a client that has ended its side still listens, first and longest. */
+/** First and longest interval between two checks whether a client that has ended its side still listens. */
 const FIRST_LOOK_MS = 20;
 const LONGEST_LOOK_MS = 1000;
 
@@ -134,7 +134,7 @@ const LONGEST_UPLOAD_MS = 3_600_000;
 /** The address that clients of proxies write before the path (RFC 9112, 3.2.2). */
 const OWN_ADDRESS = /^https?:\/\/[^/?#]*\/?/i;
 
-/** Longer than clients keep a connection they do not use, or ours would end under a request. */
+/** Longer than clients keep an unused connection: otherwise the server would close one just as a request arrives. */
 const KEEP_ALIVE_MS = 75_000;
 
 interface HttpServerOptions {
@@ -146,7 +146,7 @@ interface HttpServerOptions {
    * answer.
    */
   readonly stalledClientMs: number;
-  /** And for this long after an answer. */
+  /** A connection may be silent for this long after an answer; absent: KEEP_ALIVE_MS. */
   readonly keepAliveMs?: number;
 }
 
@@ -325,7 +325,7 @@ export class HttpServer {
       const look = (nextMs: number): void => {
         const answer = this.#currentOf(socket);
         if (answer === undefined || socket.destroyed) return;
-        // The bytes of an answer that has begun by now do the same.
+        // Once the answer has begun, writing its bytes shows whether the client still listens.
         if (!answer.headersSent) answer.writeContinue();
         timer = setTimeout(() => look(Math.min(LONGEST_LOOK_MS, 2 * nextMs)), nextMs);
       };

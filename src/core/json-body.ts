@@ -76,9 +76,9 @@ interface JsonShape {
   readonly numEscapes: number;
 }
 
-/** @param mostParts looks no further when there are more marks than this, beside those between ids */
+/** @param mostParts stops reading once there are more marks than this, not counting those between ids */
 export function shapeOf(bytes: Uint8Array, mostParts = Number.POSITIVE_INFINITY): JsonShape {
-  /** At each depth, the commas of a list that has held nothing but integers; −1: the bracket is another's. */
+  /** At each depth: the number of commas in a list that has held only integers so far; −1: not such a list. */
   const idCommas = new Int32Array(MAX_JSON_DEPTH + 2).fill(-1);
   let [depth, numMarks, numMembers, numIdCommas, numEscapes, last] = [0, 0, 0, 0, 0, 0];
   let isFraction = false;
@@ -162,7 +162,7 @@ function tooManyEscapes(): MillraceError {
   );
 }
 
-/** Nothing is decompressed: few bytes can be very many. */
+/** Bodies are never decompressed: a few compressed bytes can become very many. */
 function assertUncompressed({ headers }: IncomingMessage): void {
   const encoding = headers["content-encoding"]?.toLowerCase() || "identity";
   if (encoding === "identity") return;
@@ -208,7 +208,10 @@ export function objectOf(text: string, numBytes: number): JsonObject {
   throw new MillraceError("invalid_json", `expected a JSON object as body, got ${got}`);
 }
 
-/** Refuses JSON that has a member twice: two parsers may take two values of it. @param numMembers that the text has */
+/**
+ * Refuses JSON with a member that occurs twice in an object: parsers disagree on which value counts. @param numMembers
+ * number of members in the text
+ */
 export function assertOnce(body: JsonObject, numMembers: number): void {
   if (countMembers(body) === numMembers) return;
   throw new MillraceError("invalid_json", "expected each member of an object once, got one twice", {
@@ -229,7 +232,9 @@ function countMembers(value: unknown): number {
   return count + values.length;
 }
 
-/** A body as it was read, as JSON again: its long lists of ids are Int32Arrays, which JSON would write otherwise. */
+/**
+ * Serialises a body that was read: its long lists of ids are Int32Arrays, which JSON.stringify would write as objects.
+ */
 export function bodyJson(body: JsonObject): string {
   const plain = Object.entries(body).map(
     ([name, value]) => [name, Array.isArray(value) ? value.map(plainList) : plainList(value)] as const,

@@ -1,5 +1,4 @@
 /**
- * The shape of every list of ours: the rows in `data`. What else there is to say, such as the next page, stands beside
- * them.
+ * The shape of all lists in our APIs: the rows are in `data`. Further fields, such as the next page, stand beside it.
  */
 export const listBody = <T>(data: readonly T[]) => ({ object: "list" as const, data: [...data] });

@@ -56,8 +56,8 @@ export interface ModelLibrary {
   /** Throws model_in_use and model_not_found. */
   remove(name: string): Promise<void>;
   /**
-   * Finds a model that is whole, which is not removed while it is put to use. Throws model_not_found.
-   * @param use after it, the server's configuration names the model
+   * Finds a complete model and keeps it from being removed while `use` runs. Throws model_not_found.
+   * @param use puts the model to use; afterwards the server's configuration names it
    */
   hold<T>(name: string, use: (found: FoundModel) => Promise<T>): Promise<T>;
 }

@@ -1,6 +1,6 @@
 /**
- * Files that a command will write at its end: told before the work if they cannot be. Text may also go into a pipe, a
- * device or an output of the process.
+ * Checks, before a command does its work, that the files it writes at its end can be written. Text may also go into a
+ * pipe, a device or an output of the process.
  */
 import { existsSync, fstatSync, lstatSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -15,7 +15,7 @@ export function assertNewFile(path: string): void {
   probe(path);
 }
 
-/** The same for text, which may also go where nothing can be new. */
+/** The same for text, which may also go into a pipe, a device or an output of the process. */
 export function assertNewText(path: string): void {
   if (!isOutlet(path)) assertNewFile(path);
 }
@@ -36,8 +36,8 @@ export function assertReplaceable(path: string): void {
 }
 
 /**
- * What takes bytes as they come and cannot be replaced: a number of an output that the process was started with, or the
- * path of a pipe or device.
+ * An output that takes bytes as they come and cannot be replaced: the number of an output of this process, or the path
+ * of a pipe or device; undefined: a file.
  */
 function outletOf(path: string): number | string | undefined {
   const fd = /^\/(?:dev|proc\/self)\/fd\/(\d+)$/.exec(path)?.[1] ?? STANDARD.get(path);
@@ -51,7 +51,10 @@ const STANDARD: ReadonlyMap<string, number> = new Map([
   ["/dev/stderr", 2],
 ]);
 
-/** Whether bytes pass there and do not stay. Throws invalid_option for an output of this process that is closed. */
+/**
+ * Whether the path is a pipe, a device or an output of this process rather than a file. Throws invalid_option for an
+ * output of this process that is closed.
+ */
 export function isOutlet(path: string): boolean {
   const outlet = outletOf(path);
   if (typeof outlet === "number") writing(path, () => fstatSync(outlet));
@@ -59,8 +62,8 @@ export function isOutlet(path: string): boolean {
 }
 
 /**
- * Sends bytes to an output of this process, behind what has been written there.
- * @returns false: `path` is none, and nothing was written
+ * Sends bytes to an output of this process, after the bytes written so far.
+ * @returns false: `path` is not such an output, and nothing was written
  */
 export function passTo(path: string, bytes: string | Uint8Array): boolean {
   const outlet = outletOf(path);
@@ -73,8 +76,8 @@ export function passTo(path: string, bytes: string | Uint8Array): boolean {
 }
 
 /**
- * Permissions say less: a file system may be read-only or full, and a name too long. A process that is killed here
- * leaves nothing at `path`.
+ * Tries to write, because permissions say less: a file system may be read-only or full, and a name too long. A process
+ * that is killed here leaves nothing at `path`.
  */
 function probe(path: string): void {
   const partial = partialOf(path);

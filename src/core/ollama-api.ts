@@ -10,7 +10,7 @@ export const OLLAMA_API_VERSION = "0.12.6";
 
 const LATEST = ":latest";
 
-/** The name of the server's list that the client's stands for: a name without a tag has the tag `latest`. */
+/** Maps the client's name to a name of the server's list: to Ollama, a name without a tag has the tag `latest`. */
 export function withoutTag(name: string, names: readonly string[]): string {
   return names.includes(name) || !name.endsWith(LATEST) ? name : name.slice(0, -LATEST.length);
 }
@@ -24,13 +24,13 @@ export const takenTemperature = (value: unknown): unknown => (typeof value === "
 /** Ollama's paths that make, move or remove models. */
 const CHANGES_MODELS = /^\/api\/(push|create|copy|blobs)(\/|$)/;
 
-/** The remedy on a path of Ollama's that is not there; undefined for others. */
+/** The hint for a path of Ollama's API that this server lacks; undefined for other paths. */
 export function ollamaPathHint(path: string): string | undefined {
   if (!CHANGES_MODELS.test(path)) return undefined;
   return "models are not made here: /api/pull fetches one of the hub";
 }
 
-/** Ollama's name of a model of the hub, for one without a tag that says something. */
+/** The name of a hub model without the tag `latest`, which says nothing. */
 export const withoutLatest = (name: string): string => (name.endsWith(LATEST) ? name.slice(0, -LATEST.length) : name);
 
 const lineOf = (value: object): string => `${JSON.stringify(value)}\n`;
@@ -40,7 +40,7 @@ const PULL_NEWS_MS = 250;
 /**
  * The lines of a download, which goes on when nobody reads them any more.
  *
- * @param isLeaving the server ends: the rest of the lines is left out
+ * @param isLeaving whether the server is ending; the remaining lines are then left out
  */
 export async function* pullLines(pull: Pull, requestId: string, isLeaving: () => boolean): AsyncGenerator<string> {
   yield lineOf({ status: "pulling manifest" });

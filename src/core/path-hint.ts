@@ -1,4 +1,4 @@
-/** The remedy for a path that is not there but for a slip in its slashes or its base; undefined for others. */
+/** The hint for an unknown path that has a superfluous slash or repeats /v1; undefined for other paths. */
 export function pathHint(path: string): string | undefined {
   if (path.startsWith("/v1/v1/")) return "the base URL ends in /v1 already";
   const plain = path.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");

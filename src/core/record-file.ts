@@ -35,7 +35,7 @@ export class RecordFile<T extends { readonly id: string }> {
       const record = readLine(line, parse, `${what} in ${path}, line ${index + 1}`, flag);
       if (!records.has(record.id)) records.set(record.id, record);
     }
-    // Behind a line that is no record the file is somebody else's.
+    // Only now: a file with a line that is not a record may be somebody else's and must not be cut.
     if (wholeBytes < bytes.length) truncateSync(path, wholeBytes);
     return new RecordFile(path, records);
   }

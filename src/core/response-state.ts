@@ -18,7 +18,7 @@ import {
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** A request as the engine is to see it, which keeps nothing, and a place for its answer. */
+/** A request in the form for the engine, which keeps no answers, and the place where its answer is kept. */
 export interface OpenTurn {
   /** With the whole conversation as input. */
   readonly body: Json;
@@ -80,13 +80,13 @@ export class ResponseState {
 
   /**
    * @param body of a POST to /v1/responses; the engine checks its other fields
-   * @returns undefined where it asks for nothing that is kept
+   * @returns undefined if the request uses no stored answer and stores none
    */
   open(tenant: string, body: Json): OpenTurn | undefined {
     const { previous_response_id: previousId, store, ...rest } = body;
     const hasPrevious = typeof previousId === "string";
     const isKept = store === undefined || store === null || store === true;
-    // Ids are no items, nor are lists of them, which the engine says.
+    // Token ids and lists of them are not items; the engine refuses them.
     if (body.input instanceof Int32Array) return undefined;
     const own = itemsOf(body.input);
     if (own.some((item) => item instanceof Int32Array)) return undefined;
@@ -124,7 +124,7 @@ export class ResponseState {
   #storable(items: readonly unknown[], previous: Turn | undefined): Buffer | undefined {
     const { maxConversationBytes } = this.store.limits;
     const said = withoutLogprobs(items);
-    // Megabytes that will not be kept are not written out first.
+    // Checked first, so that megabytes that will not be kept are not serialised.
     if (sizeOf(said).numCharacters > maxConversationBytes) return undefined;
     const input = jsonBytes(said);
     return (previous?.conversationBytes ?? 0) + input.length > maxConversationBytes ? undefined : input;

@@ -34,11 +34,11 @@ export interface Turn {
   readonly conversationBytes: number;
   /** Marks of the same items (see MAX_JSON_MARKS), which later requests bring along. */
   readonly conversationMarks: number;
-  /** The turns that go on from it, and its response: none left, its bytes are free. */
+  /** Number of turns that continue this one, plus 1 for its response. At 0 its bytes are freed. */
   numHolders: number;
 }
 
-/** An answer that can be asked for. Without it its turn goes on as a part of later turns' conversations. */
+/** An answer that clients can fetch. If it is deleted, its turn remains a part of later turns' conversations. */
 export interface StoredResponse {
   readonly id: string;
   readonly turn: Turn;
@@ -143,7 +143,10 @@ export class ResponseStore {
     return this.#shelves.get(tenant)?.byItem.get(itemId);
   }
 
-  /** @returns whether the answer is stored now: it may be too long, or the tenant that holds most already */
+  /**
+   * @returns whether the answer is stored: not if it is too long, or if it was evicted at once because its tenant holds
+   * the most
+   */
   put(tenant: string, id: string, previous: Turn | undefined, input: Buffer, answer: Item): boolean {
     const items: readonly unknown[] = Array.isArray(answer.output) ? answer.output : [];
     const said = withoutLogprobs(items);
@@ -214,7 +217,10 @@ export class ResponseStore {
     this.#numBytes += numBytes;
   }
 
-  /** A turn may have been let go while an answer to it was being made: then it is back, with those before it. */
+  /**
+   * Adds a holder. A turn that was released while this answer was being generated counts again, with the turns before
+   * it.
+   */
   #hold(shelf: Shelf, turn: Turn): void {
     for (let each: Turn | undefined = turn; each !== undefined && each.numHolders++ === 0; each = each.previous) {
       this.#count(shelf, bytesOfTurn(each));

@@ -50,9 +50,9 @@ function isAlive(pid: number): boolean {
 }
 
 /**
- * Says that this process serves. That it cannot be written down is no reason not to.
+ * Registers this process as a server. If the entry cannot be written, the server runs without one.
  *
- * @returns takes it back; the end of the process does, too
+ * @returns a function that removes the entry; the end of the process removes it too
  */
 export function registerServer(facts: ServerFacts, cacheDir = cacheFolder()): () => void {
   const path = join(registryFolder(cacheDir), `${hostname()}-${process.pid}.json`);

@@ -16,7 +16,7 @@ function withSnakeNames(value: unknown): unknown {
   return named;
 }
 
-/** The API's names of those that were asked for before: lists repeat a few names thousands of times. */
+/** Names converted before: lists repeat a few names thousands of times. */
 const known = new Map<string, string>();
 const MOST_KNOWN = 1000;
 

@@ -31,13 +31,13 @@ export class ThroughputMeter {
   #atMs: number;
   #before: LoadCounts | undefined;
 
-  /** @param counts what had been done before the first line; undefined: nothing */
+  /** @param counts totals before the first line; undefined: all are zero */
   constructor(nowMs: number, counts?: LoadCounts) {
     this.#atMs = nowMs;
     this.#before = counts;
   }
 
-  /** @returns undefined where nothing was asked of the engine meanwhile */
+  /** @returns undefined if the engine was idle since the last call */
   since(nowMs: number, counts: LoadCounts): Throughput | undefined {
     const seconds = Math.max(nowMs - this.#atMs, 1) / 1000;
     const delta = (key: Total): number => {
