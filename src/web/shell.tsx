@@ -21,7 +21,7 @@ interface Page {
   readonly hash: string;
   readonly name: string;
   readonly view: ComponentType;
-  /** A gateway's alone. */
+  /** Only a gateway has this page. */
   readonly isFleets: boolean;
 }
 
@@ -40,7 +40,7 @@ const THEME_NAME = "millrace-theme";
 const THEMES = ["system", "light", "dark"] as const;
 
 const hash = signal(location.hash);
-/** Addresses of conversations are the first page's. */
+/** Addresses of conversations belong to the first page. */
 const viewOf = (address: string) => (PAGES.find((one) => one.hash === address) ?? PAGES[0]!).view;
 addEventListener("hashchange", () => {
   // The page that is left may have asked for a sign-in that the next one does not need.
@@ -48,11 +48,11 @@ addEventListener("hashchange", () => {
   hash.value = location.hash;
 });
 
-/** A page is shown anew after a sign-in. */
+/** Number of sign-ins and sign-outs: the page is rendered again after each. */
 const signIns = signal(0);
 const theme = signal(localStorage.getItem(THEME_NAME) ?? "system");
 
-/** After a sign-in or a sign-out. */
+/** Renders the page again after a sign-in or a sign-out. */
 const showAnew = () => {
   signIns.value++;
   void learnServer();
@@ -65,7 +65,8 @@ export function Shell() {
   }, []);
   document.documentElement.dataset.theme = theme.value;
   const pages = PAGES.filter(({ isFleets }) => !isFleets || isFleet.value === true);
-  // A gateway's page waits until the server has said that it is one: another in its place would ask for another key.
+  // A page that only gateways have waits until the server has said that it is a gateway: another page in the meantime
+  // would ask for another key.
   const isKnown = isFleet.value !== undefined || PAGES.every((one) => !one.isFleets || one.hash !== hash.value);
   const page = isKnown ? (pages.find((one) => one.hash === hash.value) ?? pages[0]!) : undefined;
   const View = page?.view;

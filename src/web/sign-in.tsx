@@ -10,7 +10,7 @@ const labelOf = (asker: Asker): string => {
   return isFleet.value ? "Your key as an operator of this gateway" : "The administrator's key";
 };
 
-/** The browser keeps a cookie instead of the key, which is nowhere once the form is gone. */
+/** The browser keeps a cookie instead of the key; no copy of the key remains once the form is closed. */
 async function signIn(key: string, asker: Asker): Promise<void> {
   const answer = await call("session", { method: "POST", json: { key }, as: "nobody" });
   const signedIn = (await answer.json()) as Session;
@@ -50,7 +50,7 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
       wantedSignIn.value = undefined;
       onDone();
     } catch (thrown) {
-      // The server's words are for programs.
+      // The server's own message is written for programs.
       const isRefused = thrown instanceof ApiError && thrown.status === 401;
       error.value = isRefused ? "This key is not valid here" : (thrown as Error).message;
     }

@@ -8,7 +8,7 @@ import { learnSession, session } from "./session.js";
 /** As whom the visitor must have signed in for a call: as a client of the API, or as somebody who runs the server. */
 export type Asker = "client" | "operator";
 
-/** A call was refused for want of this sign-in: the page asks for it. */
+/** The sign-in that a refused call needs; the page asks the visitor for it. */
 export const wantedSignIn = signal<Asker | undefined>(undefined);
 
 /** An operator's form stays until it is answered: a client's in its place would lose the key that is being typed. */
@@ -43,13 +43,13 @@ export function errorOf(body: unknown, status: number): ApiError {
 interface CallInit extends RequestInit {
   /** Sent as the body. */
   readonly json?: unknown;
-  /** nobody: a sign-in, whose refusal asks for nothing. */
+  /** nobody: after a refusal the page does not ask for a sign-in. */
   readonly as?: Asker | "nobody";
-  /** The client (`client_id`) that this is for: where another is signed in by now, nothing is sent. */
+  /** The client (`client_id`) that the call is for; if another client is signed in by now, nothing is sent. */
   readonly client?: string;
 }
 
-/** Throws where another client is signed in than a call is for. */
+/** Throws if another client than the call's is signed in. */
 function assertClient(client: string | undefined): void {
   if (client === undefined || session.peek()?.client_id === client) return;
   throw new ApiError("another client, or none, is signed in now", "forbidden", 403);
@@ -65,7 +65,7 @@ const ask = async (path: string, { json, as: _, client, ...rest }: CallInit): Pr
   if (json !== undefined) headers.set("Content-Type", "application/json");
   const init = { ...rest, headers, ...(json === undefined ? {} : { body: JSON.stringify(json) }) };
   return fetch(path, init).catch((thrown: unknown) => {
-    // The browsers' words for this, each its own, say nothing to a visitor.
+    // Each browser has its own wording for this error, and none helps a visitor.
     throw thrown instanceof TypeError ? new Error("The server does not answer") : thrown;
   });
 };

@@ -11,7 +11,7 @@ interface Model {
 }
 
 export const models = signal<readonly Model[]>([]);
-/** Why there is no list. Undefined: there is one, or it is on its way. */
+/** Why the list could not be loaded; undefined: it is loaded or still loading. */
 export const modelsError = signal<string | undefined>(undefined);
 
 /** Models that answer chats: encoders make vectors and scores only. */
@@ -19,12 +19,13 @@ export const chatModels = (all: readonly Model[]): readonly Model[] =>
   all.filter(({ tasks }) => tasks === undefined || tasks.includes("generate"));
 
 /**
- * The clients' list, or where the visitor may not see it as a client, but has signed in as an operator, the operators'.
+ * The clients' list. A visitor who may not see it as a client, but has signed in as an operator, gets the operators'
+ * list.
  */
 async function listFor(as: Asker | "nobody"): Promise<Response> {
   if (as !== "operator") return call("v1/models", { as });
   return call("v1/models", { as: "nobody" }).catch(() =>
-    // The refusal has led to asking who is signed in.
+    // After the refusal the page has asked the server who is signed in.
     session.peek()?.role == null ? call("v1/models") : call("admin/models", { as }),
   );
 }

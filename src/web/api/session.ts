@@ -5,14 +5,14 @@ export type OperatorRole = "viewer" | "operator" | "admin";
 
 export interface Session {
   readonly signed_in: boolean;
-  /** Of an operator; null: a client alone has signed in. */
+  /** The operator's name; null: only a client has signed in. */
   readonly name?: string | null;
   readonly role?: OperatorRole | null;
-  /** Whether a client has. */
+  /** Whether a client has signed in. */
   readonly is_client?: boolean;
-  /** Whose key it was, where the server names its keys. */
+  /** Name of the client's key, if the server names its keys. */
   readonly client?: string | null;
-  /** The same for the same client at any time. */
+  /** Identifies the client; the same at each of its sign-ins. */
   readonly client_id?: string | null;
   /** Whether the server keeps the client's conversations. */
   readonly keeps_chats?: boolean;
@@ -27,7 +27,7 @@ export interface Session {
 }
 
 export const session = signal<Session | undefined>(undefined);
-/** How often a client has signed out here. A session that ends by itself is none of them. */
+/** Number of times that a client has signed out on this page. Sessions that expired do not count. */
 export const clientSignOuts = signal(0);
 
 let numChanges = 0;

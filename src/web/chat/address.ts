@@ -4,19 +4,19 @@ import { isInBrowser } from "./browser-chats.js";
 import { keptClient } from "./chat-shelf.js";
 import { beforeEdit, chat, show, startOver } from "./chat-state.js";
 
-/** Of a conversation in which nothing has been asked. */
+/** Address of a conversation without a question. */
 const NEW = "#/";
 const PREFIX = "#/chat/";
 
 const isChat = (hash: string): boolean => hash === "" || hash === NEW || hash.startsWith(PREFIX);
 
-/** Undefined: the address is of none. */
+/** The id of the address's conversation; undefined: the address names none. */
 function idOf(hash: string): string | undefined {
   if (!hash.startsWith(PREFIX)) return undefined;
   try {
     return decodeURIComponent(hash.slice(PREFIX.length));
   } catch {
-    // It was cut or mistyped.
+    // The address was cut or mistyped.
     return undefined;
   }
 }
@@ -38,7 +38,7 @@ async function follow(): Promise<void> {
     return;
   }
   await show(id);
-  // One that cannot be shown leaves the page with the address of the one that is.
+  // If the conversation cannot be shown, the address becomes that of the one on the page again.
   if (location.hash === hash && chatHash.value !== hash) history.replaceState(null, "", chatHash.value);
 }
 
@@ -56,7 +56,7 @@ effect(() => {
 });
 addEventListener("hashchange", () => void follow());
 
-// What is not in the browser may be on the server, once it is known whose it would be.
+// A conversation that is not in the browser may be on the server; the page looks there once it knows the client.
 if (isInBrowser(idOf(location.hash) ?? "")) void follow();
 effect(() => {
   if (keptClient.value !== undefined) untracked(() => queueMicrotask(() => void follow()));

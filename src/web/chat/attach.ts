@@ -29,7 +29,7 @@ export async function attach(files: Iterable<File>): Promise<void> {
   attached.value = [...attached.value, ...all.filter((each) => typeof each !== "string")];
 }
 
-/** What is pasted from a table or a page is a text and a picture of it: the text is meant. */
+/** Attaches pasted files. A table or a page is pasted as a text and a picture of it; then only the text is taken. */
 export function onPaste(event: ClipboardEvent): void {
   const { files, types } = event.clipboardData!;
   if (files.length === 0 || types.includes("text/plain")) return;
@@ -39,7 +39,7 @@ export function onPaste(event: ClipboardEvent): void {
 
 const hasFiles = ({ dataTransfer }: DragEvent): boolean => dataTransfer?.types.includes("Files") === true;
 
-/** A browser that is not told otherwise leaves the page for the file. */
+/** Without this, the browser would leave the page and open the file. */
 export function onDragOver(event: DragEvent): void {
   if (!hasFiles(event)) return;
   event.preventDefault();
@@ -49,6 +49,6 @@ export function onDragOver(event: DragEvent): void {
 export function onDrop(event: DragEvent): void {
   if (!hasFiles(event)) return;
   event.preventDefault();
-  // They are gone after this event.
+  // The files are no longer accessible after this event.
   void attach([...event.dataTransfer!.files]);
 }

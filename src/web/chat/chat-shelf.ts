@@ -1,6 +1,6 @@
 /**
- * Where conversations are kept: on the server, where it keeps those of the client who is signed in, and else in this
- * browser. What the server does not take is kept in the browser, and what is there stays there until it is moved.
+ * Keeps conversations: on the server, if it keeps those of the client who is signed in, and otherwise in this browser.
+ * A conversation that the server does not take is kept in the browser, and stays there until it is moved.
  */
 import { computed, signal } from "@preact/signals";
 import { session } from "../api/session.js";
@@ -41,11 +41,11 @@ export interface ShelfEntry {
   readonly place: "browser" | "server";
 }
 
-/** What became of a conversation that was to be kept. */
+/** The result of keeping a conversation. */
 interface Kept {
-  /** Another one than before where another page had changed the conversation: this is a copy. */
+  /** A new id if another page had changed the conversation: the kept one is then a copy. */
   readonly id: string;
-  /** What the visitor should know. */
+  /** A message for the visitor. */
   readonly problem?: string;
 }
 
@@ -57,7 +57,10 @@ export const keptClient = computed(() =>
   session.value?.keeps_chats === true ? (session.value.client_id ?? undefined) : undefined,
 );
 
-/** The one that changed last comes first. Where one is in both places, the server did not take the browser's. */
+/**
+ * The conversation that changed last comes first. If one is in both places, the browser's counts, which the server did
+ * not take.
+ */
 export const entries = computed<readonly ShelfEntry[]>(() => {
   const rows = keptClient.value === undefined ? [] : onServer.value;
   const ofServer = rows
@@ -74,12 +77,12 @@ export const numMovable = computed(() =>
   keptClient.value === undefined || isDeclined.value ? 0 : inBrowser.value.length,
 );
 
-/** Texts of the server's that a search has read. */
+/** Texts of the server's conversations that a search has read. */
 const readForSearch = signal<ReadonlyMap<string, { readonly revision: number; readonly chat: Conversation }>>(
   new Map(),
 );
 
-/** Those whose texts the page has, by id. */
+/** The conversations whose texts the page has, by id. */
 export const knownChats = computed<ReadonlyMap<string, Conversation>>(
   () =>
     new Map([
@@ -88,18 +91,19 @@ export const knownChats = computed<ReadonlyMap<string, Conversation>>(
     ]),
 );
 
-/** The revision of which the page has the text. The list's may be newer. */
+/** By id: the revision of the text that the page has. The list may name a newer one. */
 const bases = new Map<string, number>();
 /**
- * Raised when another client, or none, is signed in: what one client asked for is kept nowhere that the next one sees.
+ * Incremented when another client, or none, is signed in, so that no answer to one client's call is kept where the next
+ * client sees it.
  */
 let numForgotten = 0;
 /** Ids of conversations that go on as copies. */
 const copies = new Map<string, string>();
 
 /**
- * What is kept, moved and deleted is so one after another: a write needs the revision of the one before. It is done for
- * the client who is signed in when it is asked for, whoever is when its turn comes.
+ * Keeping, moving and deleting run one after another, because a write needs the revision of the write before. Each runs
+ * for the client who is signed in when it is requested, even if another one is when its turn comes.
  */
 let last: Promise<unknown> = Promise.resolve();
 function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T> {
@@ -131,7 +135,7 @@ export async function refresh(id: string): Promise<boolean> {
     lookInBrowser();
     if (client === undefined) return isStaleInBrowser(id);
     await readList(client).catch((thrown: unknown) => {
-      // A client who has left meanwhile misses no list.
+      // After a sign-out nobody waits for the list, so its error does not matter.
       if (keptClient.peek() === client) throw thrown;
     });
     const row = onServer.value.find((one) => one.id === id);
@@ -144,8 +148,8 @@ export async function refresh(id: string): Promise<boolean> {
 let reading: Promise<void> | undefined;
 
 /**
- * Reads the texts of the server's conversations, so that they can be searched. Rejects where it does not give some of
- * them, once it has given the others.
+ * Reads the texts of the server's conversations, so that they can be searched. Rejects if some could not be read, after
+ * the others have been.
  */
 export function readServerTexts(): Promise<void> {
   if (reading === undefined) {
@@ -172,7 +176,7 @@ async function readChanged(): Promise<void> {
       readForSearch.value = new Map(readForSearch.peek()).set(row.id, { revision: row.revision, chat });
     } catch (thrown) {
       if (numForgotten !== numBefore) return;
-      // The others would not be read, either.
+      // The server does not answer, so the others could not be read either.
       if (isNoAnswer(thrown)) throw thrown;
       if (isGone(thrown)) onServer.value = onServer.peek().filter(({ id }) => id !== row.id);
       else problems.set(row.id, thrown);
@@ -181,7 +185,7 @@ async function readChanged(): Promise<void> {
   for (const thrown of problems.values()) throw thrown;
 }
 
-/** Another client, or none, is signed in. */
+/** Forgets all that the server gave. Call when another client, or none, is signed in. */
 export function forgetServer(): void {
   numForgotten++;
   onServer.value = [];
@@ -201,13 +205,13 @@ export const load = (id: string): Promise<Conversation | undefined> =>
     return chat;
   });
 
-/** After a sign-out, what the server has not taken by then is dropped. */
+/** Keeps the conversation. If the server has not taken it by the time of a sign-out, it is dropped. */
 export const keep = (chat: Conversation): Promise<Kept> => {
   const numBefore = numForgotten;
   return inTurn(async (client) => {
     const id = copies.get(chat.id) ?? chat.id;
     const own = { ...chat, id };
-    // One that the server has, and did not take the last time, is tried again.
+    // A conversation that the server has, but did not take the last time, is sent again.
     if (client === undefined || (isInBrowser(id) && !bases.has(id))) {
       return keepHere(own);
     }
@@ -241,13 +245,14 @@ function keepHere(chat: Conversation, refusal?: string): Kept {
   return id === chat.id ? { id } : { id, problem: GOES_ON_BESIDE };
 }
 
-/** Another page has changed the conversation: both stay. */
+/** Another page has changed the conversation: keeps this page's version as a copy beside it. */
 async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
   const numBefore = numForgotten;
   try {
     await readList(client);
     if (numForgotten !== numBefore) return { id: chat.id };
-    // It may also be one of a client who was signed in before, and is not this one's to have.
+    // It was deleted, or it belongs to a client who was signed in before: the server must not keep it for the present
+    // one.
     if (!onServer.value.some(({ id }) => id === chat.id)) return keepHere(chat, "it was deleted there");
     const copy = { ...chat, id: newId() };
     await putOnServer(copy, 0, client, true);
@@ -259,7 +264,7 @@ async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
   }
 }
 
-/** @returns what the visitor should know */
+/** @returns a message for the visitor, if there is one */
 export const discard = (id: string): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (isInBrowser(id)) takeFromBrowser(id);
@@ -285,7 +290,7 @@ const named = (chat: Conversation, title: string): Conversation => ({
   updatedMs: chat.updatedMs + 1,
 });
 
-/** @returns what the visitor should know */
+/** @returns a message for the visitor, if there is one */
 export const rename = (id: string, title: string): Promise<string | undefined> =>
   inTurn(async (client) => {
     lookInBrowser();
@@ -303,7 +308,7 @@ export const rename = (id: string, title: string): Promise<string | undefined> =
     }
   });
 
-/** Conversations of the same id are replaced. @returns what the visitor should know */
+/** Conversations of the same id are replaced. @returns a message for the visitor, if there is one */
 export const bringIn = (chats: readonly Conversation[]): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (client === undefined) {
@@ -314,7 +319,7 @@ export const bringIn = (chats: readonly Conversation[]): Promise<string | undefi
     return await putAll(chats, client, revisionOf, false);
   });
 
-/** Newer ones first: what the server has no room for stays here. @returns what the visitor should know */
+/** Newer ones first: what the server has no room for stays here. @returns a message for the visitor, if there is one */
 export const moveToServer = (): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (client === undefined) return undefined;
@@ -374,9 +379,9 @@ function setDeclined(isWanted: boolean): void {
   else localStorage.removeItem(DECLINED);
 }
 
-/** For a file. Rejects where the server does not give one of them. */
+/** All conversations, for an export. Rejects if the server does not give one of them. */
 export async function allChats(): Promise<readonly Conversation[]> {
-  // As they are now: one that moves meanwhile is in the file once.
+  // A snapshot, so that a conversation that is moved meanwhile is in the file once.
   const [rows, ofBrowser, client] = [entries.value, inBrowser.value, keptClient.value];
   const all: Conversation[] = [];
   for (const { id, place } of rows) {

@@ -48,19 +48,19 @@ const newChat = (settings: Settings, paneModels: readonly string[]): Conversatio
 
 export const chat = signal<Conversation>(newChat(DEFAULT_SETTINGS, [""]));
 /**
- * Raised when the page shows another conversation. The id does not tell: a conversation that goes on as a copy gets
- * another one.
+ * Incremented when the page shows another conversation. The id does not show this: a conversation that continues as a
+ * copy gets a new one.
  */
 let numShown = 0;
-/** What cannot be sent, in words. */
+/** The latest failure, as a message for the visitor. */
 export const problem = signal<string | undefined>(undefined);
-/** One for each pane that is answering. */
+/** By index of the pane: aborts its running answer. */
 const running = signal<ReadonlyMap<number, AbortController>>(new Map());
 export const isBusy = computed(() => running.value.size > 0);
 export const isAnswering = (index: number): boolean => running.value.has(index);
-/** What the panes were before a question was taken back to be edited. */
+/** The panes as they were before a question was taken back to be edited. */
 export const beforeEdit = signal<readonly Pane[] | undefined>(undefined);
-/** For readers of the page by ear. */
+/** Text for screen readers. */
 export const announcement = signal("");
 
 /** A pane without a model gets the first one of the server. */
@@ -79,8 +79,8 @@ function setLast(index: number, turn: Turn): void {
 }
 
 /**
- * An answer that is under way is kept as one that was stopped, so that it can be asked for again where the page is
- * closed before it ends.
+ * Keeps the conversation. A running answer is kept as a stopped one, so that it can be asked for again if the page is
+ * closed before the answer ends.
  */
 function save(): void {
   const { panes } = chat.value;
@@ -177,7 +177,7 @@ export async function regenerate(index: number): Promise<void> {
   await answer(index);
 }
 
-/** The question at this place of a pane, and all after it, go in every pane; its words come back. */
+/** Removes the question at this place of a pane, and all turns after it, in every pane. @returns the question */
 export function takeBack(index: number, place: number): Turn | undefined {
   if (isBusy.value) return undefined;
   const { panes } = chat.value;
@@ -187,7 +187,7 @@ export function takeBack(index: number, place: number): Turn | undefined {
   return withdrawn[0];
 }
 
-/** What was taken back stands again. */
+/** Restores the turns that were taken back. */
 export function putBack(): void {
   for (const [index, { turns }] of (beforeEdit.value ?? []).entries()) setPane(index, (pane) => ({ ...pane, turns }));
   beforeEdit.value = undefined;
@@ -200,16 +200,13 @@ export async function drop(index: number, places: readonly number[]): Promise<vo
   await answer(index);
 }
 
-/** An edit whose conversation goes is given up. */
+/** Gives up an edit, because its conversation leaves the page. */
 function endEdit(): void {
   if (beforeEdit.value !== undefined) bringBack();
   beforeEdit.value = undefined;
 }
 
-/**
- * Another conversation takes the place of one that may be in the middle of an answer, which stays as far as it has
- * come.
- */
+/** Makes room for another conversation. An answer that is running is stopped, and its text so far is kept. */
 function leave(): void {
   const unfinished = [...running.value.keys()];
   stop();
@@ -268,11 +265,11 @@ export async function remove(id: string): Promise<void> {
   else if (chat.value.id === id) clear();
 }
 
-/** A name without words is none, and leaves the old one. */
+/** Renames the conversation. A name without words leaves the old one. */
 export async function renameChat(id: string, name: string): Promise<void> {
   const title = oneLine(name);
   if (title === "") return;
-  // An answer that ends meanwhile is kept under the name.
+  // Set at once, so that an answer that ends meanwhile is kept under the new name.
   if (chat.value.id === id) chat.value = { ...chat.value, title, isNamed: true };
   const trouble = await rename(id, title);
   if (trouble !== undefined) problem.value = trouble;
@@ -287,7 +284,10 @@ export async function moveChats(): Promise<void> {
   problem.value = await moveToServer();
 }
 
-/** Takes over what other pages have kept. A conversation that is shown, and has changed there, is shown anew. */
+/**
+ * Reads the list again, because other pages may have changed it. If they have changed the shown conversation, it is
+ * shown anew.
+ */
 async function lookAgain(): Promise<void> {
   const { id } = chat.value;
   const isStale = await refresh(id).catch((thrown: unknown) => {
@@ -298,8 +298,8 @@ async function lookAgain(): Promise<void> {
 }
 
 /**
- * Nothing of one client's is shown to another, or after the sign-out. Where the session has ended by itself, what is on
- * the page stays.
+ * No conversation of one client is shown to another client, or after a sign-out. If the session expired, the page stays
+ * as it is.
  */
 let shownTo: string | undefined;
 let numSignOuts = 0;

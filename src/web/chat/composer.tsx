@@ -51,7 +51,7 @@ export function Composer() {
     void send(text, files);
   };
   const onKeyDown = (event: KeyboardEvent) => {
-    // The keys of an input method are its own.
+    // While an input method composes a character, the keys belong to it.
     if (event.isComposing) return;
     if (event.key === "Escape") (beforeEdit.value === undefined ? stop : cancelEdit)();
     if (event.key === "Enter" && !event.shiftKey) submit(event);

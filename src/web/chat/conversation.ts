@@ -63,7 +63,7 @@ export interface Turn {
   readonly files?: readonly Attachment[];
   readonly tokens?: readonly TokenChoice[];
   readonly speed?: Speed;
-  /** Dollars, with those of the answers that it continues. Absent: the server does not say. */
+  /** Cost in dollars, including that of the answers that it continues; absent: the server does not report it. */
   readonly cost?: number;
   readonly trouble?: Trouble;
   /** What the server says about the trouble. */
@@ -239,11 +239,11 @@ export function proposedDrop(turns: readonly Turn[]): readonly number[] {
 export const dropTurns = (turns: readonly Turn[], dropped: readonly number[]): readonly Turn[] =>
   turns.map((turn, i) => (dropped.includes(i) ? { ...turn, isDropped: true } : turn));
 
-/** The turns, whose last answer comes no further. */
+/** The turns, with the last answer marked as stopped. */
 export const stopped = (turns: readonly Turn[]): readonly Turn[] =>
   turns.map((turn, i) => (i === turns.length - 1 ? { ...turn, trouble: "stopped" } : turn));
 
-/** A question without an answer, that is not asked again, leaves no half exchange behind. */
+/** Adds the question. An earlier question that got no answer is removed first, so that no half exchange remains. */
 export function withQuestion(turns: readonly Turn[], question: Turn): readonly Turn[] {
   const last = turns.at(-1);
   const kept = last?.role === "assistant" && last.content === "" ? turns.slice(0, lastQuestion(turns)) : turns;

@@ -14,7 +14,7 @@ effect(() => {
   try {
     sessionStorage.setItem(KEY, draft.value);
   } catch {
-    // It is longer than the tab's store: an older one would come back in its place.
+    // The draft is longer than the tab's storage. Without the removal, an older draft would come back in its place.
     sessionStorage.removeItem(KEY);
   }
 });
@@ -26,12 +26,12 @@ export function setDraft(text: string, files: readonly Attachment[]): void {
 
 let aside: readonly [string, readonly Attachment[]] | undefined;
 
-/** What is being written makes way for an edit. */
+/** Puts the draft aside while an earlier question is edited. */
 export function putAside(): void {
   aside ??= [draft.value, attached.value];
 }
 
-/** The box has what was put aside, or else nothing. */
+/** Brings back the draft that was put aside, or empties the box. */
 export function bringBack(): void {
   setDraft(...(aside ?? ["", []]));
   aside = undefined;

@@ -12,7 +12,7 @@ export interface ServerChat {
   readonly revision: number;
 }
 
-/** What the server takes. */
+/** Limits of the server. */
 const MOST_NAME_CHARACTERS = 512;
 const ID = /^[\w-]{1,64}$/;
 
@@ -38,8 +38,8 @@ export async function readServerChat(
 
 /**
  * Throws an ApiError.
- * @param revision that it replaces; 0: none
- * @returns its row, and the ids of those that made room
+ * @param revision the revision that it replaces; 0: none
+ * @returns the conversation's row, and the ids of conversations that the server deleted to make room
  */
 export async function writeServerChat(
   chat: Conversation,

@@ -37,7 +37,7 @@ interface Chunk {
   readonly usage?: {
     readonly completion_tokens: number;
     readonly total_tokens: number;
-    /** Dollars; of gateways that know a price. */
+    /** Dollars; only gateways that know a price send it. */
     readonly cost?: unknown;
   } | null;
 }
@@ -48,7 +48,7 @@ interface StreamOptions {
   readonly from: Turn;
   readonly contextLength: number | undefined;
   readonly signal: AbortSignal;
-  /** The turn has grown. */
+  /** Called with the turn each time that it has grown. */
   update(turn: Turn): void;
 }
 

@@ -80,7 +80,7 @@ function TargetTile({
   );
 }
 
-/** What few servers tell has a tile only there. */
+/** A tile for a figure that few servers report; without the figure there is no tile. */
 function RareTile({
   name,
   value,
@@ -274,7 +274,7 @@ export function Dashboard() {
         <div class="charts">
           {CHARTS.map(({ title, unit, lines, target }) => {
             const series = lines.map(([label, value]) => ({ label, values: all.map(value) }));
-            // What a server does not tell has no chart.
+            // A figure that the server does not report has no chart.
             const isTold = series.some(({ values }) => values.some((value) => value !== undefined));
             const limit = target && last.targets?.[target];
             const shown = { title, unit, times, series, events, target: limit };

@@ -61,11 +61,11 @@ export interface Load {
   readonly ttft: Quantiles;
   readonly tpot: Quantiles;
   readonly queue: Quantiles;
-  /** What happened since the figures before; absent: nothing. */
+  /** Events since the previous figures; absent: none. */
   readonly events?: readonly ServerEvent[];
-  /** Of figures of now, but a tenant's. */
+  /** Only in live figures, and not in a tenant's. */
   readonly binding?: Binding;
-  /** Of figures of now. */
+  /** Only in live figures. */
   readonly targets?: Targets;
 }
 

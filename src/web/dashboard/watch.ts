@@ -7,12 +7,12 @@ import { type Asker, call, getJson } from "../api/client.js";
 import { eventsOf } from "../api/events.js";
 import type { Load, ServerEvent } from "./load.js";
 
-/** After a stream has ended. */
+/** Wait before a new stream after one has ended. */
 const AGAIN_MS = 1000;
-/** A stream without an event for so long is dead. */
+/** A stream without an event for this long counts as dead. */
 const SILENT_MS = 5000;
 const MOST_POINTS = 3600;
-/** Instances come and go. */
+/** Interval of reading the list of parts again, since instances come and go. */
 const PARTS_MS = 10_000;
 
 export const SPANS = { live: "Now", hour: "Hour", day: "Day", week: "Week" } as const;
@@ -32,12 +32,12 @@ export const isTenant = (query: string): boolean => query.startsWith("tenant=");
 /** Only those who run the server see a tenant's figures. */
 const askerOf = (query: string): Asker => (isTenant(query) ? "operator" : "client");
 
-/** What the charts show. */
+/** The span of time that the charts show. */
 export const span = signal<Span>("live");
-/** Whose figures are shown, as a query: that of the whole server is empty. */
+/** The part whose figures are shown, as a query; empty: the whole server. */
 export const part = signal("");
 export const parts = signal<readonly Part[]>([]);
-/** The oldest first: what this page has seen. */
+/** Figures that this page has received, oldest first. */
 const seen = signal<readonly Load[]>([]);
 const past = signal<readonly Load[]>([]);
 const pastEvents = signal<readonly ServerEvent[]>([]);
@@ -47,7 +47,7 @@ export const watchError = signal<string | undefined>(undefined);
 export const latest = (): Load | undefined => seen.value.at(-1);
 export const shownLoads = (): readonly Load[] => (span.value === "live" ? seen.value : past.value);
 
-/** Of the time that the charts show, the oldest first. */
+/** Events of the time that the charts show, oldest first. */
 export const shownEvents = (): readonly ServerEvent[] =>
   span.value === "live" ? seen.value.flatMap(({ events = [] }) => events) : pastEvents.value;
 
@@ -96,7 +96,7 @@ async function readParts(): Promise<void> {
   if (answer !== undefined) parts.value = (camelNames(answer) as { readonly data: readonly Part[] }).data;
 }
 
-/** Reads the history of a span and a part, again whenever it has grown. @returns ends it */
+/** Reads the history of a span and a part, again whenever it has grown. @returns a function that ends the reading */
 function readPast(wanted: Span, whose: string): () => void {
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
@@ -124,7 +124,7 @@ function readPast(wanted: Span, whose: string): () => void {
   };
 }
 
-/** @returns ends the watch */
+/** @returns a function that ends the watch */
 export function watch(): () => void {
   let following = new AbortController();
   let timer: ReturnType<typeof setTimeout>;

@@ -14,7 +14,7 @@ export interface StoredModel {
   readonly is_complete: boolean;
   readonly is_bundled: boolean;
   readonly is_in_use: boolean;
-  /** Of an incomplete one: what to pull, to go on. */
+  /** For an incomplete model: the name to pull to continue the download. */
   readonly resumes?: string;
   readonly family?: string;
   readonly quantization?: string;
@@ -56,5 +56,5 @@ export interface Variant {
 
 export const LIBRARY = "admin/library";
 
-/** Slashes of a name stay. */
+/** Encodes a name for a path; its slashes stay. */
 export const inPath = (name: string): string => name.split("/").map(encodeURIComponent).join("/");

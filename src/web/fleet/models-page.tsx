@@ -17,7 +17,7 @@ interface Instance {
   readonly in_flight: number;
   readonly reason?: string;
   readonly url: string | null;
-  /** By an administrator, beside the models of the file. */
+  /** Whether an administrator loaded it, in addition to the models of the file. */
   readonly is_loaded: boolean;
 }
 

@@ -23,7 +23,7 @@ interface Report {
   readonly version?: string;
   readonly figures?: readonly Figure[];
   readonly error?: string;
-  /** Of its own page, good for an hour. */
+  /** Address of the report's own page, valid for an hour. */
   readonly page: string | null;
 }
 

@@ -103,7 +103,7 @@ const NUMBERS = [
   { field: "concurrent_requests", label: "Requests at once" },
 ] as const;
 
-/** @param of begins the ids of the fields, of which a page may have several */
+/** @param of prefix of the fields' ids, because a page may have this form several times */
 export function LimitFields({ of }: { readonly of: string }) {
   return (
     <>

@@ -22,7 +22,7 @@ function copySelected(text: string): boolean {
   return isCopied;
 }
 
-/** @returns what the button says after it */
+/** @returns the text that the button shows afterwards */
 async function copyText(text: string): Promise<string> {
   const clipboard = (navigator as Partial<Navigator>).clipboard;
   try {
@@ -40,7 +40,7 @@ export async function copyAndSay(text: string, say: (words: string | undefined) 
   setTimeout(() => say(undefined), SHOWN_MS);
 }
 
-/** @param textOf what is copied, when it is */
+/** @param textOf makes the text at the time when it is copied */
 export function CopyButton({ label = "Copy", textOf }: { readonly label?: string; textOf(): string }) {
   const said = useSignal<string | undefined>(undefined);
   const copy = () => {

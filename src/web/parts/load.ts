@@ -13,7 +13,7 @@ interface Loaded<T> {
 interface LoadOptions {
   /** Loaded again when one of them changes. */
   readonly when?: readonly unknown[];
-  /** Loaded again all this time, in milliseconds, while the page is seen. */
+  /** Interval of loading again, in milliseconds, while the page is visible. */
   readonly everyMs?: number;
 }
 

@@ -6,7 +6,7 @@
 import { Lexer, type MarkedOptions, type Token, type TokensList } from "marked";
 
 const MOST_PIECE_CHARACTERS = 2000;
-/** Each may search the rest of its piece for its end. */
+/** Each mark may make the lexer search the rest of its piece for a closing one. */
 const MOST_PIECE_MARKS = 100;
 const DEEPEST_LEVEL = 20;
 

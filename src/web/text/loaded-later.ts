@@ -1,10 +1,10 @@
-/** Parts of the app that few texts need: they are loaded when one does. */
+/** Parts of the app that few texts need: they are loaded with the first text that does. */
 import { signal } from "@preact/signals";
 
-/** Texts that were shown before a part came are shown again. */
+/** Number of parts loaded so far: texts that were shown before a part arrived are rendered again. */
 export const numLoaded = signal(0);
 
-/** @returns gives the part; undefined: it is still on its way, or could not be loaded */
+/** @returns a function that gives the part; undefined: it is still loading, or could not be loaded */
 export function loadedLater<T>(load: () => Promise<T>): () => T | undefined {
   let part: T | undefined;
   let isAsked = false;

@@ -48,7 +48,7 @@ const marked = new Marked(mathSyntax, {
   },
 });
 
-/** Of mathematics in a text that is drawn at once; what comes then is shown as its source. */
+/** Most characters of formulas that are drawn in one text; later formulas are shown as their source. */
 const MOST_MATH_CHARACTERS = 20_000;
 let numMathCharacters = 0;
 
@@ -68,7 +68,7 @@ function linkTo(href: string, html: string): string {
 const ALLOWED_TAGS =
   "a blockquote br button code del div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th thead tr ul";
 const ALLOWED_ATTR = "class data-copy dir href rel start tabindex target type";
-/** Those of drawn formulas. Answers cannot write them: their own HTML is text. */
+/** Tags of drawn formulas. Answers cannot write them: HTML in an answer is shown as text. */
 const MATH_TAGS =
   "math menclose mfrac mi mn mo mover mpadded mphantom mroot mrow mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover";
 const MATH_ATTR =
@@ -79,7 +79,7 @@ const SANITIZER = {
   RETURN_TRUSTED_TYPE: true,
 };
 
-/** Not safe yet. */
+/** HTML that is not sanitised yet. */
 export function htmlOf(text: string): string {
   numMathCharacters = 0;
   return marked.parse(text, { async: false });

@@ -22,10 +22,10 @@ const OPTIONS: KatexOptions = {
 const DEFINES = /\\(?:[egx]?def|let|futurelet|global|long|(?:re)?newcommand|providecommand|DeclareMathOperator)\b/;
 
 const MOST_KEPT = 500;
-/** An open block is drawn again with every token of an answer. */
+/** Drawn formulas by source, kept because an open block is drawn again with every token of an answer. */
 const kept = new Map<string, string | undefined>();
 
-/** @returns HTML, not safe yet; undefined: it is no mathematics, or what draws it is still on its way */
+/** @returns HTML that is not sanitised yet; undefined: the source is no formula, or KaTeX is still loading */
 export function mathHtml(source: string, isDisplay: boolean): string | undefined {
   const katex = katexOf();
   if (katex === undefined) return undefined;
@@ -43,7 +43,7 @@ function draw(katex: Katex, source: string, isDisplay: boolean): string | undefi
   if (DEFINES.test(source)) return undefined;
   try {
     const html = katex.renderToString(source, { ...OPTIONS, displayMode: isDisplay });
-    // It repeats the source, which would be shown beside the formula.
+    // The annotation repeats the source, which would be shown beside the formula.
     return html.replace(/<annotation .*<\/annotation>/s, "");
   } catch {
     return undefined;
