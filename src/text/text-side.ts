@@ -38,7 +38,9 @@ export async function loadTextSide(modelPath: string, templatePath?: string): Pr
   return { ...loaded, asyncTokenizer, chatTemplate: replacing };
 }
 
-/** This thread encodes no text before: a file's own expression may take any time. */
+/**
+ * Tries the tokenizer on another thread before this thread encodes any text: a file's own expression may take any time.
+ */
 async function tryOut(tokenizer: Tokenizer, asyncTokenizer: AsyncTokenizer): Promise<void> {
   if (!tokenizer.hasOwnExpressions) return;
   const { TRIAL_TEXTS } = await import("./trial-texts.js");

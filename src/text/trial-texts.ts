@@ -1,6 +1,7 @@
 /**
- * Texts that a process encodes on its own thread, whatever it is asked: a tokenizer has to be done with them first, on
- * a thread that can be ended. And runs, which show the usual expressions that never end before a request does.
+ * Trial texts for a tokenizer whose expressions may take any time: the texts that a process encodes on its own thread
+ * for every request. The tokenizer must first finish them on a thread that can be ended. The long runs among them
+ * reveal the usual expressions that never end before a request does.
  */
 import { TOOL_CALL_FORMATS, toolCallFormat } from "./answer/call-formats.js";
 import { REASONING_MARKERS } from "./answer/reasoning.js";

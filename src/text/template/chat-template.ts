@@ -263,7 +263,10 @@ function refused(thrown: unknown): false {
 interface Needs {
   /** The template prints reasoning by the name `thinking`. */
   readonly hasThinking: boolean;
-  /** So does Harmony's, which refuses it beside content where there are calls, and prints one call of a message. */
+  /**
+   * The template is Harmony's: it prints `thinking` too, but refuses it beside content if there are calls, and prints
+   * one call of a message.
+   */
   readonly isHarmony: boolean;
   /** The template prints an assistant's calls. */
   readonly printsCalls: boolean;

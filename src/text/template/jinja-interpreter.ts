@@ -345,7 +345,7 @@ export class JinjaInterpreter extends LibraryInterpreter {
     return dict;
   }
 
-  /** Of a call's result: range() and a dict's methods create lists. */
+  /** Charges for a call's result: range() and a dict's methods create lists. */
   #charged(result: Value): Value {
     if (Array.isArray(result.value)) this.budget.charge(result.value.length * VALUE_WORK);
     return result;

@@ -31,7 +31,7 @@ export interface Loop extends Statement {
   readonly defaultBlock: Block;
 }
 
-/** What is assigned to: a name, or as many as a tuple has. */
+/** The target of an assignment: a name, or a tuple of names. */
 export interface Target extends Statement {
   readonly value?: unknown;
 }
@@ -54,7 +54,7 @@ export interface Test extends Statement {
   readonly test: { readonly value: string };
 }
 
-/** Those without names, and the others by name. */
+/** A call's positional arguments, and its named ones by name. */
 export type Arguments = readonly [readonly Value[], ReadonlyMap<string, Value>];
 
 export interface Scope {
@@ -88,7 +88,7 @@ export class Evaluated implements Statement {
 /** Creates a value of the same library class as the sample. */
 export const like = (sample: Value, value: unknown): Value =>
   new (sample.constructor as new (value: unknown) => Value)(value);
-/** One of the library's, without variables. */
+/** The library's environment without variables. */
 export const ENVIRONMENT = new Environment();
 const sampleOf = (value: unknown) => new Environment().set("sample", value) as unknown as Value;
 export const [A_TEXT, A_TRUTH, AN_INTEGER, A_LIST, A_DICT] = [

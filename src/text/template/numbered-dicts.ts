@@ -57,7 +57,7 @@ export function withTextKeys(value: Value, isSorted: boolean): Value {
   return like(value, copy);
 }
 
-/** What a filter or a method of this name makes of the dict; undefined: the library's does as well. */
+/** The result of a filter or a method of this name for the dict; undefined: the library's own result is right. */
 export function askNumbered(dict: Numbered, name: string, args: readonly Value[]): Value | undefined {
   const keys = (): readonly unknown[] => [...dict.keys()];
   const pairs = (of: readonly unknown[]) =>

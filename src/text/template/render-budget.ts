@@ -22,24 +22,24 @@ const MOST_WORK = 4_000_000_000;
  */
 export const NODE_WORK = 300;
 export const ITERATION_WORK = 1200;
-/** Of the value of `loop`. */
+/** Price of the value of `loop`. */
 export const LOOP_WORK = 2000;
 export const PARAMETER_WORK = 2000;
-/** Of a value that is created, beside its characters. */
+/** Price of creating a value, besides its characters. */
 export const VALUE_WORK = 800;
 /**
- * Of a filter or a method: each text that the library makes brings its methods along, which takes longer than most
- * templates' loops.
+ * Price of a filter or a method: each text that the library makes brings its methods along, which takes longer than
+ * most templates' loops.
  */
 export const CALL_WORK = 10_000;
-/** Of a value that is visited, or copied from list to list. */
+/** Price of visiting a value, or of copying it from list to list. */
 export const ELEMENT_WORK = 100;
 export const CHARACTER_WORK = 8;
-/** Of a character that becomes an element of a list. */
+/** Price of a character that becomes an element of a list. */
 const LETTER_WORK = 20;
 /** A longer list of letters may end the process. */
 const MOST_LETTERS = 33_554_432;
-/** Of a scope in which a name is looked for. */
+/** Price of a scope in which a name is looked up. */
 export const SCOPE_WORK = 40;
 
 /** One of the template library's values. */
@@ -76,7 +76,7 @@ export class RenderBudget {
     if (!(this.#left >= 0)) this.#extend();
   }
 
-  /** Of a text, or of a list's or a dict's own elements without what is inside them. */
+  /** Charges for a text, or for a list's or a dict's own elements without the values inside them. */
   chargeElements(value: Value): void {
     const held = value.value;
     if (typeof held === "string") this.charge(held.length * CHARACTER_WORK);
@@ -89,14 +89,14 @@ export class RenderBudget {
     }
   }
 
-  /** Of a list of the text's letters, which the library makes to take slices. */
+  /** Charges for a list of the text's letters, which the library makes to take slices. */
   chargeLetters(text: string): void {
     this.charge(text.length > MOST_LETTERS ? Number.POSITIVE_INFINITY : text.length * LETTER_WORK);
   }
 
   /**
-   * Of everything within the value, as often as it is reached: sixty lists that hold each the one before twice have
-   * 2^60 elements.
+   * Charges for everything within the value, as often as it is reached: sixty lists that each hold the one before twice
+   * have 2^60 elements.
    */
   chargeAll(value: Value, visit: Visit = {}, depth = 0): void {
     const { perCharacter = CHARACTER_WORK, perValue = ELEMENT_WORK, perLevel = 0 } = visit;
@@ -113,7 +113,7 @@ export class RenderBudget {
     }
   }
 
-  /** Of a search that may compare much of the part at every character of the text. */
+  /** Charges for a search that may compare much of the part at every character of the text. */
   chargeSearch(text: string, part: string): void {
     this.charge(text.length * (CHARACTER_WORK + part.length / 8));
   }

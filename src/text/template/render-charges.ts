@@ -105,13 +105,13 @@ function chargeSort(budget: RenderBudget, operand: Value, attribute: Value | und
   for (let i = 0; i < perValue; i++) chargePaths(budget, operand, attribute);
 }
 
-/** Of looking up the attribute in each element; its path is split each time. */
+/** Charges for looking up the attribute in each element; its path is split each time. */
 function chargePaths(budget: RenderBudget, operand: Value, attribute: Value | undefined): void {
   const length = Array.isArray(operand.value) ? operand.value.length : 0;
   budget.charge(length * (ELEMENT_WORK + textOf(attribute).length * CHARACTER_WORK));
 }
 
-/** Of namespace(), which takes its arguments apart: a text is two letters, and a pair begins with a name. */
+/** Charges for namespace(), which takes its arguments apart: a text is two letters, and a pair begins with a name. */
 export function chargeNamespace(budget: RenderBudget, args: readonly Value[]): void {
   for (const { value: entries } of args) {
     if (entries instanceof Map) budget.charge(entries.size * ELEMENT_WORK);

@@ -75,8 +75,8 @@ function randomProbe(): string {
 }
 
 /**
- * Long runs of each kind, with an end that is none: what an expression that tries all ways to divide a run never comes
- * to.
+ * Long runs of each kind, with an end of another kind: an expression that tries all ways to divide a run never reaches
+ * it.
  */
 export const RUNS: readonly string[] = KINDS.flatMap((kind) =>
   ["!", "a", "\u0001"].map((end) => kind.repeat(100) + end),

@@ -42,8 +42,8 @@ export interface Tokenizer {
   /** Absent: the tokenizer does not say how it joins two texts. */
   readonly pair?: PairTemplate | undefined;
   /**
-   * Its files have regular expressions that no published model has: they may take any time, so long as the thread that
-   * a text is encoded on waits.
+   * The tokenizer's files have regular expressions that no published model has. They may take any time, during which
+   * the thread that encodes a text is blocked.
    */
   readonly hasOwnExpressions?: boolean;
   encode(text: string, options: EncodeOptions): number[];
