@@ -35,16 +35,16 @@ import { HUB_PREFIX, type HubSpec, hubFolder, LOCK_NAME, parseHubSpec, refuseUns
 export type { DownloadProgress } from "./hub/download.js";
 
 export interface ResolveOptions extends HubOptions {
-  /** `cacheFolder()`. */
+  /** `cacheFolder()` by default. */
   readonly cacheDir?: string;
   /** For an engine that reads a repository itself: every file of it but weights in other forms. */
   readonly isWholeRepository?: boolean;
   readonly onProgress?: (progress: DownloadProgress) => void;
   /** Another process is downloading into the same folder. */
   readonly onWait?: () => void;
-  /** 5: attempts in a row that bring no byte. */
+  /** Attempts in a row that may bring no byte; 5 by default. */
   readonly maxFruitlessAttempts?: number;
-  /** 1000; doubles with each fruitless attempt. */
+  /** Wait before the second attempt, 1000 by default; doubles with each fruitless attempt. */
   readonly retryDelayMs?: number;
 }
 
@@ -56,8 +56,8 @@ export interface ResolvedModel {
 }
 
 /**
- * A model that lies in the cache whole is used as it is, without asking the hub: starts are fast, work offline and
- * repeat.
+ * Uses a model that is complete in the cache without asking the hub, so that starts are fast, repeatable and work
+ * offline.
  *
  * @example const { path } = await resolveModelPath("hf:org/repo:Q4_K_M")
  */
@@ -188,9 +188,9 @@ async function bytesMissing(folder: string, entries: readonly HubEntry[]): Promi
 }
 
 /**
- * The listing to keep: it says of each file what lies in the cache under its name, so of those that are not asked for
- * what it said before. Files that are, and that the hub has with other content by now, are removed: their size alone
- * would not tell.
+ * The listing to keep. It describes each file as it lies in the cache, so files that are not asked for keep their
+ * earlier entry. Asked-for files whose content has changed on the hub are removed: their size alone would not show the
+ * change.
  */
 async function keptListing(
   folder: string,

@@ -49,7 +49,7 @@ export async function downloadFile(
   try {
     await receiveAll(access, url, entry, part, options);
     await inCache(partPath, () => part.handle.sync());
-    // The checksum is of the bytes received: that the file is these and no others is seen here.
+    // The checksum covers the received bytes; the size shows that the file holds these and no others.
     const { size } = await inCache(partPath, () => part.handle.stat());
     if (size !== part.numBytes) throw corrupt(entry, `${part.numBytes} bytes`, `${size}`);
   } finally {

@@ -16,7 +16,7 @@ const SHARD_BYTES = 2 ** 20;
 const MOST_SHARDS = 32;
 
 /**
- * Calls `read` with the path of a file that has the model's size and its first bytes, and of zeros the rest.
+ * Calls `read` with the path of a file of the model's size: it has the model's first bytes, and zeros for the rest.
  *
  * @param spec hf:org/repo[@revision][:file]
  * @returns undefined: the model is a folder of safetensors, whose config.json says as much

@@ -28,7 +28,7 @@ interface HubVariant {
   /** The file's name without its end; of safetensors, "model.safetensors". */
   readonly label: string;
   readonly numBytes: number;
-  /** Where the hub's tree lacks some of its shards, false. */
+  /** False: the hub lacks some of the model's shards. */
   readonly isWhole: boolean;
 }
 

@@ -18,7 +18,7 @@ export interface StoredModel {
   readonly format: "GGUF" | "safetensors";
   readonly numBytes: number;
   readonly lastUsedMs: number;
-  /** False: a download that has not ended, or not well. */
+  /** False: the download is still running or was broken off. */
   readonly isComplete: boolean;
   /** The name under which a download goes on that was broken off; absent where only its caller knows. */
   readonly resumes?: string;

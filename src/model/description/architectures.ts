@@ -34,7 +34,10 @@ export type Architecture = (typeof ARCHITECTURES)[number];
 export const isEncoder = (architecture: string): architecture is EncoderArchitecture =>
   (ENCODERS as readonly string[]).includes(architecture);
 
-/** Absent fields: as llama. The tensors present (biases, norms, fused projections) say the rest. */
+/**
+ * How an architecture differs from llama; absent fields are as in llama. The tensors present (biases, norms, fused
+ * projections) show the rest.
+ */
 interface ArchitectureFacts {
   /** Where a file is silent. */
   readonly activation: Activation;
@@ -49,7 +52,7 @@ interface ArchitectureFacts {
   /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
   readonly normsSums?: true;
   readonly hasEmbeddingNorm?: true;
-  /** Every layer and every norm has a bias, without which the model is another one. */
+  /** Every linear layer and every norm must have a bias: without it, the model would compute something else. */
   readonly hasBiases?: true;
   /** Heads of queries and keys have norms of their own. */
   readonly hasHeadNorms?: true;
@@ -71,7 +74,7 @@ interface ArchitectureFacts {
   readonly scalesQueries?: true;
   /** Bounds of attention scores and of logits, where a file is silent. */
   readonly caps?: { readonly attention: number; readonly logits: number };
-  /** Every so-many-th layer has no rope, where a file is silent. */
+  /** Every n-th layer has no rope, where a file is silent. */
   readonly noRopePeriod?: number;
   readonly windows?: WindowFacts;
   /**
@@ -84,8 +87,8 @@ interface ArchitectureFacts {
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
   readonly ropeBaseInFiles?: number;
   /**
-   * Layers of the size that divides scores by √(width / heads) instead of √headDim; GGUF files do not say it, as in
-   * llama.cpp.
+   * Number of layers of the one size that divides scores by √(width / heads) instead of √headDim. GGUF files do not
+   * state the divisor, and llama.cpp goes by the number of layers too.
    */
   readonly numLayersOf27b?: number;
 }
@@ -108,7 +111,7 @@ interface ExpertFacts {
 
 /** The layers with a sliding window, where a file does not list them. */
 export interface WindowFacts {
-  /** Every so-many-th layer sees everything (0: none does), the others have the window. */
+  /** Every n-th layer sees everything (0: none does), the others have the window. */
   readonly period: number;
   /** The first layer sees everything, and each `period` after it. */
   readonly isFromFirst?: true;

@@ -67,7 +67,7 @@ export interface ServableModel extends ModelDescription {
   readonly queryScaling: QueryScaling | undefined;
   /** Each head has one more attention score, which has no value: it takes a share of the sum (gpt-oss). */
   readonly hasSinks: boolean;
-  /** The router and the experts add biases, without which the model is another one. */
+  /** The router and the experts must have biases: without them, the model would compute something else. */
   readonly hasExpertBiases: boolean;
   /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
   readonly isPostNormed: boolean;
@@ -81,7 +81,7 @@ export interface ServableModel extends ModelDescription {
   /** Rows of the table that says which of two texts a token is in; 0: there is none. */
   readonly numTokenTypes: number;
   readonly hasEmbeddingNorm: boolean;
-  /** Tensors without which the model is another one; where false, those that are there say it. */
+  /** Every linear layer and every norm must have a bias; false: biases are used where the file has them. */
   readonly hasBiases: boolean;
   readonly hasHeadNorms: boolean;
   readonly hasPostNorms: boolean;

@@ -195,7 +195,7 @@ export function attentionMacs(model: Layered, context: number): number {
 export const innerWidth = ({ feedForward }: Layer): number =>
   feedForward.kind === "dense" ? feedForward.width : feedForward.active * feedForward.width + feedForward.sharedWidth;
 
-/** The layers' numbers where one of each has to do: the most that any layer has. */
+/** One summary for all layers: of each size, the largest that any layer has. */
 export interface LayerSummary {
   readonly numLayers: number;
   readonly numHeads: number;
