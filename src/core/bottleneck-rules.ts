@@ -19,8 +19,8 @@ export const lacksKvFor = (kvUse: number, numRunning: number): boolean =>
 export const isKvFull = (kvUse: number): boolean => kvUse > KV_FULL;
 
 /**
- * The finding if the host is the bottleneck; undefined otherwise. @param kernelShare share of the steps' time that the
- * kernels take
+ * The finding if the host is the bottleneck; undefined otherwise.
+ * @param kernelShare share of the steps' time that the kernels take
  */
 export function hostFinding(kernelShare: number | undefined): string | undefined {
   if (kernelShare === undefined || kernelShare >= KERNELS_IDLE) return undefined;

@@ -209,8 +209,8 @@ export function objectOf(text: string, numBytes: number): JsonObject {
 }
 
 /**
- * Refuses JSON with a member that occurs twice in an object: parsers disagree on which value counts. @param numMembers
- * number of members in the text
+ * Refuses JSON with a member that occurs twice in an object: parsers disagree on which value counts.
+ * @param numMembers number of members in the text
  */
 export function assertOnce(body: JsonObject, numMembers: number): void {
   if (countMembers(body) === numMembers) return;

@@ -92,7 +92,8 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
 }
 
 /**
- * Lays out a row for an alternative to the first drafted token, at the same position. @returns the alternative's fork
+ * Lays out a row for an alternative to the first drafted token, at the same position.
+ * @returns the alternative's fork
  */
 function layOutAlternative(
   { batch, sampler, forks, info }: EngineParts,

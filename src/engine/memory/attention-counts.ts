@@ -46,7 +46,8 @@ export class AttentionCounts {
   }
 
   /**
-   * Call before a sequence's first observed query. @param numEntries most entries that the last observed query will see
+   * Call before a sequence's first observed query.
+   * @param numEntries most entries that the last observed query will see
    */
   clear(seat: number, numEntries: number): void {
     const zeros = new Uint8Array(numEntries * 4);
