@@ -1,7 +1,6 @@
 /**
- * Tells an address that fails often to wait. It keeps nobody from signing in with a right key: behind a proxy all share
- * one address, and keys in headers are tried as often as anybody likes, so what keeps keys from being guessed is their
- * length alone.
+ * Tells an address with many failures to wait. A valid key always signs in, because behind a proxy all clients share
+ * one address. Keys in headers can be tried any number of times, so only their length protects them from being guessed.
  */
 import { MillraceError } from "../errors.js";
 
@@ -14,7 +13,7 @@ export class FailedSignIns {
 
   constructor(private readonly now: () => number = Date.now) {}
 
-  /** Counts a failure. @returns what to answer after too many; undefined: its own error */
+  /** Counts a failure. @returns the error to answer with after too many failures; undefined: the failure's own error */
   add(address: string): MillraceError | undefined {
     const failures = this.#byAddress.get(address);
     if (failures === undefined || this.now() >= failures.untilMs) {

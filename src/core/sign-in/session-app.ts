@@ -100,7 +100,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
       return toMillraceError(thrown);
     }
   };
-  /** @returns the sessions that count now, and why a client's does not */
+  /** @returns the sessions that are valid now, and the error that makes a client's invalid */
   const signedIn = async (find: (side: Side) => FoundSession | undefined) => {
     const [operator, session] = SIDES.map(find);
     const known = session?.clientKey === undefined ? undefined : await clientOf(session.clientKey.reveal());
@@ -116,7 +116,7 @@ export function createSessionApp(owners: KeyOwners, sessions: Sessions): Hono {
     const incoming = incomingOf(c);
     const { now, refusal } = await signedIn((side) => sessionOf(incoming, sessions, side));
     if (refusal?.status === 401 || refusal?.status === 403) endSessions(incoming, sessions, "client");
-    // The key may be valid, and nobody can tell now. An operator goes on without the client.
+    // The key may be valid but cannot be checked now. An operator continues without the client's session.
     else if (refusal !== undefined && now.operator === undefined) throw refusal;
     return c.json(shown(now));
   });

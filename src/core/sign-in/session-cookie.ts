@@ -9,9 +9,9 @@ type Asked = Pick<IncomingMessage, "method" | "headers" | "socket">;
 
 const SAFE_METHODS = ["GET", "HEAD"];
 const CSRF_HEADER = "x-csrf-token";
-/** Is in no token. */
+/** A character that no token contains. */
 const TOKEN_SEPARATOR = ".";
-/** A browser sends one for each path that leads here; more come from somebody else. */
+/** A browser sends one cookie for each path that leads here; more than this come from somebody else. */
 const MAX_COOKIES = 8;
 
 /** The two kinds of sessions. A browser has a cookie for each, so that neither sign-in changes or carries the other. */
@@ -23,9 +23,9 @@ export const addressOf = ({ socket }: Asked): string => socket.remoteAddress ?? 
 export const isHttps = (origin: string | undefined): boolean => origin?.startsWith("https:") ?? false;
 
 /**
- * Over https a name that browsers take from this very host alone, so that no page of a host beside it plants a session.
- * Such a cookie is for all paths of the host, and browsers send cookies to every port of it, so that servers side by
- * side need names of their own.
+ * Over https a name that browsers accept only from this very host, so that no page of a neighbouring host plants a
+ * session. Such a cookie is valid for all paths of the host, and browsers send it to all of the host's ports, so each
+ * server on a host needs a name of its own.
  */
 export const cookieName = (start: string, { socket }: Asked, { serverId }: Sessions, isSecure: boolean): string =>
   isSecure ? `__Host-${start}-${serverId}` : `${start}-${socket.localPort}`;

@@ -11,7 +11,9 @@ export type Asker = "client" | "operator";
 /** The sign-in that a refused call needs; the page asks the visitor for it. */
 export const wantedSignIn = signal<Asker | undefined>(undefined);
 
-/** An operator's form stays until it is answered: a client's in its place would lose the key that is being typed. */
+/**
+ * An operator's form stays until it is answered: if a client's form took its place, the key being typed would be lost.
+ */
 function wantSignIn(asker: Asker): void {
   if (wantedSignIn.peek() !== "operator") wantedSignIn.value = asker;
 }

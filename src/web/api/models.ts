@@ -31,8 +31,8 @@ async function listFor(as: Asker | "nobody"): Promise<Response> {
 }
 
 /**
- * @param as who is asked to sign in where the server refuses the list; an operator, who may see the operators' list: a
- * client
+ * @param as the visitor who is asked to sign in if the server refuses the list. For `operator`, the operators' list is
+ * enough; a visitor without an operator's session is asked to sign in as a client
  */
 export async function loadModels(as: Asker | "nobody"): Promise<void> {
   try {
