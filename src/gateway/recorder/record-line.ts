@@ -1,11 +1,12 @@
 /** Makes the line of a recorded request: a chat and its answer in OpenAI's form, whatever dialect the client speaks. */
+
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 import type { RecordHead } from "../../core/recorded-request.js";
 import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
 import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
 import { ChatAnswerWriter } from "../dialects/answer/write-chat-answer.js";
 import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
-import { isPlainObject } from "../../core/is-plain-object.js";
 import { Losses } from "../dialects/conversation/losses.js";
 import { CHAT_NAMES } from "../dialects/request/read-chat.js";
 import { readMessages } from "../dialects/request/read-messages.js";
