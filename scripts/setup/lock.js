@@ -46,7 +46,7 @@ function isProcessAlive(pid) {
   }
 }
 
-/** Empty for a lock that cannot be read, such as a link to nothing, and for a holder that is about to write its line. */
+/** Empty for a lock that cannot be read, such as a link to nothing, and for a holder without its line yet. */
 function readLine(path) {
   try {
     return readFileSync(path, "utf8");

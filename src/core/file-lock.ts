@@ -129,8 +129,8 @@ function isOwnerGone(state: string): boolean {
 }
 
 /**
- * Removes a lock that is still in this state. Two who wait may both see it abandoned, and the second one must not remove
- * the first one's own lock: so one at a time looks again and removes.
+ * Removes a lock that is still in this state. Two who wait may both see it abandoned, and the second one must not
+ * remove the first one's own lock: so one at a time looks again and removes.
  * @returns whether the lock may be free now
  */
 function clear(path: string, state: string): boolean {

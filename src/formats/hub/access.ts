@@ -17,7 +17,7 @@ export interface HubOptions {
 }
 
 const PUBLIC_ENDPOINT = "https://huggingface.co";
-/** For questions, which somebody waits for. An answer that comes slowly may take longer: the header of a model is large. */
+/** For questions, which somebody waits for. A slow answer may take longer, since the header of a model is large. */
 const MAX_SILENCE_MS = 20_000;
 
 export function hubAccess(options: HubOptions): HubAccess {

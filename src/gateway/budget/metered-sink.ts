@@ -18,7 +18,7 @@ import type { WorstCost } from "./worst-cost.js";
 /** Money is in the unit of the budgets: nano-dollars, or tokens, which cost one each. */
 export interface StreamBudget {
   readonly usage: StreamUsage;
-  /** Fewest bytes of an event that count as a token. Undefined: an event reports its tokens, of which some have no text. */
+  /** Fewest bytes that count as a token. Undefined: events report their tokens, some of which have no text. */
   readonly bytesPerToken: number | undefined;
   readonly cost: WorstCost;
   /** Whether a stream was asked for. */
@@ -43,7 +43,7 @@ const MARGIN_TOKENS = 64;
 /** How often, and at which interval, a held stream asks again: other requests may return their reservations. */
 const RETRY_MS = 100;
 const MAX_RETRIES = 20;
-/** Bytes of events that are counted together. An upstream that makes more than it was asked for is found out by then. */
+/** Bytes of events that are counted together. An upstream that makes more than was asked for is found out by then. */
 const MAX_UNCOUNTED_BYTES = 8 * 1024;
 /** A longer whole answer is passed on in parts, of which each byte is taken for text. */
 const MAX_WHOLE_BYTES = 4 * 1024 * 1024;

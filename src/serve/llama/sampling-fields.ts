@@ -33,8 +33,8 @@ export function samplingFieldsOf(fields: LlamaSampling): SamplingFields {
 const DRAWN: readonly (number | undefined)[] = [undefined, -1, 2 ** 32 - 1];
 
 /**
- * Prompts share the seed that a client gives, and each has its own where one is drawn. A drawn seed has 32 bits, so that
- * an answer can say it in its settings and a client can send it back.
+ * Prompts share the seed that a client gives, and each has its own where one is drawn. A drawn seed has 32 bits, so
+ * that an answer can say it in its settings and a client can send it back.
  */
 export const llamaSeeds =
   (seed: number | undefined, draw: SeedSource): ChoiceSeeds =>

@@ -11,7 +11,7 @@ import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
 /** One prompt, and the settings that its choices share. */
-export interface GenerationPlan extends ChatPlan {
+interface GenerationPlan extends ChatPlan {
   readonly fields: SamplingFields;
   readonly terms: RequestTerms;
   /** Undefined: as many as the context leaves. */
