@@ -7,7 +7,7 @@ import { availableMemory } from "../core/available-memory.js";
 import { certificateFilesOf } from "../core/certificate.js";
 import { pagePolicy } from "../core/cors.js";
 import { MillraceError } from "../core/errors.js";
-import type { ModelLibrary, ServableModel } from "../core/model-library.js";
+import type { ModelLibrary } from "../core/model-library.js";
 import { sessionAuthorization } from "../core/sign-in/session-cookie.js";
 import { Sessions } from "../core/sign-in/sessions.js";
 import type { LiveFeed } from "../observe/live/feed.js";
@@ -20,6 +20,7 @@ import { needsKeys } from "./gateway/authorize.js";
 import { Canaries } from "./gateway/canaries.js";
 import { GatewayParts } from "./gateway/gateway-parts.js";
 import { ModelVersions } from "./gateway/model-versions.js";
+import { LibraryModels } from "./library-models.js";
 import { servedName } from "./loaded-models.js";
 import { FleetWatch } from "./observe/fleet-watch.js";
 import { Inspector } from "./observe/inspector.js";
@@ -65,8 +66,6 @@ export interface FleetStatus extends InstanceStatus {
 
 /** Time between two evaluations of the scaling policies. */
 const TICK_MS = 1000;
-/** Time between two looks for models that were pulled. */
-const LIBRARY_MS = 5000;
 
 export class Fleet {
   readonly #supervisor: Supervisor;
@@ -82,12 +81,12 @@ export class Fleet {
     this.#pool.modelOf(name) ?? (this.#gateway.virtual.has(name) ? name : undefined);
   readonly #figures = new LedgerFigures(this.#knownModel);
   readonly #applied: AppliedConfig;
+  readonly #library: LibraryModels;
   readonly #canaries: Canaries;
   readonly #sessions = new Sessions();
   #proxy: RunningProxy | undefined;
   #telemetry: Telemetry | undefined;
   #timer: NodeJS.Timeout | undefined;
-  #libraryDueMs = 0;
 
   private constructor(private readonly options: FleetOptions) {
     const { config, logger, logFolder } = options;
@@ -126,6 +125,7 @@ export class Fleet {
       inBackground,
     };
     this.#applied = new AppliedConfig(parts, config, options.machine);
+    this.#library = new LibraryModels(options.library, this.#applied);
     this.#metrics = createFleetMetrics(this.#supervisor, {
       numWaiting: this.#numWaiting,
       numInFlight: ({ id }) => this.#inFlightOf(id),
@@ -225,7 +225,7 @@ export class Fleet {
   /** Applies the differences; running requests go on. Reloads run one at a time. */
   async reload(config: FleetConfig, machine: FleetMachine): Promise<Reload> {
     const reload = await this.#applied.reload(config, machine);
-    await this.#applied.serveOnDemand(await this.#onDemand());
+    await this.#library.look();
     const { added, removed, replaced, needRestart } = reload;
     const changes = Object.entries({ added, removed, replaced, "needs a restart": needRestart });
     const words = changes.flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(", ")}`]));
@@ -236,25 +236,6 @@ export class Fleet {
   /** Texts that name the files of all models, those among them that are being stopped. */
   uses(): readonly string[] {
     return this.#applied.uses();
-  }
-
-  /** Models of the disk that are served without being named. */
-  async #onDemand(): Promise<readonly ServableModel[]> {
-    return this.#applied.config.serveLibrary ? ((await this.options.library?.servable()) ?? []) : [];
-  }
-
-  /** Finds models that were pulled or removed, by this process or another. */
-  #serveLibrary(): void {
-    if (!this.#applied.config.serveLibrary || Date.now() < this.#libraryDueMs) return;
-    this.#libraryDueMs = Number.POSITIVE_INFINITY;
-    const look = async (): Promise<void> => {
-      try {
-        await this.#applied.serveOnDemand(await this.#onDemand());
-      } finally {
-        this.#libraryDueMs = Date.now() + LIBRARY_MS;
-      }
-    };
-    this.#inBackground("looking for models of the disk", look());
   }
 
   /** Starts an instance of a model of the disk. @param name for its clients; undefined: its repository's */
@@ -344,13 +325,13 @@ export class Fleet {
       certificate: certificateFilesOf(config),
       logger,
     });
-    await this.#applied.start(await this.#onDemand());
+    await this.#applied.start(await this.#library.found());
     this.#gateway.startBatches();
     this.#timer = setInterval(() => {
       this.#keeper.tick();
       this.#canaries.look();
       this.#watch.look();
-      this.#serveLibrary();
+      if (this.#library.isDue()) this.#inBackground("looking for models of the disk", this.#library.look());
       this.#figures.tenants.look(Date.now(), (tenant) => this.#gateway.hasTenant(tenant));
     }, TICK_MS);
   }

@@ -12,7 +12,6 @@ import { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
 import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import type { Price, PriceBook } from "../prices/price.js";
 import { type Caller, type GatewayRequest, withBody } from "../request.js";
 import { BUDGET_UNITS, type BudgetUnit, type Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
@@ -31,53 +30,15 @@ import {
 } from "./admission.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type BudgetClaim, type Claims, claimsOf, isEmpty, type LimitedScope, NO_CLAIMS } from "./claims.js";
-import { boundedFields, isBounded, type PromptFacts, type RequestSize } from "./estimate.js";
+import { boundedFields, isBounded, type RequestSize } from "./estimate.js";
+import type { LimitsOptions } from "./limits-options.js";
 import { MeteredSink, type StreamBudget } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
 import { amountText, cutStream, isReservedByOthers, nameOf, noneForAnother, refusal, windowText } from "./refusals.js";
-import { type SettlementEvents, Settlements } from "./settlements.js";
+import { Settlements } from "./settlements.js";
 import { type Amounts, type BudgetStore, type Levels, NO_AMOUNTS, type ResizeResult, UNITS } from "./store.js";
 import { StreamUsage } from "./stream-usage.js";
 import { windowEnd } from "./windows.js";
-
-/** How a model's upstream is asked for token counts and bounded. */
-interface UpstreamTraits {
-  /** It reports token counts with every event of a stream where it is asked to. */
-  readonly hasContinuousUsage: boolean;
-  /** The field of chats that bounds an answer. */
-  readonly maxTokensField: "max_tokens" | "max_completion_tokens";
-  /** Its tokens are paid for whether or not they are passed on, so that counting them as texts need not be safe. */
-  readonly isPaid: boolean;
-}
-
-interface LimitsEvents extends SettlementEvents {
-  /** A soft limit has been passed: once for each window. */
-  softLimit(claim: BudgetClaim, level: Levels["budgets"][number], caller: Caller): void;
-  /** A request was let pass without a reservation, since the store is down. */
-  unreserved(error: Error): void;
-}
-
-export interface LimitsOptions {
-  /** Opened at the first request that has limits. */
-  readonly openStore: () => BudgetStore;
-  readonly prices: PriceBook;
-  /** The price to reserve at: of a name that several models may answer for, the highest. Tokens cost one each. */
-  readonly highestPriceOf: (name: string, unit: BudgetUnit) => Price | undefined;
-  /** Limits of a model, for all callers. Undefined: none. */
-  readonly modelScope: (model: string) => LimitedScope | undefined;
-  /** The model that a client's name stands for. */
-  readonly modelOf: (name: string) => string;
-  readonly traits: (model: string) => UpstreamTraits;
-  readonly promptFacts: (model: string) => PromptFacts;
-  /** Tokens of an answer before any is known. */
-  readonly defaultOutputTokens: () => number;
-  /** Whether requests pass while the store is down. */
-  readonly isFailOpen: () => boolean;
-  readonly events: LimitsEvents;
-  /** Milliseconds since 1970, and milliseconds that only grow. */
-  readonly epochMs: () => number;
-  readonly now: () => number;
-}
 
 /**
  * Bytes of text that count as a token at least, where an upstream does not report while it streams. A token of an

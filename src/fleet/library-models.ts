@@ -1,0 +1,33 @@
+/** Finds the models of the disk that are served without being named, whichever process pulled or removed them. */
+import type { ModelLibrary, ServableModel } from "../core/model-library.js";
+import type { AppliedConfig } from "./applied-config.js";
+
+/** Time between two looks. */
+const PAUSE_MS = 5000;
+
+export class LibraryModels {
+  #dueMs = 0;
+
+  constructor(
+    private readonly library: ModelLibrary | undefined,
+    private readonly applied: AppliedConfig,
+  ) {}
+
+  /** None, where the configuration does not ask for them. */
+  async found(): Promise<readonly ServableModel[]> {
+    return this.applied.config.serveLibrary ? ((await this.library?.servable()) ?? []) : [];
+  }
+
+  isDue(): boolean {
+    return this.applied.config.serveLibrary && performance.now() >= this.#dueMs;
+  }
+
+  async look(): Promise<void> {
+    this.#dueMs = Number.POSITIVE_INFINITY;
+    try {
+      await this.applied.serveOnDemand(await this.found());
+    } finally {
+      this.#dueMs = performance.now() + PAUSE_MS;
+    }
+  }
+}
