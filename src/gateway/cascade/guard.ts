@@ -88,10 +88,12 @@ export class Guard {
     this.#statements = {
       read: database.prepare("SELECT version, state, closed_at FROM cascade_guards WHERE cascade = ?"),
       write: database.prepare(
-        `INSERT INTO cascade_guards VALUES (?, ?, ?, ?)
+        `INSERT INTO cascade_guards (cascade, version, state, closed_at) VALUES (?, ?, ?, ?)
          ON CONFLICT (cascade) DO UPDATE SET version = excluded.version, state = excluded.state, closed_at = excluded.closed_at`,
       ),
-      add: database.prepare("INSERT INTO cascade_samples VALUES (NULL, ?, ?, ?, ?, ?, ?)"),
+      add: database.prepare(
+        "INSERT INTO cascade_samples (cascade, at, request_id, score, kept, worse) VALUES (?, ?, ?, ?, ?, ?)",
+      ),
       forget: database.prepare(
         `DELETE FROM cascade_samples WHERE cascade = ?1 AND id <=
          (SELECT id FROM cascade_samples WHERE cascade = ?1 ORDER BY id DESC LIMIT 1 OFFSET ${MAX_ROWS})`,

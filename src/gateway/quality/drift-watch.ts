@@ -125,7 +125,9 @@ export class DriftWatch {
     if (version === "" || before === version) return;
     this.#versions.set(model, version);
     const { database } = this.options;
-    database.prepare("INSERT INTO quality_changes VALUES (NULL, ?, ?, ?, ?)").run([atMs, model, version, before ?? ""]);
+    database
+      .prepare("INSERT INTO quality_changes (at_ms, model, version, before) VALUES (?, ?, ?, ?)")
+      .run([atMs, model, version, before ?? ""]);
     database
       .prepare("DELETE FROM quality_changes WHERE seq <= (SELECT max(seq) FROM quality_changes) - ?")
       .run(MAX_CHANGES);
@@ -313,12 +315,14 @@ export class DriftWatch {
     const gone = [...this.#gone].slice(0, atMost);
     if (dirty.length + gone.length === 0) return;
     const { database, logger } = this.options;
-    const write = database.prepare("INSERT OR REPLACE INTO quality_series VALUES (?, ?, ?, ?, ?, ?)");
+    const write = database.prepare(
+      "INSERT OR REPLACE INTO quality_series (model, tenant, name, state, last, at_ms) VALUES (?, ?, ?, ?, ?, ?)",
+    );
     const remove = database.prepare("DELETE FROM quality_series WHERE model = ? AND tenant = ? AND name = ?");
     try {
       groupCommitOf(database).alone(() => {
         const { number, count } = this.#day;
-        database.prepare("INSERT OR REPLACE INTO quality_rate VALUES (?, ?)").run([number, count]);
+        database.prepare("INSERT OR REPLACE INTO quality_rate (day, judgements) VALUES (?, ?)").run([number, count]);
         database.prepare("DELETE FROM quality_rate WHERE day < ?").run([number - KEPT_RATES]);
         for (const { model, tenant, name, state, last, atMs } of dirty) {
           const found = last === undefined ? null : JSON.stringify(last);
