@@ -17,7 +17,7 @@ import type { RequestRow } from "../../gateway/ledger/ledger-rows.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { createSemanticApp } from "../../gateway/semantic/admin-app.js";
-import { SemanticCache } from "../../gateway/semantic/policy.js";
+import { OWN_TENANT, SemanticCache } from "../../gateway/semantic/policy.js";
 import { openCacheDatabase, openDatabase } from "../../gateway/store/database.js";
 import { sideOf } from "../../gateway/store/side-connection.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -169,9 +169,9 @@ export class GatewayParts {
     this.#tenants.configure(config);
   }
 
-  /** Whether a tenant is still one of this gateway's. */
+  /** Whether a tenant is still one of this gateway's. The semantic cache asks models for itself, as a tenant too. */
   hasTenant(tenant: string): boolean {
-    return this.#tenants.has(tenant);
+    return tenant === OWN_TENANT || this.#tenants.has(tenant);
   }
 
   /** Whether rows are kept of requests, which figures by tenant are counted from. */
