@@ -15,6 +15,8 @@ interface Passage {
 
 /** Letters of the passages that are asked about, at least. */
 const SHORTEST = 200;
+/** Passages whose paragraphs surround the questions' own: with few, each might hold the answer. */
+const LEAST_STRANGERS = 64;
 /** Paragraphs that name their subject: others say "it", and would be about another subject among strangers. */
 const NAMES_SUBJECT = /^(?!It\b|The label\b|He\b|She\b|They\b|-)/;
 
@@ -53,16 +55,16 @@ function scattered(random: Random, own: readonly string[], others: readonly stri
 /** @param numLetters of each question's text, about; four are a token */
 export function recallChats(seed: number, count: number, numLetters: number): Chat[] {
   const passages = passagesFrom(seed, count);
-  const strangers = passagesFrom(seed + 1, count).flatMap(({ paragraphs }) => paragraphs);
+  const strangers = passagesFrom(seed + 1, Math.max(count, LEAST_STRANGERS)).flatMap(({ paragraphs }) => paragraphs);
   const named = strangers.filter((paragraph) => NAMES_SUBJECT.test(paragraph));
   return passages.map(({ paragraphs, question, answer, check }, index) => {
     const random = createRandom(seed, index);
     const others: string[] = [];
     let left = numLetters - paragraphs.join("\n\n").length;
-    while (left > 0) {
-      const other = named[random.int(0, named.length - 1)]!;
-      // A second text with the answer would make the question easier.
-      if (other.toLowerCase().includes(answer.toLowerCase())) continue;
+    // A second text with the answer would make the question easier.
+    const fitting = named.filter((other) => !other.toLowerCase().includes(answer.toLowerCase()));
+    while (left > 0 && fitting.length > 0) {
+      const other = fitting[random.int(0, fitting.length - 1)]!;
       others.push(other);
       left -= other.length + 2;
     }

@@ -8,13 +8,7 @@ import { MillraceError } from "../core/errors.js";
 import { isLoopback } from "../core/loopback.js";
 import type { FleetConfig } from "../fleet/config/schema.js";
 import { needsKeys } from "../fleet/gateway/authorize.js";
-import { KEY_VARIABLE } from "../image/image-fleet.js";
-
-/** The variables that a boot can fill itself, and the names of their files. */
-const MADE_KEYS = [
-  [KEY_VARIABLE, "api-key"],
-  ["MILLRACE_ADMIN_KEY", "admin-key"],
-] as const;
+import { KEY_VARIABLE, MADE_KEYS } from "../image/made-keys.js";
 
 /**
  * Sets MILLRACE_API_KEY and MILLRACE_ADMIN_KEY where the configuration asks for them and the environment lacks them.
@@ -22,7 +16,7 @@ const MADE_KEYS = [
  * @returns the files in `folder` that they come from
  */
 export function provideKeys(configText: string, folder: string, environment: NodeJS.ProcessEnv): readonly string[] {
-  return MADE_KEYS.flatMap(([variable, name]) => {
+  return MADE_KEYS.flatMap(({ variable, file: name }) => {
     const isGiven = (environment[variable] ?? "") !== "";
     if (isGiven || !configText.includes(`env:${variable}`)) return [];
     const file = join(folder, name);

@@ -102,7 +102,8 @@ const DAYS_OF_WARNING = 14;
 /** Tells the files apart from others under their names, also behind symbolic links. */
 function markOf(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false });
-  return found === undefined ? "" : `${found.ino} ${found.mtimeMs} ${found.size}`;
+  // The time of the last change tells of new rights, too: a renewed key may become readable after it was written.
+  return found === undefined ? "" : `${found.ino} ${found.mtimeMs} ${found.ctimeMs} ${found.size}`;
 }
 
 /** Reads the two files again whenever one of them changes. Files that are wrong change nothing. */

@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   symlinkSync,
   utimesSync,
@@ -15,6 +16,9 @@ import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, expect, test, vi } from "vitest";
 import { acquireFileLock, tryFileLock } from "./file-lock.js";
+
+/** As in the locks of this process. */
+const SPACE = readlinkSync("/proc/self/ns/pid");
 
 const folder = mkdtempSync(join(tmpdir(), "lock-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -74,7 +78,7 @@ test("a link to nothing in a lock's place is waited for, and a signal ends the w
 test("one process at a time takes abandoned locks over, so that nobody removes the lock of the one before", async () => {
   const path = join(folder, "contested.lock");
   const takeover = `${path}.takeover`;
-  const ofGone = `${hostname()} ${spawnSync(process.execPath, ["-e", ""]).pid} x`;
+  const ofGone = `${hostname()} ${spawnSync(process.execPath, ["-e", ""]).pid} x ${SPACE}`;
   writeFileSync(path, ofGone);
   mkdirSync(takeover);
   expect(tryFileLock(path)).toBeUndefined();
@@ -90,7 +94,7 @@ test("one process at a time takes abandoned locks over, so that nobody removes t
 test("a lock of a process that is gone is taken over at once", async () => {
   const path = join(folder, "gone.lock");
   const { pid } = spawnSync(process.execPath, ["-e", ""]);
-  writeFileSync(path, `${hostname()} ${pid} x`);
+  writeFileSync(path, `${hostname()} ${pid} x ${SPACE}`);
   const release = await acquireFileLock(path);
   release();
   expect(existsSync(path)).toBe(false);
@@ -104,7 +108,7 @@ test("whoever does not wait has a lock that is free, or whose owner is gone, and
   release!();
   expect(existsSync(path)).toBe(false);
   // Left by an earlier process with this one's number, as in a container that started again.
-  writeFileSync(path, `${hostname()} ${process.pid} of-an-earlier-start`);
+  writeFileSync(path, `${hostname()} ${process.pid} of-an-earlier-start ${SPACE}`);
   const second = tryFileLock(path);
   expect(second).toBeDefined();
   second!();
@@ -112,6 +116,15 @@ test("whoever does not wait has a lock that is free, or whose owner is gone, and
   writeFileSync(path, ofAnother);
   expect(tryFileLock(path)).toBeUndefined();
   utimesSync(path, new Date(Date.now() - 120_000), new Date(Date.now() - 120_000));
+  tryFileLock(path)!();
+  expect(existsSync(path)).toBe(false);
+});
+
+test("a lock of another container of the same host name is alive while it is touched", () => {
+  const path = join(folder, "container.lock");
+  writeFileSync(path, `${hostname()} ${process.pid} x pid:[1]`);
+  expect(tryFileLock(path)).toBeUndefined();
+  utimesSync(path, new Date(Date.now() - 20_000), new Date(Date.now() - 20_000));
   tryFileLock(path)!();
   expect(existsSync(path)).toBe(false);
 });

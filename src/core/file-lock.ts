@@ -3,7 +3,16 @@
  * as long as it lives. scripts/setup/lock.js does the same for the build, before this is compiled.
  */
 import { randomUUID } from "node:crypto";
-import { lstatSync, mkdirSync, readFileSync, rmdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  rmdirSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
@@ -14,6 +23,8 @@ const BEAT_MS = 5000;
  * machines differ.
  */
 const ABANDONED_MS = 60_000;
+/** The same of a holder in another container of this machine, whose clock is this one. */
+const SILENT_MS = 3 * BEAT_MS;
 const POLL_MS = 200;
 
 /**
@@ -58,7 +69,16 @@ export function tryFileLock(path: string): (() => void) | undefined {
 /** Locks of this process. */
 const held = new Set<string>();
 
-const newOwner = (): string => `${hostname()} ${process.pid} ${randomUUID()}`;
+const newOwner = (): string => `${hostname()} ${process.pid} ${randomUUID()} ${processSpace()}`;
+
+/** Containers may share a host name, and each numbers its processes from 1. */
+function processSpace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    return "";
+  }
+}
 
 /** Touches a lock that was just taken. @returns a function that releases the lock */
 function hold(path: string, own: string): () => void {
@@ -116,10 +136,11 @@ function isOld(path: string): boolean {
  * is just being taken.
  */
 function isOwnerGone(state: string): boolean {
-  const [host, pid, id] = state.split(" ");
-  if (host !== hostname() || pid === undefined) return false;
+  const [host, pid, id, space, touchedMs] = state.split(" ");
+  if (host !== hostname() || touchedMs === undefined) return false;
+  if (space !== processSpace()) return Date.now() - Number(touchedMs) > SILENT_MS;
   // In a container each start may have the process number of the start before.
-  if (Number(pid) === process.pid) return !held.has(`${host} ${pid} ${id}`);
+  if (Number(pid) === process.pid) return !held.has(`${host} ${pid} ${id} ${space}`);
   try {
     process.kill(Number(pid), 0);
     return false;

@@ -84,10 +84,17 @@ export class AppliedConfig {
     await this.#changes.run(() => this.#apply(this.file, this.machine));
   }
 
-  /** Loads these models of the disk on demand, and no others. */
-  async serveOnDemand(found: readonly ServableModel[]): Promise<void> {
+  /** Loads models of the disk on demand, and no others. @param find called when no other change is under way */
+  async serveOnDemand(find: () => Promise<readonly ServableModel[]>): Promise<void> {
     await this.#changes.run(async () => {
-      if (this.#loaded.serveOnDemand(found)) await this.#apply(this.file, this.machine);
+      const before = this.#loaded.onDemand;
+      if (!this.#loaded.serveOnDemand(await find())) return;
+      try {
+        await this.#apply(this.file, this.machine);
+      } catch (thrown) {
+        this.#loaded.restoreOnDemand(before);
+        throw thrown;
+      }
     });
   }
 

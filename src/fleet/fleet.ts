@@ -288,6 +288,7 @@ export class Fleet {
     const policies = await this.#gateway.start();
     const administration = adminHandler(this.#adminTarget(this.#watch.start(config.dataFolder)));
     const handlePath = this.#gateway.pathHandler();
+    const found = await this.#library.found();
     this.#proxy = await startProxy({
       pool: this.#pool,
       routing: () => routingOf(this.#applied.config),
@@ -325,7 +326,7 @@ export class Fleet {
       certificate: certificateFilesOf(config),
       logger,
     });
-    await this.#applied.start(await this.#library.found());
+    await this.#applied.start(found);
     this.#gateway.startBatches();
     this.#timer = setInterval(() => {
       this.#keeper.tick();

@@ -25,7 +25,7 @@ export class LibraryModels {
   async look(): Promise<void> {
     this.#dueMs = Number.POSITIVE_INFINITY;
     try {
-      await this.applied.serveOnDemand(await this.found());
+      await this.applied.serveOnDemand(() => this.found());
     } finally {
       this.#dueMs = performance.now() + PAUSE_MS;
     }

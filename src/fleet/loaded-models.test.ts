@@ -92,7 +92,7 @@ test("models of the disk are served on demand where the file asks for it, and ar
     { name: "hf:org/with space:a b.gguf", path: "/cache/a b.gguf" },
   ];
   await reload("e");
-  expect(await names()).toEqual(["e", "org/m:m-Q4.gguf", "org/m:m-Q8.gguf", "org/n"]);
+  expect(await names()).toEqual(["e", "org/m:m-Q4.gguf", "org/m", "org/m:m-Q8.gguf", "org/n"]);
   expect(fleet.uses().join()).not.toContain("/cache");
   const { data } = JSON.parse((await ask("GET", "/admin/models")).text) as { data: { id: string }[] };
   expect(data.map(({ id }) => id)).toContain("org/n");
@@ -101,7 +101,7 @@ test("models of the disk are served on demand where the file asks for it, and ar
     { name: "hf:org/m:m-Q8.gguf", path: "/cache/m-Q8.gguf" },
   ];
   await reload("org/e");
-  expect(await names()).toEqual(["org/e", "org/m"]);
+  expect(await names()).toEqual(["org/e", "org/m:m-Q8.gguf", "org/m"]);
 });
 
 test("a name that there is, one with spaces, a model that is not on disk and one without memory are refused", async () => {

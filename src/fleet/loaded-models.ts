@@ -15,7 +15,10 @@ export class LoadedModels {
   addTo(config: FleetConfig): FleetConfig {
     const models = [...config.models];
     for (const entry of [...this.#entries, ...this.#onDemand]) {
-      if (!namesOf(models).includes(entry.name)) models.push(entry);
+      const names = namesOf(models);
+      if (names.includes(entry.name)) continue;
+      const aliases = entry.aliases.filter((alias) => !names.includes(alias));
+      models.push(aliases.length === entry.aliases.length ? entry : { ...entry, aliases });
     }
     return { ...config, models };
   }
@@ -32,8 +35,17 @@ export class LoadedModels {
     return isChanged;
   }
 
-  isOnDemand(entry: ModelEntry): boolean {
-    return this.#onDemand.includes(entry);
+  /** Takes a change back. @param before the earlier models */
+  restoreOnDemand(before: readonly ModelEntry[]): void {
+    this.#onDemand = before;
+  }
+
+  get onDemand(): readonly ModelEntry[] {
+    return this.#onDemand;
+  }
+
+  isOnDemand({ name, model }: ModelEntry): boolean {
+    return this.#onDemand.some((entry) => entry.name === name && entry.model === model);
   }
 
   /** Whether an administrator has loaded the model. A canary ends by itself. */
@@ -77,13 +89,19 @@ export class LoadedModels {
   }
 }
 
-/** The models of one repository are told apart by their files. A name with spaces cannot be asked for. */
+/**
+ * Each is named by its repository and its file, so that a further file of the repository renames none; the first also
+ * answers to the repository's name. A name with spaces cannot be asked for.
+ */
 function onDemandEntries(found: readonly ServableModel[]): ModelEntry[] {
-  const names = found.map(({ name }) => servedName(name));
+  const full = found.map(({ name }) => name.replace(/^hf:/, "").replace(/@[^:]*/, ""));
+  const taken = new Set(full);
   return found.flatMap(({ name, path }, index) => {
-    const isAlone = names.filter((other) => other === names[index]).length === 1;
-    const served = isAlone ? names[index]! : name.replace(/^hf:/, "");
-    const parsed = configSchema({}).safeParse({ models: [{ name: served, model: path, load: "on-demand" }] });
+    const short = servedName(name);
+    const aliases = taken.has(short) ? [] : [short];
+    taken.add(short);
+    const entry = { name: full[index], aliases, model: path, load: "on-demand" };
+    const parsed = configSchema({}).safeParse({ models: [entry] });
     return parsed.success ? parsed.data.models : [];
   });
 }

@@ -10,8 +10,7 @@ import type { FleetConfig, ModelEntry } from "../fleet/config/schema.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
 import { variablesOf } from "./image-secrets.js";
 import { BUNDLED_MODEL, ENGINE_SOURCES } from "./machine.js";
-
-export const KEY_VARIABLE = "MILLRACE_API_KEY";
+import { KEY_VARIABLE } from "./made-keys.js";
 
 export interface FleetSource {
   /** Name of the preset or file. */

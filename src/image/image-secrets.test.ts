@@ -146,6 +146,13 @@ test.each([
   ["args: ['--proxy=http://user:sk-plain@proxy.example']", "a URL with a user"],
   ["program: [vllm, serve, --api-key, sk-plain]", "--api-key"],
   ["env: { HTTP_PROXY: 'http://user:sk-plain@proxy.example' }", "a URL with a user"],
+  ["args: [--api_key, sk-plain]", "--api_key"],
+  ["args: ['--hf_token=sk-plain']", "--hf_token"],
+  ["args: [--tls-passphrase, sk-plain]", "--tls-passphrase"],
+  [`args: ['--kv-transfer-config={"url":"redis://u:sk-plain@h:6379"}']`, "a URL with a user"],
+  [`args: ['--kv-transfer-config={"api_key":"sk-plain"}']`, "a key inside a value"],
+  ["args: ['--store=https://h/x?apikey=sk-plain']", "a URL with a key"],
+  ["args: ['--header=Authorization: Bearer sk-plain']", "a key inside a value"],
 ])("and a secret among the engine's words: %s", (line, got) => {
   const { code, message } = errorOf(`models: [{ name: m, engine: vllm, model: org/m, ${line} }]\n`);
   expect(code).toBe("config_secret");
@@ -158,7 +165,7 @@ test("values that only look a little like one are rendered", () => {
     "docker",
     `telemetry: { otlp-endpoint: 'https://collector.example/v1?max_tokens=5' }
 hooks: { guardrails: [{ name: g, patterns: [{ name: p, regex: 'https?://[a-z]+@' }] }] }
-models: [{ name: m, engine: vllm, model: org/m, args: [--max-tokens, '5', --tokenizer, a@b], env: { NCCL_DEBUG: INFO, A: x@y } }]
+models: [{ name: m, engine: vllm, model: org/m, args: [--max-tokens, '5', --tokenizer, a@b, '--override={"max_tokens":"5"}'], env: { NCCL_DEBUG: INFO, TOKENIZERS_PARALLELISM: 'false', A: x@y } }]
 `,
   );
   expect(fleet.variables).toEqual(["MILLRACE_API_KEY"]);

@@ -7,11 +7,15 @@ import { formatPath, type KeyPath } from "../fleet/config/key-paths.js";
 import { secretPlacesIn } from "../fleet/config/secret-places.js";
 
 const VARIABLE = /^env:([A-Za-z_]\w*)$/;
-const SECRET_NAME = /key|token|secret|password|credential/i;
+const SECRET_NAME =
+  /key|token(?!izer)|secret|password|passw?d|passphrase|_pass(_|$)|pwd|credential|auth(_|$|orization)/i;
 /** Matches flags that hold a key, but not those that count tokens or name a tokenizer. */
-const SECRET_FLAG = /^--?([\w-]+-)?(api-?key|key|token|secret|password|credentials?)(=|$)/i;
-const URL_WITH_USER = /(^|[=\s])[a-z][a-z\d+.-]*:\/\/[^\s/?#]*@/i;
-const URL_WITH_KEY = /(^|[=\s])[a-z][a-z\d+.-]*:\/\/\S*[?&]([\w-]*[_-])?(key|token|secret|password|sig|signature)=/i;
+const SECRET_FLAG = /^--?([\w-]+[_-])?(api[_-]?key|key|token|secret|password|passwd|passphrase|credentials?)(=|$)/i;
+const URL_WITH_USER = /(^|[^a-z\d+.-])[a-z][a-z\d+.-]*:\/\/[^\s/?#"']*@/i;
+const URL_WITH_KEY = /(^|[^a-z\d+.-])[a-z][a-z\d+.-]*:\/\/\S*[?&][\w-]*(key|token|secret|password|sig|signature)=/i;
+/** A member of JSON that has a key, and a header that carries one. */
+const NAMED_IN_TEXT =
+  /["']([\w-]*[_-])?(api[_-]?key|(auth|access|api|hf|bearer)[_-]?token|secret|password)["']\s*:\s*["']|\bbearer\s+\S/i;
 
 function refused(expected: string, got: string, hint: string): MillraceError {
   return new MillraceError("config_secret", `expected ${expected}, got ${got}`, { hint });
@@ -23,11 +27,12 @@ function isPlainVariable({ path, value }: { readonly path: KeyPath; readonly val
   return list === "models" && key === "env" && !SECRET_NAME.test(String(name)) && !value.startsWith("env:");
 }
 
-/** What a text without a place for secrets holds of them; undefined: nothing. */
-function secretIn(text: string): string | undefined {
+/** The secret in a text that has no place for one; undefined: none is found. */
+export function secretIn(text: string): string | undefined {
   if (SECRET_FLAG.test(text)) return text.split("=", 1)[0];
   if (URL_WITH_USER.test(text)) return "a URL with a user or password";
-  return URL_WITH_KEY.test(text) ? "a URL with a key in its query" : undefined;
+  if (URL_WITH_KEY.test(text)) return "a URL with a key in its query";
+  return NAMED_IN_TEXT.test(text) ? "a key inside a value" : undefined;
 }
 
 function assertNoSecret(value: unknown, file: string, path: KeyPath = []): void {

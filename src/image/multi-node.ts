@@ -7,7 +7,6 @@ import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "../fleet/adapters/index.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
 import type { ModelEntry } from "../fleet/config/schema.js";
-import { KEY_VARIABLE } from "./image-fleet.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
 import {
   CONTAINER_SECURITY,
@@ -20,6 +19,7 @@ import {
   secretVariable,
 } from "./kubernetes-objects.js";
 import { ENGINE_SOURCES, START_MINUTES, STATE, STOP_SECONDS } from "./machine.js";
+import { KEY_VARIABLE } from "./made-keys.js";
 
 const PORT = 8001;
 const MASTER_PORT = 29_501;

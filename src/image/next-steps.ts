@@ -1,9 +1,9 @@
 /** Commands to type after `image render`. */
 
 import { shellWord } from "../core/shell-word.js";
-import { KEY_VARIABLE } from "./image-fleet.js";
 import type { ImageFleet, ImageRequest, ImageTarget } from "./image-request.js";
 import { STOP_SECONDS } from "./machine.js";
+import { MADE_KEYS } from "./made-keys.js";
 
 export interface NextStep {
   readonly command: string;
@@ -21,13 +21,15 @@ const CONFINED =
 
 const step = (command: string, about: string): NextStep => ({ command, about });
 
-/** Loopback needs none. */
-const keyStep = ({ variables }: ImageFleet, about: string): NextStep[] =>
-  variables.includes(KEY_VARIABLE) ? [step("sudo cat /var/lib/millrace/api-key", about)] : [];
+/** Where the machine's own keys lie, which its first boot makes. A server on loopback needs none. */
+const keySteps = ({ variables }: ImageFleet, place: string): NextStep[] =>
+  MADE_KEYS.filter(({ variable }) => variables.includes(variable)).map(({ file, about }) =>
+    step(`sudo cat /var/lib/millrace/${file}`, `${place}${about}, made at the first boot`),
+  );
 
-/** The boot makes the machine's own key; all other variables are the operator's. */
+/** The variables that no boot makes are the operator's. */
 function environmentStep({ variables }: ImageFleet): NextStep[] {
-  const names = variables.filter((name) => name !== KEY_VARIABLE);
+  const names = variables.filter((name) => MADE_KEYS.every(({ variable }) => variable !== name));
   if (names.length === 0) return [];
   const about = `on the machine: type a line NAME=value for each of ${names.join(", ")}, then Ctrl-D; it cannot start without them`;
   return [step("sudo install -D -m 0600 /dev/stdin /etc/millrace/environment", about)];
@@ -49,7 +51,7 @@ const STEPS: Readonly<Record<ImageTarget, (facts: Facts) => readonly NextStep[]>
   "cloud-init": ({ out, fleet }) => [
     step(`cloud-init schema --config-file ${out}/user-data`, "checks it"),
     ...environmentStep(fleet),
-    ...keyStep(fleet, "on the machine: its key, made at the first boot"),
+    ...keySteps(fleet, "on the machine: "),
     step("journalctl --namespace millrace -f", "on the machine: the pull, the start and the bench"),
   ],
   packer: ({ out, fleet }) => [
@@ -60,7 +62,7 @@ const STEPS: Readonly<Record<ImageTarget, (facts: Facts) => readonly NextStep[]>
   systemd: ({ out, fleet }) => [
     ...environmentStep(fleet),
     step(`sudo ${out}/install.sh`, "on the machine itself, Debian 13 or later"),
-    ...keyStep(fleet, "its key, made at the first boot"),
+    ...keySteps(fleet, ""),
     step("journalctl --namespace millrace -f", "the pull, the start and the bench"),
   ],
   kubernetes: ({ out, fleet: { slug, config } }) => [

@@ -187,7 +187,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   const demand = demandFor(instance, request, candidate, wanted, required);
   if (demand === undefined) return undefined;
   const memory = planMemory(instance, demand, drafting);
-  // llama-server divides its memory among slots of the required length, and shares nothing between them.
+  // llama-server divides its memory evenly among its slots, each of the required length at least, and shares nothing.
   const isDivided = isLlamaCpp(engine);
   const [perSeat, shared] = isDivided ? [required, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const isOwnStep = takesOwnStep(engine, machine);
@@ -230,10 +230,10 @@ export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
 }
 
 /**
- * KV memory of one instance, for `--kv-cache-memory-bytes`: for all sequences of the required length, and for one of
- * the longest.
+ * KV memory of one instance, for `--kv-cache-memory-bytes`: for all sequences of the required length and, beside them,
+ * one of the longest.
  */
 export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, required: number, longest: number): number {
   const of = (numTokens: number): number => kvBytes(instance.model, instance.kv.vectorBytes, numTokens);
-  return Math.floor(Math.min(memory.kvBytes, Math.max(of(required) * (maxNumSeqs + 1), of(longest))));
+  return Math.floor(Math.min(memory.kvBytes, of(required) * maxNumSeqs + of(longest)));
 }

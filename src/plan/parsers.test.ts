@@ -57,10 +57,15 @@ test("a model whose form of calls is not known, as any that is no well-known one
 });
 
 test("engines that need no parser are said to read calls by themselves", () => {
-  for (const engine of ["millrace", "tgi", "ollama", "llama-server"] as const) {
+  for (const engine of ["millrace", "ollama", "llama-server"] as const) {
     expect(PARSER_FLAGS[engine]).toBeUndefined();
     expect(parserChoices(knownModel("qwen3-8b"), engine)).toMatchObject([{ choice: "read" }]);
   }
+});
+
+test("TGI is said to leave thoughts in the answer", () => {
+  expect(parserChoices(knownModel("qwen3-8b"), "tgi").map(({ choice }) => choice)).toEqual(["read", "not read"]);
+  expect(parserChoices(knownModel("llama-3.1-8b"), "tgi").map(({ choice }) => choice)).toEqual(["read"]);
 });
 
 test("each form has a parser in vLLM and SGLang, and a well-known model that writes it", () => {

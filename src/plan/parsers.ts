@@ -25,6 +25,12 @@ export function parserArguments(model: PlannedModel, engine: PlannedEngine): rea
 
 export function parserChoices(model: PlannedModel, engine: PlannedEngine): readonly Choice[] {
   const flags = PARSER_FLAGS[engine];
+  // TGI calls tools by a grammar of its own, and has no parser of thoughts.
+  if (engine === "tgi") {
+    const calls = { about: "tool calls", choice: "read", because: "tgi reads them by a grammar of its own" };
+    const thoughts = { about: "thoughts", choice: "not read", because: "tgi has no parser: they stay in the answer" };
+    return model.thoughts === undefined ? [calls] : [calls, thoughts];
+  }
   if (flags === undefined) {
     const by = isLlamaCpp(engine) ? "a parser that it makes of the model's template" : "the model's own template";
     return [{ about: "tool calls and thoughts", choice: "read", because: `${engine} reads them by ${by}` }];

@@ -2,6 +2,7 @@
  * Scores SQL by what it finds: the answer and the expected query read the same tables, in the jail of generated Python,
  * whose SQLite has no files to open.
  */
+import { MillraceError } from "../core/errors.js";
 import type { Check } from "./check.js";
 import { unfence } from "./fenced.js";
 import type { CallResult } from "./sandbox/results.js";
@@ -30,14 +31,23 @@ def find(setup, query):
 
 type Rows = readonly (readonly unknown[])[];
 
-/** @param expected the query that finds the right rows */
+const badTask = (problem: string): MillraceError =>
+  new MillraceError("invalid_option", `expected a query that runs as the expected answer, got ${problem}`, {
+    hint: "mend the setup or the query of the chat; both are SQLite's SQL, and python3 must have its module sqlite3",
+  });
+
+/**
+ * Throws invalid_option if the expected query fails: no answer could be right.
+ *
+ * @param expected the query that finds the right rows
+ */
 export async function scoreSql({ setup, isOrdered }: SqlCheck, expected: string, answer: string): Promise<Score> {
   if (!hasPython()) return { ...scoreExact(expected, answer), note: "python3 not found: compared as text" };
   const calls = [expected, unfence(answer)].map((query) => [setup, query]);
   const results = await runCode("python", { code: RUN_QUERY, name: "find", calls });
   if ("problem" in results) return wrong(results.problem);
   const [right, given] = results as [CallResult, CallResult];
-  if ("problem" in right) return wrong(`the expected query fails: ${right.problem}`);
+  if ("problem" in right) throw badTask(right.problem);
   if ("problem" in given) return wrong(given.problem);
   const [wanted, got] = [right.value as Rows, given.value as Rows];
   if (wanted.length !== got.length) return wrong(`expected ${wanted.length} rows, got ${got.length}`);
@@ -54,4 +64,5 @@ function textsOf(rows: Rows, isOrdered: boolean): string[] {
   return isOrdered ? texts : texts.sort();
 }
 
-const rounded = (value: unknown): unknown => (typeof value === "number" ? Number(value.toPrecision(DIGITS)) : value);
+const rounded = (value: unknown): unknown =>
+  typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(DIGITS)) : value;

@@ -116,7 +116,7 @@ async function assertStream({ statusCode, headers, body }: Dispatcher.ResponseDa
   const type = String(headers["content-type"] ?? "no content-type");
   if (statusCode === 200 && /^text\/event-stream\b/i.test(type)) return;
   const said = await body.text();
-  const got = statusCode === 200 ? type : `status ${statusCode}: ${visible(said.slice(0, 200))}`;
+  const got = statusCode === 200 ? visible(type.slice(0, 200)) : `status ${statusCode}: ${visible(said.slice(0, 200))}`;
   const other = new MillraceError("endpoint_failed", `expected a stream of events from ${url}, got ${got}`, {
     hint: "check the address, the model's name and the API key",
   });

@@ -14,6 +14,7 @@ import { packageRoot, packageVersion } from "../../core/package-root.js";
 import { gotOf } from "../../core/read-text.js";
 import type { FleetSource } from "../../image/image-fleet.js";
 import type { ImageRequest, ImageTarget, PackageSource } from "../../image/image-request.js";
+import { secretIn } from "../../image/image-secrets.js";
 import { integerIn, type ValueParser } from "./option-values.js";
 
 export interface ImageFlags {
@@ -110,8 +111,8 @@ function packageOf(text: string): PackageSource {
   if (/^https?:\/\//.test(text) && URL.canParse(text)) {
     const url = new URL(text);
     const isSafe = url.protocol === "https:" || isLoopback(url.hostname.replace(/^\[|\]$/g, ""));
-    if (isSafe && url.username === "" && url.password === "") return { kind: "spec", spec: url.href };
-    throw optionError("--package", "an https URL without user and password", text);
+    if (isSafe && secretIn(url.href) === undefined) return { kind: "spec", spec: url.href };
+    throw optionError("--package", "an https URL without user, password and key", text);
   }
   if (!/\.t(ar\.)?gz$/.test(text)) throw optionError("--package", "a version, a .tgz file or an https URL", text);
   const name = basename(text);

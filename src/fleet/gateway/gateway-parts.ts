@@ -230,13 +230,13 @@ export class GatewayParts {
     for (const part of [this.quality, this.#ledger, this.#tenants, this.#conversations]) {
       await this.#end(async () => await part.close());
     }
-    this.#unlockLedger();
     const database = this.#database;
     if (database !== undefined) await this.#end(() => sideOf(database).close());
     this.#database?.close();
     this.#database = undefined;
     this.#cacheDatabase?.close();
     this.#cacheDatabase = undefined;
+    this.#unlockLedger();
   }
 
   /** A part that cannot end as it should keeps none of the others from it. */

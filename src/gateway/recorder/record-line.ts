@@ -49,9 +49,16 @@ export function recordLine({ request, answer, startMs, firstByteMs, endMs }: Exc
   return `${JSON.stringify(head).slice(0, -1)},"request":${requestJson(request)},"response":${JSON.stringify(response)}}`;
 }
 
-/** The client's bytes as they are, since a parsed number may be rounded. JSON has line ends between its parts only. */
+/**
+ * The client's bytes as they are, since a parsed number may be rounded. JSON has line ends between its parts only, and
+ * a mark of the byte order before them.
+ */
 function requestJson({ path, body, bytes, asked: model }: Exchanged["request"]): string {
-  if (path === CHATS) return bytes.toString("utf8").replace(/[\r\n]+/g, " ");
+  if (path === CHATS)
+    return bytes
+      .toString("utf8")
+      .replace(/^\uFEFF/, "")
+      .replace(/[\r\n]+/g, " ");
   const losses = new Losses("a record", true);
   const terms = { model, names: CHAT_NAMES, losses, defaultMaxTokens: 0, thinking: "effort" } as const;
   return JSON.stringify(writeChat(readMessages(body, losses), terms, "max_tokens"));

@@ -166,12 +166,13 @@ function giveUp({ name }: ModelRoute, failures: readonly Failure[], sink: Holdin
   }
   if (failures.length === 1) throw error;
   const chain = failures.map(({ shown }) => shown).join(", then ");
-  const { code, hint, param, retryAfterSeconds } = error;
+  const { code, hint, param, retryAfterSeconds, headers } = error;
   throw new MillraceError(code, `${error.message} (${name}: ${chain})`, {
     cause: error,
     ...(hint === undefined ? {} : { hint }),
     ...(param === undefined ? {} : { param }),
     ...(retryAfterSeconds === undefined ? {} : { retryAfterSeconds }),
+    ...(headers === undefined ? {} : { headers }),
   });
 }
 

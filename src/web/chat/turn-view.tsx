@@ -127,8 +127,8 @@ function Question({ pane, paneIndex, place }: Pick<TurnProps, "pane" | "paneInde
   const turn = pane.turns[place]!;
   return (
     <>
-      {turn.files?.map(({ name, text, image }) => (
-        <details class="file" key={name} open={image !== undefined}>
+      {turn.files?.map(({ name, text, image }, index) => (
+        <details class="file" key={`${index} ${name}`} open={image !== undefined}>
           <summary>{name}</summary>
           {image === undefined ? <pre dir="auto">{text}</pre> : <img src={image} alt={name} />}
         </details>

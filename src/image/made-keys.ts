@@ -1,0 +1,16 @@
+/** The keys of a machine that its first boot makes, each in a file of the state folder. */
+
+/** The key of the API. */
+export const KEY_VARIABLE = "MILLRACE_API_KEY";
+
+/** A file's name in the state folder, and what its key opens. */
+interface MadeKey {
+  readonly variable: string;
+  readonly file: string;
+  readonly about: string;
+}
+
+export const MADE_KEYS: readonly MadeKey[] = [
+  { variable: KEY_VARIABLE, file: "api-key", about: "its key" },
+  { variable: "MILLRACE_ADMIN_KEY", file: "admin-key", about: "the administrator's key" },
+];
