@@ -289,6 +289,17 @@ describe("a store that is down", () => {
     expect(standIns[0]!.received).toHaveLength(0);
   });
 
+  test("refuses under fail-open, too, where it has said before that a budget is used up", async () => {
+    const levels = { budgets: [{ used: 100, held: 0, startMs: 0 }], requests: [0], tokens: [], concurrent: [] };
+    const refused = { kind: "refused", limit: "budget", index: 0, retryAfterMs: 0, levels } as const;
+    let numAsked = 0;
+    const store = { ...failing().store, reserve: async () => (numAsked++ === 0 ? refused : Promise.reject(down)) };
+    const scopes = [keyScope({ ...dayBudget(100).limits, requestsPerMinute: 5 })];
+    const { post, standIns } = await start(whole(30, 12), { scopes, store, policyOptions: { isFailOpen: () => true } });
+    expect(await errorOf(await post(CHAT, ask))).toMatchObject({ status: 429, code: "budget_exceeded" });
+    expect([numAsked, standIns[0]!.received.length]).toEqual([2, 0]);
+  });
+
   test("lets pass under fail-open, and is charged when it is back", async () => {
     const { store, charges, comeBack } = failing();
     const policyOptions = { isFailOpen: () => true };

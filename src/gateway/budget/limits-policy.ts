@@ -177,8 +177,7 @@ export class LimitsPolicy implements Policy {
       }
       throw error;
     } catch (thrown) {
-      const isStoreDown = thrown instanceof MillraceError && thrown.code === "budget_store_failed";
-      if (!isStoreDown) throw thrown;
+      if (!isStoreDown(thrown)) throw thrown;
       if (!isFailOpen()) {
         this.#settlements?.doubt(id);
         throw thrown;
@@ -193,7 +192,12 @@ export class LimitsPolicy implements Policy {
     const rates: Claims = { ...claims, budgets: NO_CLAIMS, tokens: NO_CLAIMS };
     if (isEmpty(rates)) return { amounts: NO_AMOUNTS, levels: before, isDoubtful: false, unpaid };
     const terms = { id, claims: rates, want: NO_AMOUNTS, least: NO_AMOUNTS, tokens: 0 };
-    const result = await this.#opened().store.reserve(terms);
+    const { store, settlements } = this.#opened();
+    const result = await store.reserve(terms).catch((thrown: unknown) => {
+      if (!isStoreDown(thrown)) throw thrown;
+      settlements.doubt(id);
+      throw unpaid;
+    });
     const { requests, concurrent } = result.levels;
     const levels = { ...before, requests, concurrent };
     if (result.kind === "reserved") return { amounts: NO_AMOUNTS, levels, isDoubtful: false, unpaid };
@@ -372,6 +376,9 @@ export class LimitsPolicy implements Policy {
     }
   }
 }
+
+const isStoreDown = (thrown: unknown): thrown is MillraceError =>
+  thrown instanceof MillraceError && thrown.code === "budget_store_failed";
 
 /** Most tokens of all answers. Undefined: the request says nothing about their length. */
 function mostOutput({ numAnswers, maxTokens }: RequestSize): number | undefined {
