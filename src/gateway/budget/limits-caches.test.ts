@@ -167,6 +167,8 @@ describe("behind a route", () => {
       const response = await fleet.post(CHAT, { ...ask, max_tokens: 100 });
       const text = await response.text();
       expect([response.status, text.includes("budget_exceeded")]).toEqual(isPaid ? [200, false] : [429, true]);
+      // Official clients would repeat it, and pay for the first model's answer again.
+      expect(response.headers.get("x-should-retry")).toBe(isPaid ? null : "false");
       expect(await fleet.spent(budget)).toBe(isPaid ? 400 : 200);
       expect(fleet.standIns[1]!.received).toHaveLength(isPaid ? 1 : 0);
       await fleet.stop();
