@@ -39,6 +39,10 @@ describe("the chat of a recorded request", () => {
     ["none", undefined],
     ["one that was cut", answered({ content: "3,4" }, "length")],
     ["a call", answered({ content: null, tool_calls: [{}] }, "tool_calls")],
+    [
+      "a call in OpenAI's earlier form",
+      answered({ content: "I look.", function_call: { name: "f" } }, "function_call"),
+    ],
     ["an empty one", answered({ content: "" })],
     ["another form", { choices: "no" }],
   ])("has no answer where the response is %s", (_, response) => {
@@ -53,6 +57,7 @@ describe("the chat of a recorded request", () => {
     ["tools", { messages: [user], tools: [{ type: "function" }] }],
     ["a tool's result", { messages: [user, { role: "tool", content: "5" }] }],
     ["calls", { messages: [user, { role: "assistant", content: "", tool_calls: [{}] }] }],
+    ["a call in OpenAI's earlier form", { messages: [user, { role: "assistant", content: "", function_call: {} }] }],
     ["an image", { messages: [{ role: "user", content: [{ type: "image_url", image_url: {} }] }] }],
     ["no messages", { messages: [] }],
     ["a role that is a property of objects", { messages: [{ role: "constructor", content: "" }] }],

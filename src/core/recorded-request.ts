@@ -76,7 +76,8 @@ function answerOf(response: Json | undefined): string | undefined {
 }
 
 function plainMessage(message: unknown): PlainMessage | undefined {
-  if (!isObject(message) || typeof message.role !== "string" || isFilled(message.tool_calls)) return undefined;
+  if (!isObject(message) || typeof message.role !== "string") return undefined;
+  if (isFilled(message.tool_calls) || isObject(message.function_call)) return undefined;
   const role = Object.hasOwn(ROLES, message.role) ? ROLES[message.role] : undefined;
   const content = textOf(message.content);
   return role === undefined || content === undefined ? undefined : { role, content };

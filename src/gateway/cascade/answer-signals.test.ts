@@ -24,6 +24,19 @@ test("reads a completion's answer", () => {
   expect(signals).toMatchObject({ text: "a", finishReason: "length", logprobs: [-0.5], margins: [1] });
 });
 
+test("reads calls, in OpenAI's earlier form too", () => {
+  const call = { name: "f", arguments: "{}" };
+  for (const called of [{ tool_calls: [{ id: "c", type: "function", function: call }] }, { function_call: call }]) {
+    const choice = { message: { content: null, ...called }, finish_reason: "stop" };
+    expect(whole(JSON.stringify({ choices: [choice] }))).toMatchObject({ text: "", hasToolCalls: true });
+    const events = [{ choices: [{ delta: called }] }, { choices: [{ delta: {}, finish_reason: "stop" }] }];
+    const stream = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+    expect(whole(stream, true)).toMatchObject({ text: "", hasToolCalls: true });
+  }
+  const none = { message: { content: "a", tool_calls: [], function_call: null }, finish_reason: "stop" };
+  expect(whole(JSON.stringify({ choices: [none] }))).toMatchObject({ hasToolCalls: false });
+});
+
 test("reads a stream, in either line ending", () => {
   const events = [
     { choices: [{ delta: { role: "assistant" } }] },

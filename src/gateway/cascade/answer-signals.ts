@@ -93,7 +93,7 @@ function readPart(part: Json, reading: Reading): boolean {
   const message = choice.message ?? choice.delta;
   if (isObject(message)) {
     if (typeof message.content === "string") reading.text += message.content;
-    if (list(message.tool_calls).length > 0) reading.hasToolCalls = true;
+    if (list(message.tool_calls).length > 0 || isObject(message.function_call)) reading.hasToolCalls = true;
   } else if (typeof choice.text === "string") reading.text += choice.text;
   if (typeof choice.finish_reason === "string") reading.finishReason = choice.finish_reason;
   if (isObject(choice.logprobs)) readLogprobs(choice.logprobs, reading);
