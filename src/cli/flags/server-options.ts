@@ -6,6 +6,7 @@ import { optionError } from "../../core/option-error.js";
 import { parseLatencyTargets, type Slo } from "../../core/slo.js";
 import type { SamplingSource } from "../../local/sampling.js";
 import type { UnknownFields } from "../../serve/http/context.js";
+import { isShallow, MAX_KWARGS_DEPTH, RESERVED_KWARGS } from "../../serve/openai/template-kwargs.js";
 import { TOOL_CALL_PARSERS, type ToolCallParserName } from "../../text/answer/call-formats.js";
 import { REASONING_PARSERS, type ReasoningParserName } from "../../text/answer/reasoning.js";
 import { addEngineOptions, type EngineFlags } from "./engine-options.js";
@@ -107,7 +108,7 @@ export function addServerOptions(command: Command): Command {
       option(
         "--default-chat-template-kwargs <json>",
         'arguments of the template that requests may replace, such as {"enable_thinking": false}',
-        jsonObject("--default-chat-template-kwargs"),
+        templateKwargs("--default-chat-template-kwargs"),
       ),
     )
     .addOption(
@@ -149,6 +150,16 @@ export function addServerOptions(command: Command): Command {
       ),
     );
   return addEngineOptions(addGenerationConfigOptions(command, "Server:"));
+}
+
+function templateKwargs(flag: string): (text: string) => Readonly<Record<string, unknown>> {
+  const read = jsonObject(flag);
+  return (text) => {
+    const kwargs = read(text);
+    if (isShallow(kwargs) && !RESERVED_KWARGS.some((name) => Object.hasOwn(kwargs, name))) return kwargs;
+    const expected = `an object nested at most ${MAX_KWARGS_DEPTH} deep, without the server's own`;
+    throw optionError(flag, `${expected} ${RESERVED_KWARGS.join(", ")}`, text);
+  };
 }
 
 function adminKey(text: string): string {

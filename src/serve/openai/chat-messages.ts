@@ -11,6 +11,7 @@ import type { PromptContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
 import { checked } from "./schema-parts.js";
+import { isShallow, MAX_KWARGS_DEPTH, RESERVED_KWARGS } from "./template-kwargs.js";
 import { toolCallsField } from "./tool-fields.js";
 
 /** A message with its content flattened to one text. */
@@ -53,20 +54,11 @@ const messageSchema = z.object({
 type MessageField = z.output<typeof messageSchema>;
 export const messagesField = z.array(messageSchema);
 
-const MAX_KWARGS_DEPTH = 16;
-
-function isShallow(value: unknown, depth: number): boolean {
-  if (typeof value !== "object" || value === null) return true;
-  return depth > 0 && Object.values(value).every((inner) => isShallow(inner, depth - 1));
-}
-
 /** Further arguments for the template. The names of the server's own arguments are refused. */
 export const templateKwargsField = checked<Record<string, unknown>>(
   `an object nested at most ${MAX_KWARGS_DEPTH} deep`,
-  (value) => isPlainObject(value) && isShallow(value, MAX_KWARGS_DEPTH),
+  (value) => isPlainObject(value) && isShallow(value),
 );
-
-const RESERVED_KWARGS = ["messages", "tools", "add_generation_prompt", "chat_template"];
 
 function flattenContent(message: MessageField, param: string): string {
   const { content } = message;
