@@ -4,7 +4,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
 import { parseNested } from "../openai/fields.js";
 import { objectField } from "../openai/schema-parts.js";
-import { assertDistinctNames, longNameField, parametersField, type ToolFields } from "../openai/tool-fields.js";
+import {
+  assertDistinctNames,
+  flatToolPaths,
+  longNameField,
+  parametersField,
+  type ToolFields,
+} from "../openai/tool-fields.js";
 
 /** Tools are checked by type later, so that the error can name one that only the provider can run. */
 export const toolsField = z.array(objectField).max(128);
@@ -68,7 +74,7 @@ export function readTools(
       type: "function",
       function: { name, description, parameters: input_schema, strict },
     })),
-    schemaField: "input_schema",
+    toolPaths: flatToolPaths("input_schema"),
     ...(choice === undefined ? {} : { tool_choice: choiceOf(choice) }),
     parallel_tool_calls: isSingle !== true,
   };

@@ -250,7 +250,16 @@ describe("functions and function_call, OpenAI's earlier fields", () => {
   it.each([
     [{ functions: [weather], tools }, "functions"],
     [{ function_call: "auto", tool_choice: "auto" }, "function_call"],
-    [{ functions: [weather], function_call: { name: "other" } }, "tool_choice"],
+    [{ functions: [weather], function_call: { name: "other" } }, "function_call"],
+    [{ functions: [weather, weather] }, "functions[1].name"],
+    [
+      {
+        functions: [
+          { ...weather, strict: true, parameters: { type: "object", properties: { city: { pattern: "(" } } } },
+        ],
+      },
+      "functions[0].parameters",
+    ],
     [{ functions: [{}] }, "functions[0].name"],
     [{ messages: [{ role: "function", name: "f", content: "1" }] }, "messages[0].tool_call_id"],
   ])("are refused: %j", async (fields, param) => {

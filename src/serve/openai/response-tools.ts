@@ -9,7 +9,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { Asker, PromptContext } from "../http/context.js";
 import { parseNested } from "./fields.js";
 import { objectField } from "./schema-parts.js";
-import { assertDistinctNames, nameField, parametersField, type ToolFields } from "./tool-fields.js";
+import { assertDistinctNames, flatToolPaths, nameField, parametersField, type ToolFields } from "./tool-fields.js";
 
 /** Tools are checked by type later, so that the error can name one that only the provider can run. */
 export const flatToolsField = z.array(objectField).max(128);
@@ -94,7 +94,7 @@ export function readFlatTools(c: Asker, context: PromptContext, fields: FlatTool
       type: "function",
       function: { name, description, parameters, strict },
     })),
-    schemaField: "parameters",
+    toolPaths: flatToolPaths("parameters"),
     tool_choice: nestedChoice(choice),
     parallel_tool_calls: fields.parallel_tool_calls,
   };

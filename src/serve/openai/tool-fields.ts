@@ -62,10 +62,29 @@ export const toolCallsField = z.array(
   }),
 );
 
+/** The request's fields for tools, which errors name. */
+interface ToolPaths {
+  readonly list: string;
+  /** The name and the schema within a tool. */
+  readonly name: string;
+  readonly schema: string;
+  readonly choice: string;
+}
+
+const TOOL_PATHS: ToolPaths = {
+  list: "tools",
+  name: "function.name",
+  schema: "function.parameters",
+  choice: "tool_choice",
+};
+const FUNCTION_PATHS: ToolPaths = { list: "functions", name: "name", schema: "parameters", choice: "function_call" };
+/** Of tools whose function has no member of its own. */
+export const flatToolPaths = (schema: string): ToolPaths => ({ ...TOOL_PATHS, name: "name", schema });
+
 export interface ToolFields {
   readonly tools?: readonly ToolField[] | undefined;
-  /** The path of the schema in a tool of the request; "function.parameters" by default. */
-  readonly schemaField?: string;
+  /** Not a request field: those of chat completions by default. */
+  readonly toolPaths?: ToolPaths;
   readonly tool_choice?: z.output<typeof toolChoiceField> | undefined;
   readonly parallel_tool_calls?: boolean | undefined;
 }
@@ -90,6 +109,7 @@ export function withTools<Fields extends ToolFields & EarlierToolFields>(fields:
   return {
     ...fields,
     parallel_tool_calls: false,
+    toolPaths: FUNCTION_PATHS,
     ...(tools === undefined || tools.length === 0 ? {} : { tools }),
     ...(named === undefined ? {} : { tool_choice: named }),
   };
@@ -132,15 +152,16 @@ export function templateTools(
   context: PromptContext,
   tools: readonly ToolField[] | undefined,
   isShown: (tool: ToolField) => boolean = () => true,
+  { list, name }: ToolPaths = TOOL_PATHS,
 ): readonly object[] | undefined {
   if (tools === undefined || tools.length === 0) return undefined;
   const functions = tools.map((tool) => tool.function);
-  assertDistinctNames(functions, (index) => `tools[${index}].function.name`);
+  assertDistinctNames(functions, (index) => `${list}[${index}].${name}`);
   if (!context.chatFormat.takesTools) {
     throw new MillraceError(
       "unsupported_field",
-      `tools: expected a model whose chat template takes tools, got ${describeValue(tools)} for one that does not support tools`,
-      { param: "tools", hint: "use a model made for tools, or start the server with another --chat-template" },
+      `${list}: expected a model whose chat template takes tools, got ${describeValue(tools)} for one that does not support tools`,
+      { param: list, hint: "use a model made for tools, or start the server with another --chat-template" },
     );
   }
   return tools.filter(isShown).map(({ type, function: { name, description, parameters } }) => ({
@@ -149,13 +170,13 @@ export function templateTools(
   }));
 }
 
-function callFormat(context: PromptContext): CallSyntax {
+function callFormat(context: PromptContext, { list }: ToolPaths): CallSyntax {
   const { toolCalls } = context.chatFormat;
   if (toolCalls !== undefined) return toolCalls;
   throw new MillraceError(
     "unsupported_field",
-    "tools: expected a model whose tool calls can be read, got a chat template that shows no format known here",
-    { param: "tools", hint: "name the format with --tool-call-parser when starting the server" },
+    `${list}: expected a model whose tool calls can be read, got a chat template that shows no format known here`,
+    { param: list, hint: "name the format with --tool-call-parser when starting the server" },
   );
 }
 
@@ -167,15 +188,15 @@ interface Choice {
   readonly forcedName: string | undefined;
 }
 
-function choiceOf({ tool_choice: choice = "auto", tools = [] }: ToolFields): Choice {
+function choiceOf({ tool_choice: choice = "auto", tools = [], toolPaths: paths = TOOL_PATHS }: ToolFields): Choice {
   if (typeof choice === "string") return { mode: choice, names: undefined, forcedName: undefined };
   const isAllowed = choice.type === "allowed_tools";
   const chosen = isAllowed ? choice.allowed_tools.tools : [choice];
   const names = new Set(chosen.map((each) => each.function.name));
   const unknown = [...names].find((name) => !tools.some((tool) => tool.function.name === name));
   if (unknown !== undefined) {
-    const message = `tool_choice: expected the name of one of the tools, got "${unknown}"`;
-    throw new MillraceError("invalid_parameter", message, { param: "tool_choice" });
+    const message = `${paths.choice}: expected the name of one of the ${paths.list}, got "${unknown}"`;
+    throw new MillraceError("invalid_parameter", message, { param: paths.choice });
   }
   if (isAllowed) return { mode: choice.allowed_tools.mode, names, forcedName: undefined };
   return { mode: "required", names, forcedName: choice.function.name };
@@ -184,6 +205,7 @@ function choiceOf({ tool_choice: choice = "auto", tools = [] }: ToolFields): Cho
 /** Undefined: the answer is plain text, even if it looks like a call. */
 export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse | undefined {
   const { mode, names, forcedName } = choiceOf(fields);
+  const { toolPaths: paths = TOOL_PATHS } = fields;
   const isForced = mode === "required";
   if (isForced && (fields.tools ?? []).length === 0) {
     throw new MillraceError(
@@ -198,9 +220,9 @@ export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse |
   if (mode === "none" || context.chatTemplate === undefined) return undefined;
   // If a certain function must be called, the prompt shows all functions; otherwise only those that may be called.
   const isShown = ({ function: { name } }: ToolField) => forcedName !== undefined || names?.has(name) !== false;
-  const tools = templateTools(context, fields.tools, isShown);
+  const tools = templateTools(context, fields.tools, isShown, paths);
   if (tools === undefined) return undefined;
-  const format = callFormat(context);
+  const format = callFormat(context, paths);
   return {
     format,
     tools,
@@ -211,11 +233,11 @@ export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse |
   };
 }
 
-function grammarFunctions({ tools = [], schemaField = "function.parameters" }: ToolFields): GrammarFunction[] {
+function grammarFunctions({ tools = [], toolPaths: { list, schema } = TOOL_PATHS }: ToolFields): GrammarFunction[] {
   return tools.map(({ function: { name, parameters, strict } }, index) => ({
     name,
     parameters: parameters ?? undefined,
     isStrict: strict === true,
-    param: `tools[${index}].${schemaField}`,
+    param: `${list}[${index}].${schema}`,
   }));
 }
