@@ -94,7 +94,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
 function checkLists({ allowedTokenIds, badWords = [], thought }: SamplingParams, vocabSize: number): void {
   if (thought !== undefined) {
     checkNumber(thought.maxTokens, 0, 2 ** 31 - 1, "thinking_token_budget");
-    assertTokenIds([thought.closeId, thought.openId ?? thought.closeId], vocabSize, "thinking_token_budget");
+    assertTokenIds([thought.closeId, thought.opening?.id ?? thought.closeId], vocabSize, "thinking_token_budget");
   }
   if (allowedTokenIds !== undefined) {
     checkCount(allowedTokenIds.length, MAX_ALLOWED_TOKENS, "allowed_token_ids");

@@ -20,8 +20,8 @@ export const GREEDY_TEMPERATURE = 1e-5;
 export interface ThoughtBound {
   readonly maxTokens: number;
   readonly closeId: number;
-  /** The token that begins a thought, among the output's first ones; absent: the output begins inside it. */
-  readonly openId?: number;
+  /** The token that begins a thought, behind nothing but tokens of white space; absent: the output begins inside it. */
+  readonly opening?: { readonly id: number; readonly blankIds: ReadonlySet<number> };
 }
 
 /** How the next token is chosen. Every field is validated and has its default applied. */

@@ -75,9 +75,12 @@ describe("a position's mask", () => {
     ["before the grammar, which allows no end", [1, 2], [20, 21, 22], [5], [5]],
     ["with a marker before the bound", [1, 2], [8, 21, 22], undefined, undefined, 8],
     ["with a marker behind white space, at the bound", [1, 2], [7, 8, 21, 22, 23], [9], undefined, 8],
+    ["with a marker behind text", [1, 2], [20, 8, 21, 22, 23], undefined, undefined, 8],
+    ["with a marker behind much white space", [1, 2], [7, 6, 7, 6, 7, 8, 21, 22, 23], [9], undefined, 8],
     ["without its marker", [1, 8], [20, 21, 22, 23, 24, 8], undefined, undefined, 8],
   ] as const)("leaves the end of a thought alone: %s", (_name, prompt, output, left, grammar?, openId?) => {
-    const thought = { maxTokens: 3, closeId: 9, ...(openId === undefined ? {} : { openId }) };
+    const opening = openId === undefined ? {} : { opening: { id: openId, blankIds: new Set([6, 7]) } };
+    const thought = { maxTokens: 3, closeId: 9, ...opening };
     const tokens = Int32Array.from([...prompt, ...output]);
     const sequence = { sampling: { ...GREEDY, thought }, numPromptTokens: prompt.length, tokens };
     const mask = new TokenBars(VOCAB).maskAt(sequence, tokens.length, grammar && wordsOf(grammar));

@@ -12,9 +12,6 @@ interface BarredSequence {
   readonly tokens: Int32Array;
 }
 
-/** A thought begins among this many tokens: white space may stand before it, while later the marker is text. */
-const MAX_TOKENS_BEFORE_THOUGHT = 4;
-
 export class TokenBars {
   /** One bit per token, as in the grammar's masks. */
   readonly #words: Int32Array;
@@ -85,14 +82,20 @@ function isSet(words: Int32Array, id: number): boolean {
   return (words[id >> 5]! & (1 << (id & 31))) !== 0;
 }
 
-/** The token that ends the thought which has reached its bound before `position`; undefined: no thought has. */
+/**
+ * The token that ends the thought which has reached its bound before `position`; undefined: no thought has. Only that
+ * token counts as the end: of a model that spells the marker with others, the bound writes it once more.
+ */
 function endOfThought({ sampling, numPromptTokens, tokens }: BarredSequence, position: number): number | undefined {
   if (sampling.thought === undefined) return undefined;
-  const { maxTokens, closeId, openId } = sampling.thought;
-  const output = tokens.subarray(numPromptTokens, position);
-  const opened = openId === undefined ? -1 : output.subarray(0, MAX_TOKENS_BEFORE_THOUGHT).indexOf(openId);
-  if (openId !== undefined && opened === -1) return undefined;
-  const said = output.subarray(opened + 1);
+  const { maxTokens, closeId, opening } = sampling.thought;
+  let start = numPromptTokens;
+  if (opening !== undefined) {
+    while (start < position && opening.blankIds.has(tokens[start]!)) start++;
+    if (start >= position || tokens[start] !== opening.id) return undefined;
+    start++;
+  }
+  const said = tokens.subarray(start, position);
   return said.length >= maxTokens && !said.includes(closeId) ? closeId : undefined;
 }
 

@@ -12,6 +12,7 @@ import {
   type ReasoningParserName,
   reasoningMarkers,
 } from "../../text/answer/reasoning.js";
+import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface ChatFormat {
@@ -27,13 +28,20 @@ export interface ChatFormat {
   readonly reasoningMarkers: ReasoningMarkers | undefined;
   readonly reasoningTokenIds: ReadonlySet<number>;
   /** Those markers as tokens; undefined: they are not one token each, or there are none. */
-  readonly thoughtTokens: { readonly openId: number; readonly closeId: number } | undefined;
+  readonly thoughtTokens: ThoughtTokens | undefined;
   /** The markers of calls and reasoning that are special tokens: ordinary text cannot produce them. */
   readonly specialMarkers: ReadonlySet<string>;
   /** The template reads the argument `enable_thinking`. */
   readonly hasThinkingSwitch: boolean;
   /** The template reads the argument `thinking_budget`, as Seed-OSS's does. */
   readonly hasThinkingBudget: boolean;
+}
+
+interface ThoughtTokens {
+  readonly openId: number;
+  readonly closeId: number;
+  /** Tokens of white space, which may stand before a thought. */
+  readonly blankIds: ReadonlySet<number>;
 }
 
 export interface ChatFormatSource {
@@ -49,6 +57,26 @@ function tokenIdsOf(tokenizer: Tokenizer, texts: readonly string[]): Set<number>
   return new Set(encoded.flatMap((ids) => (ids.length === 1 ? ids : [])));
 }
 
+function thoughtTokensOf(tokenizer: Tokenizer, texts: readonly string[]): ThoughtTokens | undefined {
+  const [openId, closeId] = texts.flatMap((text) => [...tokenIdsOf(tokenizer, [text])]);
+  if (openId === undefined || closeId === undefined) return undefined;
+  let blankIds: ReadonlySet<number> | undefined;
+  return {
+    openId,
+    closeId,
+    // To find them all vocabulary is read, which waits for the first request with a bound.
+    get blankIds() {
+      blankIds ??= blankIdsOf(tokenizer);
+      return blankIds;
+    },
+  };
+}
+
+function blankIdsOf(tokenizer: Tokenizer): Set<number> {
+  const ids = Array.from({ length: tokenizer.vocabSize }, (_, id) => id);
+  return new Set(ids.filter((id) => !tokenizer.isSpecial(id) && tokenText(tokenizer, id).trim() === ""));
+}
+
 export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const { tokenizer, toolCallParser = "auto", reasoningParser = "auto" } = model;
   const source = model.chatTemplate?.source ?? "";
@@ -57,7 +85,6 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const areTokens = (texts: readonly string[]): boolean => tokenIdsOf(tokenizer, texts).size === texts.length;
   const thought = isHarmony ? undefined : reasoningMarkers(reasoningParser, source, areTokens);
   const thoughtTexts = thought === undefined ? [] : markerTexts(thought);
-  const [openId, closeId] = thoughtTexts.flatMap((text) => [...tokenIdsOf(tokenizer, [text])]);
   const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));
   return {
     // A template shows that by trials, which wait for the first request with tools.
@@ -70,7 +97,7 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
     hasReasoning: isHarmony ? reasoningParser !== "none" : thought !== undefined,
     reasoningMarkers: thought,
     reasoningTokenIds: tokenIdsOf(tokenizer, thoughtTexts),
-    thoughtTokens: openId === undefined || closeId === undefined ? undefined : { openId, closeId },
+    thoughtTokens: thoughtTokensOf(tokenizer, thoughtTexts),
     specialMarkers: new Set([...(toolCalls?.markers ?? []), ...thoughtTexts].filter(isSpecial)),
     hasThinkingSwitch: /\benable_thinking\b/.test(source),
     hasThinkingBudget: /\bthinking_budget\b/.test(source),

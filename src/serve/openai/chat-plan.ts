@@ -141,7 +141,8 @@ function thoughtBound(
   const { thoughtTokens } = chatFormat;
   if (maxTokens === -1 || thoughtTokens === undefined) return undefined;
   const { openId, closeId } = thoughtTokens;
-  return { maxTokens, closeId, ...(startsInside ? {} : { openId }) };
+  if (startsInside) return { maxTokens, closeId };
+  return { maxTokens, closeId, opening: { id: openId, blankIds: thoughtTokens.blankIds } };
 }
 
 function partForm(form: AnswerForm): PartForm {

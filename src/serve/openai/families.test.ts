@@ -195,7 +195,7 @@ describe("a budget of thoughts", () => {
     expect(await boundOf("/v1/chat/completions", { thinking_token_budget: 0 }, toolTemplate)).toEqual({
       maxTokens: 0,
       closeId: 8,
-      openId: 7,
+      opening: { id: 7, blankIds: new Set(Buffer.from("\t\n\v\f\r ")) },
     });
   });
 
