@@ -5,7 +5,8 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import { EMPTY, type GrammarWriter, oneOf, oneOfLiterals, repeat, sequence } from "../grammar/ebnf.js";
-import { schemaExpression } from "../grammar/json-schema.js";
+import { escapePointer } from "../grammar/json-pointer.js";
+import { schemaExpressions } from "../grammar/json-schema.js";
 import type { Markers } from "../grammar/markers.js";
 import { isSchema, keywordsOf, type Schema } from "../grammar/schema-keywords.js";
 import type { ParameterSpelling } from "./call-format.js";
@@ -21,32 +22,41 @@ interface ParameterContext {
   readonly isStrict: boolean;
 }
 
+/** A function's schema, into which references lead, and the JSON of its parts. */
+interface ParametersContext extends ParameterContext {
+  readonly root: Schema;
+  readonly jsonOf: (schema: unknown, at: string) => string;
+}
+
 /** Keywords of an object that can be written property by property. */
 const OBJECT_KEYWORDS: ReadonlySet<string> = new Set(["type", "properties", "required", "additionalProperties"]);
 /** Keywords that leave a text as free as the grammar does. */
 const FREE_KEYWORDS: ReadonlySet<string> = new Set(["type", "anyOf", "oneOf", "allOf", "$ref"]);
 /** A key that the schema does not list. */
 const ANY_KEY = "[a-zA-Z0-9_\\-]{1,64}";
+/** The JSON pointer of the schema of such keys. */
+const FURTHER = "#/additionalProperties";
 /** Types whose values are few words, which a text spells or not. */
 const PLAIN_TYPES: ReadonlySet<string> = new Set(["string", "boolean", "null"]);
 
 /** @param schema of an object */
-export function parametersExpression(context: ParameterContext, schema: unknown): string {
-  const root = objectSchema(context, schema);
-  const { properties, required } = membersOf(context, root);
-  const { writer } = context;
+export function parametersExpression(given: ParameterContext, schema: unknown): string {
+  const root = objectSchema(given, schema);
+  const { writer, param } = given;
+  const context: ParametersContext = { ...given, root, jsonOf: schemaExpressions(writer, root, param) };
+  const { properties, required } = membersOf(context);
   const separator = context.markers.spell(context.spelling.between);
   if (properties.length === 0 && required.size === 0 && root.additionalProperties !== false) {
-    const value = valueExpression(context, root, root.additionalProperties ?? true);
+    const value = valueExpression(context, root.additionalProperties ?? true, FURTHER);
     const any = writer.rule(parameter(context, ANY_KEY, value));
     return repeat(sequence(any, repeat(sequence(separator, any), 0, undefined)), 0, 1);
   }
   // From the last property on: what may follow after another one, and what may come first.
   let behind = EMPTY;
   let first = EMPTY;
-  for (const [name, value] of properties.toReversed()) {
+  for (const { name, schema: value, at } of properties.toReversed()) {
     const key = context.markers.spell(nameOf(context, name));
-    const written = writer.rule(parameter(context, key, valueExpression(context, root, value)));
+    const written = writer.rule(parameter(context, key, valueExpression(context, value, at)));
     const withRest = sequence(written, behind);
     const more = sequence(separator, written);
     const isRequired = required.has(name);
@@ -62,15 +72,20 @@ function objectSchema({ param }: ParameterContext, schema: unknown): Schema {
   throw refusal(param, "a schema of type, properties, required and additionalProperties only", other!);
 }
 
-function membersOf({ param }: ParameterContext, root: Schema) {
+function membersOf({ param, root }: ParametersContext) {
   const { properties = {}, required = [], additionalProperties = true } = root;
   if (!isSchema(properties)) throw refusal(param, "an object of properties", typeof properties);
   if (!Array.isArray(required)) throw refusal(param, "a list of required names", typeof required);
   const names = required.map(String);
+  const declared = Object.entries(properties).map(([name, schema]) => ({
+    name,
+    schema,
+    at: `#/properties/${escapePointer(name)}`,
+  }));
   const undeclared = names
     .filter((name) => !Object.hasOwn(properties, name))
-    .map((name) => [name, additionalProperties] as const);
-  return { properties: [...Object.entries(properties), ...undeclared], required: new Set(names) };
+    .map((name) => ({ name, schema: additionalProperties, at: FURTHER }));
+  return { properties: [...declared, ...undeclared], required: new Set(names) };
 }
 
 /** A name that the reader finds again: the text behind it ends it. */
@@ -84,10 +99,11 @@ function parameter({ spelling, markers }: ParameterContext, key: string, valueAn
 }
 
 /** A value and the text behind it. */
-function valueExpression(context: ParameterContext, root: Schema, schema: unknown): string {
+function valueExpression(context: ParametersContext, schema: unknown, at: string): string {
+  const { root } = context;
   const types = typesOfSchema(root, schema);
   const isJson = context.spelling.valueEnd === "" || schema === false || types?.has("string") === false;
-  if (isJson) return jsonValue(context, isSchema(schema) ? withDefinitions(root, schema) : schema);
+  if (isJson) return sequence(context.jsonOf(schema, at), context.markers.spell(context.spelling.afterValue));
   const listed = listedTexts(schema);
   if (listed !== undefined) {
     return sequence(oneOfLiterals(context.writer, listed), context.markers.spell(context.spelling.afterValue));
@@ -100,19 +116,6 @@ function valueExpression(context: ParameterContext, root: Schema, schema: unknow
     throw refusal(context.param, expected, limit ?? "strings beside objects or lists");
   }
   return freeText(context);
-}
-
-/** References lead into the whole schema. */
-function withDefinitions({ $defs, definitions }: Schema, schema: Schema): Schema {
-  return {
-    ...schema,
-    ...($defs === undefined ? {} : { $defs }),
-    ...(definitions === undefined ? {} : { definitions }),
-  };
-}
-
-function jsonValue({ writer, spelling, markers, param }: ParameterContext, schema: unknown): string {
-  return sequence(schemaExpression(writer, schema, param), markers.spell(spelling.afterValue));
 }
 
 function freeText({ writer, spelling: { afterValue, valueEnd }, markers }: ParameterContext): string {

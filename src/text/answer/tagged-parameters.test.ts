@@ -24,6 +24,8 @@ const parameters = {
     l: { type: "array" },
     colour: { $ref: "#/$defs/Colour" },
     maybe: { anyOf: [{ type: "string" }, { type: "null" }] },
+    again: { $ref: "#/properties/o" },
+    tree: { type: "array", items: { $ref: "#" } },
   },
 };
 const tools: ReadonlyMap<string, unknown> = new Map<string, unknown>([
@@ -135,6 +137,12 @@ const CALLS: readonly Example[] = [
     glm45,
     "<tool_call>f\n<arg_key>n</arg_key>oops</tool_call>",
     ['f({"n": )', "oops</tool_call>"],
+  ],
+  [
+    "references to another parameter and to the whole",
+    qwen3Coder,
+    qwenCall(qwen("again", '{"a": 1}') + qwen("tree", "[{'s': 'a'}]")),
+    ['f({"again": {"a": 1}, "tree": [{"s": "a"}]})'],
   ],
   [
     "olmo's",

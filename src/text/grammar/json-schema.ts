@@ -59,7 +59,20 @@ export function grammarOfSchema(schema: unknown, param: string): string {
 
 /** The schema's values as an expression inside a larger grammar. */
 export function schemaExpression(writer: GrammarWriter, schema: unknown, param: string): string {
-  return new SchemaConverter(writer, schema, param).convert();
+  return schemaExpressions(writer, schema, param)(schema, "#");
+}
+
+/**
+ * The values of schemas within `root`, into which their references lead, as expressions inside a larger grammar.
+ * @returns takes a schema and its JSON pointer
+ */
+export function schemaExpressions(
+  writer: GrammarWriter,
+  root: unknown,
+  param: string,
+): (schema: unknown, at: string) => string {
+  const converter = new SchemaConverter(writer, root, param);
+  return (schema, at) => converter.convert(schema, at);
 }
 
 class SchemaConverter implements SchemaHost {
@@ -82,9 +95,9 @@ class SchemaConverter implements SchemaHost {
     this.#circles = new ReferenceCircles(root);
   }
 
-  convert(): string {
+  convert(schema: unknown, at: string): string {
     try {
-      return this.#value(this.root, "#", NO_CHAIN);
+      return this.#value(schema, at, NO_CHAIN);
     } catch (thrown) {
       if (thrown instanceof NoValue) throw schemaError(this.param, thrown.at, thrown.problem);
       throw thrown;

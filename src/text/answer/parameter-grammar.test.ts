@@ -1,0 +1,35 @@
+/** Grammars of calls against the grammar engine itself: which answers they leave, and which they bar. */
+import { beforeAll, expect, it } from "vitest";
+import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";
+import { forcedCallGrammar } from "./call-grammar.js";
+import { qwen3Coder } from "./tagged-parameters.js";
+
+let accepts: Awaited<ReturnType<typeof grammarMatcher>>;
+beforeAll(async () => {
+  accepts = await grammarMatcher();
+});
+
+const strict = (parameters: object) => [{ name: "f", parameters, isStrict: true, param: "tools[0]" }];
+const parameter = (name: string, value: string) => `<parameter=${name}>\n${value}\n</parameter>\n`;
+
+const point = { type: "object", properties: { x: { type: "integer" } }, required: ["x"], additionalProperties: false };
+const tree = { type: "array", items: { $ref: "#" } };
+
+it.each([
+  ["another parameter", { from: point, to: { $ref: "#/properties/from" } }, "to", '{"x": 1}', '{"y": 1}'],
+  [
+    "an item of another one",
+    { all: { type: "array", items: point }, one: { $ref: "#/properties/all/items" } },
+    "one",
+    '{"x": 1}',
+    "[]",
+  ],
+  ["a definition", { to: { $ref: "#/$defs/Point" } }, "to", '{"x": 1}', "{}"],
+  ["the whole", { n: { type: "integer" }, children: tree }, "children", '[{"n": 1, "children": [{}]}]', "[[]]"],
+])("a parameter may refer to %s", async (_name, properties, name, right, wrong) => {
+  const parameters = { type: "object", properties, additionalProperties: false, $defs: { Point: point } };
+  const options = { format: qwen3Coder, functions: strict(parameters), isSingle: true, specialTexts: [] };
+  const grammar = forcedCallGrammar(options, true);
+  expect(await accepts(grammar, `${parameter(name, right)}</function>\n</tool_call>`)).toBe(true);
+  expect(await accepts(grammar, `${parameter(name, wrong)}</function>\n</tool_call>`)).toBe(false);
+});
