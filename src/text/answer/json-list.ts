@@ -3,11 +3,13 @@
  * which ends them with `<|/tool_call|>`, or writes `functools[…]` where its template says so.
  */
 import type { ToolCallFormat } from "./call-format.js";
+import { CallObjects } from "./call-object.js";
 import { CallsInTags } from "./calls-in-tags.js";
 
 const TOOL_CALL = "<|tool_call|>";
 const TOOL_CALL_END = "<|/tool_call|>";
-const FUNCTOOLS = "functools";
+/** The bracket is part of it, because the word alone is a module of Python. */
+const FUNCTOOLS = "functools[";
 
 const OBJECT = { beforeName: '{"name": "', beforeArguments: '", "arguments":', afterArguments: "}" };
 
@@ -20,20 +22,26 @@ export const granite: ToolCallFormat = {
   startRegion: (_opener, sink) => new CallsInTags(sink, TOOL_CALL_END),
 };
 
+const functools: ToolCallFormat = {
+  name: "phi4_mini_json",
+  openers: [FUNCTOOLS],
+  startOpeners: [],
+  markers: [],
+  spelling: { start: FUNCTOOLS, ...OBJECT, between: ", ", end: "]" },
+  startRegion: (_opener, sink) => new CallObjects(sink, { separator: ",", end: "]" }),
+};
+
 /** The template shows the opener, and whether each call stands alone behind one or all stand in a list. */
 export function phi4Mini(templateSource: string): ToolCallFormat {
-  const writesFunctools = templateSource.includes(`${FUNCTOOLS}[`);
-  const opener = writesFunctools ? FUNCTOOLS : TOOL_CALL;
-  const end = writesFunctools ? "" : TOOL_CALL_END;
-  const isAlone = templateSource.includes(`${TOOL_CALL}{`);
+  if (templateSource.includes(FUNCTOOLS)) return functools;
   return {
     name: "phi4_mini_json",
-    openers: [opener],
+    openers: [TOOL_CALL],
     startOpeners: [],
     markers: [TOOL_CALL, TOOL_CALL_END],
-    spelling: isAlone
-      ? { start: opener, ...OBJECT, afterArguments: `}${end}`, between: opener, end: "" }
-      : { start: `${opener}[`, ...OBJECT, between: ", ", end: `]${end}` },
+    spelling: templateSource.includes(`${TOOL_CALL}{`)
+      ? { start: TOOL_CALL, ...OBJECT, afterArguments: `}${TOOL_CALL_END}`, between: TOOL_CALL, end: "" }
+      : { start: `${TOOL_CALL}[`, ...OBJECT, between: ", ", end: `]${TOOL_CALL_END}` },
     startRegion: (_opener, sink) => new CallsInTags(sink, TOOL_CALL_END),
   };
 }

@@ -1,7 +1,8 @@
 /** Grammars of calls against the grammar engine itself: which answers they leave, and which they bar. */
 import { beforeAll, expect, it } from "vitest";
 import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";
-import { forcedCallGrammar } from "./call-grammar.js";
+import { forcedCallGrammar, freeCallGrammar } from "./call-grammar.js";
+import { phi4Mini } from "./json-list.js";
 import { qwen3Coder } from "./tagged-parameters.js";
 
 let accepts: Awaited<ReturnType<typeof grammarMatcher>>;
@@ -32,4 +33,13 @@ it.each([
   const grammar = forcedCallGrammar(options, true);
   expect(await accepts(grammar, `${parameter(name, right)}</function>\n</tool_call>`)).toBe(true);
   expect(await accepts(grammar, `${parameter(name, wrong)}</function>\n</tool_call>`)).toBe(false);
+});
+
+it("Phi's functools is a call only with the bracket of its list", async () => {
+  const functions = strict({ type: "object", properties: {}, additionalProperties: false });
+  const format = phi4Mini("functools[");
+  const grammar = freeCallGrammar({ format, functions, isSingle: true, specialTexts: [], reasoning: undefined });
+  expect(await accepts(grammar, "Write import functools first.")).toBe(true);
+  expect(await accepts(grammar, 'functools[{"name": "f", "arguments": {}}]')).toBe(true);
+  expect(await accepts(grammar, 'functools[{"name": "g", "arguments": {}}]')).toBe(false);
 });

@@ -120,6 +120,8 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [granite, "<|tool_call|>[]"],
   [granite, '<|tool_call|>[{"name": "unknown", "arguments": {}}]'],
   [phi4Mini("functools["), "functools[1]"],
+  [phi4Mini("functools["), "import functools"],
+  [phi4Mini("functools["), "functools[]"],
   [hermes, '<tool_call>{"arguments": {"a": 1}, "name": "f'],
   [llama3Json, 'text first {"name": "f", "parameters": {}}'],
   [llama3Json, '{"name": "Bob", "parameters": {}}'],
