@@ -72,15 +72,17 @@ export const isText = (types: ReadonlySet<ValueType> | undefined): boolean =>
   types !== undefined && types.size === 1 && types.has("string");
 
 /**
- * The JSON of a value that the model wrote as text: the text itself if it is JSON of a stated type, or a Python literal
- * of one, else a string.
+ * The JSON of a value that the model wrote as text: JSON or a Python literal as it is, else a string. Where a string is
+ * allowed, only a value of another type that is stated, or of any other one where none is, stands for itself: a text in
+ * quotes or in round brackets is one that the model wrote so.
  */
 export function jsonOfText(text: string, types: ReadonlySet<ValueType> | undefined): string {
-  if (!isText(types)) {
-    const trimmed = text.trim();
-    const json = isJson(trimmed) ? trimmed : jsonOfPython(trimmed);
-    // Text that reads like another type stays text where text is allowed.
-    if (json !== undefined && (types?.has("string") !== true || types.has(typeOfJson(json)))) return json;
-  }
-  return JSON.stringify(text);
+  const asText = JSON.stringify(text);
+  if (isText(types)) return asText;
+  const trimmed = text.trim();
+  const json = isJson(trimmed) ? trimmed : jsonOfPython(trimmed);
+  if (json === undefined) return asText;
+  if (types?.has("string") === false) return json;
+  const type = typeOfJson(json);
+  return type === "string" || trimmed.startsWith("(") || types?.has(type) === false ? asText : json;
 }

@@ -24,6 +24,7 @@ const parameters = {
     l: { type: "array" },
     colour: { $ref: "#/$defs/Colour" },
     maybe: { anyOf: [{ type: "string" }, { type: "null" }] },
+    texts: { type: ["string", "array"] },
     again: { $ref: "#/properties/o" },
     tree: { type: "array", items: { $ref: "#" } },
   },
@@ -101,6 +102,18 @@ const CALLS: readonly Example[] = [
     qwen3Coder,
     qwenCall(qwen("maybe", "null") + qwen("maybe2", "null")),
     ['f({"maybe": null, "maybe2": null})'],
+  ],
+  [
+    "a text or nothing, as it stands",
+    qwen3Coder,
+    qwenCall(qwen("maybe", '"exact phrase"') + qwen("maybe2", "'a'") + qwen("maybe3", ' "x" ') + qwen("more", "(5)")),
+    ['f({"maybe": "\\"exact phrase\\"", "maybe2": "\'a\'", "maybe3": " \\"x\\" ", "more": "(5)"})'],
+  ],
+  [
+    "a text or a list, without a text's quotes",
+    qwen3Coder,
+    qwenCall(qwen("texts", "['a']") + qwen("texts", "'use strict'") + qwen("l", "(5, 'a')")),
+    ['f({"texts": ["a"], "texts": "\'use strict\'", "l": [5, "a"]})'],
   ],
   ["a text that is JSON of another type", qwen3Coder, qwenCall(qwen("maybe", "5")), ['f({"maybe": "5"})']],
   [
