@@ -99,7 +99,8 @@ describe("calls", () => {
     expect(choice.finish_reason).toBe("tool_calls");
     const stream = await streamed({ tools }, `I look.\n${call}`, { chatTemplate });
     expect(stream).toMatchObject({ content: "I look.", name: "weather", args: ARGUMENTS, finish: "tool_calls" });
-    expect(stream.numPieces).toBeGreaterThan(4);
+    // OLMo's calls come whole.
+    expect(stream.numPieces).toBeGreaterThan(chatTemplate === olmoTemplate ? 0 : 4);
   });
 
   it.each(FAMILIES)("of %s come back in the next prompt as they were written", async (_name, chatTemplate, call) => {

@@ -24,6 +24,10 @@ export type CallStep = "held" | "taken" | "ended" | "rejected";
 /** Reads the calls after one opener, character by character. */
 export interface CallRegion {
   push(char: string): CallStep;
+  /**
+   * The answer ends here: reports the call whose text is held, as far as it goes. False, and absent: no call is held.
+   */
+  cutOff?(): boolean;
 }
 
 /**

@@ -1,4 +1,7 @@
-/** OLMo 3: `<function_calls>`, then a line `name(key='value', other=1)` for each call, then `</function_calls>`. */
+/**
+ * OLMo 3: `<function_calls>`, then a line `name(key='value', other=1)` for each call, then `</function_calls>`. Any
+ * Python may stand there, so a call is reported once it is whole: one with other arguments is text.
+ */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
 import { PythonLiteral } from "./python-literal.js";
@@ -7,6 +10,8 @@ const OPEN = "<function_calls>";
 const CLOSE = "</function_calls>";
 /** Longer than any name; the limit keeps white space from accumulating. */
 const MAX_NAME_LENGTH = 200;
+/** A longer call is reported while it arrives: the limit keeps hostile text from being read anew for ever. */
+const MAX_HELD_LENGTH = 8192;
 
 type State = "name" | "key" | "value" | "afterValue" | "closing";
 
@@ -15,6 +20,10 @@ class PythonicRegion implements CallRegion {
   #state: State = "name";
   /** The name, key or tag being read. */
   #text = "";
+  /** The call being read; "" if it has been reported. */
+  #name = "";
+  #arguments = "";
+  #numHeld = 0;
   #literal = new PythonLiteral();
   #numCalls = 0;
   #numArguments = 0;
@@ -24,25 +33,25 @@ class PythonicRegion implements CallRegion {
   }
 
   push(char: string): CallStep {
-    switch (this.#state) {
-      case "name":
-        return this.#readName(char);
-      case "key":
-        return this.#readKey(char);
-      case "value":
-        return this.#readValue(char);
-      case "afterValue":
-        return this.#readAfterValue(char);
-      case "closing":
-        return this.#readClosing(char);
-    }
+    if (this.#state === "name") return this.#readName(char);
+    if (this.#state === "closing") return this.#readClosing(char);
+    const step = this.#readArguments(char);
+    if (step === "rejected") return "rejected";
+    if (++this.#numHeld >= MAX_HELD_LENGTH) this.#report();
+    return this.#name === "" ? "taken" : "held";
+  }
+
+  cutOff(): boolean {
+    const isHeld = this.#name !== "";
+    this.#report();
+    return isHeld;
   }
 
   #readName(char: string): CallStep {
     if (this.#text === "") {
       if (isJsonSpace(char)) return "held";
       if (char === "<" && this.#numCalls > 0) {
-        this.#enter("closing", "held");
+        this.#enter("closing");
         return this.#readClosing(char);
       }
     }
@@ -52,51 +61,77 @@ class PythonicRegion implements CallRegion {
     }
     const name = this.#text.trimEnd();
     if (!this.#sink.tools.has(name)) return "rejected";
-    this.#sink.begin(name);
-    this.#sink.arguments("{");
-    this.#numCalls++;
+    this.#name = name;
+    this.#arguments = "{";
+    this.#numHeld = 0;
     this.#numArguments = 0;
-    return this.#enter("key", "taken");
+    return this.#enter("key");
+  }
+
+  #readArguments(char: string): CallStep {
+    switch (this.#state) {
+      case "key":
+        return this.#readKey(char);
+      case "value":
+        return this.#readValue(char);
+      default:
+        return this.#readAfterValue(char);
+    }
   }
 
   #readKey(char: string): CallStep {
-    if (this.#text === "" && isJsonSpace(char)) return "taken";
+    if (this.#text === "" && isJsonSpace(char)) return "held";
     if (this.#text === "" && char === ")") return this.#endCall();
     if (char !== "=") {
       this.#text += char;
-      return /^[^\s=(),'"[\]{}]+\s*$/.test(this.#text) && this.#text.length <= MAX_NAME_LENGTH ? "taken" : "rejected";
+      return /^[^\s=(),'"[\]{}]+\s*$/.test(this.#text) && this.#text.length <= MAX_NAME_LENGTH ? "held" : "rejected";
     }
     const key = this.#text.trimEnd();
     if (key === "") return "rejected";
-    this.#sink.arguments(`${this.#numArguments++ === 0 ? "" : ", "}${JSON.stringify(key)}: `);
+    this.#add(`${this.#numArguments++ === 0 ? "" : ", "}${JSON.stringify(key)}: `);
     this.#literal = new PythonLiteral();
-    return this.#enter("value", "taken");
+    return this.#enter("value");
   }
 
   #readValue(char: string): CallStep {
     const json = this.#literal.push(char);
     if (json !== undefined) {
-      this.#sink.arguments(json);
-      return "taken";
+      this.#add(json);
+      return "held";
     }
     // Only the character behind a number or a constant shows that it is complete.
     const rest = this.#literal.end();
     if (rest === undefined) return "rejected";
-    this.#sink.arguments(rest);
-    this.#enter("afterValue", "taken");
+    this.#add(rest);
+    this.#enter("afterValue");
     return this.#readAfterValue(char);
   }
 
   #readAfterValue(char: string): CallStep {
-    if (isJsonSpace(char)) return "taken";
+    if (isJsonSpace(char)) return "held";
     if (char === ")") return this.#endCall();
-    return char === "," ? this.#enter("key", "taken") : "rejected";
+    return char === "," ? this.#enter("key") : "rejected";
   }
 
   #endCall(): CallStep {
-    this.#sink.arguments("}");
+    this.#add("}");
+    this.#report();
     this.#sink.end();
-    return this.#enter("name", "taken");
+    return this.#enter("name");
+  }
+
+  #add(json: string): void {
+    if (this.#name === "") this.#sink.arguments(json);
+    else this.#arguments += json;
+  }
+
+  /** Reports the call that is held, as far as it goes. */
+  #report(): void {
+    if (this.#name === "") return;
+    this.#numCalls++;
+    this.#sink.begin(this.#name);
+    this.#sink.arguments(this.#arguments);
+    this.#name = "";
   }
 
   #readClosing(char: string): CallStep {
@@ -105,10 +140,10 @@ class PythonicRegion implements CallRegion {
     return CLOSE.startsWith(this.#text) ? "held" : "rejected";
   }
 
-  #enter(state: State, step: CallStep): CallStep {
+  #enter(state: State): CallStep {
     this.#state = state;
     this.#text = "";
-    return step;
+    return "held";
   }
 }
 

@@ -146,10 +146,10 @@ const CALLS: readonly Example[] = [
   ["cut off in a value", qwen3Coder, "<tool_call>\n<function=f>\n<parameter=s>\nabc\n</para", ['f({"s": "abc)']],
   ["cut off in a key", qwen3Coder, "<tool_call>\n<function=f>\n<parameter=ci", ["f({)"]],
   [
-    "broken behind a key",
+    "broken behind a second key",
     glm45,
-    "<tool_call>f\n<arg_key>n</arg_key>oops</tool_call>",
-    ['f({"n": )', "oops</tool_call>"],
+    "<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>5</arg_value>\n<arg_key>s</arg_key>oops</tool_call>",
+    ['f({"n": 5})', "oops</tool_call>"],
   ],
   [
     "references to another parameter and to the whole",
@@ -176,6 +176,12 @@ const CALLS: readonly Example[] = [
     ["f({})", "h()\n</function_calls>"],
   ],
   ["olmo's cut off", olmo3, "<function_calls>\nf(s='ab", ['f({"s": "ab)']],
+  [
+    "olmo's with a second that is no call",
+    olmo3,
+    "<function_calls>\nf(n=5)\nf(n=1_000)\n</function_calls>",
+    ['f({"n": 5})', "f(n=1_000)\n</function_calls>"],
+  ],
 ];
 
 const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
@@ -192,6 +198,13 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [olmo3, "<function_calls>f"],
   [olmo3, "<function_calls>h()</function_calls>"],
   [olmo3, "f(s='a')"],
+  [olmo3, "<function_calls>\nf(s=r'a')\n</function_calls>"],
+  [olmo3, "<function_calls>\nf(o={1: 'a'})\n</function_calls>"],
+  [olmo3, "<function_calls>\nf(n=5, o={1, 2})\n</function_calls>"],
+  [olmo3, '<function_calls>\nf(s="""a""")\n</function_calls>'],
+  [olmo3, "<function_calls>\nf('positional')\n</function_calls>"],
+  [glm45, "<tool_call>f\n<arg_key>n</arg_key>oops</tool_call>"],
+  [qwen3Coder, `<tool_call>\n<function=f>\n<parameter=${"n".repeat(600)}>`],
 ];
 
 describe("calls", () => {
@@ -209,6 +222,14 @@ describe("calls", () => {
     ]);
     expect(parser.push(" world\n")).toEqual([{ kind: "arguments", index: 0, text: " world" }]);
     expect(parser.push("</parameter>\n</function>")).toEqual([{ kind: "arguments", index: 0, text: '"}' }]);
+  });
+
+  it("of olmo that are long stream, too", () => {
+    const parser = new ToolCallParser(olmo3, { tools, isSingle: false });
+    expect(parser.push("<function_calls>\nf(s='hello")).toEqual([]);
+    const long = "x".repeat(10_000);
+    expect(show(parser.push(long))).toEqual([`f({"s": "hello${long})`]);
+    expect(parser.push("')")).toEqual([{ kind: "arguments", index: 0, text: '"}' }]);
   });
 
   it.each(FORMATS)("continue from an opening in the prompt: $name", (format) => {

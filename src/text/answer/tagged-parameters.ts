@@ -43,6 +43,7 @@ class TaggedCall implements CallRegion {
   #text = "";
   #name = "";
   #hasBegun = false;
+  #key = "";
   #numParameters = 0;
   #types: ReadonlySet<ValueType> | undefined;
   #isFirstUnit = false;
@@ -57,6 +58,20 @@ class TaggedCall implements CallRegion {
   }
 
   push(char: string): CallStep {
+    const step = this.#read(char);
+    // A parameter that breaks off leaves a call of those before it.
+    if (step === "rejected" && this.#hasBegun && this.#state !== "closing") this.#endCall();
+    return step;
+  }
+
+  /** A parameter has begun. */
+  cutOff(): boolean {
+    const isHeld = !this.#hasBegun && (this.#state === "key" || this.#state === "beforeValue");
+    if (isHeld) this.#begin();
+    return isHeld;
+  }
+
+  #read(char: string): CallStep {
     switch (this.#state) {
       case "name":
         return this.#readName(char);
@@ -95,35 +110,43 @@ class TaggedCall implements CallRegion {
 
   /** Behind a parameter's first tag, or the end of all. */
   #startNext(tag: string): CallStep {
-    if (!this.#hasBegun) {
-      this.#hasBegun = true;
-      this.#sink.begin(this.#name);
-      this.#sink.arguments("{");
-    }
     if (tag !== this.#tags.end) {
       this.#enter("key");
-      return "taken";
+      return this.#stepSoFar();
     }
-    this.#sink.arguments("}");
-    this.#sink.end();
+    this.#begin();
+    this.#endCall();
     this.#enter("closing");
     return this.#tags.close === "" ? "ended" : "taken";
+  }
+
+  #begin(): void {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    this.#sink.begin(this.#name);
+    this.#sink.arguments("{");
+  }
+
+  #endCall(): void {
+    this.#sink.arguments("}");
+    this.#sink.end();
   }
 
   #readKey(char: string): CallStep {
     const end = this.#tags.key[1];
     this.#text += char;
-    if (!this.#text.endsWith(end)) return this.#text.length <= MAX_KEY_LENGTH ? "taken" : "rejected";
-    const key = this.#text.slice(0, -end.length).trim();
-    const parameters = this.#sink.tools.get(this.#name);
-    this.#types = typesOfSchema(parameters, schemaOfParameter(parameters, key));
-    this.#sink.arguments(`${this.#numParameters++ === 0 ? "" : ", "}${JSON.stringify(key)}: `);
+    if (!this.#text.endsWith(end)) return this.#text.length <= MAX_KEY_LENGTH ? this.#stepSoFar() : "rejected";
+    this.#key = this.#text.slice(0, -end.length).trim();
     if (this.#tags.value === "") return this.#startValue();
     this.#enter("beforeValue");
-    return "taken";
+    return this.#stepSoFar();
   }
 
   #startValue(): CallStep {
+    this.#begin();
+    const parameters = this.#sink.tools.get(this.#name);
+    this.#types = typesOfSchema(parameters, schemaOfParameter(parameters, this.#key));
+    this.#sink.arguments(`${this.#numParameters++ === 0 ? "" : ", "}${JSON.stringify(this.#key)}: `);
     this.#enter("value");
     this.#isFirstUnit = true;
     this.#value = "";
@@ -174,12 +197,16 @@ class TaggedCall implements CallRegion {
 
   /** White space, then one of the tags. */
   #expect(char: string, tags: readonly string[], then: (tag: string) => CallStep): CallStep {
-    // Within a call that has begun, all text that fits belongs to it; behind its end, only the whole tag does.
-    const soFar = this.#hasBegun && this.#state !== "closing" ? "taken" : "held";
+    const soFar = this.#stepSoFar();
     if (this.#text === "" && isJsonSpace(char)) return soFar;
     this.#text += char;
     if (tags.includes(this.#text)) return then(this.#text);
     return tags.some((tag) => tag.startsWith(this.#text)) ? soFar : "rejected";
+  }
+
+  /** Within a call that has begun, all text that fits belongs to it; behind its end, only the whole tag does. */
+  #stepSoFar(): CallStep {
+    return this.#hasBegun && this.#state !== "closing" ? "taken" : "held";
   }
 
   #enter(state: State): void {

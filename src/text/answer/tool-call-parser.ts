@@ -1,7 +1,7 @@
 /**
  * Extracts the tool calls from an answer's text while it arrives. The result does not depend on how the text is cut
- * into pieces, and text that turns out not to be a call becomes content. A call is reported once its name and the start
- * of its arguments are read; if it is cut off later, the arguments received so far remain.
+ * into pieces, and text that turns out not to be a call becomes content. A call is reported as soon as its format shows
+ * that it is one; if it is cut off later, the arguments received so far remain.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { CallableTools, CallRegion, CallSink, ToolCallFormat } from "./call-format.js";
@@ -79,6 +79,7 @@ export class ToolCallParser {
   flush(): AnswerPart[] {
     if (this.#isForced && this.#numCalls > 0) return this.#drain();
     while (this.#held !== "" && !this.isComplete) {
+      if (this.#region?.cutOff?.() === true) break;
       this.#region = undefined;
       this.#release();
       this.#run();
