@@ -82,6 +82,7 @@ function readingOf(
   context: PromptContext,
   toolUse: ToolUse | undefined,
   startsInside: boolean,
+  isHeld: boolean,
 ): AnswerReading | undefined {
   const { reasoningMarkers: markers, reasoningTokenIds, toolTokenIds } = context.chatFormat;
   if (toolUse === undefined && markers === undefined) return undefined;
@@ -94,6 +95,7 @@ function readingOf(
           format: toolUse.format,
           tools: new Map(toolUse.functions.map(({ name, parameters }) => [name, parameters])),
           isSingle: toolUse.isSingle,
+          isHeld,
           opening,
         };
   return {
@@ -193,7 +195,7 @@ export async function planChat(
     promptIds,
     reading: context.chatFormat.isHarmony
       ? harmonyReading(context, toolUse, prompt)
-      : readingOf(context, toolUse, startsInside),
+      : readingOf(context, toolUse, startsInside, recipe !== undefined),
     recipe: recipe === undefined ? undefined : recipeText(recipe),
     thought: toolUse?.forced === undefined ? thoughtBound(context, fields, startsInside) : undefined,
   };

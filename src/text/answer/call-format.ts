@@ -72,6 +72,8 @@ export interface ToolCallFormat extends CallSyntax {
   readonly openers: readonly string[];
   /** Texts that begin calls only at the start of the answer, after optional white space. */
   readonly startOpeners: readonly string[];
+  /** Openers of calls whose model left out the format's own; grammars do not have them. */
+  readonly looseOpeners?: readonly string[];
   startRegion(opener: string, sink: CallSink): CallRegion;
 }
 

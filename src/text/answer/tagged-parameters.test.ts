@@ -152,6 +152,24 @@ const CALLS: readonly Example[] = [
     ['f({"n": 5})', "oops</tool_call>"],
   ],
   [
+    "two in one pair of tags",
+    qwen3Coder,
+    `<tool_call>\n<function=f>\n${qwen("n", "1")}</function>\n<function=g>\n</function>\n</tool_call>`,
+    ['f({"n": 1})', "g({})"],
+  ],
+  [
+    "qwen's without the outer tag",
+    qwen3Coder,
+    `I look.\n<function=f>\n${qwen("s", "a")}</function>\n</tool_call>\n<function=g>\n</function>`,
+    ["I look.", 'f({"s": "a"})', "g({})"],
+  ],
+  [
+    "a second in the same tags of another name",
+    qwen3Coder,
+    "<tool_call>\n<function=f>\n</function>\n<function=h>\n</function>\n</tool_call>",
+    ["f({})", "<function=h>\n</function>\n</tool_call>"],
+  ],
+  [
     "references to another parameter and to the whole",
     qwen3Coder,
     qwenCall(qwen("again", '{"a": 1}') + qwen("tree", "[{'s': 'a'}]")),
@@ -190,6 +208,7 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [glm45, "<tool_call>f x"],
   [glm45, `<tool_call>${"f".repeat(300)}`],
   [qwen3Coder, "<tool_call>\n<function=unknown>\n</function>"],
+  [qwen3Coder, "<function=unknown>\n</function>"],
   [qwen3Coder, '<tool_call>{"name": "f", "arguments": {}}</tool_call>'],
   [qwen3Coder, "use <tool_call>\n<function=f> to call"],
   [qwen3Coder, `<tool_call>${" ".repeat(300)}<function=f>`],
@@ -230,6 +249,12 @@ describe("calls", () => {
     const long = "x".repeat(10_000);
     expect(show(parser.push(long))).toEqual([`f({"s": "hello${long})`]);
     expect(parser.push("')")).toEqual([{ kind: "arguments", index: 0, text: '"}' }]);
+  });
+
+  it("without the outer tag are text where a grammar holds calls to it", () => {
+    const text = "<function=f>\n</function>";
+    expect(show(parse(qwen3Coder, [text]))).toEqual(["f({})"]);
+    expect(parse(qwen3Coder, [text], { isHeld: true })).toEqual([{ kind: "content", text }]);
   });
 
   it.each(FORMATS)("continue from an opening in the prompt: $name", (format) => {

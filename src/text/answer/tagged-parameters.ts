@@ -52,8 +52,10 @@ class TaggedCall implements CallRegion {
   /** Follows a value that can only be JSON; undefined: it need not be, or is not. */
   #scanner: JsonScanner | undefined;
 
-  constructor(tags: Tags, sink: CallSink) {
+  /** @param begun the beginning of the name's tag, if that has been read */
+  constructor(tags: Tags, sink: CallSink, begun: string) {
     this.#tags = tags;
+    this.#text = begun;
     this.#sink = sink;
   }
 
@@ -84,7 +86,7 @@ class TaggedCall implements CallRegion {
       case "value":
         return this.#readValue(char);
       case "closing":
-        return this.#expect(char, [this.#tags.close], () => "ended");
+        return this.#readClosing(char);
     }
   }
 
@@ -130,6 +132,19 @@ class TaggedCall implements CallRegion {
   #endCall(): void {
     this.#sink.arguments("}");
     this.#sink.end();
+  }
+
+  /** Some models write several calls into one pair of outer tags. */
+  #readClosing(char: string): CallStep {
+    const { name, close } = this.#tags;
+    return this.#expect(char, name[0] === "" ? [close] : [close, name[0]], (tag) => {
+      if (tag === close) return "ended";
+      this.#enter("name");
+      this.#text = tag;
+      this.#hasBegun = false;
+      this.#numParameters = 0;
+      return "held";
+    });
   }
 
   #readKey(char: string): CallStep {
@@ -239,7 +254,7 @@ function formatOf(name: string, tags: Tags, lineBreak: string): ToolCallFormat {
       between: `${lineBreak}${open}${tags.name[0] === "" ? "" : lineBreak}`,
       end: "",
     },
-    startRegion: (_opener, sink) => new TaggedCall(tags, sink),
+    startRegion: (opener, sink) => new TaggedCall(tags, sink, opener === open ? "" : opener),
   };
 }
 
@@ -262,11 +277,10 @@ const GLM_TAGS: Tags = {
   isOnOwnLine: false,
 };
 
-export const qwen3Coder = formatOf(
-  "qwen3_coder",
-  { ...FUNCTION_TAGS, open: "<tool_call>", close: "</tool_call>", isOnOwnLine: true },
-  "\n",
-);
+export const qwen3Coder: ToolCallFormat = {
+  ...formatOf("qwen3_coder", { ...FUNCTION_TAGS, open: "<tool_call>", close: "</tool_call>", isOnOwnLine: true }, "\n"),
+  looseOpeners: [FUNCTION_TAGS.name[0]],
+};
 
 export const seedOss = formatOf(
   "seed_oss",

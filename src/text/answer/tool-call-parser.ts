@@ -12,6 +12,8 @@ export interface ToolCallParserOptions {
   readonly tools: CallableTools;
   /** The reader stops after the first call. */
   readonly isSingle: boolean;
+  /** A grammar holds calls to the format's own openers, and what stands behind others is text. */
+  readonly isHeld?: boolean;
   /** The beginning of the answer that a forced call's prompt already contains. */
   readonly opening?: string;
 }
@@ -19,6 +21,7 @@ export interface ToolCallParserOptions {
 /** @example new ToolCallParser(hermes, options).push('<tool_call>{"name": "now", "arguments": {}}</tool_call>') */
 export class ToolCallParser {
   readonly #format: ToolCallFormat;
+  readonly #openers: readonly string[];
   readonly #startOpeners: readonly string[];
   readonly #isSingle: boolean;
   readonly #isForced: boolean;
@@ -44,7 +47,8 @@ export class ToolCallParser {
 
   constructor(format: ToolCallFormat, options: ToolCallParserOptions) {
     this.#format = format;
-    this.#startOpeners = [...format.startOpeners, ...format.openers];
+    this.#openers = [...format.openers, ...((options.isHeld === true ? undefined : format.looseOpeners) ?? [])];
+    this.#startOpeners = [...format.startOpeners, ...this.#openers];
     this.#isSingle = options.isSingle;
     this.#isForced = (options.opening ?? "") !== "";
     this.#sink = {
@@ -109,7 +113,7 @@ export class ToolCallParser {
 
   #readText(): void {
     const isAtStart = !this.#hasContent && this.#numCalls === 0;
-    const openers = isAtStart ? this.#startOpeners : this.#format.openers;
+    const openers = isAtStart ? this.#startOpeners : this.#openers;
     const held = this.#held + this.#buffer.slice(this.#start, this.#position + 1);
     if (!openers.some((opener) => opener.startsWith(held))) {
       this.#release();
