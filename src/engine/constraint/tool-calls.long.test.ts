@@ -91,6 +91,7 @@ function read({ format, functions, isSingle, call, reasoning }: Task, text: stri
       format,
       tools: new Map(functions.map(({ name, parameters }) => [name, parameters])),
       isSingle,
+      isHeld: true,
       opening,
     },
   });
