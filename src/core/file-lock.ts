@@ -136,9 +136,9 @@ function isOld(path: string): boolean {
  * is just being taken.
  */
 function isOwnerGone(state: string): boolean {
-  const [host, pid, id, space, touchedMs] = state.split(" ");
-  if (host !== hostname() || touchedMs === undefined) return false;
-  if (space !== processSpace()) return Date.now() - Number(touchedMs) > SILENT_MS;
+  const [host, pid, id, space, ...others] = state.split(" ");
+  if (host !== hostname() || pid === undefined) return false;
+  if (space !== processSpace()) return Date.now() - Number(others.at(-1) ?? space) > SILENT_MS;
   // In a container each start may have the process number of the start before.
   if (Number(pid) === process.pid) return !held.has(`${host} ${pid} ${id} ${space}`);
   try {

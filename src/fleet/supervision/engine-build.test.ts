@@ -3,7 +3,16 @@
  * again where they must be.
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -177,7 +186,7 @@ describe("an engine that is built first", () => {
     const folder = await folderOf(shop.spec);
     const dead = spawnSync(process.execPath, ["-e", ""]).pid;
     renameSync(folder, `${folder}.partial`);
-    writeFileSync(`${folder}.lock`, `${hostname()} ${dead} of-the-dead`);
+    writeFileSync(`${folder}.lock`, `${hostname()} ${dead} of-the-dead ${readlinkSync("/proc/self/ns/pid")}`);
     expect(await folderOf(shop.spec)).toBe(folder);
     expect(shop.runs()).toEqual(["convert", "build", "build"]);
     expect(readdirSync(join(folder, "..")).filter((name) => /lock|partial/.test(name))).toEqual([]);
