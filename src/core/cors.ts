@@ -25,7 +25,7 @@ export interface PagePolicy {
 export const ANY_PAGE: PagePolicy = { origins: ["*"], refusesOthers: false, listensOn: "127.0.0.1" };
 
 /**
- * @param said the configured origins; undefined: any page if there are keys, since pages need a key like every client,
+ * @param said the configured origins; undefined: all pages if there are keys, since pages need a key like every client,
  * and otherwise only the server's own pages
  */
 export function pagePolicy(said: readonly string[] | undefined, hasKeys: boolean, host: string): PagePolicy {

@@ -1,12 +1,13 @@
 /** The ledger as the first policy: it follows a request to its end, prices its attempts and writes its row. */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
-import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import type { AnswerSink } from "../answer.js";
 import { answerSizeOf } from "../budget/estimate.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
+import { SeenAnswer } from "../seen-answer.js";
 import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
 import { CostSink, reportFormOf } from "./cost-sink.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
@@ -158,25 +159,6 @@ interface Result {
   readonly outcome: RowOutcome;
   readonly status: number;
   readonly error: string;
-}
-
-/** Notes when an answer begins. */
-class SeenAnswer extends PassingSink {
-  firstByteMs: number | undefined;
-  status = 0;
-
-  constructor(
-    next: AnswerSink,
-    private readonly now: () => number,
-  ) {
-    super(next);
-  }
-
-  override begin(head: AnswerHead): void {
-    this.firstByteMs = this.now();
-    this.status = head.status;
-    super.begin(head);
-  }
 }
 
 function openRequest(request: GatewayRequest, seq: number, beganMs: number): OpenRequest {

@@ -2,13 +2,14 @@
  * Records requests with their answers, for audits, tuning, training and replays. Two policies, around the guardrails:
  * what they have redacted is not recorded.
  */
-import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
+import type { AnswerSink } from "../answer.js";
 import { directivesOf } from "../cache/directives.js";
 import { CopyingSink } from "../held-sinks.js";
 import { DEAF_REQUEST } from "../observer.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { GatewayRequest } from "../request.js";
 import { uniformOf } from "../routes/weighted-choice.js";
+import { SeenAnswer } from "../seen-answer.js";
 import { sessionOf } from "../session.js";
 import { NOTE, type RequestRecord } from "../usage/record.js";
 import { RECORDED_PATHS, recordLine } from "./record-line.js";
@@ -75,7 +76,7 @@ export class Recorder {
     this.#recorded.set(request.record, recorded);
     request.record.wantsUsage = true;
     const startMs = now();
-    const timed = new TimedSink(sink, now);
+    const timed = new SeenAnswer(sink, now);
     const copy = new CopyingSink(timed, MAX_BYTES);
     const ending = await next(request, copy);
     if (ending.kind !== "answered" || ending.status !== 200) return ending;
@@ -89,22 +90,5 @@ export class Recorder {
     const exchanged = { request: sent, answer, startMs, firstByteMs: timed.firstByteMs, endMs: now() };
     files.push(sent.bytes.length + body.length, () => recordLine(exchanged));
     return ending;
-  }
-}
-
-/** Notes when the client's answer begins. */
-class TimedSink extends PassingSink {
-  firstByteMs: number | undefined;
-
-  constructor(
-    next: AnswerSink,
-    private readonly now: () => number,
-  ) {
-    super(next);
-  }
-
-  override begin(head: AnswerHead): void {
-    this.firstByteMs = this.now();
-    super.begin(head);
   }
 }

@@ -36,7 +36,7 @@ export interface ChatPlan {
  */
 export interface ChatPlanFields extends ToolFields, RenderFields {
   readonly reasoning_effort?: (typeof REASONING_EFFORTS)[number] | undefined;
-  /** Most tokens of a thought; -1: any number. */
+  /** Most tokens of a thought; -1: no bound. */
   readonly thinking_token_budget?: number | undefined;
 }
 

@@ -36,7 +36,7 @@ export function schemasWithin(root: unknown, schema: unknown): readonly Readonly
   return [...seen].filter(isPlainObject);
 }
 
-/** The types that the schema states for a parameter; undefined: any. */
+/** The types that the schema states for a parameter; undefined: it states none. */
 export function typesOfSchema(root: unknown, schema: unknown): ReadonlySet<ValueType> | undefined {
   const types = new Set<ValueType>();
   for (const each of schemasWithin(root, schema)) {

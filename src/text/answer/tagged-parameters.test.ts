@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
 import { cases } from "../../../test/helpers/long.js";
-import { type AnswerPart, appendPart } from "./answer-part.js";
+import { parsedCalls } from "../../../test/helpers/parsed-calls.js";
+import type { AnswerPart } from "./answer-part.js";
 import { callOpening, type ToolCallFormat } from "./call-format.js";
 import { olmo3 } from "./pythonic.js";
 import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
@@ -35,11 +36,7 @@ const tools: ReadonlyMap<string, unknown> = new Map<string, unknown>([
 ]);
 
 function parse(format: ToolCallFormat, pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) {
-  const parser = new ToolCallParser(format, { tools, isSingle: false, ...options });
-  const parts: AnswerPart[] = [];
-  for (const piece of pieces) for (const part of parser.push(piece)) appendPart(parts, part);
-  for (const part of parser.flush()) appendPart(parts, part);
-  return parts;
+  return parsedCalls(format, pieces, { tools, isSingle: false, ...options });
 }
 
 /** `f({"a": 1})` for calls, text as it is. */

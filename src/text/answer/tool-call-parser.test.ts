@@ -6,7 +6,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
 import { cases } from "../../../test/helpers/long.js";
-import { type AnswerPart, appendPart } from "./answer-part.js";
+import { parsedCalls } from "../../../test/helpers/parsed-calls.js";
+import type { AnswerPart } from "./answer-part.js";
 import { callOpening, type ToolCallFormat } from "./call-format.js";
 import { toolCallFormat } from "./call-formats.js";
 import { hermes } from "./hermes.js";
@@ -22,11 +23,7 @@ const FORMATS: readonly ToolCallFormat[] = [hermes, llama3Json, mistralArray, gr
 const callable = (...names: readonly string[]) => new Map(names.map((name) => [name, undefined]));
 
 function parse(format: ToolCallFormat, pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) {
-  const parser = new ToolCallParser(format, { tools: callable("f", "g"), isSingle: false, ...options });
-  const parts: AnswerPart[] = [];
-  for (const piece of pieces) for (const part of parser.push(piece)) appendPart(parts, part);
-  for (const part of parser.flush()) appendPart(parts, part);
-  return parts;
+  return parsedCalls(format, pieces, { tools: callable("f", "g"), isSingle: false, ...options });
 }
 
 /** `f({"a":1})` for calls, text as it is: easier to read than parts. */
