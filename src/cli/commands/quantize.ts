@@ -1,13 +1,10 @@
 /** `millrace quantize`: writes a model as a smaller GGUF file, and tells what it lost. */
 import { resolve } from "node:path";
-import { Command, Option } from "commander";
-import { LEAST_TOKENS } from "../../compress/calibration.js";
+import { Command } from "commander";
 import type { Candidate } from "../../compress/card.js";
-import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-formats.js";
+import type { Layout } from "../../compress/folder-formats.js";
 import type { Importance } from "../../compress/importance.js";
 import type { chooseTypes } from "../../compress/mixed.js";
-import type { Quantised } from "../../compress/quantise.js";
-import { SCALINGS, type Scaling } from "../../compress/scale-search.js";
 import type { Method } from "../../compress/storage.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { optionError } from "../../core/option-error.js";
@@ -16,97 +13,26 @@ import { type StartStage, silentStages } from "../../core/stages.js";
 import { locateModel } from "../../formats/locate-model.js";
 import type { EvalSettings } from "../../lab/eval-target.js";
 import { powerText } from "../../quality/compare.js";
-import { modelOption } from "../flags/model-option.js";
-import { byteSize, integerIn, listOf, numberIn } from "../flags/option-values.js";
 import { questionsFrom } from "../flags/own-questions.js";
+import {
+  type AskedMethods,
+  addQuantizeOptions,
+  askedMethods,
+  assertTogether,
+  type QuantizeFlags,
+} from "../flags/quantize-options.js";
 import { comparisonText } from "../output/eval-text.js";
 import { formatTable, jsonText } from "../output/format.js";
+import { quantisedText } from "../output/quantize-text.js";
 import { stagesTo } from "../output/stages.js";
 import { untilStopped } from "../process/stop-signal.js";
 
-const USUAL_METHODS = ["Q4_K_M"];
-/** `auto` stands for all methods, and `auto:METHOD` for this one and all larger ones. */
-const AUTO = /^auto(?::(.*))?$/i;
-const GATE_FLAGS = { count: "--count", maxDrop: "--max-drop", maxTokens: "--max-tokens" } as const;
-
-interface QuantizeFlags {
-  readonly model?: string;
-  readonly method?: readonly string[];
-  readonly maxSize?: number;
-  readonly out: string;
-  readonly layout: Layout;
-  readonly calibrate?: string;
-  readonly calibrationTokens: number;
-  readonly rounding?: "gptq" | "nearest";
-  readonly scaling?: Scaling | "none";
-  readonly imatrix?: string;
-  readonly saveImatrix?: string;
-  readonly evals?: string;
-  readonly count: number;
-  readonly maxDrop: number;
-  readonly maxTokens: number;
-  readonly threads?: number;
-  readonly json?: boolean;
-}
-
 export function quantizeCommand(): Command {
-  return new Command("quantize")
-    .description(
+  return addQuantizeOptions(
+    new Command("quantize").description(
       "Write a model as a smaller GGUF file, or as a folder for vLLM and others. With your texts, the weights that matter to them keep more, and the loss is measured; with your questions, a file that answers worse is not kept.",
-    )
-    .addOption(modelOption())
-    .option(
-      "--method <types>",
-      "types, separated by commas: the first that passes is kept; auto tries all with --evals, the smallest first, auto:Q4_0 from this type on (default: Q4_K_M; an unknown name lists all)",
-      listOf("--method"),
-    )
-    .option(
-      "--max-size <size>",
-      "instead of --method: types for each kind of matrix, chosen by what their errors cost on --calibrate, for a file of this size at most",
-      byteSize("--max-size"),
-    )
-    .requiredOption("--out <path>", "the new file, whose name ends in .gguf, or the new folder")
-    .addOption(
-      new Option(
-        "--layout <name>",
-        "format of INT4 folders: compressed-tensors for vLLM, SGLang and TGI, awq or gptq for engines that do not read it",
-      )
-        .choices(LAYOUTS)
-        .default(LAYOUTS[0]),
-    )
-    .option("--calibrate <file>", "chats as JSON lines (.jsonl), or any other text: tells which columns matter")
-    .option(
-      "--calibration-tokens <n>",
-      "most tokens of --calibrate",
-      integerIn("--calibration-tokens", LEAST_TOKENS, 1 << 30),
-      65_536,
-    )
-    .addOption(
-      new Option(
-        "--rounding <way>",
-        "gptq: columns rounded later correct the errors of those rounded before, by the inputs that --calibrate measures; nearest: each weight alone (default: gptq with --calibrate)",
-      ).choices(["gptq", "nearest"]),
-    )
-    .addOption(
-      new Option(
-        "--scaling <way>",
-        "scales that move from inputs into weights, by what --calibrate measures. awq: so that rounding the weights costs least; smoothquant: also so that rounding activations to 8 bits does, for INT8 (default with --calibrate: smoothquant for INT8, awq for INT4, else none)",
-      ).choices([...SCALINGS, "none"]),
-    )
-    .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
-    .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
-    .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept")
-    .option("--count <n>", "items of each task in --evals", integerIn("--count", 1, 1_000_000), 1000)
-    .option(
-      "--max-drop <points>",
-      "largest drop of right answers, in points",
-      numberIn("--max-drop", 0.1, 100, "points"),
-      2,
-    )
-    .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
-    .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
-    .option("--json", "print one JSON object instead of a table")
-    .action((flags: QuantizeFlags, command: Command) => untilStopped((signal) => runQuantize(flags, command, signal)));
+    ),
+  ).action((flags: QuantizeFlags, command: Command) => untilStopped((signal) => runQuantize(flags, command, signal)));
 }
 
 async function runQuantize(flags: QuantizeFlags, command: Command, signal: AbortSignal): Promise<void> {
@@ -118,60 +44,16 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
       import("../../compress/identity.js"),
       import("../../compress/importance.js"),
     ]);
-  const { maxSize } = flags;
-  if (maxSize !== undefined && flags.method !== undefined)
-    throw optionError("--method", "absent beside --max-size", flags.method.join(","));
-  if (maxSize !== undefined && flags.calibrate === undefined)
-    throw optionError("--calibrate", "given beside --max-size", "nothing");
-  const { layout, json, imatrix, rounding, scaling, calibrate, saveImatrix } = flags;
+  const { maxSize, layout, json, imatrix, rounding, scaling, calibrate, saveImatrix } = flags;
   const out = flags.out.replace(/(?<=.)\/+$/, "");
-  const methodOf = (name: string): Method => {
-    const known = METHODS.find((method) => method === name.toUpperCase());
-    if (known === undefined) throw optionError("--method", `auto, or of ${METHODS.join(", ")}`, name);
-    return known;
-  };
-  if ((flags.method ?? []).length > 1 && flags.method!.some((name) => AUTO.test(name)))
-    throw optionError("--method", "auto alone", flags.method!.join(","));
-  const auto = flags.method?.length === 1 ? AUTO.exec(flags.method[0]!) : undefined;
-  const smallest = auto?.[1] === undefined ? undefined : methodOf(auto[1]);
-  if (auto && flags.evals === undefined) throw optionError("--evals", "given beside --method auto", "nothing");
-  const isTried = (method: Method): boolean =>
-    isFolderMethod(method) !== out.endsWith(".gguf") && (layout === LAYOUTS[0] || method.startsWith("INT4"));
-  const named = auto ? METHODS.filter(isTried) : (flags.method ?? USUAL_METHODS).map(methodOf);
-  const wanted = maxSize === undefined ? named : ([MIXED] as const);
-  const isFolder = isFolderMethod(smallest ?? wanted[0]!);
-  if (!auto && wanted.some((method) => isFolderMethod(method) !== isFolder))
-    throw optionError("--method", "of types of files, or of types of folders", wanted.join(","));
-  if (layout !== LAYOUTS[0] && wanted.some((method) => !method.startsWith("INT4")))
-    throw optionError("--layout", `${LAYOUTS[0]} for methods other than INT4`, layout);
-  if (out.endsWith(".gguf") === isFolder)
-    throw optionError("--out", isFolder ? `a folder for ${smallest ?? wanted[0]}` : "a name that ends in .gguf", out);
-  if (imatrix !== undefined && saveImatrix !== undefined)
-    throw optionError("--save-imatrix", "absent beside --imatrix", saveImatrix);
-  if (rounding === "gptq" && calibrate === undefined)
-    throw optionError("--calibrate", "given beside --rounding gptq", "nothing");
-  if (saveImatrix !== undefined && calibrate === undefined)
-    throw optionError("--calibrate", "given beside --save-imatrix", "nothing");
-  const others = wanted.filter((method) => method !== "INT8");
-  if (scaling === "smoothquant" && others.length > 0)
-    throw optionError(
-      "--scaling",
-      `awq or none for ${others[0]}, which does not round activations to integers`,
-      scaling,
-    );
-  if (scaling !== undefined && scaling !== "none" && calibrate === undefined && imatrix === undefined)
-    throw optionError("--calibrate", `given beside --scaling ${scaling}`, "nothing");
-  for (const name of ["count", "maxDrop", "maxTokens"] as const) {
-    if (flags.evals === undefined && command.getOptionValueSource(name) === "cli")
-      throw optionError("--evals", `given beside ${GATE_FLAGS[name]}`, "nothing");
-  }
-  if (wanted.length > 1 && flags.evals === undefined)
-    throw optionError("--method", "one type where no --evals chooses between several", wanted.join(","));
+  const asked = askedMethods(flags, out, METHODS);
+  const wanted = maxSize === undefined ? asked.methods : ([MIXED] as const);
+  assertTogether(flags, wanted, command);
   assertFree({ out, methods: wanted }, saveImatrix === undefined ? [] : [saveImatrix], outputsOf(out));
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const { path, name } = await locateModel(flags.model, startStage);
   if (maxSize !== undefined) (await import("../../compress/mixed.js")).assertRoomForMatrices(path, maxSize);
-  const methods = auto ? await methodsFrom(smallest, named, path, layout, startStage) : wanted;
+  const methods = asked.isAuto ? await methodsFrom(asked, path, layout, startStage) : wanted;
   const numThreads = flags.threads ?? defaultNumThreads();
   const gate = flags.evals === undefined ? undefined : await gateFrom(flags, numThreads);
   const { texts, heldOut } = await textsFrom(flags, path);
@@ -216,13 +98,12 @@ async function runQuantize(flags: QuantizeFlags, command: Command, signal: Abort
     return await quantise(settings, startStage, tell, signal);
   });
   if (quantised.chosen === undefined) process.exitCode = 1;
-  process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${textOf(quantised)}\n`);
+  process.stdout.write(json ? `${jsonText({ model: name, ...quantised })}\n` : `${quantisedText(quantised)}\n`);
 }
 
-/** The methods of `auto`, the smallest first. @param smallest the first of them; undefined: all */
+/** The methods of `auto`, the smallest first. */
 async function methodsFrom(
-  smallest: Method | undefined,
-  known: readonly Method[],
+  { smallest, methods: known }: AskedMethods,
   path: string,
   layout: Layout,
   startStage: StartStage,
@@ -323,37 +204,4 @@ async function importanceFrom(imatrix: string, path: string): Promise<Importance
   const names = [...importance.means.keys()];
   if (names.some((name) => source.has(`${name}.weight`))) return importance;
   throw optionError("--imatrix", "an importance matrix of this model", `one with ${names[0] ?? "nothing"}`);
-}
-
-/** On fewer tokens, a perplexity below the original's is chance. */
-const FEW_TOKENS = 2000;
-
-function textOf({ candidates, chosen, original }: Quantised): string {
-  const header = [
-    "method",
-    "size",
-    "of the original",
-    "bits a weight",
-    "perplexity (before)",
-    "KL divergence",
-    "same token",
-    "answers",
-  ];
-  const rows = candidates.map(({ method, numBytes, weightBytes, bitsPerWeight, loss, quality }) => [
-    method,
-    formatBytes(numBytes),
-    `${((100 * weightBytes) / original.weightBytes).toFixed(0)} %`,
-    bitsPerWeight.toFixed(2),
-    loss === undefined ? "–" : `${loss.testedPerplexity.toFixed(3)} (${loss.referencePerplexity.toFixed(3)})`,
-    loss === undefined ? "–" : loss.meanKl.toFixed(5),
-    loss === undefined ? "–" : `${(100 * loss.sameTop).toFixed(1)} %`,
-    quality === undefined ? "not judged" : quality.verdict,
-  ]);
-  const end =
-    chosen === undefined
-      ? "none passed; they are kept aside with their figures, under names with .failed, or .undecided where more questions would tell"
-      : `written: ${chosen.path}; to serve it: millrace serve --model ${chosen.path}`;
-  const numTokens = candidates[0]?.loss?.numTokens ?? FEW_TOKENS;
-  const note = numTokens < FEW_TOKENS ? `\nthe loss is a rough figure: it is of ${numTokens} held-out tokens only` : "";
-  return `${formatTable([header, ...rows])}${note}\n${end}`;
 }
