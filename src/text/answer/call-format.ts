@@ -9,6 +9,8 @@ export type CallableTools = ReadonlyMap<string, unknown>;
 /** Receives calls while they are read. */
 export interface CallSink {
   readonly tools: CallableTools;
+  /** A grammar holds calls to the format's own form. */
+  readonly isHeld: boolean;
   begin(name: string): void;
   arguments(text: string): void;
   end(): void;

@@ -139,6 +139,54 @@ const CALLS: readonly Example[] = [
     ['f({"l": ["</parameter></function>"]})'],
   ],
   ["JSON that breaks off", qwen3Coder, qwenCall(qwen("l", '["a')), ['f({"l": "[\\"a\\n"})']],
+  [
+    "a value without its end tag, before the next one",
+    qwen3Coder,
+    `${qwenCall(`<parameter=s>\nline 1\nline 2\n${qwen("n", "5")}`)}\nDone.`,
+    ['f({"s": "line 1\\nline 2", "n": 5})', "Done."],
+  ],
+  [
+    "a value without its end tag, before the end of all",
+    qwen3Coder,
+    `${qwenCall("<parameter=l>\n[1]\n")}\nDone.\n${qwenCall("<parameter=s>\n")}`,
+    ['f({"l": [1]})', "Done.", 'f({"s": ""})'],
+  ],
+  [
+    "a value without its end tag, before another call",
+    qwen3Coder,
+    "<tool_call>\n<function=f>\n<parameter=s>\na\n</function>\n<function=g>\n</function>\n</tool_call>",
+    ['f({"s": "a"})', "g({})"],
+  ],
+  [
+    "a value without its end tag, before one of another name",
+    qwen3Coder,
+    "<tool_call>\n<function=f>\n<parameter=s>\na\n</function>\n<function=h>\n</function>",
+    ['f({"s": "a"})', "<function=h>\n</function>"],
+  ],
+  [
+    "no end of the parameters",
+    qwen3Coder,
+    `<tool_call>\n<function=f>\n${qwen("s", "a")}</tool_call>\nDone.`,
+    ['f({"s": "a"})', "Done."],
+  ],
+  [
+    "a value without its end tag, at the answer's end",
+    qwen3Coder,
+    "<function=f>\n<parameter=s>\na\n</function>\n",
+    ['f({"s": "a"})'],
+  ],
+  [
+    "a value without its end tag, before the last end of all",
+    qwen3Coder,
+    "<tool_call>\n<function=f>\n<parameter=n>\n5\n</tool_call>",
+    ['f({"n": 5})'],
+  ],
+  [
+    "another format's tags within a value",
+    qwen3Coder,
+    qwenCall(qwen("s", '<tool_call>\n{"name": "f"}\n</tool_call>\n</function>\n.')),
+    ['f({"s": "<tool_call>\\n{\\"name\\": \\"f\\"}\\n</tool_call>\\n</function>\\n."})'],
+  ],
   ["no closing tag", qwen3Coder, "<tool_call>\n<function=f>\n</function>", ["f({})"]],
   ["cut off in a value", qwen3Coder, "<tool_call>\n<function=f>\n<parameter=s>\nabc\n</para", ['f({"s": "abc)']],
   ["cut off in a key", qwen3Coder, "<tool_call>\n<function=f>\n<parameter=ci", ["f({)"]],
@@ -252,6 +300,12 @@ describe("calls", () => {
     const text = "<function=f>\n</function>";
     expect(show(parse(qwen3Coder, [text]))).toEqual(["f({})"]);
     expect(parse(qwen3Coder, [text], { isHeld: true })).toEqual([{ kind: "content", text }]);
+  });
+
+  it("keep the end of a call within a value where a grammar holds calls to their end tags", () => {
+    const value = "a\n</function>\n</tool_call>\n<parameter=n>\n5";
+    const text = qwenCall(qwen("s", value));
+    expect(show(parse(qwen3Coder, [text], { isHeld: true }))).toEqual([`f({"s": ${JSON.stringify(value)}})`]);
   });
 
   it.each(FORMATS)("continue from an opening in the prompt: $name", (format) => {

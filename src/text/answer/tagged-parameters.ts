@@ -38,6 +38,8 @@ type State = "name" | "between" | "key" | "beforeValue" | "value" | "closing";
 class TaggedCall implements CallRegion {
   readonly #tags: Tags;
   readonly #sink: CallSink;
+  /** End tags may be missing; a grammar holds calls to them. */
+  readonly #isLoose: boolean;
   #state: State = "name";
   /** The text of the current state that is not used up. */
   #text = "";
@@ -57,6 +59,7 @@ class TaggedCall implements CallRegion {
     this.#tags = tags;
     this.#text = begun;
     this.#sink = sink;
+    this.#isLoose = tags.isOnOwnLine && !sink.isHeld;
   }
 
   push(char: string): CallStep {
@@ -66,8 +69,13 @@ class TaggedCall implements CallRegion {
     return step;
   }
 
-  /** A parameter has begun. */
+  /** A parameter has begun, or its value's end tag is left out before the last end of all. */
   cutOff(): boolean {
+    if (this.#state === "value" && this.#isEndWithoutTag(this.#text.trimEnd())) {
+      this.#endValue();
+      this.#endCall();
+      return true;
+    }
     const isHeld = !this.#hasBegun && (this.#state === "key" || this.#state === "beforeValue");
     if (isHeld) this.#begin();
     return isHeld;
@@ -139,12 +147,17 @@ class TaggedCall implements CallRegion {
     const { name, close } = this.#tags;
     return this.#expect(char, name[0] === "" ? [close] : [close, name[0]], (tag) => {
       if (tag === close) return "ended";
-      this.#enter("name");
-      this.#text = tag;
-      this.#hasBegun = false;
-      this.#numParameters = 0;
+      this.#startCall(tag);
       return "held";
     });
+  }
+
+  /** @param tag the beginning of the name's tag, which has been read */
+  #startCall(tag: string): void {
+    this.#enter("name");
+    this.#text = tag;
+    this.#hasBegun = false;
+    this.#numParameters = 0;
   }
 
   #readKey(char: string): CallStep {
@@ -179,10 +192,9 @@ class TaggedCall implements CallRegion {
     while (this.#text !== "") {
       const next = this.#tagBehindValue(this.#text);
       if (next === "unknown") return "taken";
-      if (next !== "none" && this.#scanner?.isInString !== true) {
-        this.#sink.arguments(isText(this.#types) ? '"' : jsonOfText(this.#value, this.#types));
-        return this.#startNext(next);
-      }
+      if (next !== "none" && this.#scanner?.isInString !== true) return this.#endValueBefore(next);
+      const step = this.#isLoose ? this.#readEndWithoutTag(this.#text) : undefined;
+      if (step !== undefined) return step;
       this.#takeUnit(this.#text[0]!);
       this.#text = this.#text.slice(1);
     }
@@ -191,14 +203,54 @@ class TaggedCall implements CallRegion {
 
   /** The tag behind the end of the value with which the text begins. */
   #tagBehindValue(text: string): string {
-    const { valueEnd, key, end, isOnOwnLine } = this.#tags;
+    const { valueEnd, key, end, close, isOnOwnLine } = this.#tags;
     const ending = isOnOwnLine && text.startsWith("\n") ? text.slice(1) : text;
     if (valueEnd.startsWith(ending)) return "unknown";
     if (!ending.startsWith(valueEnd)) return "none";
     const behind = ending.slice(valueEnd.length).trimStart();
-    const tags = [key[0], end];
+    const tags = this.#isLoose ? [key[0], end, close] : [key[0], end];
     if (tags.includes(behind)) return behind;
     return text.length <= MAX_END_LENGTH && tags.some((tag) => tag.startsWith(behind)) ? "unknown" : "none";
+  }
+
+  /**
+   * Models leave end tags out. On a line of its own, the tag of the next parameter ends the value too, and so does the
+   * end of all parameters, where the call's end, another call or nothing follows.
+   * @param text from the line's break on
+   * @returns undefined: it belongs to the value
+   */
+  #readEndWithoutTag(text: string): CallStep | undefined {
+    const { key, end, name, close } = this.#tags;
+    if (!text.startsWith("\n") || text.length > MAX_END_LENGTH) return undefined;
+    const line = text.slice(1);
+    if (line === key[0]) return this.#endValueBefore(line);
+    if ([key[0], end, close].some((tag) => tag.startsWith(line)) || this.#isEndWithoutTag(text.trimEnd())) {
+      return line.length > end.length && line.startsWith(end) ? "held" : "taken";
+    }
+    if (!line.startsWith(end)) return undefined;
+    const behind = line.slice(end.length).trimStart();
+    const next = [close, name[0]].find((tag) => tag.startsWith(behind));
+    if (next === undefined) return undefined;
+    return behind === next ? this.#endValueBefore(next) : "held";
+  }
+
+  #isEndWithoutTag(text: string): boolean {
+    return this.#isLoose && (text === `\n${this.#tags.end}` || text === `\n${this.#tags.close}`);
+  }
+
+  /** @param next the tag behind the value */
+  #endValueBefore(next: string): CallStep {
+    const { key, end, close } = this.#tags;
+    this.#endValue();
+    if (next === key[0] || next === end) return this.#startNext(next);
+    this.#startNext(end);
+    if (next === close) return "ended";
+    this.#startCall(next);
+    return "held";
+  }
+
+  #endValue(): void {
+    this.#sink.arguments(isText(this.#types) ? '"' : jsonOfText(this.#value, this.#types));
   }
 
   #takeUnit(unit: string): void {

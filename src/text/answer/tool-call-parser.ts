@@ -53,6 +53,7 @@ export class ToolCallParser {
     this.#isForced = (options.opening ?? "") !== "";
     this.#sink = {
       tools: options.tools,
+      isHeld: options.isHeld === true,
       begin: (name) => this.#begin(name),
       arguments: (text) => {
         if (text !== "") appendPart(this.#parts, { kind: "arguments", index: this.#numCalls - 1, text });
@@ -82,8 +83,7 @@ export class ToolCallParser {
    */
   flush(): AnswerPart[] {
     if (this.#isForced && this.#numCalls > 0) return this.#drain();
-    while (this.#held !== "" && !this.isComplete) {
-      if (this.#region?.cutOff?.() === true) break;
+    while (!this.isComplete && this.#region?.cutOff?.() !== true && this.#held !== "") {
       this.#region = undefined;
       this.#release();
       this.#run();
