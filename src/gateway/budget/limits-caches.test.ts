@@ -1,8 +1,15 @@
 /** Limits and budgets around idempotency and the exact cache: a kept answer is a request, and needs no money. */
 import { afterEach, describe, expect, test } from "vitest";
 import { CACHE_SETTINGS } from "../../../test/helpers/cached-fleet.js";
-import { dayBudget, keyScope, type LimitedFleet, startLimitedFleet } from "../../../test/helpers/limited-fleet.js";
+import {
+  dayBudget,
+  embeddedStore,
+  keyScope,
+  type LimitedFleet,
+  startLimitedFleet,
+} from "../../../test/helpers/limited-fleet.js";
 import { answerJson, type Behaviour, beginStream, sse } from "../../../test/helpers/stand-in.js";
+import { MillraceError } from "../../core/errors.js";
 import { ExactCache } from "../cache/exact-cache.js";
 import { MemoryStore } from "../cache/memory-store.js";
 import { Idempotency } from "../idempotency/idempotency.js";
@@ -10,6 +17,8 @@ import type { Policy } from "../pipeline.js";
 import { RoutePolicy } from "../routes/route-policy.js";
 import { ROUTE_DEFAULTS } from "../routes/route-table.js";
 import type { Scope } from "../scope.js";
+import { claimsOf } from "./claims.js";
+import { type BudgetStore, NO_AMOUNTS } from "./store.js";
 
 const CHAT = "/v1/chat/completions";
 const ask = { model: "m", messages: [], temperature: 0 };
@@ -174,5 +183,64 @@ describe("behind a route", () => {
       await fleet.stop();
     }
     expect(numAsked).toBe(2);
+  });
+
+  describe("a second model's answer", () => {
+    const isPayableLater: boolean[] = [];
+    const watch: Policy = {
+      name: "watch",
+      handle: (request, sink, next) =>
+        next(request, sink).finally(() => isPayableLater.push(request.record.isPayableLater)),
+    };
+
+    /** @param onFirst called before the first model answers */
+    async function sendTwice(budget: Scope, store: BudgetStore, isFailOpen: boolean, onFirst: () => Promise<unknown>) {
+      const cut = { ...choice("a"), finish_reason: "content_filter" };
+      const filtered: Behaviour = async (received, outgoing) => {
+        await onFirst();
+        answerJson({ choices: [cut], usage: { prompt_tokens: 100, completion_tokens: 100 } })(received, outgoing);
+      };
+      fleet = await startLimitedFleet([filtered, whole(100, 100)], {
+        scopes: [budget],
+        store,
+        between: [watch, routing],
+        policyOptions: { isFailOpen: () => isFailOpen },
+      });
+      fleet.pool.change("b", { model: "n" });
+      const response = await fleet.post(CHAT, { ...ask, max_tokens: 100 });
+      return { status: response.status, text: await response.text() };
+    }
+
+    test.each([
+      [true, 200],
+      [false, 503],
+    ])("where the store is down: fail-open %s gives %i", async (isFailOpen, status) => {
+      const store = embeddedStore();
+      const resize = store.resize.bind(store);
+      let isDown = false;
+      store.resize = (...args) =>
+        isDown ? Promise.reject(new MillraceError("budget_store_failed", "down")) : resize(...args);
+      const budget = dayBudget(10_000);
+      const answer = await sendTwice(budget, store, isFailOpen, async () => {
+        isDown = true;
+      });
+      expect(answer.status).toBe(status);
+      expect(fleet.unreserved).toHaveLength(isFailOpen ? 1 : 0);
+      expect(fleet.standIns[1]!.received).toHaveLength(isFailOpen ? 1 : 0);
+      if (isFailOpen) expect(fleet.standIns[1]!.received[0]!.body.max_tokens).toBe(100);
+      expect(await fleet.spent(budget)).toBe(isFailOpen ? 400 : 200);
+    });
+
+    test("is payable later where other requests have reserved the rest", async () => {
+      const budget = dayBudget(1_000);
+      const store = embeddedStore();
+      const want = { money: 1_000, tokens: 0 };
+      const others = { id: "other", claims: claimsOf([budget]), want, least: NO_AMOUNTS, tokens: 0 };
+      const answer = await sendTwice(budget, store, false, () => store.reserve(others));
+      expect(answer.status).toBe(429);
+      expect(answer.text).toContain("reserved by requests under way");
+      expect(isPayableLater.at(-1)).toBe(true);
+      await store.settle("other", 0, 0);
+    });
   });
 });

@@ -73,6 +73,8 @@ interface Payment {
   readonly amounts: Amounts;
   /** The cost of earlier answers to the request, which stays reserved beside it. */
   readonly spent: Amounts;
+  /** The store was down, and the answer passes unpaid all the same. */
+  readonly isDoubtful: boolean;
 }
 
 export class LimitsPolicy implements Policy {
@@ -163,13 +165,12 @@ export class LimitsPolicy implements Policy {
   }
 
   async #reserve(admission: Admission): Promise<Reserved> {
-    const { isFailOpen, events, epochMs } = this.options;
     const { id, request, claims, want, least, promptTokens, size, outputTokens } = admission;
     const tokens = promptTokens + size.numAnswers * outputTokens;
     try {
       const result = await this.#opened().store.reserve({ id, claims, want, least, tokens });
       if (result.kind === "reserved") return { amounts: result.amounts, levels: result.levels, isDoubtful: false };
-      const headers = rateHeaders(claims, result.levels, request.route.dialect, epochMs());
+      const headers = rateHeaders(claims, result.levels, request.route.dialect, this.options.epochMs());
       const error = refusal(result, claims, least, headers);
       request.record.isPayableLater = isReservedByOthers(result, claims, least);
       if (result.limit === "budget" || result.limit === "tokens") {
@@ -177,12 +178,8 @@ export class LimitsPolicy implements Policy {
       }
       throw error;
     } catch (thrown) {
-      if (!isStoreDown(thrown)) throw thrown;
-      if (!isFailOpen()) {
-        this.#settlements?.doubt(id);
-        throw thrown;
-      }
-      events.unreserved(thrown);
+      if (isStoreDown(thrown) && !this.options.isFailOpen()) this.#settlements?.doubt(id);
+      this.#passUnreserved(thrown);
       return { amounts: NO_AMOUNTS, levels: undefined, isDoubtful: true };
     }
   }
@@ -230,7 +227,8 @@ export class LimitsPolicy implements Policy {
     if (reserved.unpaid !== undefined) throw reserved.unpaid;
     const payment = await this.#paymentOf(request, admitted);
     const cancellation = request.cancellation.child();
-    const sent = { ...this.#bounded(request, admitted, payment.amounts), cancellation };
+    const bounded = payment.isDoubtful ? request : this.#bounded(request, admitted, payment.amounts);
+    const sent = { ...bounded, cancellation };
     let metered: readonly MeteredSink[] = [];
     let cut: MillraceError | undefined;
     const { isPaid, hasContinuousUsage } = this.options.traits(model);
@@ -242,7 +240,7 @@ export class LimitsPolicy implements Policy {
     const endWatch = cancellation.onCancel(noteDelivered);
     try {
       // An upstream may stream an answer that was asked for whole.
-      if (claims.budgets.length === 0 || reserved.isDoubtful) return await next(sent, sink);
+      if (claims.budgets.length === 0 || payment.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
       metered = this.#metered(asked, inner, admitted, payment, {
         cut: () => {
@@ -270,15 +268,26 @@ export class LimitsPolicy implements Policy {
       tokens: costs.tokens === undefined ? 0 : tokensOf(record),
     };
     const isFirst = spent.money === 0 && spent.tokens === 0 && !isResized;
-    if (reserved.isDoubtful || isFirst) return { amounts: reserved.amounts, spent };
+    const { isDoubtful } = reserved;
+    if (isDoubtful || isFirst) return { amounts: reserved.amounts, spent, isDoubtful };
     const amounts = { money: 0, tokens: 0 };
     for (const unit of BUDGET_UNITS) {
       if (costs[unit] === undefined) continue;
-      const result = await this.#resize(id, unit, spent[unit], want[unit], least[unit]);
-      if (result.kind !== "resized") throw noneForAnother();
+      const result = await this.#resize(id, unit, spent[unit], want[unit], least[unit]).catch((thrown: unknown) => {
+        this.#passUnreserved(thrown);
+      });
+      if (result === undefined) return { amounts: NO_AMOUNTS, spent, isDoubtful: true };
+      record.isPayableLater = result.kind === "refused" && result.isHeld;
+      if (result.kind !== "resized") throw noneForAnother(record.isPayableLater);
       amounts[unit] = result.money;
     }
-    return { amounts, spent };
+    return { amounts, spent, isDoubtful };
+  }
+
+  /** Throws unless the store is down, and requests pass all the same. */
+  #passUnreserved(thrown: unknown): void {
+    if (!isStoreDown(thrown) || !this.options.isFailOpen()) throw thrown;
+    this.options.events.unreserved(thrown);
   }
 
   /** @param spent the cost of earlier answers to the request */

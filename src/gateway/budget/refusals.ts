@@ -92,13 +92,18 @@ export function cutStream(): MillraceError {
   );
 }
 
-/** The end of a request that has cost something, and whose budgets do not pay for another model's answer. */
-export function noneForAnother(): MillraceError {
+/**
+ * The end of a request that has cost something, and whose budgets do not pay for another model's answer.
+ * @param isHeld other requests hold reservations of the budget, so some of it may come back
+ */
+export function noneForAnother(isHeld: boolean): MillraceError {
   return new MillraceError(
     "budget_exceeded",
-    "expected a budget that pays for another model's answer too, got one that is used up",
+    `expected a budget that pays for another model's answer too, got one that is ${isHeld ? "reserved by requests under way" : "used up"}`,
     {
-      hint: "have the budget raised, or wait for its next window",
+      hint: isHeld
+        ? "wait until other requests of the budget have ended"
+        : "have the budget raised, or wait for its next window",
       headers: { "x-should-retry": "false" },
     },
   );
