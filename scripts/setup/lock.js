@@ -3,7 +3,8 @@
  * touches the file every second; a lock whose process is gone, or that nobody touched for a minute, is taken over. It
  * takes over as src/core/file-lock.ts does, which cannot be used before it is compiled.
  */
-import { lstatSync, mkdirSync, readFileSync, rmdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { lstatSync, mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -66,22 +67,38 @@ function isAbandoned(path) {
   return (host === hostname() && pid !== undefined && !isProcessAlive(Number(pid))) || isOld(path);
 }
 
+/** The file of the one who succeeds the owner that this file names; one that names none is known by itself. */
+function successorOf(path, file) {
+  const { ino, mtimeMs } = lstatSync(file, { throwIfNoEntry: false }) ?? {};
+  const id = readLine(file) || `${ino} ${mtimeMs}`;
+  return `${path}.after-${createHash("sha256").update(id).digest("hex").slice(0, 16)}`;
+}
+
+/** The lock and the files of those who took it over and did not get to the end of it, each of its predecessor. */
+function chainOf(path) {
+  const files = [];
+  const isThere = (file) => lstatSync(file, { throwIfNoEntry: false }) !== undefined;
+  for (let file = path; isThere(file); file = successorOf(path, file)) files.push(file);
+  return files;
+}
+
 /**
- * Removes an abandoned lock. Two waiters may both see it, and the second one must not remove the first one's own lock:
- * so one at a time looks again and removes.
- * @returns whether the lock may be free now
+ * Takes over an abandoned lock. Many may see it so: its owner's successor is who creates the file that is named after
+ * it, and that file becomes the lock. Who comes later, when that name is free again, sees that the lock does not lead
+ * to its own file any more.
  */
-function clearAbandoned(path) {
-  if (!isAbandoned(path)) return false;
-  const turn = `${path}.takeover`;
-  // Left by a process that was killed in the middle of its turn.
-  if (isOld(turn)) tryCall(() => rmdirSync(turn));
-  if (!tryCall(() => mkdirSync(turn))) return false;
-  try {
-    return !isAbandoned(path) || tryCall(() => rmSync(path));
-  } finally {
-    tryCall(() => rmdirSync(turn));
+function succeed(path, line) {
+  const chain = chainOf(path);
+  const last = chain.at(-1);
+  if (last === undefined || !isAbandoned(last)) return false;
+  const file = successorOf(path, last);
+  if (!tryCreate(file, line)) return false;
+  if (chainOf(path).at(-1) !== file || !tryCall(() => renameSync(file, path))) {
+    rmSync(file, { force: true });
+    return false;
   }
+  for (const each of chain.slice(1)) tryCall(() => rmSync(each));
+  return true;
 }
 
 /** Runs `work` while holding the lock at `path`; `onWait` is called once when another process holds it. */
@@ -90,7 +107,7 @@ export async function withLock(path, work, onWait = () => {}) {
   const line = ownerLine();
   let hasWaited = false;
   while (!tryCreate(path, line)) {
-    if (clearAbandoned(path)) continue;
+    if (succeed(path, line)) break;
     if (!hasWaited) onWait();
     hasWaited = true;
     await delay(POLL_MS);

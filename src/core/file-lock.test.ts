@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   existsSync,
   mkdirSync,
@@ -12,9 +13,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import { hostname, tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
-import { afterAll, expect, test, vi } from "vitest";
+import { afterAll, describe, expect, test, vi } from "vitest";
 import { acquireFileLock, tryFileLock } from "./file-lock.js";
 
 /** As in the locks of this process. */
@@ -75,20 +76,54 @@ test("a link to nothing in a lock's place is waited for, and a signal ends the w
   (await acquireFileLock(path))();
 });
 
-test("one process at a time takes abandoned locks over, so that nobody removes the lock of the one before", async () => {
-  const path = join(folder, "contested.lock");
-  const takeover = `${path}.takeover`;
-  const ofGone = `${hostname()} ${spawnSync(process.execPath, ["-e", ""]).pid} x ${SPACE}`;
-  writeFileSync(path, ofGone);
-  mkdirSync(takeover);
-  expect(tryFileLock(path)).toBeUndefined();
-  await expect(acquireFileLock(path, () => {}, AbortSignal.timeout(300))).rejects.toThrow("aborted");
-  expect(readFileSync(path, "utf8")).toBe(ofGone);
-  // Left by a process that was killed in the middle of it.
-  utimesSync(takeover, new Date(Date.now() - 120_000), new Date(Date.now() - 120_000));
-  const release = tryFileLock(path);
-  expect([existsSync(takeover), release === undefined]).toEqual([false, false]);
-  release!();
+describe("of several who see its owner gone", () => {
+  const ofGone = (id: string) => `${hostname()} ${spawnSync(process.execPath, ["-e", ""]).pid} ${id} ${SPACE}`;
+  const successor = (path: string, owner: string) =>
+    `${path}.after-${createHash("sha256").update(owner).digest("hex").slice(0, 16)}`;
+  const filesOf = (path: string) => readdirSync(dirname(path)).filter((name) => name.startsWith(basename(path)));
+
+  test("one takes a lock over, and the others wait for that one", async () => {
+    const path = join(folder, "contested.lock");
+    const gone = ofGone("x");
+    const taker = `${hostname()} ${process.ppid} y ${SPACE}`;
+    writeFileSync(path, gone);
+    writeFileSync(successor(path, gone), taker);
+    expect(tryFileLock(path)).toBeUndefined();
+    await expect(acquireFileLock(path, () => {}, AbortSignal.timeout(300))).rejects.toThrow("aborted");
+    expect([readFileSync(path, "utf8"), readFileSync(successor(path, gone), "utf8")]).toEqual([gone, taker]);
+    rmSync(path);
+    rmSync(successor(path, gone));
+  });
+
+  test("one that ends in the middle of it is succeeded, and nothing is left", () => {
+    const path = join(folder, "chain.lock");
+    const [first, second, third] = [ofGone("x"), ofGone("y"), ofGone("z")];
+    writeFileSync(path, first);
+    writeFileSync(successor(path, first), second);
+    writeFileSync(successor(path, second), third);
+    const release = tryFileLock(path);
+    expect(readFileSync(path, "utf8")).toContain(` ${process.pid} `);
+    expect(filesOf(path)).toEqual(["chain.lock"]);
+    release!();
+    expect(filesOf(path)).toEqual([]);
+  });
+
+  test("one that comes when another has taken the lock and given the name back waits", async () => {
+    const path = join(folder, "late.lock");
+    writeFileSync(path, ofGone("x"));
+    let release: (() => void) | undefined;
+    const late = acquireFileLock(
+      path,
+      () => {
+        release = tryFileLock(path);
+      },
+      AbortSignal.timeout(300),
+    );
+    await expect(late).rejects.toThrow("aborted");
+    expect(filesOf(path)).toEqual(["late.lock"]);
+    release!();
+    expect(filesOf(path)).toEqual([]);
+  });
 });
 
 test("a lock of a process that is gone is taken over at once", async () => {

@@ -2,13 +2,13 @@
  * A lock between processes, which may be on machines that share nothing but the folder: a file that its owner touches
  * as long as it lives. scripts/setup/lock.js does the same for the build, before this is compiled.
  */
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import {
   lstatSync,
   mkdirSync,
   readFileSync,
   readlinkSync,
-  rmdirSync,
+  renameSync,
   rmSync,
   utimesSync,
   writeFileSync,
@@ -41,12 +41,14 @@ export async function acquireFileLock(
   const own = newOwner();
   let seen: { readonly state: string; readonly sinceMs: number } | undefined;
   while (!tryCreate(path, own)) {
-    const state = stateOf(path);
-    if (state === undefined) continue;
+    const last = lastOf(path);
+    if (last === undefined) continue;
+    const { state } = last;
     if (seen === undefined) onWait();
     if (seen?.state !== state) seen = { state, sinceMs: performance.now() };
     const isAbandoned = isOwnerGone(state) || performance.now() - seen.sinceMs > ABANDONED_MS;
-    if (!(isAbandoned && clear(path, state))) await wait(POLL_MS, undefined, { signal });
+    if (isAbandoned && succeed(path, last, own)) break;
+    await wait(POLL_MS, undefined, { signal });
   }
   return hold(path, own);
 }
@@ -59,11 +61,11 @@ export function tryFileLock(path: string): (() => void) | undefined {
   mkdirSync(dirname(path), { recursive: true });
   const own = newOwner();
   if (tryCreate(path, own)) return hold(path, own);
-  const state = stateOf(path);
+  const last = lastOf(path);
+  if (last === undefined) return tryCreate(path, own) ? hold(path, own) : undefined;
   // A machine whose clock is as wrong as this may take a lock that is alive; the program works without the lock too.
-  const isAbandoned = state === undefined || isOwnerGone(state) || isOld(path);
-  if (!isAbandoned || (state !== undefined && !clear(path, state))) return undefined;
-  return tryCreate(path, own) ? hold(path, own) : undefined;
+  const isAbandoned = isOwnerGone(last.state) || isOld(last.file);
+  return isAbandoned && succeed(path, last, own) ? hold(path, own) : undefined;
 }
 
 /** Locks of this process. */
@@ -149,21 +151,51 @@ function isOwnerGone(state: string): boolean {
   }
 }
 
-/**
- * Removes a lock that is still in this state. Two who wait may both see it abandoned, and the second one must not
- * remove the first one's own lock: so one at a time looks again and removes.
- * @returns whether the lock may be free now
- */
-function clear(path: string, state: string): boolean {
-  const turn = `${path}.takeover`;
-  // Left by a process that was killed in the middle of its turn.
-  if (isOld(turn)) tryCall(() => rmdirSync(turn));
-  if (!tryCall(() => mkdirSync(turn))) return false;
-  try {
-    return stateOf(path) !== state || tryCall(() => rmSync(path));
-  } finally {
-    tryCall(() => rmdirSync(turn));
+/** A lock, or the file of one who succeeds an owner that is gone. */
+interface Link {
+  readonly file: string;
+  readonly state: string;
+  /** The files before it, from the lock on. */
+  readonly before: readonly string[];
+}
+
+/** The one who has the lock, or had it last; undefined: the lock is free. */
+function lastOf(path: string): Link | undefined {
+  const before: string[] = [];
+  let file = path;
+  let state = stateOf(path);
+  while (state !== undefined) {
+    const next = successorOf(path, file, state);
+    const stateOfNext = stateOf(next);
+    if (stateOfNext === undefined) return { file, state, before };
+    before.push(file);
+    [file, state] = [next, stateOfNext];
   }
+  return undefined;
+}
+
+/** The file of the owner's successor. Owners are unique; a file that names none is known by itself. */
+function successorOf(path: string, file: string, state: string): string {
+  const owner = state.slice(0, state.lastIndexOf(" "));
+  const id = owner === "" ? `${lstatSync(file, { throwIfNoEntry: false })?.ino} ${state}` : owner;
+  return `${path}.after-${createHash("sha256").update(id).digest("hex").slice(0, 16)}`;
+}
+
+/**
+ * Takes over the lock of an owner that is gone. Many may see it gone: its successor is who creates the file that is
+ * named after it, and that file becomes the lock. Who comes later, when that name is free again, sees that the lock
+ * does not lead to its own file any more.
+ * @returns whether the lock is taken
+ */
+function succeed(path: string, last: Link, own: string): boolean {
+  const file = successorOf(path, last.file, last.state);
+  if (!tryCreate(file, own)) return false;
+  if (lastOf(path)?.file !== file || !tryCall(() => renameSync(file, path))) {
+    rmSync(file, { force: true });
+    return false;
+  }
+  for (const each of [...last.before, last.file]) if (each !== path) tryCall(() => rmSync(each));
+  return true;
 }
 
 /** @returns whether the file system did it */

@@ -1,6 +1,7 @@
 /** Two starts at once: the set-up lock lets one process in at a time and survives one that died holding it. */
 import { spawn } from "node:child_process";
-import { existsSync, lutimesSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, lutimesSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -66,11 +67,13 @@ test("an old link to nothing in its place is taken over", async () => {
 
 test("while another process takes a dead owner's lock over, nobody else does", async () => {
   const dead = `${hostname()} 999999999 1`;
-  const root = tempTree({ "build/setup.lock": dead });
-  mkdirSync(join(root, "build/setup.lock.takeover"));
+  const name = `build/setup.lock.after-${createHash("sha256").update(dead).digest("hex").slice(0, 16)}`;
+  const root = tempTree({ "build/setup.lock": dead, [name]: `${hostname()} ${process.pid} 1` });
   const worker = startWorker(root);
   await worker.isWaiting;
   expect(readFileSync(join(root, "build/setup.lock"), "utf8")).toBe(dead);
-  rmSync(join(root, "build/setup.lock.takeover"), { recursive: true });
+  // That process ends in the middle of it.
+  writeFileSync(join(root, name), `${hostname()} 999999998 1`);
   expect(await worker.exitCode).toBe(0);
+  expect(readdirSync(join(root, "build"))).toEqual([]);
 });
