@@ -340,3 +340,38 @@ test("files are dropped on the chat and pasted into the message; others are refu
   expect(server.requests[0]!.messages[0]!.content).toBe("File a.txt:\n```\nA\n```\n\nFile c.txt:\n```\nC\n```\n\nRead");
   expect(faults).toEqual([]);
 });
+
+test("where the browser has no more room, the page says once how many chats are gone", SLOW, async () => {
+  await using server = await serveAnswers(whole("One."), whole("Two."));
+  await using watched = await openPage(started.browser, server.url);
+  const { page } = watched;
+  const chatOf = (i: number) => ({
+    id: `old ${i}`,
+    title: `${i}`,
+    updatedMs: i,
+    settings: {},
+    panes: [{ model: "m", turns: [{ role: "user", content: "x".repeat(9000) }] }],
+  });
+  const chats = JSON.stringify(JSON.stringify([1, 2, 3].map(chatOf)));
+  await page.evaluate(`{
+    localStorage.setItem("millrace-chats", ${chats});
+    let filled = "";
+    for (let size = 1 << 22; size > 50; ) {
+      try {
+        localStorage.setItem("filled", filled + "x".repeat(size));
+        filled += "x".repeat(size);
+      } catch {
+        size /= 2;
+      }
+    }
+  }`);
+  await page.reload();
+  await page.locator("#model", { hasText: /^(?!$)/ }).waitFor();
+  await ask(page, "First");
+  const note = page.locator("#dropped");
+  await note.getByText("the oldest chat is no longer kept").waitFor();
+  await note.getByRole("button", { name: "OK" }).click();
+  expect(await note.count()).toBe(0);
+  await ask(page, "Second");
+  expect(await note.count()).toBe(0);
+});

@@ -5,6 +5,9 @@ import { readChats, writeChats } from "./saved-chats.js";
 
 export const inBrowser = signal<readonly Conversation[]>(readChats(localStorage));
 
+/** Conversations that this page has dropped for want of room, and of which the visitor does not know. */
+export const numDropped = signal(0);
+
 /** The revision of which the page has the text. */
 const bases = new Map<string, number>();
 
@@ -24,19 +27,21 @@ export function lookInBrowser(): void {
   inBrowser.value = readAgain();
 }
 
+function write(chats: readonly Conversation[]): readonly string[] {
+  const written = writeChats(localStorage, chats);
+  inBrowser.value = written.kept;
+  numDropped.value += written.numDropped;
+  return written.tooLarge;
+}
+
 /** Conversations of the same id are replaced. @returns the ids of those that are too large */
 export function putInBrowser(chats: readonly Conversation[]): readonly string[] {
   const ids = new Set(chats.map(({ id }) => id));
-  const { kept, tooLarge } = writeChats(localStorage, [...chats, ...readAgain().filter(({ id }) => !ids.has(id))]);
-  inBrowser.value = kept;
-  return tooLarge;
+  return write([...chats, ...readAgain().filter(({ id }) => !ids.has(id))]);
 }
 
 export function takeFromBrowser(id: string): void {
-  inBrowser.value = writeChats(
-    localStorage,
-    readAgain().filter((one) => one.id !== id),
-  ).kept;
+  write(readAgain().filter((one) => one.id !== id));
 }
 
 const isChanged = (id: string): boolean =>

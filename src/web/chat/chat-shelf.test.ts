@@ -44,7 +44,7 @@ vi.stubGlobal("fetch", async (path: string, init: RequestInit = {}) => {
 
 const { session, takeSession } = await import("../api/session.js");
 const shelf = await import("./chat-shelf.js");
-const { isInBrowser } = await import("./browser-chats.js");
+const { isInBrowser, numDropped } = await import("./browser-chats.js");
 
 const chatOf = (id: string, content: string): Conversation => ({
   id,
@@ -115,6 +115,17 @@ test("a conversation that is too large for the browser is said to be on the page
   hold = async () => 500;
   const refused = await shelf.keep({ ...huge, id: "new" });
   expect(refused.problem).toMatch(/The server did not keep .* on this page only\. \(refused\)/);
+});
+
+test("conversations that go for want of room are counted until the visitor knows", async () => {
+  signInAs(undefined);
+  for (let i = 0; i < 4; i++) await shelf.keep({ ...chatOf(`${i}`, "x".repeat(500)), updatedMs: i });
+  expect(numDropped.value).toBe(0);
+  room = store.get("millrace-chats")!.length;
+  for (let i = 4; i < 6; i++) await shelf.keep({ ...chatOf(`${i}`, "x".repeat(500)), updatedMs: i });
+  expect([numDropped.value, isInBrowser("1"), isInBrowser("2")]).toEqual([2, false, true]);
+  await shelf.discard("2");
+  expect(numDropped.value).toBe(2);
 });
 
 test("what the server did not take the last time moves to its place there, not beside it", async () => {

@@ -1,6 +1,7 @@
 /** Where the visitor writes. */
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { attach, onPaste } from "./attach.js";
+import { numDropped } from "./browser-chats.js";
 import { beforeEdit, canAsk, isBusy, problem, putBack, send, startOver, stop, takeBack } from "./chat-state.js";
 import { attached, bringBack, draft, putAside, setDraft } from "./draft.js";
 
@@ -30,6 +31,22 @@ export function beginAnew(): void {
 function fitHeight(field: HTMLTextAreaElement): void {
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight + field.offsetHeight - field.clientHeight}px`;
+}
+
+function DroppedNote({ count }: { readonly count: number }) {
+  const what = count === 1 ? "the oldest chat is" : `the ${count} oldest chats are`;
+  const forget = () => {
+    numDropped.value = 0;
+  };
+  return (
+    <p class="error" role="alert" id="dropped">
+      This browser has no more room: {what} no longer kept. Export those that you want to keep, and delete what you do
+      not need.{" "}
+      <button type="button" class="quiet" onClick={forget}>
+        OK
+      </button>
+    </p>
+  );
 }
 
 export function Composer() {
@@ -63,6 +80,7 @@ export function Composer() {
           {problem.value}
         </p>
       )}
+      {numDropped.value > 0 && <DroppedNote count={numDropped.value} />}
       {attached.value.length > 0 && (
         <ul class="attached">
           {attached.value.map((file) => (

@@ -41,8 +41,8 @@ test("conversations come back as they were, the newest first, without the probab
 test("where there is no room the oldest go", () => {
   const one = JSON.stringify([chatOf("0", 0)]).length;
   const store = storeOf(2 * one);
-  const { kept, tooLarge } = writeChats(store, [chatOf("1", 1), chatOf("2", 2), chatOf("3", 3)]);
-  expect(tooLarge).toEqual([]);
+  const { kept, tooLarge, numDropped } = writeChats(store, [chatOf("1", 1), chatOf("2", 2), chatOf("3", 3)]);
+  expect([tooLarge, numDropped]).toEqual([[], 1]);
   expect(kept.map(({ id }) => id)).toEqual(["3", "2"]);
   expect(readChats(store)).toHaveLength(2);
 });
@@ -51,8 +51,8 @@ test.each([3, 1.5, 0])("one of time %d that has no room even alone is left out, 
   const store = storeOf(1000);
   writeChats(store, [chatOf("old", 1), chatOf("other", 2)]);
   const huge = "x".repeat(1000);
-  const { kept, tooLarge } = writeChats(store, [chatOf("huge", updatedMs, huge), ...readChats(store)]);
-  expect(tooLarge).toEqual(["huge"]);
+  const { kept, tooLarge, numDropped } = writeChats(store, [chatOf("huge", updatedMs, huge), ...readChats(store)]);
+  expect([tooLarge, numDropped]).toEqual([["huge"], 0]);
   expect(kept.map(({ id }) => id)).toEqual(["other", "old"]);
   expect(readChats(store)).toEqual(kept);
 });
@@ -60,14 +60,25 @@ test.each([3, 1.5, 0])("one of time %d that has no room even alone is left out, 
 test("one that grows beyond the room stays as it was kept last", () => {
   const store = storeOf(1000);
   writeChats(store, [chatOf("grows", 1), chatOf("other", 2)]);
-  const { kept, tooLarge } = writeChats(store, [chatOf("grows", 3, "x".repeat(1000)), chatOf("other", 2)]);
-  expect(tooLarge).toEqual(["grows"]);
+  const written = writeChats(store, [chatOf("grows", 3, "x".repeat(1000)), chatOf("other", 2)]);
+  const { kept, tooLarge, numDropped } = written;
+  expect([tooLarge, numDropped]).toEqual([["grows"], 0]);
   expect(kept).toEqual([chatOf("other", 2), chatOf("grows", 1)]);
   expect(readChats(store)).toEqual(kept);
 });
 
 test("a browser that stores nothing ends", () => {
-  expect(writeChats(storeOf(0), [chatOf("1", 1)])).toEqual({ kept: [], tooLarge: ["1"] });
+  expect(writeChats(storeOf(0), [chatOf("1", 1)])).toEqual({
+    kept: [],
+    tooLarge: ["1"],
+    numDropped: 0,
+  });
+});
+
+test("beyond the most that a list holds the oldest go, though there is room", () => {
+  const chats = Array.from({ length: 1003 }, (_, i) => chatOf(String(i), i));
+  const { kept, numDropped } = writeChats(storeOf(1e7), chats);
+  expect([kept.length, kept.at(-1)!.id, numDropped]).toEqual([1000, "3", 3]);
 });
 
 /** Objects with the keys of ours; each value has its own form, or any other. */

@@ -138,6 +138,8 @@ interface Written {
   readonly kept: readonly Conversation[];
   /** Ids of those that have no room even alone: of them the store keeps an earlier state, if it had one. */
   readonly tooLarge: readonly string[];
+  /** How many others went, for want of room. */
+  readonly numDropped: number;
 }
 
 /** Where the browser has no room, the oldest go. */
@@ -152,7 +154,7 @@ export function writeChats(store: TextStore, chats: readonly Conversation[]): Wr
       return false;
     }
   };
-  if (isWritten(wanted)) return { kept: wanted, tooLarge: [] };
+  if (isWritten(wanted)) return { kept: wanted, tooLarge: [], numDropped: chats.length - wanted.length };
   const before = store.getItem(CHATS_KEY) ?? "[]";
   // A text that is no longer than the store's has room. Others are tried alone: one that fails leaves all as it was.
   const isTooLarge = (chat: Conversation) => texts.get(chat)!.length > before.length && !isWritten([chat]);
@@ -160,8 +162,9 @@ export function writeChats(store: TextStore, chats: readonly Conversation[]): Wr
   const earlier = parseChats(before).filter(({ id }) => tooLarge.includes(id));
   for (const chat of earlier) texts.set(chat, textOfChat(chat));
   const kept = [...wanted.filter(({ id }) => !tooLarge.includes(id)), ...earlier].sort(byTime);
+  const numOthers = chats.length - tooLarge.length + earlier.length;
   while (!isWritten(kept) && kept.length > 0) kept.pop();
-  return { kept, tooLarge };
+  return { kept, tooLarge, numDropped: numOthers - kept.length };
 }
 
 const byTime = (a: Conversation, b: Conversation): number => b.updatedMs - a.updatedMs;
