@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RecordFiles } from "./record-files.js";
 
 const DAY_MS = 86_400_000;
@@ -23,6 +23,7 @@ const files = (options: { maxBytes?: number; keepMs?: number; maxQueueBytes?: nu
     folder,
     maxBytes: 80_000,
     keepMs: 10 * DAY_MS,
+    flushMs: 1,
     now: () => nowMs,
     onWritten: (count) => {
       written += count;
@@ -42,7 +43,7 @@ const text = () =>
 async function write(count: number, numBytes: number, options: Parameters<typeof files>[0] = {}): Promise<void> {
   for (let i = 0; i < count; i++) {
     const each = files(options);
-    each.push(numBytes, () => String(i).padStart(numBytes - 1, "x"));
+    each.push(() => String(i).padStart(numBytes - 1, "x"));
     await each.close();
     nowMs += 1000;
   }
@@ -50,7 +51,7 @@ async function write(count: number, numBytes: number, options: Parameters<typeof
 
 test("what waits is written when the gateway ends, in files that only their owner reads", async () => {
   const each = files();
-  for (const line of ["a", "b"]) each.push(1, () => line);
+  for (const line of ["a", "b"]) each.push(() => line);
   await each.close();
   expect([text(), written, lost]).toEqual(["a\nb\n", 2, 0]);
   const [name] = names();
@@ -62,7 +63,7 @@ test("a new file begins each day, and whenever one is full", async () => {
   const each = files();
   const add = async (line: string) => {
     const before = written;
-    each.push(1 << 20, () => line);
+    each.push(() => line);
     while (written === before) await new Promise((resolve) => setImmediate(resolve));
   };
   await add("x".repeat(6_000));
@@ -79,7 +80,7 @@ test("a new file begins each day, and whenever one is full", async () => {
 
 test("two gateways that begin at the same time have files of their own", async () => {
   const both = [files(), files()];
-  for (const [index, each] of both.entries()) each.push(1, () => `line of ${index}`);
+  for (const [index, each] of both.entries()) each.push(() => `line of ${index}`);
   await Promise.all(both.map((each) => each.close()));
   expect(names()).toHaveLength(2);
   expect(text().split("\n").sort()).toEqual(["", "line of 0", "line of 1"]);
@@ -99,13 +100,20 @@ test("the oldest files go by size, and all by age; other files stay", async () =
 
 test("with a full queue further requests are lost and counted, and so are lines that cannot be made", async () => {
   const each = files({ maxQueueBytes: 100 });
-  each.push(60, () => "first");
-  each.push(60, () => "too much");
-  each.push(40, () => {
+  const line = vi.fn(() => "x".repeat(59));
+  each.push(line);
+  // Whole lines wait, not what they are made of.
+  expect(line).toHaveBeenCalledTimes(1);
+  each.push(line);
+  each.push(() => {
     throw new Error("expected an answer, got another one");
   });
+  each.push(() => "x".repeat(39));
+  expect([lost, line.mock.calls.length]).toEqual([2, 2]);
+  each.push(line);
+  expect([lost, line.mock.calls.length]).toEqual([3, 2]);
   await each.close();
-  expect([text(), written, lost]).toEqual(["first\n", 1, 2]);
+  expect([text().length, written, lost]).toEqual([100, 2, 3]);
 });
 
 test("a line that is longer than a file is lost", async () => {
@@ -116,10 +124,10 @@ test("a line that is longer than a file is lost", async () => {
 test("a folder that cannot be had loses requests, and later ones go on", async () => {
   writeFileSync(folder, "");
   const each = files();
-  each.push(1 << 20, () => "lost");
+  each.push(() => "lost");
   while (lost === 0) await new Promise((resolve) => setImmediate(resolve));
   rmSync(folder);
-  each.push(1, () => "kept");
+  each.push(() => "kept");
   await each.close();
   expect([text(), written, lost]).toEqual(["kept\n", 1, 1]);
 });

@@ -4,7 +4,6 @@
  */
 import { type FileHandle, mkdir, open, readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { setImmediate as turn } from "node:timers/promises";
 
 interface RecordFilesOptions {
   /** Made if it is not there, for its owner alone. */
@@ -22,12 +21,6 @@ interface RecordFilesOptions {
   readonly maxQueueBytes?: number;
 }
 
-interface Waiting {
-  readonly numBytes: number;
-  /** Throws if there is nothing to write. */
-  readonly line: () => string;
-}
-
 const MiB = 1024 * 1024;
 const MAX_QUEUE_BYTES = 64 * MiB;
 const MAX_FILE_BYTES = 64 * MiB;
@@ -43,7 +36,8 @@ const NAME = /^(\d{4}-\d\d-\d\dT\d\d)-(\d\d)-(\d\d)-(\d{3}Z)(?:\.\d+)?\.jsonl$/;
 const beganMs = (name: string): number => Date.parse(name.replace(NAME, "$1:$2:$3.$4"));
 
 export class RecordFiles {
-  #queue: Waiting[] = [];
+  /** Lines with their ends: the requests themselves take several times as much memory. */
+  #queue: Buffer[] = [];
   #queuedBytes = 0;
   #writing: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -59,16 +53,27 @@ export class RecordFiles {
 
   /**
    * Never throws, and never waits.
-   * @param numBytes that the line takes in memory, about
+   * @param line not called while the queue is full; throws if there is nothing to write
    */
-  push(numBytes: number, line: () => string): void {
-    const { maxQueueBytes = MAX_QUEUE_BYTES } = this.options;
-    if (this.#queuedBytes + numBytes > maxQueueBytes) {
-      this.options.onLost(1);
+  push(line: () => string): void {
+    const { maxQueueBytes = MAX_QUEUE_BYTES, onLost } = this.options;
+    if (this.#queuedBytes >= maxQueueBytes) {
+      onLost(1);
       return;
     }
-    this.#queue.push({ numBytes, line });
-    this.#queuedBytes += numBytes;
+    let made: Buffer;
+    try {
+      made = Buffer.from(`${line()}\n`);
+    } catch (thrown) {
+      onLost(1, thrown);
+      return;
+    }
+    if (made.length > this.#fileBytes || this.#queuedBytes + made.length > maxQueueBytes) {
+      onLost(1);
+      return;
+    }
+    this.#queue.push(made);
+    this.#queuedBytes += made.length;
     if (this.#queuedBytes >= MAX_BATCH_BYTES) this.#write();
     else this.#writeSoon();
   }
@@ -107,10 +112,9 @@ export class RecordFiles {
 
   async #drain(): Promise<void> {
     while (this.#queue.length > 0) {
-      const lines = await this.#nextLines();
-      if (lines.length === 0) continue;
+      const lines = this.#nextLines();
       try {
-        await this.#append(Buffer.from(lines.join("")));
+        await this.#append(Buffer.concat(lines));
         this.options.onWritten(lines.length);
       } catch (thrown) {
         this.options.onLost(lines.length, thrown);
@@ -119,30 +123,16 @@ export class RecordFiles {
     }
   }
 
-  /** Lines are made one in a turn, so that requests are not held up. */
-  async #nextLines(): Promise<readonly string[]> {
-    const lines: string[] = [];
-    let numBytes = 0;
-    while (this.#queue.length > 0 && numBytes < Math.min(MAX_BATCH_BYTES, this.#fileBytes)) {
-      const { numBytes: taken, line } = this.#queue.shift()!;
-      this.#queuedBytes -= taken;
-      const made = this.#lineOf(line);
-      if (made !== undefined) lines.push(made);
-      numBytes += taken;
-      await turn();
+  #nextLines(): readonly Buffer[] {
+    const lines: Buffer[] = [];
+    for (let numBytes = 0; numBytes < Math.min(MAX_BATCH_BYTES, this.#fileBytes); ) {
+      const line = this.#queue.shift();
+      if (line === undefined) break;
+      lines.push(line);
+      numBytes += line.length;
     }
+    this.#queuedBytes -= lines.reduce((sum, { length }) => sum + length, 0);
     return lines;
-  }
-
-  #lineOf(line: () => string): string | undefined {
-    try {
-      const made = `${line()}\n`;
-      if (Buffer.byteLength(made) <= this.#fileBytes) return made;
-      this.options.onLost(1);
-    } catch (thrown) {
-      this.options.onLost(1, thrown);
-    }
-    return undefined;
   }
 
   async #append(bytes: Buffer): Promise<void> {

@@ -15,7 +15,7 @@ import { NOTE, type RequestRecord } from "../usage/record.js";
 import { RECORDED_PATHS, recordLine } from "./record-line.js";
 
 interface RecorderOptions {
-  readonly files: { push(numBytes: number, line: () => string): void; close(): Promise<void> };
+  readonly files: { push(line: () => string): void; close(): Promise<void> };
   readonly appliesTo: (model: string) => boolean;
   /** From 0 to 1. A session is recorded whole or not at all. */
   readonly share: number;
@@ -88,7 +88,7 @@ export class Recorder {
     const { body, head } = whole;
     const answer = { body, isEventStream: head.isEventStream };
     const exchanged = { request: sent, answer, startMs, firstByteMs: timed.firstByteMs, endMs: now() };
-    files.push(sent.bytes.length + body.length, () => recordLine(exchanged));
+    files.push(() => recordLine(exchanged));
     return ending;
   }
 }
