@@ -91,6 +91,7 @@ test("a batch that has lost its input while nothing can be written waits, and th
   await standsStill();
   makeRoom();
   const { status, errors } = await ended(id);
-  expect([status, errors]).toMatchObject(["failed", { data: [{ code: "file_unreadable" }] }]);
+  const message = `expected the gateway's file runs/${id}/index of the batch, got none`;
+  expect([status, errors]).toMatchObject(["failed", { data: [{ code: "file_unreadable", message }] }]);
   await until(() => readdirSync(runs).length === 0, "the batch's folder to go");
 });

@@ -3,6 +3,7 @@
  * lanes, writes its files.
  */
 import { type FileHandle, open } from "node:fs/promises";
+import { relative } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { CallerOf } from "../caller-identity.js";
@@ -139,8 +140,12 @@ export class BatchRun {
       else if (this.#record.state === "in_progress") await this.#runLines();
       else await this.#finish();
     } catch (thrown) {
-      if (this.#stopping.signal.aborted || (thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
-      await this.#fail([faultOf("file_unreadable", "expected the batch's input on the gateway's disk, got none")]);
+      const { code, path } = thrown as NodeJS.ErrnoException;
+      if (this.#stopping.signal.aborted || code !== "ENOENT" || path === undefined) throw thrown;
+      // Without the path before it, which is the operator's.
+      const file = relative(this.context.folders.root, path);
+      this.context.logger.warn({ batch: this.#record.id, err: thrown }, "a file of a batch is missing");
+      await this.#fail([faultOf("file_unreadable", `expected the gateway's file ${file} of the batch, got none`)]);
     }
   }
 
