@@ -17,12 +17,26 @@ export function gotOf(cause: unknown): string {
   return WORDS[code ?? ""] ?? message;
 }
 
+/**
+ * The whole file. Throws an error for {@link gotOf} where there is none, and for a named pipe or a device: a pipe would
+ * hold the process up until it has a writer, and a device may never end. Inputs that this process has open are read to
+ * their end.
+ */
+export function readRegular(path: string): string {
+  if (!OPEN_INPUT.test(path)) {
+    const size = sizeOfRegular(path);
+    if (size > MOST_BYTES) throw new Error(`${size} bytes, more than ${MOST_BYTES}`);
+  }
+  return readFileSync(path, "utf8");
+}
+
+/** Where a shell gives a command's output as a file. */
+const OPEN_INPUT = /^\/dev\/stdin$|^\/(?:dev|proc\/self)\/fd\/\d+$/;
+
 /** The whole file. @param what for the error, such as "chats" @throws file_unreadable */
 export function readText(path: string, what: string): string {
   try {
-    const size = sizeOfRegular(path);
-    if (size > MOST_BYTES) throw new Error(`${size} bytes, more than ${MOST_BYTES}`);
-    return readFileSync(path, "utf8");
+    return readRegular(path);
   } catch (cause) {
     throw unreadable(path, what, cause);
   }
@@ -39,10 +53,9 @@ export function assertReadable(path: string, what: string): void {
 }
 
 /** Throws an error whose message is what is there instead of a regular file. */
-function sizeOfRegular(path: string): number {
+export function sizeOfRegular(path: string): number {
   const found = statSync(path);
   if (found.isDirectory()) throw new Error("a folder");
-  // A pipe would hold the process up until it has a writer, and a device may never end.
   if (!found.isFile()) throw new Error("something that is not a regular file");
   return found.size;
 }

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -12,6 +13,14 @@ test("an incomplete last line is removed", () => {
   const path = join(tempTree({ journal: '{"id":"a"}\n{"id":"b' }), "journal");
   openFile(path).add({ id: "c" });
   expect(readFileSync(path, "utf8")).toBe('{"id":"a"}\n{"id":"c"}\n');
+});
+
+test("a named pipe is refused, and no reader is waited for", () => {
+  const path = join(tempTree({}), "pipe.jsonl");
+  execFileSync("mkfifo", [path]);
+  expect(() => openFile(path)).toThrow(
+    expect.objectContaining({ code: "file_unreadable", message: expect.stringContaining("not a regular file") }),
+  );
 });
 
 test("a file of other lines is refused as it is, with the flag that named it", () => {

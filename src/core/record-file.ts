@@ -1,6 +1,7 @@
 /** A file of JSON lines that only grows: each record is appended as it comes, so that a stopped run resumes. */
-import { appendFileSync, readFileSync, truncateSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs";
 import { MillraceError } from "./errors.js";
+import { sizeOfRegular } from "./read-text.js";
 
 export class RecordFile<T extends { readonly id: string }> {
   readonly #records: Map<string, T>;
@@ -54,6 +55,7 @@ export class RecordFile<T extends { readonly id: string }> {
 /** The file's bytes, once it can be written. */
 function openAt(path: string, flag: string): Buffer {
   try {
+    if (existsSync(path)) sizeOfRegular(path);
     appendFileSync(path, "");
     return readFileSync(path);
   } catch (cause) {

@@ -2,13 +2,14 @@
  * `millrace tune speculation`: the drafts that decode the user's own requests fastest, by class of task and
  * temperature.
  */
-import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "commander";
 import { machineInfo, versions } from "../../bench/results/machine.js";
 import { defaultNumThreads } from "../../core/cpu.js";
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
+import { readRegular } from "../../core/read-text.js";
 import { shellWord } from "../../core/shell-word.js";
 import { silentStages } from "../../core/stages.js";
 import { NO_SPECULATION } from "../../engine/api/speculative-config.js";
@@ -312,7 +313,7 @@ const skippedText = ({ numSkipped, firstProblem }: Asked): string =>
 
 function readPreset(path: string): string {
   try {
-    return readFileSync(path, "utf8");
+    return readRegular(path);
   } catch (cause) {
     throw optionError("--preset", "a file that can be read", `${path} (${(cause as Error).message})`);
   }

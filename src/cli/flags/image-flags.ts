@@ -3,7 +3,7 @@
  * exclude each other.
  */
 
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { isIP } from "node:net";
 import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
@@ -11,7 +11,7 @@ import { MillraceError } from "../../core/errors.js";
 import { isLoopback } from "../../core/loopback.js";
 import { optionError } from "../../core/option-error.js";
 import { packageRoot, packageVersion } from "../../core/package-root.js";
-import { gotOf } from "../../core/read-text.js";
+import { gotOf, readRegular } from "../../core/read-text.js";
 import type { FleetSource } from "../../image/image-fleet.js";
 import type { ImageRequest, ImageTarget, PackageSource } from "../../image/image-request.js";
 import { secretIn } from "../../image/image-secrets.js";
@@ -96,7 +96,7 @@ export function sourceOf({ preset, model }: ImageFlags): FleetSource {
     });
   }
   try {
-    return { name: isName ? preset : basename(file), text: readFileSync(file, "utf8"), model };
+    return { name: isName ? preset : basename(file), text: readRegular(file), model };
   } catch (cause) {
     throw new MillraceError("file_unreadable", `expected a millrace.yaml at ${shown(file)}, got ${gotOf(cause)}`, {
       hint: "write one with millrace plan --yaml, or name a preset",

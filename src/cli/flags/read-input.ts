@@ -1,12 +1,12 @@
 /** Reads a command's text from a file or from standard input. */
 import { readFileSync } from "node:fs";
 import { MillraceError } from "../../core/errors.js";
-import { gotOf } from "../../core/read-text.js";
+import { gotOf, readRegular } from "../../core/read-text.js";
 
 /** @param source a path, or undefined for standard input; throws file_unreadable */
 export function readInput(source: string | undefined): string {
   try {
-    return readFileSync(source ?? process.stdin.fd, "utf8");
+    return source === undefined ? readFileSync(process.stdin.fd, "utf8") : readRegular(source);
   } catch (cause) {
     throw new MillraceError("file_unreadable", `expected a text in ${source ?? "stdin"}, got ${gotOf(cause)}`, {
       hint: "check the path and its permissions",

@@ -1,5 +1,7 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -306,6 +308,14 @@ describe("files of the documentation", () => {
     const file = join(packageRoot(), "docs/reference/millrace.example.yaml");
     expect(readConfig(file, { ...environment, HF_TOKEN: "t" }).models.map(({ name }) => name)).toHaveLength(4);
     expect(() => readConfig(file, {})).toThrow(/millrace\.example\.yaml:9:.*SEARCH_KEY.*and 5 more/s);
+  });
+
+  test("a named pipe is no configuration, and no writer is waited for", () => {
+    const pipe = join(mkdtempSync(join(tmpdir(), "millrace-config-")), "millrace.yaml");
+    execFileSync("mkfifo", [pipe]);
+    const message = `expected a configuration file at ${pipe}, got something that is not a regular file`;
+    expect(() => readConfig(pipe, {})).toThrow(expect.objectContaining({ code: "file_unreadable", message }));
+    rmSync(dirname(pipe), { recursive: true });
   });
 
   test("the published schema is the one in use (UPDATE_DOCS=1 writes it)", async () => {

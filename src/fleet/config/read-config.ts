@@ -1,8 +1,7 @@
 /** Reads millrace.yaml: returns the checked configuration, or the list of all its mistakes. */
-import { readFileSync } from "node:fs";
 import { LineCounter, parseDocument, type YAMLError } from "yaml";
 import { MillraceError } from "../../core/errors.js";
-import { gotOf } from "../../core/read-text.js";
+import { gotOf, readRegular } from "../../core/read-text.js";
 import { conflictsIn } from "./conflicts.js";
 import { missingFiles } from "./missing-files.js";
 import { type ConfigProblem, type ConfigSource, findingsOf, placed } from "./problems.js";
@@ -126,7 +125,7 @@ function errorOf(file: string, problems: readonly [ConfigProblem, ...ConfigProbl
 
 export function readConfigText(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    return readRegular(file);
   } catch (cause) {
     const message = `expected a configuration file at ${file}, got ${gotOf(cause)}`;
     throw new MillraceError("file_unreadable", message, { cause, hint: "check the path and its permissions" });

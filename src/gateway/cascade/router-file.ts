@@ -2,9 +2,9 @@
  * The file of a trained router: a calibrated classifier that says how probably the small model's answer is as good as
  * the large one's.
  */
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { gotOf, readRegular } from "../../core/read-text.js";
 import { FEATURE_NAMES } from "./features.js";
 import { calibrated } from "./isotonic.js";
 import { logisticScore } from "./logistic.js";
@@ -41,9 +41,9 @@ export function routerScore({ logistic, isotonic }: RouterFile, features: readon
 export function readRouterFile(path: string): RouterFile {
   let text: string;
   try {
-    text = readFileSync(path, "utf8");
+    text = readRegular(path);
   } catch (cause) {
-    throw new MillraceError("file_unreadable", `expected a router in ${path}, got ${(cause as Error).message}`, {
+    throw new MillraceError("file_unreadable", `expected a router in ${path}, got ${gotOf(cause)}`, {
       hint: "make one with millrace route train",
       cause,
     });
