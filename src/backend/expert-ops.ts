@@ -98,8 +98,8 @@ export const EXPERT_OPS = {
   },
   combineExperts: {
     computes:
-      "out[m] += weights[m, 0] · x[places[m, 0]] + weights[m, 1] · x[places[m, 1]] + …, summed in order of slots before it is added. A " +
-      "place out of range is left out.",
+      "out[m] += (bias +) weights[m, 0] · x[places[m, 0]] + weights[m, 1] · x[places[m, 1]] + …, summed in order of slots before it is " +
+      "added. A place out of range is left out.",
     operands: {
       out: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
       x: { kind: "f32", shape: "[*, width]", access: "reads", note: "M · k rows" },
@@ -108,6 +108,7 @@ export const EXPERT_OPS = {
       numRows: NUM_ROWS,
       numChosen: NUM_CHOSEN,
       width: { kind: "integer", note: "at least 1" },
+      bias: { kind: "f32", shape: "[width]", access: "reads", optional: true },
     },
   },
 } as const;

@@ -125,18 +125,24 @@ const linearCases: readonly OpCase[] = [false, true].map((hasBiases) => ({
   },
 }));
 
-const combineCases: readonly OpCase[] = [
-  {
+/** Rows of one vector that is short, and of several whole ones too. */
+const combineCases: readonly OpCase[] = [11, 150].flatMap((width) =>
+  [false, true].map((hasBias) => ({
     op: "combineExperts",
-    label: "three rows of 11",
+    label: `three rows of ${width}${hasBias ? ", with a bias" : ""}`,
     record: (bench) => {
-      const out = bench.f32(normals(33, 65));
-      const [x, places, weights] = [bench.f32(normals(66, 66)), bench.i32(SLOT_PLACES), bench.f32(normals(6, 67))];
-      bench.program.record("combineExperts", { out, x, places, weights, numRows: 3, numChosen: 2, width: 11 });
+      const out = bench.f32(normals(3 * width, 65));
+      const [x, places, weights] = [
+        bench.f32(normals(6 * width, 66)),
+        bench.i32(SLOT_PLACES),
+        bench.f32(normals(6, 67)),
+      ];
+      const bias = hasBias ? bench.f32(normals(width, 68)) : undefined;
+      bench.program.record("combineExperts", { out, x, places, weights, numRows: 3, numChosen: 2, width, bias });
       return [{ name: "out", handle: out, as: "f32", tolerance: ROUNDING }];
     },
-  },
-];
+  })),
+);
 
 export const EXPERT_CASES = {
   routeExperts: routeCases(),

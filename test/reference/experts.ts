@@ -123,10 +123,11 @@ export function combineExperts(operands: Operands<"combineExperts">): Work {
   const x = operands.f32("x", numSlots * width);
   const places = operands.i32("places", numSlots);
   const weights = operands.f32("weights", numSlots);
+  const bias = operands.optionalF32("bias", width);
   return () => {
     for (let at = 0; at < out.length; at++) {
       const [m, i] = [Math.floor(at / width), at % width];
-      let sum = 0;
+      let sum = bias?.[i] ?? 0;
       for (let slot = m * numChosen; slot < (m + 1) * numChosen; slot++) {
         const place = places[slot]!;
         if (place >= 0 && place < numSlots) sum += weights[slot]! * x[place * width + i]!;

@@ -130,7 +130,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "dispatchRows(out, x, places, numRows, numChosen, width, format)",
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
-    "combineExperts(out, x, places, weights, numRows, numChosen, width)",
+    "combineExperts(out, x, places, weights, numRows, numChosen, width, bias)",
     "encodeRows(out, x, importance, factor, numRows, width, type)",
     "roundToScales(out, x, scales, factor, order, numRows, width, group, type)",
     "addSquares(sums, x, numRows, width)",
@@ -138,7 +138,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 7, 7, 9, 4, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 8, 7, 9, 4, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -500,6 +500,7 @@ struct combineExperts {
   static constexpr operand::Integer<combineExperts> numRows{{4, "numRows"}};
   static constexpr operand::Integer<combineExperts> numChosen{{5, "numChosen"}};
   static constexpr operand::Integer<combineExperts> width{{6, "width"}};
+  static constexpr operand::OptionalBuffer<combineExperts, const float> bias{{7, "bias"}};
 };
 
 struct encodeRows {

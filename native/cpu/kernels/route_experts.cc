@@ -46,6 +46,7 @@ struct CombineExpertsArgs {
   const float* x;         // [M · k, width]
   const int32_t* places;  // [M, k]
   const float* weights;   // [M, k]
+  const float* bias;      // [width] or null
   int64_t numSlots;
   int64_t numChosen;
   int64_t width;
@@ -145,6 +146,7 @@ Op decode(const Operands<ops::combineExperts>& in, DecodeMemo&) {
   args.x = in.buffer(combineExperts::x, saturatedProduct(args.numSlots, args.width));
   args.places = in.buffer(combineExperts::places, args.numSlots);
   args.weights = in.buffer(combineExperts::weights, args.numSlots);
+  args.bias = in.optionalBuffer(combineExperts::bias, args.width);
   return makeOp(OpCode::combineExperts, args, numRows, static_cast<double>(args.width * args.numChosen) * 0.1 + 20);
 }
 
@@ -317,6 +319,11 @@ void dispatchRowsKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
 template <int kVectors>
 static void combineColumns(const CombineExpertsArgs& args, int64_t m, int64_t first, int64_t count) {
   Floats sums[kVectors] = {};
+  if (args.bias != nullptr) {
+    const float* bias = args.bias + first;
+    MILLRACE_UNROLL
+    for (int v = 0; v < kVectors; v++) sums[v] = kVectors > 1 ? loadFloats(bias + v * kLanes) : loadPartial(bias, count);
+  }
   for (int64_t slot = m * args.numChosen; slot < (m + 1) * args.numChosen; slot++) {
     const int64_t place = args.places[slot];
     if (place < 0 || place >= args.numSlots) continue;
