@@ -188,11 +188,11 @@ function inputsOf(layer: LayerWeights, width: number, headsWidth: number): reado
     { first: attentionOutput.weight, names: ["attn_output"], cols: headsWidth },
   ];
   if (feedForward.kind === "dense") return [...attention, ...denseInputs(feedForward, width, "")];
-  const { gates, downs, part, shared } = feedForward;
+  const { gates, ups, downs, part, shared } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
   return [
     ...attention,
-    { first: gates.weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isRouted: true },
+    { first: (gates ?? ups).weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isRouted: true },
     { first: downs.weights, ...down, isRouted: true },
     ...(shared === undefined ? [] : denseInputs(shared, width, "_shexp")),
   ];

@@ -60,6 +60,7 @@ async function runAll(path: string, backend: Backend): Promise<readonly Completi
 it.each([
   "bert",
   "nomic_bert",
+  "nomic_bert_moe",
   "modernbert",
   "gemma_embedding",
 ])("%s computes the CPU's vectors on such a device", async (name) => {

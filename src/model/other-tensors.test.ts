@@ -136,6 +136,8 @@ describe("an encoder", () => {
     ["xlm_roberta_rank", "roberta.encoder.layer.0.output.adapter.bias"],
     ["nomic_bert", "encoder.layers.0.mlp.router.weight"],
     ["nomic_bert", "emb_ln.scale"],
+    ["nomic_bert_moe", "encoder.layers.1.mlp.fc1.weight"],
+    ["nomic_bert_moe", "encoder.layers.1.mlp.experts.mlp.v1"],
     ["modernbert", "layers.1.attn.q_norm.weight"],
     ["modernbert", "final_norm.scale"],
     ["gemma_embedding", "layers.0.input_layernorm.bias"],

@@ -1,7 +1,8 @@
 /** Writes the GGUF copy of a fixture's encoder, under llama.cpp's names, with a vocabulary of made-up tokens. */
 
 import { f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../src/formats/gguf/write.js";
-import { readRows } from "../../src/model/description/read-rows.js";
+import { readRange, readRows } from "../../src/model/description/read-rows.js";
+import { expertsOf } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 
 const POOLING_TYPES = { mean: 1, cls: 2, last: 3 } as const;
@@ -30,6 +31,11 @@ export function writeEncoderGguf(
     add(`${name}.weight`, [cols, rows - first], all.subarray(first * cols));
     if (source.has(`${name}.bias`)) add(`${name}.bias`, [rows], source.values(`${name}.bias`, rows));
   };
+  const stack = (name: string, count: number, rows: number, cols: number) => {
+    const spec = { name: `${name}.weight`, totalRows: count * rows, cols, rows, numStacked: count };
+    const values = Array.from({ length: count }, (_, e) => [...readRange(source, { ...spec, start: e * rows })]);
+    add(spec.name, [cols, rows, count], Float32Array.from(values.flat()));
+  };
   const norm = (name: string, length = width) => {
     if (!source.has(`${name}.weight`)) return;
     add(`${name}.weight`, [length], source.values(`${name}.weight`, length));
@@ -47,11 +53,21 @@ export function writeEncoderGguf(
     matrix(`${prefix}attn_v`, kv, width);
     matrix(`${prefix}attn_qkv`, q + 2 * kv, width);
     matrix(`${prefix}attn_output`, width, q);
+    const { width: inner } = feedForward;
+    if (feedForward.kind === "experts") {
+      const { count } = feedForward;
+      matrix(`${prefix}ffn_gate_inp`, count, width);
+      stack(`${prefix}ffn_up_exps`, count, inner, width);
+      stack(`${prefix}ffn_down_exps`, count, width, inner);
+      if (source.has(`${prefix}ffn_exps.bias`)) {
+        add(`${prefix}ffn_exps.bias`, [width], source.values(`${prefix}ffn_exps.bias`, width));
+      }
+    }
     const isFused =
       feedForward.kind === "dense" && feedForward.isGated !== false && !source.has(`${prefix}ffn_gate.weight`);
-    matrix(`${prefix}ffn_gate`, feedForward.width, width);
-    matrix(`${prefix}ffn_up`, (isFused ? 2 : 1) * feedForward.width, width);
-    matrix(`${prefix}ffn_down`, width, feedForward.width);
+    matrix(`${prefix}ffn_gate`, inner, width);
+    matrix(`${prefix}ffn_up`, (isFused ? 2 : 1) * inner, width);
+    matrix(`${prefix}ffn_down`, width, inner);
     for (const name of [
       "attn_norm",
       "attn_output_norm",
@@ -72,6 +88,9 @@ export function writeEncoderGguf(
   const window = Math.max(...layers.map((layer) => layer.mixer.window));
   const key = (name: string) => `${architecture}.${name}`;
   const isRanked = config.head?.scoring !== undefined;
+  const experts = expertsOf(config);
+  // The first and the next layer with experts are a period apart.
+  const period = layers.findIndex((layer, index) => index > 1 && layer.feedForward.kind === "experts") - 1;
   writeGguf(path, {
     metadata: {
       "general.architecture": str(architecture),
@@ -85,6 +104,11 @@ export function writeEncoderGguf(
       [key("attention.value_length")]: u32(mixer.headDim),
       [key(`attention.layer_norm_${config.isLayerNormed ? "" : "rms_"}epsilon`)]: f32(config.rmsEps),
       [key("pooling_type")]: u32(isRanked ? 4 : POOLING_TYPES[config.pooling!]),
+      ...(experts && {
+        [key("expert_count")]: u32(experts.count),
+        [key("expert_used_count")]: u32(experts.active),
+        [key("moe_every_n_layers")]: u32(period),
+      }),
       ...(window === 0 ? {} : { [key("attention.sliding_window")]: u32(window - 1) }),
       ...(ropes[0] === undefined ? {} : { [key("rope.freq_base")]: f32(ropes[0].base) }),
       ...changes,

@@ -1,7 +1,7 @@
 /**
- * A layer's mixture of experts: hidden += the weighted sum of down(activation(gate(x)) · up(x)) of the experts that a
- * router chooses for each row, x the normed residual stream; plus the same of the shared part that all rows pass, in
- * models that have one. Rows are brought together by expert, and back; the lists of places never leave the device.
+ * A layer's mixture of experts: hidden += the weighted sum of down(activation(gate(x)) · up(x)), or of
+ * down(activation(up(x))) without gates, of the experts that a router chooses for each row, x the normed residual
+ * stream; plus the same of the shared part that all rows pass, in models that have one. Rows are brought together by expert, and back; the lists of places never leave the device.
  */
 import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -57,20 +57,42 @@ export class Experts {
   constructor(
     private readonly config: ServableModel,
     private readonly weights: ExpertWeights,
-    private readonly norms: Pick<LayerWeights, "ffNorm">,
+    private readonly norms: Pick<LayerWeights, "ffNorm" | "ffSumNorm">,
     private readonly scratch: ExpertScratch,
     private readonly products: Products,
   ) {}
 
   record(program: Program, { hidden, numRows }: Rows): void {
-    const { width, rmsEps, activation, routing } = this.config;
-    const { part, router, gates, ups, downs, scoreBias, shared } = this.weights;
-    const { count: numExperts, active: numChosen, width: inner } = part;
-    const { normed, logits, chosen, places, weights, groups, gate, up, out, inputs } = this.scratch;
-    const choice = { numRows, numExperts, numChosen };
+    const { width, rmsEps, activation } = this.config;
+    const { part, downs, sumBias, shared } = this.weights;
+    const { active: numChosen, width: inner } = part;
+    const { normed, places, weights, groups, gate, up, out, inputs } = this.scratch;
     const numSlots = numRows * numChosen;
-    const input = recordNorm(program, normed, hidden, numRows, { weights: this.norms.ffNorm, width, eps: rmsEps });
-    this.products.measure(program, gates.weights, input, numRows, width);
+    const { ffNorm, ffSumNorm } = this.norms;
+    const input = recordNorm(program, normed, hidden, numRows, { weights: ffNorm, width, eps: rmsEps });
+    this.#recordChoice(program, input, numRows);
+    this.#recordInner(program, input, numRows);
+    this.products.measure(program, downs.weights, gate, numSlots, inner);
+    const [downX] = inputs.prepare(program, gate, [downs.weights], numSlots, inner);
+    program.record("expertLinear", { out, x: downX!, ...downs, groups, numSlots });
+    const sums = { out: hidden, x: out, places, weights, numRows, numChosen, width, bias: sumBias };
+    program.record("combineExperts", sums);
+    if (shared !== undefined) {
+      const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
+      const linears = gatedOperands(toGate!, toUp!);
+      program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+      this.products.multiply(program, hidden, gate, shared.down, numRows, shared.width, ADDED);
+    }
+    recordNorm(program, hidden, hidden, numRows, { weights: ffSumNorm, width, eps: rmsEps });
+  }
+
+  /** Each row's experts, their weights, and the places of the rows of each expert. */
+  #recordChoice(program: Program, input: BufferHandle, numRows: number): void {
+    const { width, routing } = this.config;
+    const { part, router, gates, ups, scoreBias } = this.weights;
+    const { logits, chosen, places, weights, groups } = this.scratch;
+    const choice = { numRows, numExperts: part.count, numChosen: part.active };
+    this.products.measure(program, (gates ?? ups).weights, input, numRows, width);
     program.record("linear", { out: logits, x: input, ...router, numRows });
     const { scoring, scale, normalises, numGroups, numUsedGroups } = routing;
     program.record("routeExperts", {
@@ -86,7 +108,21 @@ export class Experts {
       bias: scoreBias,
     });
     program.record("groupExperts", { ...choice, groups, places, experts: chosen });
-    const dispatch = { places, numRows, numChosen };
+  }
+
+  /** What `downs` multiply, into the scratch's `gate` [numRows · k, inner]. */
+  #recordInner(program: Program, input: BufferHandle, numRows: number): void {
+    const { width, activation } = this.config;
+    const { part, gates, ups } = this.weights;
+    const { places, groups, gate, up, inputs } = this.scratch;
+    const dispatch = { places, numRows, numChosen: part.active };
+    const numSlots = numRows * part.active;
+    if (gates === undefined) {
+      const [x] = inputs.dispatch(program, input, [ups.weights], dispatch, width);
+      program.record("expertLinear", { out: gate, x: x!, ...ups, groups, numSlots });
+      program.record("activate", { x: gate, numRows: numSlots, width: part.width, kind: activation });
+      return;
+    }
     const [gateX, upX] = inputs.dispatch(program, input, [gates.weights, ups.weights], dispatch, width);
     program.record("expertGatedLinear", {
       out: gate,
@@ -101,14 +137,5 @@ export class Experts {
       numSlots,
       kind: activation,
     });
-    this.products.measure(program, downs.weights, gate, numSlots, inner);
-    const [downX] = inputs.prepare(program, gate, [downs.weights], numSlots, inner);
-    program.record("expertLinear", { out, x: downX!, ...downs, groups, numSlots });
-    program.record("combineExperts", { out: hidden, x: out, places, weights, numRows, numChosen, width });
-    if (shared === undefined) return;
-    const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
-    const linears = gatedOperands(toGate!, toUp!);
-    program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
-    this.products.multiply(program, hidden, gate, shared.down, numRows, shared.width, ADDED);
   }
 }

@@ -50,11 +50,14 @@ export interface ExpertWeights {
   readonly part: ExpertsFeedForward;
   /** [experts, width]; keeps its values */
   readonly router: Linear;
-  readonly gates: LinearStack;
+  /** undefined: the experts have no gates */
+  readonly gates: LinearStack | undefined;
   readonly ups: LinearStack;
   readonly downs: LinearStack;
   /** Added to the router's scores, f32 [experts]. */
   readonly scoreBias: BufferHandle | undefined;
+  /** Added once to the weighted sum of a token's experts, f32 [width] (nomic-bert-moe). */
+  readonly sumBias: BufferHandle | undefined;
   /** The part that every token passes. */
   readonly shared: GatedWeights | undefined;
 }
@@ -245,6 +248,7 @@ function bindExperts(
   const { count, width: ffWidth, sharedWidth } = part;
   const shared = (name: string, rows: number, cols: number) => binder.linear(`${prefix}ffn_${name}_shexp`, rows, cols);
   const inputs = { count, cols: width, isBiased };
+  const sumBias = `${prefix}ffn_exps.bias`;
   // Newer files fuse each expert's gate and up.
   const isFused = binder.has(`${prefix}ffn_gate_up_exps.weight`);
   const up = (start: number) =>
@@ -255,10 +259,11 @@ function bindExperts(
     kind: "experts",
     part,
     router: binder.exact(`${prefix}ffn_gate_inp`, count, width, isBiased),
-    gates: up(0),
+    gates: part.isGated === false ? undefined : up(0),
     ups: up(ffWidth),
     downs: binder.stack(`${prefix}ffn_down_exps`, { count, totalRows: width, cols: ffWidth, isBiased }),
     scoreBias: routing.hasBias ? binder.vector(`${prefix}exp_probs_b.bias`, count) : undefined,
+    sumBias: binder.has(sumBias) ? binder.vector(sumBias, width) : undefined,
     shared:
       sharedWidth === 0
         ? undefined

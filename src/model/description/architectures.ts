@@ -24,7 +24,7 @@ export const DECODERS = [
   "glm4moe",
 ] as const;
 /** Models that make vectors of whole texts. */
-const ENCODERS = ["bert", "nomic-bert", "modern-bert", "gemma-embedding"] as const;
+const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
 export type DecoderArchitecture = (typeof DECODERS)[number];
 export type EncoderArchitecture = (typeof ENCODERS)[number];
 
@@ -96,10 +96,10 @@ interface ArchitectureFacts {
 interface ExpertFacts {
   /**
    * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says.
-   * softmaxOfChosen: always over the chosen ones. sigmoid: of each expert's own logit; experts are chosen by it plus a
-   * bias, within groups.
+   * softmaxOfChosen, softmaxOfAll: always so. sigmoid: of each expert's own logit; experts are chosen by it plus a bias,
+   * within groups.
    */
-  readonly weighedBy: "softmax" | "softmaxOfChosen" | "sigmoid";
+  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid";
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
   /**
@@ -107,6 +107,8 @@ interface ExpertFacts {
    * passes.
    */
   readonly mayShare?: true;
+  /** The key, in both formats, of a number n: the second of each n layers has experts, and the others have none. */
+  readonly periodKey?: "moe_every_n_layers";
 }
 
 /** The layers with a sliding window, where a file does not list them. */
@@ -174,6 +176,13 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },
+  "nomic-bert-moe": {
+    ...BERT,
+    hasBiases: true,
+    normsSums: true,
+    isGateless: true,
+    experts: { weighedBy: "softmaxOfAll", periodKey: "moe_every_n_layers" },
+  },
   "modern-bert": {
     ...BERT,
     windows: { period: 3, isFromFirst: true, localRope: { base: 10_000 }, widthInFiles: 128 },

@@ -53,9 +53,11 @@ export interface DenseFeedForward {
   readonly isGated?: false;
 }
 
-/** Gated feed-forward parts, of which a router chooses some for each token. */
+/** Feed-forward parts, of which a router chooses some for each token. */
 export interface ExpertsFeedForward {
   readonly kind: "experts";
+  /** As of a dense part. */
+  readonly isGated?: false;
   readonly count: number;
   /** Experts that compute a token. */
   readonly active: number;
@@ -119,3 +121,6 @@ export function layersOf(numLayers: number, layerAt: (index: number) => Layer): 
 export function seesAll(index: number, period: number, isFromFirst = false): boolean {
   return period > 0 && index % period === (isFromFirst ? 0 : period - 1);
 }
+
+/** Whether layer `index` is the second of `period` layers, as those with experts are in nomic-bert-moe. */
+export const isSecond = (index: number, period: number): boolean => index % period === 1;

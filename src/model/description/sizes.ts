@@ -6,7 +6,6 @@ import type { KvType } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import type {
   AttentionMixer,
-  DenseFeedForward,
   ExpertsFeedForward,
   FeedForward,
   Layer,
@@ -66,15 +65,14 @@ function mixerParameters(mixer: Mixer, width: number): number {
   return query + keyValue + numHeads * valueDim * width;
 }
 
-const denseParameters = (width: number, { width: inner, isGated }: DenseFeedForward): number =>
+/** Parameters of parts that are `inner` wide together. */
+const partParameters = (width: number, { isGated }: FeedForward, inner: number): number =>
   (isGated === false ? 2 : 3) * width * inner;
 
-const gatedParameters = (width: number, inner: number): number => 3 * width * inner;
-
 function feedForwardParameters(part: FeedForward, width: number, numExperts: (experts: ExpertsFeedForward) => number) {
-  if (part.kind === "dense") return denseParameters(width, part);
+  if (part.kind === "dense") return partParameters(width, part, part.width);
   const router = width * part.count;
-  return gatedParameters(width, numExperts(part) * part.width + part.sharedWidth) + router;
+  return partParameters(width, part, numExperts(part) * part.width + part.sharedWidth) + router;
 }
 
 function parametersOf(model: ModelDescription, numExperts: (experts: ExpertsFeedForward) => number): number {
@@ -136,7 +134,7 @@ export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numT
   const all = weightBytes(model, widths) - (model.isTied ? 0 : embeddingBytes);
   const unread = sumOf(model, ({ feedForward }) => {
     if (feedForward.kind === "dense") return 0;
-    const parameters = gatedParameters(width, feedForward.count * feedForward.width);
+    const parameters = partParameters(width, feedForward, feedForward.count * feedForward.width);
     return parameters * (1 - expertsRead(feedForward, numTokens));
   });
   if (unread === 0) return all;

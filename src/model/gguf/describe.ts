@@ -5,6 +5,7 @@ import { isEncoder, knownFacts, windowOfBothSides } from "../description/archite
 import {
   type ExpertsFeedForward,
   type FeedForward,
+  isSecond,
   type LatentMixer,
   layersOf,
   type Mixer,
@@ -133,12 +134,21 @@ function readFeedForwards(
   architecture: string,
   numBlocks: number,
 ): (index: number) => FeedForward {
+  const { isGateless, experts: facts } = knownFacts(architecture) ?? {};
+  const gate = isGateless ? { isGated: false as const } : {};
   const experts = readExperts(read);
   const numDense = experts === undefined ? numBlocks : read.optionalSize("leading_dense_block_count", numBlocks);
-  const widths = numDense === 0 ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
-  const gate = knownFacts(architecture)?.isGateless ? { isGated: false as const } : {};
+  const period =
+    experts === undefined || facts?.periodKey === undefined
+      ? undefined
+      : read.size(facts.periodKey, MODEL_LIMITS.layers);
+  const areAllExperts = numDense === 0 && period === undefined;
+  const widths = areAllExperts ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
+  const hasExperts = (index: number) => index >= numDense && (period === undefined || isSecond(index, period));
   return (index) =>
-    experts !== undefined && index >= numDense ? experts : { kind: "dense", width: widths[index]!, ...gate };
+    experts !== undefined && hasExperts(index)
+      ? { ...experts, ...gate }
+      : { kind: "dense", width: widths[index]!, ...gate };
 }
 
 function readExperts(read: MetadataReader): ExpertsFeedForward | undefined {

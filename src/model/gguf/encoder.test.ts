@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { bias, changedFolder } from "../../../test/helpers/changed-folder.js";
 import { writeEncoderGguf } from "../../../test/helpers/encoder-gguf.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { HOSTILE_VALUES } from "../../../test/helpers/hostile-metadata.js";
@@ -25,7 +26,16 @@ const copy = (name: string, changes: Record<string, WritableValue> = {}, keeps?:
  * Every third layer of modern-bert sees everything, and every sixth of gemma-embedding, whatever a folder's own pattern
  * is.
  */
-const NAMES = ["bert", "bert_rank", "xlm_roberta", "xlm_roberta_rank", "nomic_bert", "modernbert", "modernbert_older"];
+const NAMES = [
+  "bert",
+  "bert_rank",
+  "xlm_roberta",
+  "xlm_roberta_rank",
+  "nomic_bert",
+  "nomic_bert_moe",
+  "modernbert",
+  "modernbert_older",
+];
 
 describe("a GGUF file gives the bits of its folder", () => {
   it.each(NAMES)("%s", async (name) => {
@@ -34,6 +44,26 @@ describe("a GGUF file gives the bits of its folder", () => {
     const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as PooledText[];
     expect(await vectorsOf(path, texts)).toEqual(await vectorsOf(model, texts));
   });
+});
+
+it("nomic-bert-moe has experts in the second of so many layers, and without their common bias it is that of a folder whose bias is zero", async () => {
+  const model = fixture("hf-encoders/nomic_bert_moe");
+  copy("nomic_bert_moe", {}, (tensor) => !tensor.endsWith("ffn_exps.bias"));
+  const { config } = openModel(path);
+  const dense = { kind: "dense", width: 40, isGated: false };
+  const experts = { kind: "experts", count: 6, active: 2, width: 40, sharedWidth: 0, isGated: false };
+  expect(config.layers.map(({ feedForward }) => feedForward)).toEqual([dense, experts, dense, dense, experts]);
+  expect(config).toMatchObject({ activation: "gelu", routing: { normalises: false, scoring: "softmax" } });
+  const zeroed = changedFolder(model, join(folder, "zeroed"), {
+    tensors: (stored) =>
+      Object.fromEntries(
+        Object.entries(stored).map(([name, tensor]) => [name, name.endsWith("experts.bias") ? bias(32, 0) : tensor]),
+      ),
+  });
+  const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as PooledText[];
+  const vectors = await vectorsOf(path, texts);
+  expect(vectors).toEqual(await vectorsOf(zeroed, texts));
+  expect(vectors).not.toEqual(await vectorsOf(model, texts));
 });
 
 it("gemma-embedding has windows, two ropes and further layers", () => {
@@ -74,6 +104,12 @@ it.each<[string, Record<string, WritableValue>, RegExp]>([
   ["bert", { "bert.pooling_type": u32(4) }, /cls.weight/],
   ["modernbert_rank", {}, /rank head without a norm/],
   ["nomic_bert", { "nomic-bert.expert_count": u32(8) }, /no nomic-bert.expert_count/],
+  ["nomic_bert_moe", { "nomic-bert-moe.expert_weights_norm": bool(true) }, /weigh a token's experts among all/],
+  ["nomic_bert_moe", { "nomic-bert-moe.expert_gating_func": u32(3) }, /weigh a token's experts among all/],
+  ["nomic_bert_moe", { "nomic-bert-moe.expert_gating_func": u32(2) }, /expert_gating_func to be one of/],
+  ["nomic_bert_moe", { "nomic-bert-moe.expert_used_count": u32(7) }, /expert_used_count to be an integer in \[1, 6\]/],
+  ["nomic_bert_moe", { "nomic-bert-moe.expert_shared_count": u32(1) }, /without a part that every token passes/],
+  ["nomic_bert_moe", { "nomic-bert-moe.moe_every_n_layers": u32(0) }, /moe_every_n_layers to be an integer/],
   ["bert", { "bert.attention.value_length": u32(4) }, /value heads as wide/],
 ])("%s with %j is refused", (name, changes, message) => {
   copy(name, changes);
@@ -88,6 +124,7 @@ it.each(["cls", "cls.output"])("a rank head of %s alone is refused: it lacks BER
 describe.each([
   "bert",
   "nomic_bert",
+  "nomic_bert_moe",
   "modernbert",
   "gemma_embedding",
 ])("a hostile value under any key of %s", (name) => {

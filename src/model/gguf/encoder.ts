@@ -3,18 +3,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import {
-  fixedBy,
-  PLAIN_ROUTING,
-  type ServableModel,
-  servableLayers,
-  unservedVariant,
-} from "../description/servable.js";
+import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
 import { describeGguf } from "./describe.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { encoderPooling, missingTensor } from "./pooling.js";
 import { ropesFromMetadata } from "./rope.js";
+import { readRouting } from "./routing.js";
 
 /** @throws architecture_unsupported, gguf_metadata and gguf_tensor, as `servableGguf` does */
 export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitecture): ServableModel {
@@ -45,7 +40,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
       ? (rowsOf(gguf, "token_types.weight", MODEL_LIMITS.heads) ?? 0)
       : 0,
     activation,
-    routing: PLAIN_ROUTING,
+    routing: readRouting(read, metadata, architecture),
     isNeoxRope: isNeoxInFiles,
     ropes: hasPositionTable ? [] : ropesFromMetadata(metadata, architecture, layers),
     ...encoderPooling(gguf, architecture, description.width),

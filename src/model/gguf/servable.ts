@@ -5,9 +5,7 @@ import { ARCHITECTURES, type Architecture, factsOf, isEncoder } from "../descrip
 import { MODEL_LIMITS } from "../description/model-description.js";
 import {
   assertGroups,
-  type ExpertRouting,
   fixedBy,
-  PLAIN_ROUTING,
   type ServableLayer,
   type ServableModel,
   servableLayers,
@@ -20,10 +18,7 @@ import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { decoderPooling } from "./pooling.js";
 import { ropesFromMetadata } from "./rope.js";
-
-/** Codes of `<architecture>.expert_gating_func`. */
-const SIGMOID = 2;
-const SOFTMAX_OF_CHOSEN = 3;
+import { readRouting } from "./routing.js";
 
 /**
  * Features that would silently change the answers if they were ignored; refused before the rest of the header is read.
@@ -126,42 +121,4 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     throw unservedVariant(`expected ${known}.rope.scaling.finetuned, got false: attention without positions`);
   }
   return known;
-}
-
-/** Values of keys about experts that leave out nothing; undefined for all: the key is not there. */
-const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
-  // Not stated, softmax, and softmax of the chosen ones.
-  expert_gating_func: [0, 1, SOFTMAX_OF_CHOSEN],
-  expert_weights_scale: [0, 1],
-  expert_group_count: [0, 1],
-};
-
-function readRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
-  const weighedBy = factsOf(architecture).experts?.weighedBy;
-  if (weighedBy === "sigmoid") return readSigmoidRouting(read, metadata, architecture);
-  for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
-    const value = metadata.number(`${architecture}.${key}`);
-    if (value === undefined || served.includes(value)) continue;
-    throw unservedVariant(`expected ${architecture}.${key} to be one of ${served.join(", ")}, got ${value}`);
-  }
-  const isOfChosen =
-    weighedBy === "softmaxOfChosen" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
-  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? true);
-  return { ...PLAIN_ROUTING, normalises };
-}
-
-function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
-  const gating = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
-  if (gating !== 0 && gating !== SIGMOID) {
-    throw unservedVariant(`expected ${architecture}.expert_gating_func to be 0 or ${SIGMOID}, got ${gating}`);
-  }
-  const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
-  return {
-    scoring: "sigmoid",
-    normalises: metadata.boolean(`${architecture}.expert_weights_norm`) ?? false,
-    scale: read.optionalPositive("expert_weights_scale", 1),
-    numGroups,
-    numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,
-    hasBias: true,
-  };
 }

@@ -8,6 +8,7 @@ import { factsOf, isEncoder, windowOfBothSides } from "../description/architectu
 import {
   type ExpertsFeedForward,
   type FeedForward,
+  isSecond,
   type LatentMixer,
   layersOf,
   type Mixer,
@@ -174,20 +175,40 @@ function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayer
 
 function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => FeedForward {
   const read = new ConfigReader(text);
-  const experts = readExperts(read, traits.experts);
-  if (experts !== undefined && traits.experts?.hasChoice === false) return () => experts;
-  const numDense =
-    experts === undefined
-      ? numLayers
-      : read.optionalSize("first_k_dense_replace", numLayers, traits.experts?.numDenseLayers);
-  const period = experts === undefined ? 1 : read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
+  const { isGateless } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const gate = isGateless ? { isGated: false as const } : {};
+  const readDense = (): FeedForward => {
+    const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
+    return { kind: "dense", width, ...gate };
+  };
+  const stated = readExperts(read, traits.experts);
+  if (stated === undefined) {
+    const dense = readDense();
+    return () => dense;
+  }
+  const experts = { ...stated, ...gate };
+  const have = Array.from({ length: numLayers }, layersWithExperts(text, traits, numLayers));
+  if (have.every(Boolean)) return () => experts;
+  const dense = readDense();
+  return (index) => (have[index] ? experts : dense);
+}
+
+function layersWithExperts(
+  text: JsonObject,
+  { architecture, experts: ofClass }: TypeTraits,
+  numLayers: number,
+): (unused: unknown, index: number) => boolean {
+  if (ofClass?.hasChoice === false) return () => true;
+  const read = new ConfigReader(text);
+  const { periodKey } = (architecture && factsOf(architecture).experts) ?? {};
+  if (periodKey !== undefined) {
+    const period = read.size(periodKey, MODEL_LIMITS.layers);
+    return (_, index) => isSecond(index, period);
+  }
+  const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
+  const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
-  if (numDense === 0 && period === 1 && denseLayers.length === 0) return () => experts!;
-  const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
-  const isGateless = traits.architecture !== undefined && factsOf(traits.architecture).isGateless === true;
-  const dense: FeedForward = { kind: "dense", width, ...(isGateless ? { isGated: false } : {}) };
-  const isDense = (index: number) => index < numDense || (index + 1) % period !== 0 || denseLayers.includes(index);
-  return (index) => (experts === undefined || isDense(index) ? dense : experts);
+  return (_, index) => index >= numDense && (index + 1) % period === 0 && !denseLayers.includes(index);
 }
 
 /** @param ofClass undefined: the class has none, or is not known */

@@ -113,6 +113,38 @@ const ROBERTA: ServedTraits = {
   defaults: { ...BERT.defaults, vocabSize: 50_265 },
 };
 
+const NOMIC_UNSERVED = [
+  "prenorm",
+  "parallel_block",
+  "use_rms_norm",
+  "rotary_emb_interleaved",
+  "rotary_emb_scale_base",
+  "rotary_scaling_factor",
+  "causal",
+] as const;
+const NOMIC: ServedTraits = {
+  ...BERT,
+  architecture: "nomic-bert",
+  activations: { silu: "silu", swiglu: "silu" },
+  encoder: { ...BERT_ENCODER, unservedKeys: [...NOMIC_UNSERVED, "num_experts", "moe_every_n_layers"] },
+  defaults: { ...BERT.defaults, ropeBase: 1000, maxPositions: 2048, vocabSize: 30_528 },
+};
+/**
+ * A nomic_bert with experts (nomic-embed-text v2). transformers has no class for it: defaults are those of Nomic's own
+ * code, and its experts must be stated.
+ */
+const NOMIC_MOE: ServedTraits = {
+  ...NOMIC,
+  architecture: "nomic-bert-moe",
+  activations: { gelu: "gelu" },
+  experts: { count: 0, active: 0, width: 0, widthKey: "intermediate_size", hasChoice: true },
+  encoder: {
+    ...BERT_ENCODER,
+    unservedKeys: [...NOMIC_UNSERVED, "expert_choice_router", "moe_normalize_expert_weights", "num_shared_experts"],
+  },
+  defaults: { ...NOMIC.defaults, rmsEps: 1e-5, ropeBase: 10_000 },
+};
+
 const QWEN = { ...LLAMA.defaults, window: 4096 };
 
 /** By `model_type`. */
@@ -213,23 +245,7 @@ const TRAITS = {
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
   camembert: ROBERTA,
-  nomic_bert: {
-    ...BERT,
-    architecture: "nomic-bert",
-    activations: { silu: "silu", swiglu: "silu" },
-    encoder: {
-      ...BERT_ENCODER,
-      unservedKeys: [
-        "prenorm",
-        "rotary_emb_interleaved",
-        "rotary_scaling_factor",
-        "num_experts",
-        "moe_every_n_layers",
-        "causal",
-      ],
-    },
-    defaults: { ...BERT.defaults, ropeBase: 1000, maxPositions: 2048, vocabSize: 30_528 },
-  },
+  nomic_bert: NOMIC,
   modernbert: {
     architecture: "modern-bert",
     windows: "period",
@@ -269,6 +285,8 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     // Positions beyond those of the training would need a rope that stretches with the text.
     max_position_embeddings: "max_trained_positions",
     rope_theta: "rotary_emb_base",
+    partial_rotary_factor: "rotary_emb_fraction",
+    num_experts_per_tok: "moe_top_k",
     layer_norm_eps: "layer_norm_epsilon",
   },
 };
@@ -296,14 +314,19 @@ const seesWholeTexts = (config: JsonObject): boolean =>
 
 const WHOLE_TEXTS_KEY = "use_bidirectional_attention";
 
+const hasExperts = (config: JsonObject): boolean =>
+  config.string("model_type") === "nomic_bert" && (config.number("num_experts") ?? 0) > 0;
+
 /** Traits of the wrapper's kind or of the language model's; for others, with nothing to assume. */
 export function traitsOf(config: JsonObject): TypeTraits {
   const type = [kindOf(config), textConfig(config)].map((part) => part.string("model_type")).find(isModelType);
   return type === undefined ? ANY : traitsOfType(type, config);
 }
 
-const traitsOfType = (type: ModelType, config: JsonObject): ServedTraits =>
-  seesWholeTexts(config) ? GEMMA_EMBEDDING : TRAITS[type];
+function traitsOfType(type: ModelType, config: JsonObject): ServedTraits {
+  if (seesWholeTexts(config)) return GEMMA_EMBEDDING;
+  return hasExperts(config) ? NOMIC_MOE : TRAITS[type];
+}
 
 /** Features that would silently change the answers if they were ignored. */
 function unservedKeys({ architecture, encoder }: ServedTraits): readonly string[] {

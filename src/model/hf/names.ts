@@ -99,6 +99,8 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
 const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b"]);
+/** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight. */
+const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
 
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
@@ -160,6 +162,17 @@ const NOMIC_NAMES: EncoderNames = {
   globals: { ...BERT_NAMES.globals, token_embd_norm: "#emb_ln" },
   own: [...BERT_NAMES.own, "#emb_ln."],
 };
+const { ffn_gate: ___, ...NOMIC_GATELESS_PARTS } = NOMIC_NAMES.parts;
+const NOMIC_MOE_NAMES: EncoderNames = {
+  ...NOMIC_NAMES,
+  parts: {
+    ...NOMIC_GATELESS_PARTS,
+    ffn_up: "mlp.fc1",
+    ffn_gate_inp: "mlp.router.layer",
+    ffn_up_exps: "mlp.experts.mlp.w1",
+    ffn_exps: "mlp.experts",
+  },
+};
 const MODERN_NAMES: EncoderNames = {
   layers: "#layers.",
   parts: {
@@ -183,6 +196,7 @@ const MODERN_NAMES: EncoderNames = {
 const ENCODER_NAMES: Partial<Record<Architecture, EncoderNames>> = {
   bert: BERT_NAMES,
   "nomic-bert": NOMIC_NAMES,
+  "nomic-bert-moe": NOMIC_MOE_NAMES,
   "modern-bert": MODERN_NAMES,
 };
 const OWN_CLASSIFIER: Readonly<Record<string, string>> = {
@@ -211,7 +225,7 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   const ofEncoder = ENCODER_NAMES[architecture];
   if (ofEncoder !== undefined) {
     const stored = encoderNameOf(base, ofEncoder, prefixes);
-    return stored === undefined ? undefined : `${stored}.${kind}`;
+    return stored === undefined ? undefined : withKind(stored, base.replace(/^blk\.\d+\./, ""), kind);
   }
   if (base === "token_embd") return `${model}embed_tokens.${kind}`;
   if (base === "output_norm") return `${model}norm.${kind}`;
@@ -221,8 +235,13 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
   const stored = `${model}layers.${layer}.${parts[part]!.replace("#", expert)}`;
+  return withKind(stored, part, kind);
+}
+
+/** @param part of the loader's name */
+function withKind(stored: string, part: string, kind: string): string | undefined {
   if (KINDLESS.has(part)) return stored;
-  if (!Object.hasOwn(FUSED_EXPERTS, part)) return `${stored}.${kind}`;
+  if (!WEIGHTLESS.has(part)) return `${stored}.${kind}`;
   return kind === "weight" ? stored : undefined;
 }
 
@@ -243,6 +262,8 @@ const STACKED_PARTS: Partial<Record<Architecture, Readonly<Record<string, Omit<S
     ffn_up_exps: { name: "gate_up_proj", step: 2, phase: 1 },
     ffn_down_exps: { name: "down_proj", step: 1, phase: 0 },
   },
+  // Each expert's second matrix is stored like its first one, [inner, width].
+  "nomic-bert-moe": { ffn_down_exps: { name: "mlp.w2", step: 1, phase: 0 } },
 };
 
 /** @returns undefined for tensors that these checkpoints have one by one, or not at all */
@@ -255,7 +276,8 @@ export function stackedPartOf(
   if (parts === undefined) return undefined;
   const [, layer, part = ""] = /^blk\.(\d+)\.(\w+)\.(?:weight|bias)$/.exec(name) ?? [];
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-  return { experts: `${model}layers.${layer}.mlp.experts`, ...parts[part]! };
+  const layers = ENCODER_NAMES[architecture]?.layers.replace("#", model) ?? `${model}layers.`;
+  return { experts: `${layers}${layer}.mlp.experts`, ...parts[part]! };
 }
 
 /** Names of Mixtral's routers beside fused experts. */

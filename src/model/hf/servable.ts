@@ -167,7 +167,9 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: ServedTr
 
 function routingOf(text: JsonObject, architecture: Architecture, { experts }: TypeTraits): ExpertRouting {
   const stated = text.boolean("norm_topk_prob");
-  if (factsOf(architecture).experts?.weighedBy !== "sigmoid") {
+  const weighedBy = factsOf(architecture).experts?.weighedBy;
+  if (weighedBy === "softmaxOfAll") return { ...PLAIN_ROUTING, normalises: false };
+  if (weighedBy !== "sigmoid") {
     return { ...PLAIN_ROUTING, normalises: experts?.hasChoice !== true || stated === true };
   }
   const read = new ConfigReader(text);

@@ -72,8 +72,13 @@ export class HfSource implements TensorSource {
     if (numStacked !== undefined) {
       const stack = this.#stack(name);
       if (stack !== undefined) return stack.matrix(spec);
-      if (this.#find(name) === undefined) return this.#stackTypes.check(name, this.matrix(unstacked(spec)));
-      return this.#rows(spec, [numStacked, totalRows / numStacked, cols]);
+      const tensor = this.#find(name);
+      const ofOne = unstacked(spec);
+      if (tensor === undefined && this.#nameOf(ofOne.name) !== undefined) {
+        return this.#stackTypes.check(name, this.matrix(ofOne));
+      }
+      const isOneMatrix = tensor?.shape.length === 2;
+      return this.#rows(spec, isOneMatrix ? [totalRows, cols] : [numStacked, totalRows / numStacked, cols]);
     }
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {

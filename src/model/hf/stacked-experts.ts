@@ -1,6 +1,6 @@
 /**
- * Reads experts from folders that keep all of a layer's in one tensor (gpt-oss): plain numbers, transposed; or MXFP4,
- * with codes and scales in two tensors. Rows of gate and up alternate in one tensor. The result is laid out as in GGUF
+ * Reads experts from folders that keep all of a layer's in one tensor (gpt-oss, nomic): plain numbers, transposed, of
+ * which each expert's may lie below the one before in a matrix; or MXFP4, with codes and scales in two tensors. Rows of gate and up alternate in one tensor. The result is laid out as in GGUF
  * files, without loss: each expert's matrices in rows, and each MXFP4 block with its scale in front.
  */
 import type { MatrixRows, MatrixSpec } from "../../backend/tensor-source.js";
@@ -58,7 +58,9 @@ export class StackedExperts {
   #plain({ totalRows, cols, start, rows, numStacked = 1 }: MatrixSpec): MatrixRows {
     const { name, step, phase } = this.part;
     const ownRows = totalRows / numStacked;
-    const tensor = this.tensors.get(name, FLOATS, [numStacked, cols, step * ownRows]);
+    const isOneMatrix = this.tensors.find(name)?.shape.length === 2;
+    const shape = isOneMatrix ? [numStacked * cols, step * ownRows] : [numStacked, cols, step * ownRows];
+    const tensor = this.tensors.get(name, FLOATS, shape);
     const type = tensor.dtype as (typeof FLOATS)[number];
     const Values = type === "F32" ? Uint32Array : Uint16Array;
     const sliceBytes = tensor.byteLength / numStacked;

@@ -1,0 +1,53 @@
+/** How a GGUF file's routers choose experts and weigh them. */
+import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
+import { MODEL_LIMITS } from "../description/model-description.js";
+import { type ExpertRouting, PLAIN_ROUTING, unservedVariant } from "../description/servable.js";
+import type { MetadataReader } from "./metadata-reader.js";
+
+/** Codes of `<architecture>.expert_gating_func`. */
+const SIGMOID = 2;
+const SOFTMAX_OF_CHOSEN = 3;
+
+/** Values of keys about experts that leave out nothing; undefined for all: the key is not there. */
+const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
+  // Not stated, softmax, and softmax of the chosen ones.
+  expert_gating_func: [0, 1, SOFTMAX_OF_CHOSEN],
+  expert_weights_scale: [0, 1],
+  expert_group_count: [0, 1],
+};
+
+/** @throws architecture_unsupported for a routing that the architecture's models do not have, or the engine does not */
+export function readRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+  const weighedBy = factsOf(architecture).experts?.weighedBy;
+  if (weighedBy === "sigmoid") return readSigmoidRouting(read, metadata, architecture);
+  for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
+    const value = metadata.number(`${architecture}.${key}`);
+    if (value === undefined || served.includes(value)) continue;
+    throw unservedVariant(`expected ${architecture}.${key} to be one of ${served.join(", ")}, got ${value}`);
+  }
+  const isOfChosen =
+    weighedBy === "softmaxOfChosen" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
+  const isOfAll = weighedBy === "softmaxOfAll";
+  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? !isOfAll);
+  if (!isOfAll || !normalises) return { ...PLAIN_ROUTING, normalises };
+  throw unservedVariant(
+    `expected ${architecture} to weigh a token's experts among all experts, got weights relative to the chosen ones`,
+  );
+}
+
+function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+  const gating = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
+  if (gating !== 0 && gating !== SIGMOID) {
+    throw unservedVariant(`expected ${architecture}.expert_gating_func to be 0 or ${SIGMOID}, got ${gating}`);
+  }
+  const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
+  return {
+    scoring: "sigmoid",
+    normalises: metadata.boolean(`${architecture}.expert_weights_norm`) ?? false,
+    scale: read.optionalPositive("expert_weights_scale", 1),
+    numGroups,
+    numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,
+    hasBias: true,
+  };
+}
