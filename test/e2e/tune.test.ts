@@ -9,10 +9,11 @@ import { tempTree } from "../scripts/temp-tree.js";
 
 const refusal = async (...args: readonly string[]): Promise<Ended> => runCli("tune", "--out", tempTree({}), ...args);
 
-test("several loads, a goodput without limits and unknown objectives are refused, with the mend", async () => {
-  const [loads, goodput, objective] = await Promise.all([
+test("several loads, a goodput without limits, a cost at no price and unknown objectives are refused, with the mend", async () => {
+  const [loads, goodput, cost, objective] = await Promise.all([
     refusal("--shape", "16/8", "--concurrency", "1,2"),
     refusal("--shape", "16/8", "--objective", "goodput"),
+    refusal("--shape", "16/8", "--objective", "cost", "--price-per-hour", "0"),
     refusal("--objective", "speed"),
   ]);
   expect(loads).toMatchObject({
@@ -20,6 +21,7 @@ test("several loads, a goodput without limits and unknown objectives are refused
     stderr: expect.stringMatching(/invalid_option.*one load, got 2.*\n.*--concurrency 8/),
   });
   expect(goodput).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/expected --slo .*\n.*--slo ttft=200/) });
+  expect(cost).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(/--price-per-hour above 0 .*, got 0\n/) });
   expect(objective).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("throughput, goodput") });
 });
 

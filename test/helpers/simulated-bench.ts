@@ -1,6 +1,7 @@
 /**
  * Measures configurations of a simulated server for the tuner: each is simulated once, and its runs differ by noise.
  */
+import type { Cost } from "../../src/bench/measure/cost.js";
 import type { BenchRun } from "../../src/bench/results/schema.js";
 import { uniform } from "../../src/core/random.js";
 import type { Objective } from "../../src/lab/tune/bottleneck.js";
@@ -27,6 +28,7 @@ export class World {
     readonly machine: Machine,
     readonly traffic: Traffic,
     readonly objective: Objective = "throughput",
+    readonly pricePerHour?: number,
   ) {}
 
   /** Without noise. */
@@ -36,7 +38,9 @@ export class World {
     this.#runs.set(key, running);
     const run = await running;
     if (typeof run === "string") return { ...NOTHING, problem: run };
-    return measuredOf([run], configuration, this.traffic, this.machine.cores, this.objective, TUNED_ENGINES.millrace);
+    const { machine, objective, pricePerHour } = this;
+    const terms = { cores: machine.cores, objective, engine: TUNED_ENGINES.millrace, pricePerHour };
+    return measuredOf([run], configuration, this.traffic, terms);
   }
 }
 
@@ -72,10 +76,10 @@ export class SimulatedBench implements Bench {
     for (const configuration of configurations) {
       this.numRuns += numRounds;
       const measured = await this.world.measured(configuration);
-      const values = measured.values.flatMap((value) =>
-        rounds.map((round) => value * round * factor(this.noise.ofRun)),
-      );
-      all.push({ ...measured, values });
+      const factors = rounds.map((round) => round * factor(this.noise.ofRun));
+      const values = measured.values.flatMap((value) => factors.map((each) => value * each));
+      const costs = measured.costs?.flatMap((cost) => factors.map((each) => dividedBy(each, cost)));
+      all.push({ ...measured, values, costs });
     }
     return all;
   }
@@ -84,3 +88,10 @@ export class SimulatedBench implements Bench {
     return undefined;
   }
 }
+
+/** A faster run costs less. */
+const dividedBy = (factor: number, { perMillionOutput, perMillionTotal, perThousandRequests }: Cost): Cost => ({
+  perMillionOutput: perMillionOutput / factor,
+  perMillionTotal: perMillionTotal / factor,
+  perThousandRequests: perThousandRequests / factor,
+});

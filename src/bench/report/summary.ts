@@ -4,6 +4,7 @@
  */
 
 import { median } from "../../core/statistics.js";
+import { type Cost, costOf } from "../measure/cost.js";
 import { type Estimate, geometricMean, MIN_RUNS, pairedRatio, variation } from "../measure/intervals.js";
 import { distributionOf, type Interval, percentileInterval } from "../measure/percentiles.js";
 import { throughputOf, timesOf } from "../measure/run-metrics.js";
@@ -15,12 +16,6 @@ export interface RunMedian extends Partial<Interval> {
   readonly median: number;
   /** Standard deviation ÷ mean. */
   readonly variation: number;
-}
-
-export interface Cost {
-  readonly perMillionOutput: number;
-  readonly perMillionTotal: number;
-  readonly perThousandRequests: number;
 }
 
 export interface CellSummary {
@@ -104,7 +99,6 @@ function summaryOf(
   const of = (value: (run: BenchRun) => number | undefined) => medianOf(runs.flatMap((run) => value(run) ?? []));
   const outputTokens = sum((run) => run.metrics.outputTokens);
   const promptTokens = sum((run) => run.metrics.promptTokens);
-  const price = ((pricePerHour ?? 0) / 3.6e6) * sum((run) => run.metrics.durationMs);
   const ascending = (values: readonly number[]) => [...values].sort((a, b) => a - b);
   return {
     target: about.name,
@@ -139,13 +133,12 @@ function summaryOf(
     attainment: of((run) => run.metrics.slo?.attainment)?.median,
     goodRequestsPerS: of((run) => run.metrics.slo?.goodRequestsPerS)?.median,
     cost:
-      pricePerHour === undefined || outputTokens === 0
+      pricePerHour === undefined
         ? undefined
-        : {
-            perMillionOutput: (1e6 * price) / outputTokens,
-            perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
-            perThousandRequests: (1000 * price) / Math.max(1, times.length),
-          },
+        : costOf(
+            runs.map((run) => run.metrics),
+            pricePerHour,
+          ),
     rooflineTokensPerS:
       about.work === undefined || ceilings === undefined
         ? undefined

@@ -12,6 +12,7 @@ import { type StartStage, silentStages } from "../../core/stages.js";
 import { contentHashOf } from "../../formats/content-hash.js";
 import { type LocatedModel, locateModel } from "../../formats/locate-model.js";
 import type { AnswerSettings } from "../../lab/eval-target.js";
+import type { Objective } from "../../lab/tune/bottleneck.js";
 import type { Facts } from "../../lab/tune/drift.js";
 import type { Journal } from "../../lab/tune/journal.js";
 import type { TuneEvents, TuneSettings, Tuning } from "../../lab/tune/loop.js";
@@ -19,6 +20,7 @@ import type { Alternatives } from "../../lab/tune/proposals.js";
 import type { trialRow } from "../../lab/tune/report.js";
 import { type Interval, parseInterval } from "../../lab/tune/schedule.js";
 import type { TunedEngineName } from "../../lab/tune/tuned-engines.js";
+import type { DatedPrice } from "../../plan/data/prices.js";
 import {
   addTrafficOptions,
   planFromFlags,
@@ -38,7 +40,7 @@ import { type PreparedTuning, tuneAgain, tuneOnSchedule } from "./tune-again.js"
 import { tuneSpeculationCommand } from "./tune-speculation.js";
 
 const ENGINES = ["millrace", "vllm"] as const satisfies readonly TunedEngineName[];
-const OBJECTIVES = ["throughput", "goodput", "ttft", "tpot", "e2e"] as const;
+const OBJECTIVES = ["throughput", "goodput", "cost", "ttft", "tpot", "e2e"] as const satisfies readonly Objective[];
 const USUAL_CLIENTS = [8];
 const USUAL_ROUNDS = 3;
 const EVALUATION: AnswerSettings = { temperature: 0, maxTokens: 512, seed: 0, concurrency: 16 };
@@ -185,7 +187,8 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
   if (flags.program !== undefined && flags.engine === "millrace") {
     throw optionError("--program", "given beside --engine vllm", flags.program);
   }
-  const planned = await planFromFlags({ ...traffic, rounds }, command);
+  const price = await priceFrom(flags);
+  const planned = await planFromFlags({ ...traffic, rounds, ...(price && { pricePerHour: price.usd }) }, command);
   lab.assertTunable(planned, objective);
   // The bundled tasks are no measure of other models, so tuning asks for the user's own.
   const tasks = flags.chats === undefined ? [] : await questionsFrom(flags.chats, flags.count);
@@ -236,7 +239,8 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
     json ? recording(journal) : telling(journal, process.stderr, report.trialRow);
   const [{ name: load }] = planned.cells as [Cell];
   const { cpu, numCpus } = machineInfo();
-  const shown = { model: model.name, load, objective, machine: `${cpu}, ${numCpus} CPUs`, numRounds: rounds };
+  const machine = `${cpu}, ${numCpus} CPUs`;
+  const shown = { model: model.name, load, objective, machine, numRounds: rounds, price };
   return {
     objective,
     settings: told,
@@ -259,10 +263,19 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
     }
     const table =
       tuning.trials.length === 0 ? [] : [formatTable([report.HEADERS, ...report.trialRows(tuning.trials)]), ""];
+    const costs = report.costRows(tuning, shown);
+    const money = costs.length === 0 ? [] : [formatTable(costs), ""];
     const files = `${folder}: report.html, report.md, millrace.yaml, tune.json`;
     const summary = [...report.summaryLines(tuning, shown), `start it by: ${launch}`, files];
-    process.stdout.write(`${[...table, ...summary, ...lines].join("\n")}\n`);
+    process.stdout.write(`${[...table, ...money, ...summary, ...lines].join("\n")}\n`);
   }
+}
+
+/** By the flag; else the planner's, where money is the objective. */
+async function priceFrom({ objective, pricePerHour, engine }: TuneFlags): Promise<DatedPrice | undefined> {
+  const { givenPrice, priceOfThisMachine } = await import("../plan/machine-price.js");
+  if (pricePerHour !== undefined) return givenPrice(pricePerHour, "--price-per-hour");
+  return objective === "cost" ? priceOfThisMachine(engine !== "millrace") : undefined;
 }
 
 /** Other facts that may make a difference: versions, the machine, the model's files, and the options. */

@@ -27,17 +27,18 @@ export function driftLines({ name, previous, drift }: EndedRun, objective: Objec
 const UNITS: Readonly<Record<Objective, string>> = {
   throughput: "tokens/s",
   goodput: "good requests/s",
+  cost: "$ per 1M output tokens",
   ttft: "ms",
   tpot: "ms",
   e2e: "ms",
 };
 
-/** Latencies are kept inverted, so that larger is better. */
+/** Latencies and costs are kept inverted, so that larger is better. */
 function baselineText(baseline: Baseline | undefined, objective: Objective): string {
   if (baseline === undefined) return "not known";
   const { values, ttftMs, tpotMs } = baseline;
   const mean = Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
-  const shown = UNITS[objective] === "ms" ? 1000 / mean : mean;
+  const shown = objective === "cost" ? 1 / mean : UNITS[objective] === "ms" ? 1000 / mean : mean;
   return `${digits(shown)} ${UNITS[objective]} (ttft ${digits(ttftMs)} ms, tpot ${digits(tpotMs)} ms)`;
 }
 

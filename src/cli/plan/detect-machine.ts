@@ -30,7 +30,8 @@ export async function detectMachine(options: DetectOptions): Promise<Machine> {
   return names.length > 0 ? gpuMachine(names) : cpuMachine(await detectCpu(options), numUsedNodes());
 }
 
-async function gpuNames(): Promise<readonly string[]> {
+/** As nvidia-smi shows them, one per GPU. */
+export async function gpuNames(): Promise<readonly string[]> {
   try {
     const { stdout } = await promisify(execFile)("nvidia-smi", ["--query-gpu=name", "--format=csv,noheader"], {
       timeout: SMI_TIMEOUT_MS,

@@ -7,13 +7,14 @@ import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
 import type { Machine } from "../../plan/data/device.js";
 import type { PlannedEngine } from "../../plan/data/engines.js";
-import { CPU_CORE_HOUR, type DatedPrice, GPU_HOUR } from "../../plan/data/prices.js";
+import type { DatedPrice } from "../../plan/data/prices.js";
 import { parseHardware } from "../../plan/hardware.js";
 import { KNOWN_NAMES } from "../../plan/known-model.js";
 import { makePlan } from "../../plan/plan.js";
 import { readPlannedModel } from "../../plan/read-model.js";
 import type { PlanRequest } from "../../plan/request.js";
 import { detectMachine } from "./detect-machine.js";
+import { givenPrice, listPrice } from "./machine-price.js";
 import { DEFAULT_CONCURRENCY, LEAST_PRICE, MOST_PRICE, type PlanFlags } from "./plan-options.js";
 
 /** A report of bench run keeps every request. */
@@ -78,14 +79,12 @@ async function machineOf(flags: PlanFlags): Promise<Machine> {
 
 function priceOf(machine: Machine, { price, prices }: PlanFlags): DatedPrice {
   const { id } = machine.device;
-  const now = new Date().toISOString().slice(0, 7);
-  if (price !== undefined) return { usd: price, date: now, source: "--price" };
+  if (price !== undefined) return givenPrice(price, "--price");
   const own = prices === undefined ? undefined : readJsonFile(prices).number(id);
-  if (own !== undefined && own >= LEAST_PRICE && own <= MOST_PRICE) return { usd: own, date: now, source: prices! };
+  if (own !== undefined && own >= LEAST_PRICE && own <= MOST_PRICE) return givenPrice(own, prices!);
   if (own !== undefined)
     throw optionError("--prices", `a file with a price of ${id} in [${LEAST_PRICE}, ${MOST_PRICE}]`, String(own));
-  if (machine.kind === "gpu") return GPU_HOUR[id]!;
-  return { ...CPU_CORE_HOUR, usd: CPU_CORE_HOUR.usd * machine.device.numCores * machine.count };
+  return listPrice(machine);
 }
 
 /** By what kind of results the file has. */

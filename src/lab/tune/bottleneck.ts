@@ -21,7 +21,7 @@ export interface Finding {
 }
 
 /** The quantity that the change should improve; where latency counts, interference matters. */
-export type Objective = "throughput" | "goodput" | "ttft" | "tpot" | "e2e";
+export type Objective = "throughput" | "goodput" | "cost" | "ttft" | "tpot" | "e2e";
 
 const percent = (share: number): string => `${Math.round(100 * share)} %`;
 const times = (ratio: number): string => `${ratio.toFixed(1)} ×`;
@@ -121,7 +121,7 @@ function draftsFail({ acceptance, rejectedPerToken }: Evidence): string | undefi
 }
 
 function promptsDisturb({ interference }: Evidence, objective: Objective): string | undefined {
-  if (objective === "throughput" || objective === "ttft") return undefined;
+  if (objective === "throughput" || objective === "cost" || objective === "ttft") return undefined;
   if (interference === undefined || interference < DISTURBED) return undefined;
   return `gaps between tokens (p95) are ${times(interference)} as long while a prompt is computed`;
 }

@@ -8,7 +8,17 @@ export const findingSchema = z.object({ bottleneck: z.string(), because: z.strin
 export const estimateSchema = z
   .object({ value: z.number(), low: z.number().optional(), high: z.number().optional() })
   .loose();
-export const baselineSchema = z.object({ values: z.array(z.number()), ttftMs: z.number(), tpotMs: z.number() });
+const costSchema = z.object({
+  perMillionOutput: z.number(),
+  perMillionTotal: z.number(),
+  perThousandRequests: z.number(),
+});
+export const baselineSchema = z.object({
+  values: z.array(z.number()),
+  ttftMs: z.number(),
+  tpotMs: z.number(),
+  costs: z.array(costSchema).optional(),
+});
 const trialSchema = z
   .object({
     proposal: z

@@ -2,6 +2,7 @@
  * The tuning loop: measure, name the bottleneck, try the change of least effort beside the present configuration, keep
  * it or roll it back, until no change is worth its trial or the budget is spent. It decides; a bench measures.
  */
+import type { Cost } from "../../bench/measure/cost.js";
 import { type Estimate, pairedRatio } from "../../bench/measure/intervals.js";
 import { MillraceError } from "../../core/errors.js";
 import type { Comparison } from "../../quality/compare.js";
@@ -16,6 +17,8 @@ export interface Measured {
   readonly values: readonly number[];
   /** Mean share of the requests within the SLO; undefined without one. */
   readonly attainment: number | undefined;
+  /** Of each round, in dollars; absent where the machine's price is not known. */
+  readonly costs?: readonly Cost[] | undefined;
   readonly peakMemoryBytes: number | undefined;
   /** undefined where nothing was measured */
   readonly evidence: Evidence | undefined;
@@ -48,6 +51,15 @@ export interface Baseline {
   readonly values: readonly number[];
   readonly ttftMs: number;
   readonly tpotMs: number;
+  /** Absent where the machine's price is not known. */
+  readonly costs?: readonly Cost[] | undefined;
+}
+
+/** Of each round, in dollars. */
+interface CostsOfBoth {
+  readonly before: readonly Cost[];
+  /** undefined where the first configuration stays */
+  readonly after?: readonly Cost[] | undefined;
 }
 
 export type Outcome = "kept" | "rolled back";
@@ -76,6 +88,8 @@ export interface Tuning {
   readonly baseline?: Baseline | undefined;
   /** Best ÷ start, measured in turns at the end; undefined where nothing was kept. */
   readonly total?: Estimate | undefined;
+  /** Of the first configuration and of the best, in the same rounds; undefined where the price is not known. */
+  readonly costs?: CostsOfBoth | undefined;
   /** Why the loop ended. */
   readonly end: string;
 }
@@ -168,7 +182,8 @@ export async function tune(
   let evidence = evidenceOf(present!);
   const { ttftMs, tpotMs } = evidence;
   const isOfStart = keyOf(progress.best) === keyOf(start);
-  const baseline = journal.baseline ?? (isOfStart ? { values: present!.values, ttftMs, tpotMs } : undefined);
+  const measured = { values: present!.values, ttftMs, tpotMs, costs: present!.costs };
+  const baseline = journal.baseline ?? (isOfStart ? measured : undefined);
   let findings = progress.findings(evidence, objective);
   const first = journal.first ?? findings[0]!;
   let end = "the budget of trials is spent";
@@ -199,12 +214,15 @@ export async function tune(
   if (signal.aborted) end = "stopped";
   const figures = { first, last: findings[0]!, evidence, baseline };
   const { best } = progress;
-  if (keyOf(best) === keyOf(start) || signal.aborted) return { start, best, trials, ...figures, end };
-  const total = await untilAborted(totalGain(settings, best, bench), signal);
-  if (signal.aborted || (total?.low ?? 0) > 1) return { start, best, trials, ...figures, total, end };
+  const ownCosts = baseline?.costs && { before: baseline.costs };
+  if (keyOf(best) === keyOf(start) || signal.aborted) return { start, best, trials, ...figures, costs: ownCosts, end };
+  const again = await untilAborted(measuredAgain(settings, best, bench), signal);
+  const total = again && gainOf(again);
+  const costs = again?.[1].costs ? { before: again[1].costs, after: again[0].costs } : ownCosts;
+  if (signal.aborted || (total?.low ?? 0) > 1) return { start, best, trials, ...figures, total, costs, end };
   const problem = total === undefined ? "could not be measured again" : "measured again, do not surely gain";
   end = `all changes together ${problem}, and the first configuration stays`;
-  return { start, best: start, trials, ...figures, total, end };
+  return { start, best: start, trials, ...figures, total, costs: costs && { before: costs.before }, end };
 }
 
 function evidenceOf({ evidence, problem }: Measured): Evidence {
@@ -225,16 +243,20 @@ async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T
   }
 }
 
-/** Measures the gain of all changes again, because a single trial may have been kept by lucky rounds. */
-async function totalGain(settings: TuneSettings, best: Configuration, bench: Bench): Promise<Estimate | undefined> {
-  const look = async (): Promise<[Measured, Measured]> =>
+/** The best configuration and the first one, whose rounds took turns. */
+type BestAndFirst = readonly [best: Measured, first: Measured];
+
+const gainOf = ([after, before]: BestAndFirst): Estimate | undefined =>
+  pairedRatio(...inPairs(after.values, before.values));
+
+/** Measures all changes together again, because a single trial may have been kept by lucky rounds. */
+async function measuredAgain(settings: TuneSettings, best: Configuration, bench: Bench): Promise<BestAndFirst> {
+  const look = async (): Promise<BestAndFirst> =>
     (await bench.measure([best, settings.start], settings.numRounds + MORE_ROUNDS)) as [Measured, Measured];
-  let [after, before] = await look();
-  const ratioOf = (): Estimate | undefined => pairedRatio(...inPairs(after.values, before.values));
-  if (!isInDoubt(ratioOf())) return ratioOf();
+  const both = await look();
+  if (!isInDoubt(gainOf(both))) return both;
   const again = await look();
-  [after, before] = [joined(after, again[0]), joined(before, again[1])];
-  return ratioOf();
+  return [joined(both[0], again[0]), joined(both[1], again[1])];
 }
 
 /** Whether the gain is uncertain, and worth a closer look. */
@@ -329,6 +351,7 @@ function joined(first: Measured, more: Measured): Measured {
       first.attainment === undefined && more.attainment === undefined
         ? undefined
         : (shareOf(first) + shareOf(more)) / Math.max(1, values.length),
+    costs: first.costs && more.costs && [...first.costs, ...more.costs],
     peakMemoryBytes: peaks.length === 0 ? undefined : Math.max(...peaks),
     evidence: more.evidence ?? first.evidence,
   };

@@ -1,11 +1,13 @@
 /** A tuning as rows of text, Markdown, one HTML page with a waterfall, and the configuration of the fleet. */
 import { stringify } from "yaml";
-import type { Estimate } from "../../bench/measure/intervals.js";
+import type { Cost } from "../../bench/measure/cost.js";
+import { type Estimate, geometricMean } from "../../bench/measure/intervals.js";
 import { htmlDocument } from "../../bench/report/html-style.js";
 import { escapeXml, lineFrom, logScale, logTicks, round, textAt } from "../../bench/report/svg.js";
+import { formatUsd } from "../../core/quantities.js";
 import type { LocatedModel } from "../../formats/locate-model.js";
 import type { Objective } from "./bottleneck.js";
-import { type Configuration, flagWords } from "./configuration.js";
+import { type Configuration, flagWords, keyOf } from "./configuration.js";
 import type { Trial, Tuning } from "./loop.js";
 import type { EngineChoice } from "./tuned-engines.js";
 
@@ -16,6 +18,8 @@ export interface About {
   readonly objective: Objective;
   readonly machine: string;
   readonly numRounds: number;
+  /** Of the machine's hour. */
+  readonly price?: { readonly usd: number; readonly date: string; readonly source: string } | undefined;
 }
 
 export const HEADERS = ["change", "because of", "predicted", "measured (95 % interval)", "answers", "outcome"] as const;
@@ -49,12 +53,44 @@ function qualityText({ overall: { drop, interval, numItems } }: NonNullable<Tria
   return `drop of ${value} points (${low} to ${high}) over ${numItems} items`;
 }
 
+/** What grows when the objective improves. */
+const ratioName = (objective: Objective): string => (objective === "cost" ? "tokens per dollar" : objective);
+
+const PER: readonly (readonly [string, (cost: Cost) => number])[] = [
+  ["1M output tokens", (cost) => cost.perMillionOutput],
+  ["1M tokens of prompts and answers", (cost) => cost.perMillionTotal],
+  ["1,000 requests", (cost) => cost.perThousandRequests],
+];
+
+/**
+ * A table of money before and after, headers first; empty where the price is not known.
+ * @example costRows(tuning, about)[1] // ["1M output tokens", "$0.42 ($0.40 to $0.44)", "$0.33 ($0.31 to $0.35)"]
+ */
+export function costRows({ costs, start, best }: Tuning, { price }: Pick<About, "price">): string[][] {
+  if (costs === undefined || price === undefined) return [];
+  const { before, after } = costs;
+  const otherwise = keyOf(start) === keyOf(best) ? "unchanged" : "not measured";
+  const cell = (all: readonly Cost[] | undefined, of: (cost: Cost) => number): string =>
+    all === undefined ? otherwise : dollarsText(geometricMean(all.map(of)));
+  return [
+    [`cost at ${formatUsd(price.usd)} an hour`, "before (95 % interval)", "after"],
+    ...PER.map(([name, of]) => [name, cell(before, of), cell(after, of)]),
+  ];
+}
+
+function dollarsText(estimate: Estimate | undefined): string {
+  if (estimate === undefined) return "–";
+  const { value, low, high } = estimate;
+  if (low === undefined || high === undefined) return formatUsd(value);
+  return `${formatUsd(value)} (${formatUsd(low)} to ${formatUsd(high)})`;
+}
+
 /** @example summaryLines(tuning) // ["throughput 2.41 × (2.30 to 2.52), measured again", …] */
 export function summaryLines({ trials, first, last, total, end }: Tuning, { objective }: About): string[] {
   const numKept = trials.filter(({ outcome }) => outcome === "kept").length;
   const doubt = (total?.low ?? 0) > 1 ? "" : ", which is no sure gain";
   return [
-    `${objective} ${total === undefined ? "as before" : `${ratioText(total)} that of the first configuration, both measured again${doubt}`}`,
+    `${ratioName(objective)} ${total === undefined ? "as before" : `${ratioText(total)} that of the first configuration, both measured again${doubt}`}`,
     `${trials.length} changes tried, ${numKept} kept; ${end}`,
     `bottleneck at first: ${first.bottleneck} (${first.because})`,
     `bottleneck now: ${last.bottleneck} (${last.because})`,
@@ -64,22 +100,25 @@ export function summaryLines({ trials, first, last, total, end }: Tuning, { obje
 export function markdownOf(tuning: Tuning, about: About, command: string): string {
   const line = (cells: readonly string[]): string =>
     `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  const table = [line(HEADERS), line(HEADERS.map(() => "---")), ...trialRows(tuning.trials).map(line)];
+  const tableOf = ([head = [], ...rows]: readonly (readonly string[])[]): string =>
+    [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+  const tables = [[HEADERS, ...trialRows(tuning.trials)], costRows(tuning, about)];
   return `${[
     `# ${titleOf(about)}`,
     summaryLines(tuning, about)
       .map((text) => `- ${text}`)
       .join("\n"),
     factsOf(about).join("; "),
-    ...(tuning.trials.length === 0 ? [] : [table.join("\n")]),
+    ...tables.filter((rows) => rows.length > 1).map(tableOf),
     `\`\`\`sh\n${command}\n\`\`\``,
   ].join("\n\n")}\n`;
 }
 
 const titleOf = ({ model, load, objective }: About): string => `Tuning ${model} for ${objective}: ${load}`;
 
-const factsOf = ({ machine, numRounds }: About): string[] => [
+const factsOf = ({ machine, numRounds, price }: About): string[] => [
   machine,
+  ...(price === undefined ? [] : [`${formatUsd(price.usd)} an hour (${price.source}, ${price.date})`]),
   `${numRounds} or more rounds of each pair, in turns, each server started for each run`,
 ];
 
@@ -90,19 +129,28 @@ export function htmlOf(tuning: Tuning, about: About, command: string): string {
     `<div class="card"><p>${escapeXml(label)}</p><b>${escapeXml(value)}</b><small>${escapeXml(note)}</small></div>`;
   const cells = (row: readonly string[], tag: string): string =>
     `<tr>${row.map((cell) => `<${tag} class="prose">${escapeXml(cell)}</${tag}>`).join("")}</tr>`;
-  const table = `<div class="scroll"><table><thead>${cells(HEADERS, "th")}</thead><tbody>${trialRows(trials)
-    .map((row) => cells(row, "td"))
-    .join("")}</tbody></table></div>`;
-  const figure = `<figure><figcaption><b>Waterfall</b><small>${escapeXml(about.objective)}, × the first configuration</small></figcaption>${waterfall(kept, total)}</figure>`;
+  const tableOf = ([head = [], ...rows]: readonly (readonly string[])[]): string =>
+    `<div class="scroll"><table><thead>${cells(head, "th")}</thead><tbody>${rows
+      .map((row) => cells(row, "td"))
+      .join("")}</tbody></table></div>`;
+  const costs = costRows(tuning, about);
+  const figure = `<figure><figcaption><b>Waterfall</b><small>${escapeXml(ratioName(about.objective))}, × the first configuration</small></figcaption>${waterfall(kept, total)}</figure>`;
   return htmlDocument(titleOf(about), [
     `<header><p class="brand">millrace tune</p><h1>${escapeXml(titleOf(about))}</h1><p class="note">${escapeXml(factsOf(about).join("; "))}</p></header>`,
     `<div class="cards">${[
-      card(about.objective, total === undefined ? "as before" : times(total.value), "best ÷ first, measured again"),
+      card(
+        ratioName(about.objective),
+        total === undefined ? "as before" : times(total.value),
+        "best ÷ first, measured again",
+      ),
       card("changes tried", String(trials.length), `${kept.length} kept`),
       card("bottleneck now", last.bottleneck, last.because),
     ].join("")}</div>`,
     ...(kept.length === 0 ? [] : [`<section><div class="charts">${figure}</div></section>`]),
-    ...(trials.length === 0 ? [] : [`<section><h2>Hypotheses</h2>${table}</section>`]),
+    ...(trials.length === 0
+      ? []
+      : [`<section><h2>Hypotheses</h2>${tableOf([HEADERS, ...trialRows(trials)])}</section>`]),
+    ...(costs.length === 0 ? [] : [`<section><h2>Cost</h2>${tableOf(costs)}</section>`]),
     `<section><h2>Start</h2><div class="scroll"><table><tbody><tr><td class="prose"><code>${escapeXml(command)}</code></td></tr></tbody></table></div></section>`,
   ]);
 }

@@ -1,5 +1,6 @@
 /** Measures and judges configurations of a server on this machine: each is started for each of its runs. */
 
+import { type Cost, costOf } from "../../bench/measure/cost.js";
 import { throughputOf } from "../../bench/measure/run-metrics.js";
 import type { BenchRun } from "../../bench/results/schema.js";
 import { runBench } from "../../bench/run/bench.js";
@@ -127,7 +128,9 @@ export class ServerBench implements Bench {
       return { values: [], attainment: undefined, peakMemoryBytes: undefined, evidence: undefined, problem };
     }
     const [cell] = planned.cells as [Cell];
-    return measuredOf(counted, configuration, cell, numThreads, objective, TUNED_ENGINES[engine.engine]);
+    const { pricePerHour } = planned.plan;
+    const terms = { cores: numThreads, objective, engine: TUNED_ENGINES[engine.engine], pricePerHour };
+    return measuredOf(counted, configuration, cell, terms);
   }
 
   async #answers(configuration: Configuration): Promise<readonly TaskResult[]> {
@@ -170,31 +173,37 @@ function problemOf(runs: readonly BenchRun[], counted: readonly BenchRun[]): str
   return runs.flatMap(({ voidReasons }) => voidReasons)[0] ?? "no run of it and of its partner counts in one round";
 }
 
-/**
- * Sums up the runs of one configuration, one value for each.
- * @param cores that the server may use
- */
+interface Terms {
+  /** Cores that the server may use. */
+  readonly cores: number;
+  readonly objective: Objective;
+  readonly engine: TunedEngine;
+  /** Of the whole machine, in dollars. The objective `cost` needs it. */
+  readonly pricePerHour: number | undefined;
+}
+
+/** Sums up the runs of one configuration, one value for each. */
 export function measuredOf(
   runs: readonly BenchRun[],
   configuration: Configuration,
   { workload, load }: Pick<Cell, "workload" | "load">,
-  cores: number,
-  objective: Objective,
-  engine: TunedEngine,
+  { cores, objective, engine, pricePerHour }: Terms,
 ): Measured {
+  const costs = runs.map((run) => (pricePerHour === undefined ? undefined : costOf([run.metrics], pricePerHour)));
   const numClients = load.kind === "closed" ? load.concurrency : undefined;
   const shares = runs.flatMap(({ metrics }) => metrics.slo?.attainment ?? []);
   const peaks = runs.flatMap(({ process }) => process?.peakMemoryBytes ?? []);
   return {
-    values: runs.map((run) => objectiveOf(run, objective)),
+    values: runs.map((run, index) => objectiveOf(run, objective, costs[index])),
+    costs: costs.every((cost) => cost !== undefined) ? costs : undefined,
     attainment: shares.length === 0 ? undefined : shares.reduce((sum, share) => sum + share, 0) / shares.length,
     peakMemoryBytes: peaks.length === 0 ? undefined : Math.max(...peaks),
     evidence: evidenceOf(runs, { configuration, workload, numClients, cores, engine }),
   };
 }
 
-/** Larger is better: latencies are inverted. */
-function objectiveOf({ metrics }: BenchRun, objective: Objective): number {
+/** Larger is better: latencies and costs are inverted. */
+function objectiveOf({ metrics }: BenchRun, objective: Objective, cost: Cost | undefined): number {
   const perS = (ms: number | undefined): number => 1000 / (ms ?? Number.POSITIVE_INFINITY);
   switch (objective) {
     case "throughput":
@@ -202,6 +211,8 @@ function objectiveOf({ metrics }: BenchRun, objective: Objective): number {
     case "goodput":
       // Ratios need a positive number.
       return Math.max(metrics.slo?.goodRequestsPerS ?? 0, 1e-3);
+    case "cost":
+      return 1 / (cost?.perMillionOutput ?? Number.POSITIVE_INFINITY);
     case "ttft":
       return perS(metrics.ttftMs?.mean);
     case "tpot":
@@ -211,12 +222,18 @@ function objectiveOf({ metrics }: BenchRun, objective: Objective): number {
   }
 }
 
-/** Throws invalid_option for a plan of several loads, and for goodput without limits. */
+/** Throws invalid_option for a plan of several loads, for goodput without limits, and for cost without a price. */
 export function assertTunable({ cells, plan }: Planned, objective: Objective): void {
   if (cells.length > 1) {
     const names = cells.map(({ name }) => name).join("; ");
     throw new MillraceError("invalid_option", `expected one workload under one load, got ${cells.length}: ${names}`, {
       hint: "give one: --concurrency 8, or --rate 2",
+    });
+  }
+  if (objective === "cost" && !((plan.pricePerHour ?? 0) > 0)) {
+    const got = plan.pricePerHour ?? "none";
+    throw new MillraceError("invalid_option", `expected a --price-per-hour above 0 with --objective cost, got ${got}`, {
+      hint: "leave it out for the planner's price of this machine",
     });
   }
   if (objective !== "goodput" || plan.slo !== undefined) return;

@@ -1,0 +1,60 @@
+/** Money as the objective, on a simulated server whose hour has a price. */
+import { expect, test } from "vitest";
+import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
+import { MACHINE } from "../../../test/helpers/simulated-server.js";
+import { closed, randomTraffic } from "../../../test/helpers/simulated-traffic.js";
+import { geometricMean } from "../../bench/measure/intervals.js";
+import { type Tuning, tune } from "./loop.js";
+import { costRows, htmlOf, markdownOf, summaryLines } from "./report.js";
+
+const PRICE = { usd: 3.6, date: "2026-01", source: "--price-per-hour" };
+const ABOUT = {
+  model: "m",
+  load: "chats",
+  objective: "cost",
+  machine: "four cores",
+  numRounds: 3,
+  price: PRICE,
+} as const;
+
+async function tuned(price: number | undefined, start = {}, maxTrials = 12): Promise<Tuning> {
+  const world = new World(MACHINE, randomTraffic(64, 64, closed(16), 64), price ? "cost" : "throughput", price);
+  const bench = new SimulatedBench(world, { seed: 1, ofRun: 0.01, ofRound: 0.1 });
+  const settings = { ...SETTINGS, start, maxTrials, objective: world.objective };
+  return tune(settings, bench, QUIET, { trials: [] }, new AbortController().signal);
+}
+
+test("a million tokens cost less after the change, by the figure that is the gain", async () => {
+  const tuning = await tuned(PRICE.usd, { "max-num-seqs": "2" });
+  const { before, after } = tuning.costs!;
+  const [was, is] = [before, after!].map((costs) => geometricMean(costs.map((cost) => cost.perMillionOutput))!);
+  expect(was!.value / is!.value).toBeCloseTo(tuning.total!.value, 6);
+  expect(tuning.total!.low).toBeGreaterThan(1.2);
+  // A second costs a thousandth of a dollar: 1000 ÷ dollars per million is the tokens of a second.
+  expect(1000 / is!.value).toBeGreaterThan(20);
+  expect(1000 / is!.value).toBeLessThan(1000);
+  const rows = costRows(tuning, ABOUT);
+  expect(rows.map(([name]) => name)).toEqual([
+    "cost at $3.60 an hour",
+    "1M output tokens",
+    "1M tokens of prompts and answers",
+    "1,000 requests",
+  ]);
+  for (const [, ...cells] of rows.slice(1)) {
+    for (const cell of cells) expect(cell).toMatch(/^\$[\d.,]+ \(\$[\d.,]+ to \$[\d.,]+\)$/);
+  }
+  expect(summaryLines(tuning, ABOUT)[0]).toMatch(/^tokens per dollar \d\.\d\d × /);
+  const markdown = markdownOf(tuning, ABOUT, "millrace");
+  expect(markdown).toContain("$3.60 an hour (--price-per-hour, 2026-01)");
+  expect(markdown).toContain(`| ${rows[1]!.join(" | ")} |`);
+  expect(htmlOf(tuning, ABOUT, "millrace")).toContain("<h2>Cost</h2>");
+});
+
+test("where nothing is kept, the cost is the first configuration's; without a price there is none", async () => {
+  const unchanged = await tuned(PRICE.usd, {}, 0);
+  const [, output] = costRows(unchanged, ABOUT);
+  expect(output).toEqual(["1M output tokens", expect.stringMatching(/^\$.* to /), "unchanged"]);
+  const free = await tuned(undefined, {}, 0);
+  expect(free.costs).toBeUndefined();
+  expect(costRows(free, { price: undefined })).toEqual([]);
+});
