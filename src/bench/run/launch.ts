@@ -32,7 +32,8 @@ export interface LaunchedServer {
 }
 
 const START_SECONDS = 120;
-const HEALTH_MS = 5000;
+/** Longest wait for an answer about a server's health. */
+export const HEALTH_MS = 5000;
 
 /**
  * Resolves when the server is ready; otherwise rejects with peer_failed and the end of its output.

@@ -3,11 +3,13 @@
  * common size.
  */
 import { join } from "node:path";
+import { z } from "zod";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
+import { cpusByCore } from "../../core/cpu.js";
 import { packageRoot } from "../../core/package-root.js";
 import type { Cell, ServerShape } from "../workload/scenarios.js";
 import { longestRequest } from "../workload/workload.js";
-import type { Launch } from "./launch.js";
+import { HEALTH_MS, type Launch } from "./launch.js";
 import { modelWork } from "./model-work.js";
 
 interface ServedModel {
@@ -53,6 +55,60 @@ export function millraceServer(
       ...(typeof extra !== "function" ? extra : shape === undefined ? [] : extra(shape)),
     ],
   };
+}
+
+/**
+ * Several instances of our own engine behind one port, as `millrace serve --instances` starts them: they share as many
+ * cores as `numThreads`.
+ */
+export function millraceInstances(
+  name: string,
+  { path, numThreads }: { readonly path: string; readonly numThreads: number },
+  instances: number,
+  extra: readonly string[],
+): Launch {
+  return {
+    name,
+    work: modelWork(path, kvTypeOf(extra)),
+    command: (port) => [
+      process.execPath,
+      join(packageRoot(), "bin/millrace.js"),
+      "serve",
+      "--model",
+      path,
+      "--port",
+      String(port),
+      "--instances",
+      String(instances),
+      ...coreFlags(numThreads, instances),
+      ...extra,
+    ],
+    isReady: (url) => areReady(url, instances),
+    // The gateway ends its instances.
+    stopSeconds: 20,
+  };
+}
+
+/** Under a quota the CPUs are not known by number, and each instance gets its share of threads. */
+function coreFlags(numThreads: number, instances: number): readonly string[] {
+  const cpus = cpusByCore()
+    .slice(0, numThreads)
+    .flatMap(([first]) => first ?? []);
+  if (cpus.length === numThreads) return ["--cpu-affinity", cpus.join(",")];
+  return ["--threads", String(Math.max(1, Math.floor(numThreads / instances)))];
+}
+
+const health = z.object({ models: z.array(z.object({ instances: z.object({ ready: z.number().default(0) }) })) });
+
+/** The gateway itself is healthy as soon as one instance is ready. */
+async function areReady(url: string, instances: number): Promise<boolean> {
+  try {
+    const answer = await fetch(`${url}/health`, { signal: AbortSignal.timeout(HEALTH_MS) });
+    const { models } = health.parse(await answer.json());
+    return models.every(({ instances: { ready } }) => ready === instances);
+  } catch {
+    return false;
+  }
 }
 
 /** The KV type from the flags, of which the last takes effect; undefined: the server's default. */

@@ -1,5 +1,6 @@
 /** A server's configuration as flags, and changes of it. */
 import { MillraceError } from "../../core/errors.js";
+import { optionError } from "../../core/option-error.js";
 
 /** Flag without dashes → its value; "" for a flag without one. */
 export type Configuration = Readonly<Record<string, string>>;
@@ -52,4 +53,14 @@ export const keyOf = (configuration: Configuration): string => JSON.stringify(ed
 export function numberOf(configuration: Configuration, name: string): number | undefined {
   const value = Number(configuration[name]);
   return configuration[name] === undefined || configuration[name] === "" || Number.isNaN(value) ? undefined : value;
+}
+
+/** The flag of `millrace serve` for processes that share the machine. */
+export const INSTANCES = "instances";
+
+/** Throws invalid_option for a number of instances that is none. */
+export function instancesOf({ [INSTANCES]: text }: Configuration): number {
+  if (text === undefined) return 1;
+  if (/^[1-9]\d{0,2}$/.test(text)) return Number(text);
+  throw optionError("--server-args", "a number with --instances", text);
 }

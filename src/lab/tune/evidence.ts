@@ -3,12 +3,13 @@ import type { BenchRun } from "../../bench/results/schema.js";
 import type { Entry, Workload } from "../../bench/workload/workload.js";
 import { turnsOf } from "../../bench/workload/workload.js";
 import { median } from "../../core/statistics.js";
-import { type Configuration, numberOf } from "./configuration.js";
+import { type Configuration, instancesOf, numberOf } from "./configuration.js";
 import type { TunedEngine } from "./tuned-engines.js";
 
 export interface Evidence {
   /** Clients of a closed load; undefined for arrivals at a rate. */
   readonly numClients: number | undefined;
+  /** Of all instances together, as are the threads. */
   readonly seats: number;
   readonly threads: number;
   /** Cores that the server may use. */
@@ -69,10 +70,12 @@ export function evidenceOf(
     p95(({ metrics }) => metrics.itlBesidePromptsMs),
     p95(({ metrics }) => metrics.itlUndisturbedMs),
   ];
+  const instances = instancesOf(configuration);
+  const threads = numberOf(configuration, "threads");
   return {
     numClients,
-    seats: numberOf(configuration, "max-num-seqs") ?? engine.seats,
-    threads: numberOf(configuration, "threads") ?? cores,
+    seats: instances * (numberOf(configuration, "max-num-seqs") ?? engine.seats),
+    threads: threads === undefined ? cores : instances * threads,
     cores,
     cpuCores: middle(({ process }) => process?.cpuCores),
     ttftMs,

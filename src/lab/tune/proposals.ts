@@ -3,7 +3,7 @@
  * it does to answers. The least effort comes first.
  */
 import type { Bottleneck, Finding } from "./bottleneck.js";
-import { type Configuration, type Edit, edited, keyOf, numberOf } from "./configuration.js";
+import { type Configuration, type Edit, edited, INSTANCES, instancesOf, keyOf, numberOf } from "./configuration.js";
 import type { Evidence } from "./evidence.js";
 import type { TunedEngine } from "./tuned-engines.js";
 
@@ -129,7 +129,7 @@ function seatProposals(configuration: Configuration, { seats, numClients = 4 * s
     ...resets(configuration, "batching", 2),
     ...counts.map((count) => ({
       name: `${count} seats`,
-      edit: { "max-num-seqs": String(count) },
+      edit: { "max-num-seqs": String(Math.ceil(count / instancesOf(configuration))) },
       predicted: moreRows(seats, count),
     })),
   ];
@@ -166,7 +166,8 @@ const defaultDrafts = (configuration: Configuration, predicted: number): Sketch[
     : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted }];
 
 function interferenceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
-  const half = Math.max(evidence.seats, Math.floor(batchedTokens(configuration, evidence, engine) / 2));
+  const seats = seatsEach(configuration, evidence);
+  const half = Math.max(seats, Math.floor(batchedTokens(configuration, evidence, engine) / 2));
   return [
     { name: "steps limited to 1.6 times decoding", edit: { "max-step-ms": "auto" }, predicted: 1.3 },
     {
@@ -179,15 +180,48 @@ function interferenceProposals(configuration: Configuration, evidence: Evidence,
 }
 
 function hostProposals(configuration: Configuration, evidence: Evidence, alternatives: Alternatives): Sketch[] {
-  return [...prefillProposals(configuration, evidence, alternatives), ...draftProposals(configuration)];
+  return [
+    ...prefillProposals(configuration, evidence, alternatives),
+    ...draftProposals(configuration),
+    ...instanceProposals(configuration, evidence),
+  ];
+}
+
+/** Rows at which computing them takes as long as reading the weights; about as on CPUs with 8-bit weights. */
+const BALANCED_ROWS = 8;
+
+/**
+ * Throughput of `ratio` times as many instances ÷ that of the present ones, whose cores they share. Each has a host of
+ * its own, for its part of the rows. The kernels compute as before, but each instance reads the weights for itself.
+ */
+function moreInstances(ratio: number, { kernelShare = 1, maxRunning = 1 }: Evidence): number {
+  const readShare = 1 / (1 + maxRunning / BALANCED_ROWS);
+  return 1 / (kernelShare * (1 + readShare * (ratio - 1)) + (1 - kernelShare) / ratio);
+}
+
+/** More instances than there are, each with as many threads as cores; none without a client. */
+function instanceProposals(configuration: Configuration, evidence: Evidence): Sketch[] {
+  const { cores, numClients = cores } = evidence;
+  const present = instancesOf(configuration);
+  return Array.from({ length: Math.min(cores, numClients) }, (_, index) => index + 1)
+    .filter((count) => count > present && cores % count === 0)
+    .map((count) => ({
+      name: `${count} instances`,
+      edit: { [INSTANCES]: String(count), threads: undefined },
+      predicted: moreInstances(count / present, evidence),
+      effort: 2,
+    }));
 }
 
 /** Other roundings of the activations are other bits. */
 const activationResets = (configuration: Configuration): Sketch[] =>
   resets(configuration, "activation-dtype", 1.5).map((sketch) => ({ ...sketch, isLossy: true }));
 
-const batchedTokens = (configuration: Configuration, { seats }: Evidence, engine: TunedEngine): number =>
-  numberOf(configuration, "max-num-batched-tokens") ?? engine.batchedTokens(seats);
+const batchedTokens = (configuration: Configuration, evidence: Evidence, engine: TunedEngine): number =>
+  numberOf(configuration, "max-num-batched-tokens") ?? engine.batchedTokens(seatsEach(configuration, evidence));
+
+/** Seats of one instance. */
+const seatsEach = (configuration: Configuration, { seats }: Evidence): number => seats / instancesOf(configuration);
 
 function prefillProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
   const tokens = batchedTokens(configuration, evidence, engine);
@@ -196,7 +230,7 @@ function prefillProposals(configuration: Configuration, evidence: Evidence, { en
     ...sizes.map((size) => ({
       name: `steps of ${size} tokens`,
       edit: { "max-num-batched-tokens": String(size) },
-      predicted: tokens < engine.batchedTokens(evidence.seats) ? 1.5 : 1.05,
+      predicted: tokens < engine.batchedTokens(seatsEach(configuration, evidence)) ? 1.5 : 1.05,
     })),
     ...resets(configuration, "max-step-ms", 1.2),
     ...activationResets(configuration),
@@ -225,6 +259,7 @@ function bandwidthProposals(configuration: Configuration, evidence: Evidence, { 
 const SHAPING = [
   "batching",
   "block-size",
+  INSTANCES,
   "kv-layout",
   "max-num-batched-tokens",
   "max-num-seqs",

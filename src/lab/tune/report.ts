@@ -7,7 +7,7 @@ import { escapeXml, lineFrom, logScale, logTicks, round, textAt } from "../../be
 import { formatUsd } from "../../core/quantities.js";
 import type { LocatedModel } from "../../formats/locate-model.js";
 import type { Objective } from "./bottleneck.js";
-import { type Configuration, flagWords, keyOf } from "./configuration.js";
+import { type Configuration, flagWords, INSTANCES, instancesOf, keyOf } from "./configuration.js";
 import type { Trial, Tuning } from "./loop.js";
 import type { EngineChoice } from "./tuned-engines.js";
 
@@ -195,6 +195,11 @@ export function fleetYaml(
   configuration: Configuration,
 ): string {
   const { model = own, ...flags } = configuration;
-  const runner = engine === "millrace" ? {} : { engine, ...(program && { program: [program, "serve"] }) };
+  if (engine === "millrace") {
+    const { [INSTANCES]: _, ...args } = flags;
+    const several = INSTANCES in flags ? { instances: instancesOf(flags) } : {};
+    return stringify({ models: [{ name, model, ...several, args: flagWords(args) }] });
+  }
+  const runner = { engine, ...(program && { program: [program, "serve"] }) };
   return stringify({ models: [{ name, model, ...runner, args: flagWords(flags) }] });
 }

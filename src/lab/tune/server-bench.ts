@@ -105,7 +105,7 @@ export class ServerBench implements Bench {
   #launch(configuration: Configuration, name: string): Launch {
     const { engine, modelPath, numThreads } = this.settings;
     const { [MODEL]: path = modelPath, ...flags } = configuration;
-    return tunedServer(engine, { name, path, numThreads }, flagWords(flags));
+    return tunedServer(engine, { name, path, numThreads }, flags);
   }
 
   #target(configuration: Configuration, index: number): ServerUnderTest {

@@ -1,9 +1,9 @@
 /** The engines that can be tuned: how they start, their behaviour without flags, and the flags of a change. */
 import { engineServer } from "../../bench/run/engine-server.js";
 import type { Launch } from "../../bench/run/launch.js";
-import { millraceServer } from "../../bench/run/servers.js";
+import { millraceInstances, millraceServer } from "../../bench/run/servers.js";
 import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../../core/batched-tokens.js";
-import type { Edit } from "./configuration.js";
+import { type Configuration, type Edit, flagWords, INSTANCES, instancesOf } from "./configuration.js";
 
 export interface TunedEngine {
   /** Whether answers have the same bits, however full the batch is. */
@@ -66,13 +66,19 @@ export interface EngineChoice {
   readonly program?: string | undefined;
 }
 
-/** @param words flags of its configuration */
+/** Throws invalid_option for a number of instances that is none. @param configuration flags without the model's */
 export function tunedServer(
   { engine, program }: EngineChoice,
   { name, path, numThreads }: { readonly name: string; readonly path: string; readonly numThreads: number },
-  words: readonly string[],
+  configuration: Configuration,
 ): Launch {
-  if (engine === "millrace") return millraceServer(name, { path, numThreads }, words);
+  if (engine === "millrace") {
+    const { [INSTANCES]: instances, ...flags } = configuration;
+    const words = flagWords(flags);
+    if (instances === undefined) return millraceServer(name, { path, numThreads }, words);
+    return millraceInstances(name, { path, numThreads }, instancesOf(configuration), words);
+  }
+  const words = flagWords(configuration);
   const server = { name, modelPath: path, modelName: "tuned", numThreads, program };
   return engineServer(engine, { ...server, optionsFor: () => ({}), flagsFor: () => words });
 }
