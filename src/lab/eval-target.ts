@@ -9,6 +9,7 @@ import { isHfFolder, textFilesOf } from "../formats/hf/folder.js";
 import { askOf, type LocalSession, openLocalSession } from "../local/session.js";
 import type { EngineSettings } from "../local/start-engine.js";
 import { messageSchema, seedOf } from "../quality/ask.js";
+import type { TextModel } from "../quality/harness/text-model.js";
 import { openRemoteModel } from "../quality/remote-model.js";
 import { type AskedModel, type ItemResult, resultOf, runTask, type TaskResult } from "../quality/run-task.js";
 import type { EvalTask } from "../quality/tasks.js";
@@ -28,6 +29,8 @@ export interface EvalTarget {
    * @param onProgress called with the number of items done, and with the one that is done now, if it was asked for now
    */
   run(task: EvalTask, onProgress: (numDone: number, item?: ItemResult) => void): Promise<TaskResult>;
+  /** The model for texts, and requests to it at once. Absent: the answers are recorded. */
+  readonly texts?: (() => Promise<{ readonly model: TextModel; readonly concurrency: number }>) | undefined;
   close(): Promise<void>;
 }
 
@@ -108,7 +111,7 @@ async function openLocal(
       name: session.name,
       facts,
       identity,
-      run: runnerOf(asked, engine.maxNumSeqs),
+      ...runnersOf(asked, engine.maxNumSeqs),
       close: () => session.close(),
     };
   } catch (thrown) {
@@ -143,11 +146,11 @@ export async function openServerTarget(
   const remote = await openRemoteModel({ url, model, apiKey, temperature, maxTokens, seed }, signal);
   const asked = untilAborted(remote, signal);
   const facts = { url };
-  return { name: remote.name, facts, identity: facts, run: runnerOf(asked, concurrency), close: () => remote.close() };
+  return { name: remote.name, facts, identity: facts, ...runnersOf(asked, concurrency), close: () => remote.close() };
 }
 
 /** The same model, whose requests end when `signal` aborts, too. */
-const untilAborted = ({ ask, texts }: Required<AskedModel>, signal: AbortSignal): AskedModel => {
+const untilAborted = ({ ask, texts }: Required<AskedModel>, signal: AbortSignal): Required<AskedModel> => {
   const both = (own: AbortSignal): AbortSignal => AbortSignal.any([own, signal]);
   return {
     ask: (messages, own, tools) => ask(messages, both(own), tools),
@@ -156,16 +159,17 @@ const untilAborted = ({ ask, texts }: Required<AskedModel>, signal: AbortSignal)
       return {
         ...model,
         score: (ids, numContext, own) => model.score(ids, numContext, both(own)),
+        predict: (ids, numTop, own) => model.predict(ids, numTop, both(own)),
         continue: (ids, how, own) => model.continue(ids, how, both(own)),
       };
     },
   };
 };
 
-const runnerOf =
-  (model: AskedModel, concurrency: number): EvalTarget["run"] =>
-  (task, onProgress) =>
-    runTask(model, task, concurrency, onProgress);
+const runnersOf = (model: Required<AskedModel>, concurrency: number): Pick<EvalTarget, "run" | "texts"> => ({
+  run: (task, onProgress) => runTask(model, task, concurrency, onProgress),
+  texts: async () => ({ model: await model.texts(), concurrency }),
+});
 
 export const itemSchema = z.object({
   prompt: z.array(messageSchema),

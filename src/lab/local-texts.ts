@@ -19,6 +19,14 @@ export function localTexts({ name, engine, tokenizer, answer }: LocalSession, se
       const scores = (await promptLogprobs(engine, Int32Array.from(ids), 1, signal)).slice(numContext);
       return allGreedy(scores.map((score) => ({ logprob: score!.logprob, best: score!.top[0]!.logprob })));
     },
+    predict: async (ids, numTop, signal) => {
+      const scores = (await promptLogprobs(engine, Int32Array.from(ids), numTop, signal)).slice(1);
+      return scores.map((score) => {
+        const { tokenId, logprob, top } = score!;
+        const likeliest = top.map((each) => [each.tokenId, each.logprob] as const);
+        return { logprob, known: Object.fromEntries([...likeliest, [tokenId, logprob] as const]) };
+      });
+    },
     continue: async (ids, how, signal) => {
       const own = { ...how, seed: BigInt(seed) };
       const { text, end, numPromptTokens, numOutputTokens } = await answer(ids, () => {}, signal, own);

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import { allGreedy, type TextModel } from "./harness/text-model.js";
+import { allGreedy, type TextModel, type TokenPrediction } from "./harness/text-model.js";
 
 /** Sends a request, and reads the answer by the schema. @param path from the server's root */
 export type CallServer = <T>(
@@ -34,6 +34,17 @@ const scoresSchema = z.object({
 const textSchema = z.object({
   choices: z.array(z.object({ text: z.string(), finish_reason: z.enum(["stop", "length"]) })).min(1),
   usage: z.object({ prompt_tokens: z.int(), completion_tokens: z.int() }),
+});
+
+/** vLLM's form, by ids. */
+const promptScoresSchema = z.object({
+  choices: z
+    .array(
+      z.object({
+        prompt_logprobs: z.array(z.record(z.string(), z.object({ logprob: z.number() })).nullable()).nullish(),
+      }),
+    )
+    .min(1),
 });
 
 const unable = (what: string, cause?: Error): MillraceError =>
@@ -77,6 +88,7 @@ export async function remoteTexts(
       });
       return allGreedy(scored);
     },
+    predict: predictor(model, call),
     continue: async (prompt, { maxTokens, temperature, topP, stop: ends }, stop) => {
       const sampling = { max_tokens: maxTokens, temperature, top_p: topP, seed };
       const body = { model, prompt, ...sampling, ...(ends.length === 0 ? {} : { stop: ends }) };
@@ -85,4 +97,63 @@ export async function remoteTexts(
       return { text, end, numPromptTokens: usage.prompt_tokens, numOutputTokens: usage.completion_tokens };
     },
   };
+}
+
+/**
+ * By vLLM's `prompt_logprobs` or, of a server that has none, by `echo` with the names of tokens as ids. The first
+ * answer decides for the others.
+ */
+function predictor(model: string, call: CallServer): TextModel["predict"] {
+  let isEchoed = false;
+  return async (prompt, numTop, stop) => {
+    const own = isEchoed ? undefined : await askedFor(prompt, numTop, stop);
+    isEchoed = own === undefined;
+    return own ?? (await echoed(prompt, numTop, stop));
+  };
+
+  async function askedFor(prompt: readonly number[], numTop: number, stop: AbortSignal) {
+    const body = { model, prompt, temperature: 0, max_tokens: 1, prompt_logprobs: numTop };
+    const answer = await call(promptScoresSchema, "/v1/completions", body, stop).catch((thrown: unknown) => {
+      // A server may refuse a field that it does not know.
+      if (thrown instanceof MillraceError && thrown.code === "invalid_request") return undefined;
+      throw thrown;
+    });
+    const scores = answer?.choices[0]?.prompt_logprobs ?? undefined;
+    return (
+      scores &&
+      readPredictions(prompt, (index) => {
+        const byId = scores[index];
+        return byId && Object.fromEntries(Object.entries(byId).map(([id, { logprob }]) => [id, logprob]));
+      })
+    );
+  }
+
+  async function echoed(prompt: readonly number[], numTop: number, stop: AbortSignal) {
+    const ids = { return_tokens_as_token_ids: true };
+    const body = { model, prompt, temperature: 0, max_tokens: 1, logprobs: numTop, echo: true, ...ids };
+    const { choices } = await call(scoresSchema, "/v1/completions", body, stop).catch((cause: Error) => {
+      throw stop.aborted ? cause : unable("log-probabilities of a prompt's tokens", cause);
+    });
+    const { token_logprobs: own, top_logprobs: top } = choices[0]!.logprobs;
+    return readPredictions(prompt, (index) => {
+      const [logprob, likeliest] = [own[index], top[index]];
+      if (logprob == null || likeliest == null) return undefined;
+      const byId = Object.entries(likeliest).map(([name, each]) => [name.replace(/^token_id:/, ""), each]);
+      return { ...Object.fromEntries(byId), [String(prompt[index])]: logprob };
+    });
+  }
+}
+
+/** Throws endpoint_failed where the prediction of a token is missing. @param knownAt by the place in the prompt */
+function readPredictions(
+  prompt: readonly number[],
+  knownAt: (index: number) => Readonly<Record<string, number>> | null | undefined,
+): TokenPrediction[] {
+  return prompt.slice(1).map((id, index) => {
+    const known = knownAt(index + 1);
+    const logprob = known?.[String(id)];
+    if (known == null || logprob === undefined)
+      throw unable(`log-probabilities of ${prompt.length} tokens of a prompt`);
+    return { logprob, known };
+  });
 }

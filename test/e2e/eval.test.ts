@@ -98,6 +98,36 @@ test("a model behind a server is as good as the same model here, and rounds end 
   expect(tasks.map(({ task }: { task: string }) => task)).toEqual(["fact", "extract"]);
 });
 
+test("a text's perplexity here is a server's, and a recorded run is a baseline; no text is refused", async () => {
+  await using server = await startTestServer([]);
+  const folder = tempTree({
+    "text.txt": Array.from({ length: 60 }, (_, day) => `On day ${day} the fox went to the river.\n`).join(""),
+    "empty.txt": "",
+    "run.json": "{}",
+  });
+  const run = join(folder, "before.json");
+  const own = ["--text-file", join(folder, "text.txt"), "--window", "64", "--count", "4"];
+  const first = await evaluate(...own, "--out", run);
+  expect(first.stdout).toMatch(
+    /^over the text +value +95 % interval\nperplexity +[\d.]+ +[\d.]+ to [\d.]+\ntokens +256\n/,
+  );
+  const { stdout, exitCode } = await evaluate(...own, "--url", server.url, "--baseline", run, "--json");
+  const { comparison, perplexity, model, windows } = JSON.parse(stdout);
+  expect({ exitCode, model, numWindows: windows.length }).toEqual({
+    exitCode: 0,
+    model: { name: "mill-base" },
+    numWindows: 4,
+  });
+  expect(comparison.kl.max).toBeLessThan(1e-5);
+  expect(comparison.perplexityBefore.value).toBeCloseTo(perplexity.value, 4);
+  const [none, other] = await Promise.all([
+    evaluate("--text-file", join(folder, "empty.txt")),
+    evaluate(...own, "--baseline", join(folder, "run.json")),
+  ]);
+  expect(none).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("a text with tokens in --text") });
+  expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("a run of eval --text-file in") });
+});
+
 const POEMS = `task: poems
 dataset_path: json
 dataset_kwargs: {data_files: ROOT/poems.jsonl}

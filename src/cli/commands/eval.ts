@@ -2,7 +2,7 @@
  * `millrace eval`: lets a model answer chats, many at once, scores the last answers, and compares them with another
  * model's.
  */
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { assertReplaceable, isOutlet, replaceFile } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
@@ -30,6 +30,8 @@ interface EvalFlags extends TargetFlags, JudgeFlags {
   readonly count: number;
   readonly seed: number;
   readonly chats?: string;
+  readonly textFile?: string;
+  readonly window: number;
   readonly out?: string;
   readonly json?: boolean;
 }
@@ -47,6 +49,18 @@ export function evalCommand(): Command {
     .option("--count <n>", "items of each task", integerIn("--count", 1, MANY), 100)
     .option("--seed <n>", "seed of the held-out chats and of sampling", integerIn("--seed", 0, MANY), HELD_OUT_SEED)
     .option("--chats <file>", "file of chats as JSON lines, instead of the corpus; their families are the tasks")
+    .addOption(
+      new Option(
+        "--text-file <file>",
+        "measure the perplexity of this text instead and, with --baseline, how much the predictions differ",
+      ).conflicts(["chats", "tasks", "judge", "judgeModel", "judgeLabels", "maxDrop", "stopEarly", "chatTemplate"]),
+    )
+    .option(
+      "--window <n>",
+      "with --text-file: tokens that are scored together, of which --count is the most",
+      integerIn("--window", 2, 1 << 20),
+      512,
+    )
     .option(
       "--baseline <run|url|model>",
       "compare with these answers to the same items: the JSON of an earlier run, or another model, which answers now",
@@ -68,9 +82,14 @@ export function evalCommand(): Command {
 }
 
 async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
-  const { baseline, stopEarly } = flags;
+  const { baseline, stopEarly, textFile } = flags;
   checkJudgeFlags(flags);
   if (flags.out !== undefined) assertReplaceable(flags.out);
+  if (textFile !== undefined) {
+    const { runTextEval } = await import("./eval-text-file.js");
+    await runTextEval({ ...flags, textFile }, sourceFrom(flags), signal);
+    return;
+  }
   if (baseline === undefined && (stopEarly || flags.maxDrop !== undefined)) {
     throw optionError("--baseline", "given, as --stop-early and --max-drop need it", "nothing");
   }

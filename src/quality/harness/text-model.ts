@@ -23,6 +23,14 @@ export interface LogLikelihood {
   readonly isGreedy: boolean;
 }
 
+/** What a model predicts at a token's place. */
+export interface TokenPrediction {
+  /** Of the token itself. */
+  readonly logprob: number;
+  /** Log-probabilities of the likeliest tokens and of the token itself, by id. */
+  readonly known: Readonly<Record<string, number>>;
+}
+
 export interface TextModel {
   /** Tokens of prompt and answer together. */
   readonly maxLength: number;
@@ -32,6 +40,8 @@ export interface TextModel {
   encode(text: string): Promise<readonly number[]>;
   /** @param numContext ids that are given; the others are scored */
   score(ids: readonly number[], numContext: number, signal: AbortSignal): Promise<LogLikelihood>;
+  /** Of each token but the first. @param numTop likeliest tokens at each place */
+  predict(ids: readonly number[], numTop: number, signal: AbortSignal): Promise<readonly TokenPrediction[]>;
   continue(ids: readonly number[], how: Continuation, signal: AbortSignal): Promise<Continued>;
 }
 

@@ -1,0 +1,163 @@
+/**
+ * Perplexity of a model over a text, and how much its predictions differ from another model's at the same tokens.
+ * Servers give the likeliest tokens of a place only, so that the divergence is a lower bound.
+ */
+import { isDeepStrictEqual } from "node:util";
+import { type Difference, groupedMean } from "../bench/measure/intervals.js";
+import { percentile } from "../bench/measure/percentiles.js";
+import { MillraceError } from "../core/errors.js";
+import { runAll } from "../quality/ask.js";
+import type { TextModel, TokenPrediction } from "../quality/harness/text-model.js";
+import { wilsonInterval } from "../quality/wilson.js";
+
+/** Likeliest tokens at each place: the most that vLLM gives without a flag. */
+export const NUM_TOP = 20;
+
+/** A part of the text that is scored on its own. */
+export interface ScoredWindow {
+  /** Of the text, without the token that stands before it. */
+  readonly ids: readonly number[];
+  /** One for each of the ids. */
+  readonly predictions: readonly TokenPrediction[];
+}
+
+export interface Windows {
+  /** Tokens of each. */
+  readonly size: number;
+  /** The most windows that are scored. */
+  readonly count: number;
+}
+
+/**
+ * Scores a text in windows, each behind the token that begins texts.
+ * Throws invalid_option for a text without tokens, and endpoint_failed where a server gives no prompt's predictions.
+ */
+export async function scoreText(
+  { model, concurrency }: { readonly model: TextModel; readonly concurrency: number },
+  text: string,
+  { size, count }: Windows,
+  onProgress: (numDone: number, numWindows: number) => void,
+  signal: AbortSignal,
+): Promise<ScoredWindow[]> {
+  const ids = await model.encode(text);
+  if (ids.length === 0)
+    throw new MillraceError("invalid_option", "expected a text with tokens in --text-file, got none");
+  // One token stands before each window, and servers generate one behind it.
+  const most = Math.min(size, model.maxLength - 2);
+  const parts = Array.from({ length: Math.min(count, Math.ceil(ids.length / most)) }, (_, index) =>
+    ids.slice(index * most, (index + 1) * most),
+  );
+  const windows: ScoredWindow[] = new Array(parts.length);
+  let numDone = 0;
+  await runAll(parts, concurrency, async (part, index) => {
+    windows[index] = { ids: part, predictions: await model.predict([model.prefixId, ...part], NUM_TOP, signal) };
+    onProgress(++numDone, parts.length);
+  });
+  return windows;
+}
+
+const sumsOf = (windows: readonly ScoredWindow[], valueAt: (window: number, place: number) => number) =>
+  windows.map(({ ids }, window) => ({
+    sum: ids.reduce((sum, _, place) => sum + valueAt(window, place), 0),
+    count: ids.length,
+  }));
+
+/** exp of the mean negative log-likelihood, with the interval by windows. */
+export const perplexityOf = (windows: readonly ScoredWindow[]): Difference =>
+  exponential(groupedMean(sumsOf(windows, (window, place) => -windows[window]!.predictions[place]!.logprob)));
+
+const exponential = ({ value, low, high, numPairs }: Difference): Difference => ({
+  value: Math.exp(value),
+  ...(low === undefined || high === undefined ? {} : { low: Math.exp(low), high: Math.exp(high) }),
+  numPairs,
+});
+
+export interface TextComparison {
+  readonly perplexityBefore: Difference;
+  readonly perplexityAfter: Difference;
+  /** After ÷ before, by paired windows. */
+  readonly perplexityRatio: Difference;
+  /** Of the tokens' distributions, before ‖ after, in nats: at least this much. */
+  readonly kl: { readonly mean: Difference; readonly p99: number | undefined; readonly max: number };
+  /** Share of the places with the same likeliest token, and Wilson's interval. */
+  readonly sameTop: number;
+  readonly sameTopInterval: readonly [low: number, high: number];
+  /** Root of the mean square of the change in the text's tokens' probabilities. */
+  readonly rmsChange: number;
+  /** Mean probability before of the tokens that only their sum is compared of. */
+  readonly restShare: number;
+}
+
+/** Throws invalid_option where the windows have other tokens. */
+export function compareTexts(before: readonly ScoredWindow[], after: readonly ScoredWindow[]): TextComparison {
+  assertSameTokens(before, after);
+  const pairs = before.map(({ predictions }, window) =>
+    predictions.map((p, place) => ({
+      p,
+      q: after[window]!.predictions[place]!,
+      ...coarseKl(p, after[window]!.predictions[place]!),
+    })),
+  );
+  const all = pairs.flat();
+  const mean = (value: (pair: (typeof all)[number]) => number): number =>
+    all.reduce((sum, pair) => sum + value(pair), 0) / all.length;
+  const numSame = all.filter(({ p, q }) => likeliest(p) === likeliest(q)).length;
+  const sorted = all.map(({ kl }) => kl).sort((a, b) => a - b);
+  return {
+    perplexityBefore: perplexityOf(before),
+    perplexityAfter: perplexityOf(after),
+    perplexityRatio: exponential(
+      groupedMean(
+        sumsOf(before, (window, place) => pairs[window]![place]!.p.logprob - pairs[window]![place]!.q.logprob),
+      ),
+    ),
+    kl: {
+      mean: groupedMean(sumsOf(before, (window, place) => pairs[window]![place]!.kl)),
+      p99: percentile(sorted, 0.99),
+      max: sorted.at(-1)!,
+    },
+    sameTop: numSame / all.length,
+    sameTopInterval: wilsonInterval(numSame, all.length),
+    rmsChange: Math.sqrt(mean(({ p, q }) => (Math.exp(q.logprob) - Math.exp(p.logprob)) ** 2)),
+    restShare: mean(({ rest }) => rest),
+  };
+}
+
+function assertSameTokens(before: readonly ScoredWindow[], after: readonly ScoredWindow[]): void {
+  const lengths = [before, after].map((windows) => windows.map(({ ids }) => ids.length));
+  const [first, other] = [before, after].map((windows) => windows.flatMap(({ ids }) => ids)) as [number[], number[]];
+  const place = first.findIndex((id, index) => index < other.length && id !== other[index]);
+  if (place < 0 && isDeepStrictEqual(lengths[0], lengths[1])) return;
+  const got = place < 0 ? `${first.length} and ${other.length}, in windows` : `others from token ${place + 1} on`;
+  throw new MillraceError("invalid_option", `expected the same tokens of the text from both models, got ${got}`, {
+    hint: "compare models of one tokenizer with one --text-file, --window and --count; word_perplexity of a task file compares others",
+  });
+}
+
+const likeliest = ({ known }: TokenPrediction): string | undefined =>
+  Object.entries(known).reduce<readonly [string | undefined, number]>(
+    (best, [id, logprob]) => (logprob > best[1] ? [id, logprob] : best),
+    [undefined, Number.NEGATIVE_INFINITY],
+  )[0];
+
+/** Sums of rounded probabilities may leave a little less than nothing for the others. */
+const LEAST_REST = 1e-6;
+
+/**
+ * Tokens that both know are compared one by one, all others as one. Joining tokens never raises the divergence (the
+ * inequality of data processing).
+ * @returns also the probability of all others in p
+ */
+export function coarseKl(p: TokenPrediction, q: TokenPrediction): { readonly kl: number; readonly rest: number } {
+  let [kl, restOfP, restOfQ] = [0, 1, 1];
+  for (const [id, logprob] of Object.entries(p.known)) {
+    const other = q.known[id];
+    if (other === undefined) continue;
+    const share = Math.exp(logprob);
+    kl += share * (logprob - other);
+    restOfP -= share;
+    restOfQ -= Math.exp(other);
+  }
+  const [left, right] = [Math.max(LEAST_REST, restOfP), Math.max(LEAST_REST, restOfQ)];
+  return { kl: Math.max(0, kl + left * Math.log(left / right)), rest: Math.max(0, restOfP) };
+}
