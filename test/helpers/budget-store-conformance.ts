@@ -5,6 +5,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Claims, claimsOf, type LimitedScope, MAX_AMOUNT } from "../../src/gateway/budget/claims.js";
+import { LASTING } from "../../src/gateway/budget/reservation-id.js";
 import type { BudgetStore, ReserveResult } from "../../src/gateway/budget/store.js";
 import { budget, HOUR, NOON, randomTurns, type StoreBench } from "./budget-store-turns.js";
 import type { DatabaseServer } from "./database-servers.js";
@@ -284,6 +285,19 @@ export function budgetStoreConformance(makeBench: () => Promise<StoreBench>, isS
     expect(await reserve(id, claims, 60)).toMatchObject({ kind: "reserved" });
     expect(await store.settle(id, 60, 0)).toBe(true);
     expect(await spentOf(claims)).toEqual([[60, 0]]);
+  });
+
+  test("a lasting reservation stays when its gateway is gone, until another settles it", async () => {
+    const claims = claimsOf([budgetOf("a", 100)]);
+    await reserve(`${LASTING}1`, claims, 60);
+    const heir = await open();
+    nowMs += 40_000;
+    expect(await heir.tend()).toEqual([]);
+    expect(await spentOf(claims, heir)).toEqual([[0, 60]]);
+    expect(await reserve(`${LASTING}1`, claims, 60, 60, 0, heir)).toMatchObject({ kind: "reserved" });
+    expect(await heir.resize(`${LASTING}1`, "money", 20, 0)).toEqual({ kind: "resized", money: 20 });
+    expect(await heir.settle(`${LASTING}1`, 5, 0)).toBe(true);
+    expect(await spentOf(claims, heir)).toEqual([[5, 0]]);
   });
 
   test("reservations of a gateway that died become charges, once", async () => {

@@ -47,6 +47,16 @@ test.each([
     "models[0].attach[0].probe: expected no probe of anthropic, got one",
   ],
   [
+    "a batch endpoint that is not known",
+    `engine: google, provider: { batch-endpoint: true }, attach: [{ ${KEY} }]`,
+    "models[0].provider.batch-endpoint: expected a paid API of openai or anthropic, whose batch endpoint takes lines, got the engine google",
+  ],
+  [
+    "a batch endpoint of an engine of one's own",
+    `engine: openai, provider: { batch-endpoint: true }, attach: [{ url: "http://127.0.0.1:1" }]`,
+    "models[0].provider.batch-endpoint: expected a paid API of openai or anthropic, whose batch endpoint takes lines, got the engine openai with a probe",
+  ],
+  [
     "a model to load",
     `engine: google, model: gemini, attach: [{ ${KEY} }]`,
     "models[0].model: expected attach only for the engine google, got model",

@@ -24,7 +24,8 @@ export function isProbed(engine: ModelEntry["engine"], { url, probe }: Attachmen
 }
 
 /** @param at path of the model */
-export function attachmentConflicts({ engine, attach, model: source }: ModelEntry, at: Path): Finding[] {
+export function attachmentConflicts(model: ModelEntry, at: Path): Finding[] {
+  const { engine, attach, model: source } = model;
   const findings = attach.flatMap((each, index) => conflictsOfOne(engine, each, [...at, "attach", index]));
   if (isProviderEngine(engine) && source !== undefined) {
     findings.push(
@@ -35,7 +36,21 @@ export function attachmentConflicts({ engine, attach, model: source }: ModelEntr
       ),
     );
   }
-  return findings;
+  return [...findings, ...batchConflicts(model, at)];
+}
+
+function batchConflicts({ engine, attach, provider }: ModelEntry, at: Path): Finding[] {
+  if (!provider.batchEndpoint) return [];
+  const isPaid = (engine === "openai" || engine === "anthropic") && !attach.some((each) => isProbed(engine, each));
+  if (isPaid && attach.length > 0) return [];
+  const got = isPaid ? "no server to attach to" : `the engine ${engine}${engine === "openai" ? " with a probe" : ""}`;
+  return [
+    conflict(
+      [...at, "provider", "batch-endpoint"],
+      `expected a paid API of openai or anthropic, whose batch endpoint takes lines, got ${got}`,
+      "leave it out: the gateway then runs each line as a request",
+    ),
+  ];
 }
 
 function conflictsOfOne(engine: ModelEntry["engine"], each: Attachment, at: Path): Finding[] {

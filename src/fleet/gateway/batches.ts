@@ -8,6 +8,8 @@ import type { FleetConfig } from "../config/schema.js";
 import type { RunningProxy } from "../proxy/proxy.js";
 import { modelOf } from "../proxy/request-terms.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
+import { HandedLines } from "./handed-lines.js";
+import type { HandedPolicies } from "./policies.js";
 
 interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "authorize" | "callerOf" | "logger"> {
   readonly dataFolder: string;
@@ -18,12 +20,16 @@ interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "au
   /** Names that stand for no single model. */
   readonly virtualModels: () => readonly string[];
   readonly proxy: () => RunningProxy;
+  /** Undefined: the policies are not made yet. */
+  readonly handed: () => HandedPolicies | undefined;
 }
 
 export function fleetBatches(options: FleetBatchesOptions): BatchService {
-  const { dataFolder, config, pool, nameOf, proxy } = options;
+  const { dataFolder, config, pool, nameOf, proxy, handed: policies, ...rest } = options;
   return new BatchService({
-    ...options,
+    ...rest,
+    nameOf,
+    handed: new HandedLines({ config, pool, nameOf, proxy, policies }),
     folder: join(dataFolder, "batches"),
     settings: () => settingsOf(config()),
     submit: (line, sink) => proxy().submit({ ...line, headers: { ...line.headers, [BACKGROUND_HEADER]: "1" } }, sink),

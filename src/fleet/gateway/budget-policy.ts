@@ -15,6 +15,7 @@ import type { Price } from "../../gateway/prices/price.js";
 import type { BudgetUnit } from "../../gateway/scope.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import type { Rate } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
 import { limitsFrom } from "../config/sections/budgets.js";
 import type { EngineName } from "../upstream/engine.js";
@@ -37,8 +38,8 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   const { prices } = context.ledger;
   const say = quietly();
   const modelOf = (name: string) => models.resolve(name) ?? name;
-  const pricesOf: Readonly<Record<BudgetUnit, (name: string) => Price | undefined>> = {
-    money: (name) => highestTier(prices.priceOf(modelOf(name))),
+  const pricesOf: Readonly<Record<BudgetUnit, (name: string, rate?: Rate) => Price | undefined>> = {
+    money: (name, rate) => highestTier(prices.priceOf(modelOf(name), rate === "provider-batch" ? rate : "full")),
     tokens: () => TOKEN_PRICE,
   };
   const behind = perConfig(config, (name, now) => modelsBehind(now, name));
@@ -47,8 +48,10 @@ export function createLimits(context: PolicyContext): LimitsPolicy {
   const policy = new LimitsPolicy({
     openStore: () => openStore(context),
     prices,
-    highestPriceOf: (name, unit) =>
-      behind(name)[0] === name ? pricesOf[unit](name) : highestPrice(config(), name, pricesOf[unit]),
+    highestPriceOf: (name, unit, rate) =>
+      behind(name)[0] === name
+        ? pricesOf[unit](name, rate)
+        : highestPrice(config(), name, (each) => pricesOf[unit](each)),
     modelScope: perConfig(config, (name, now) => scopeOf(name, now)),
     modelOf,
     promptFacts: (name) => models.promptFacts(behind(name).map(modelOf)),

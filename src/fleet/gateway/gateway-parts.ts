@@ -37,7 +37,7 @@ import { defaultDataFolder } from "./data-folder.js";
 import { Ledger } from "./ledger.js";
 import { lockLedger } from "./ledger-lock.js";
 import type { ModelVersions } from "./model-versions.js";
-import { createPolicies } from "./policies.js";
+import { createPolicies, type HandedPolicies } from "./policies.js";
 import type { PolicyContext } from "./policy-context.js";
 import { QualityPart } from "./quality-part.js";
 import { Tenants } from "./tenants.js";
@@ -73,6 +73,7 @@ export class GatewayParts {
   readonly #dataFolder: string;
   readonly #modelOf: (name: string) => string;
   #policies: readonly Policy[] = [];
+  #handed: HandedPolicies | undefined;
   #database: Database.Database | undefined;
   #cacheDatabase: Database.Database | undefined;
   #unlockLedger = () => {};
@@ -121,6 +122,7 @@ export class GatewayParts {
       nameOf: modelOf,
       virtualModels: () => this.virtual.names(),
       proxy,
+      handed: () => this.#handed,
       logger,
     });
   }
@@ -133,7 +135,7 @@ export class GatewayParts {
       this.#unlockLedger = await lockLedger(this.#dataFolder, logger);
       this.#ledger.open();
     }
-    this.#policies = await createPolicies({
+    const { all, handed } = await createPolicies({
       config,
       dataFolder: this.#dataFolder,
       database: () => this.#openDatabase(),
@@ -152,7 +154,9 @@ export class GatewayParts {
       canary: this.options.canaries.policy,
       logger,
     });
-    return this.#policies;
+    this.#policies = all;
+    this.#handed = handed;
+    return all;
   }
 
   /** Goes on with the batches. To call when requests can be answered. */

@@ -223,18 +223,21 @@ function bookOf({ models, prices, hardwarePrice, batchPriceShare }: FleetConfig)
     prices: new Map(
       prices.flatMap(({ model, ...amounts }) => [model, canaryName(model)].map((name) => [name, ownPrice(amounts)])),
     ),
-    batchThousandths: BigInt(Math.round(batchPriceShare * 1000)),
+    batchThousandths: thousandthsOf(batchPriceShare),
   };
 }
 
+const thousandthsOf = (share: number): bigint => BigInt(Math.round(share * 1000));
+
 function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | undefined): ModelPricing {
-  const { name, engine, attach, price, hardwarePrice } = model;
+  const { name, engine, attach, price, hardwarePrice, provider } = model;
   // The hour of an API costs nothing here.
   const isApi = isProviderEngine(engine);
   return {
     price: price && ownPrice(price),
     nanoPerHour: hardwarePrice ?? (isApi ? undefined : fleetsHour),
     listNames: isApi ? [...attach.flatMap(({ modelName }) => modelName ?? []), name] : [],
+    batchThousandths: provider.batchEndpoint ? thousandthsOf(provider.batchPriceShare) : undefined,
   };
 }
 

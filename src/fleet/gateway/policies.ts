@@ -1,5 +1,6 @@
 /** The gateway's policies as the configuration asks for them, from the first to see a request to the last. */
 import { usageAsker } from "../../gateway/ask-usage.js";
+import { HandedLimits } from "../../gateway/budget/handed-limits.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { ModelAccess } from "../../gateway/tenants/model-access.js";
 import { hasTenants } from "./authorize.js";
@@ -11,21 +12,41 @@ import type { PolicyContext } from "./policy-context.js";
 import { createSemanticCache } from "./semantic-policy.js";
 
 /**
+ * Lines that a provider's batch endpoint answers pass some of the policies twice: those that may refuse or change a
+ * request before it is handed over, and those that look at an answer and account for it when it has come. Caches are
+ * not asked, and a handed model is asked by its own name, so that no route chooses.
+ */
+export interface HandedPolicies {
+  readonly limits: HandedLimits;
+  readonly preparing: readonly Policy[];
+  readonly booking: readonly Policy[];
+}
+
+interface Policies {
+  readonly all: readonly Policy[];
+  readonly handed: HandedPolicies;
+}
+
+/**
  * A policy that the configuration does not ask for is left out, so that requests pay for nothing. The caches stand
  * behind the routes, and know the model that is asked. What changes a body for the upstream stands behind the caches:
  * they, and retries, know the client's request. A cascade asks two models at once, within one reservation of money, and
  * so behind the budgets.
  */
-export async function createPolicies(context: PolicyContext): Promise<readonly Policy[]> {
+export async function createPolicies(context: PolicyContext): Promise<Policies> {
   const { config, models, observing, virtual, canary } = context;
   const langfuse = createLangfuse(context);
   const recorder = createRecorder(context);
   const limits = createLimits(context);
+  const handedLimits = new HandedLimits(limits);
+  const access = hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined;
+  const guardrails = createGuardrails(context);
+  const lengths = createLengths(context);
   const wanted = await Promise.all([
-    hasTenants(config()) ? new ModelAccess((name) => models.resolve(name) ?? name) : undefined,
+    access,
     langfuse?.outer,
     recorder?.outer,
-    createGuardrails(context),
+    guardrails,
     langfuse?.inner,
     recorder?.inner,
     limits,
@@ -36,10 +57,22 @@ export async function createPolicies(context: PolicyContext): Promise<readonly P
     createExactCache(context),
     createSemanticCache(context),
     limits.upstream,
-    createLengths(context),
+    lengths,
     usageAsker,
     virtual.cascade,
     canary,
   ]);
-  return [...observing, ...wanted.filter((policy) => policy !== undefined)];
+  const whole = (policies: readonly (Policy | undefined)[]) => policies.filter((policy) => policy !== undefined);
+  return {
+    all: [...observing, ...whole(wanted)],
+    handed: {
+      limits: handedLimits,
+      preparing: whole([access, guardrails, handedLimits.preparing, lengths]),
+      booking: [
+        ...observing,
+        ...whole([langfuse?.outer, recorder?.outer, guardrails, langfuse?.inner, recorder?.inner]),
+        ...whole([handedLimits.booking, lengths]),
+      ],
+    },
+  };
 }

@@ -6,7 +6,7 @@ import type { AnswerSink } from "../../gateway/answer.js";
 import { routeOf } from "../../gateway/api/routes.js";
 import type { Cancellation } from "../../gateway/cancellation.js";
 import { DEAF_REQUEST } from "../../gateway/observer.js";
-import type { Ending } from "../../gateway/pipeline.js";
+import type { Ending, Handler } from "../../gateway/pipeline.js";
 import type { Caller, RequestBody } from "../../gateway/request.js";
 import type { RequestRecord } from "../../gateway/usage/record.js";
 import type { ExchangeContext } from "./arrival.js";
@@ -24,6 +24,8 @@ export interface OwnRequest {
   readonly caller: Caller;
   readonly cancellation: Cancellation;
   readonly record?: RequestRecord;
+  /** Takes the request in place of all policies and instances. */
+  readonly handle?: Handler;
 }
 
 export async function submitOwn(
@@ -38,5 +40,5 @@ export async function submitOwn(
   // Metrics and traces count the requests of clients only.
   const terms = { caller, cancellation, observer: DEAF_REQUEST, record: own.record };
   const parts = { id, url: path, path, route, headers, bytes, body, ...terms };
-  return await handle(gatewayRequest(options, parts), sink);
+  return await (own.handle ?? handle)(gatewayRequest(options, parts), sink);
 }

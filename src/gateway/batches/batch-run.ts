@@ -14,6 +14,9 @@ import { BudgetWait } from "./budget-wait.js";
 import { checkInput, type InputLimits } from "./check-input.js";
 import { writeBatchFiles } from "./finish.js";
 import type { BatchFolders } from "./folders.js";
+import type { BatchLines, ReadyLine } from "./handed/batch-lines.js";
+import type { HandedModels } from "./handed/handed-models.js";
+import { HandedRun } from "./handed/handed-run.js";
 import type { Lane, LineSource, SourceLine } from "./lane.js";
 import { LineIndex } from "./line-index.js";
 import { LineQueue } from "./line-queue.js";
@@ -32,12 +35,14 @@ import {
 } from "./record.js";
 import { type LineId, type LineResult, unrunLine } from "./result-lines.js";
 import { type LogEntry, type Outcome, ResultLog } from "./result-log.js";
-import { type LineAgain, type LineEnd, refused, runLine, type SubmitLine } from "./run-line.js";
+import { type LineAgain, type LineEnd, MAX_ATTEMPTS, refused, runLine, type SubmitLine } from "./run-line.js";
 
 export interface RunContext {
   readonly folders: BatchFolders;
   readonly table: BatchTable;
   readonly submit: SubmitLine;
+  /** Absent: the gateway runs every line itself. */
+  readonly handed?: HandedModels | undefined;
   readonly modelOf: LineModelOf;
   readonly callerOf: CallerOf;
   readonly laneOf: (model: string) => Lane;
@@ -52,8 +57,6 @@ export interface RunContext {
 /** The batch's end, as far as its lines go. */
 type LinesEnd = "done" | "expired" | "cancelled" | "stopped";
 
-/** Bound of the attempts of a line that may cause its failures itself. */
-const MAX_ATTEMPTS = 4;
 const FIRST_BACKOFF_MS = 1000;
 /** Pause after a full disk, or an input that cannot be read. */
 const DISK_PAUSE_MS = 5000;
@@ -78,6 +81,7 @@ export class BatchRun {
   readonly #checking = new AbortController();
   #settle: (end: LinesEnd) => void = () => {};
   #done: Promise<void> | undefined;
+  #handed: HandedRun | undefined;
 
   constructor(
     private readonly context: RunContext,
@@ -109,6 +113,7 @@ export class BatchRun {
   leave(): void {
     for (const [source, lane] of this.#sources) lane.remove(source);
     this.#sources.clear();
+    this.#handed?.leave();
   }
 
   /** Ends the run, and leaves the batch as it is: another run goes on with it. */
@@ -116,6 +121,7 @@ export class BatchRun {
     this.#stopping.abort();
     this.#checking.abort();
     this.#settle("stopped");
+    await this.#handed?.stop();
     await this.#done;
   }
 
@@ -179,9 +185,12 @@ export class BatchRun {
       if (this.#record.state === "cancelling" || this.#stopping.signal.aborted) return;
       if (queue.numLeft === 0) this.#settle("done");
       timer = setTimeout(() => this.#settle("expired"), Math.max(0, this.#record.expiresAt * 1000 - nowMs()));
+      this.#handed = await this.#openHanded();
       this.#enterLanes(queue);
+      this.#handed?.start();
       const end = await settled;
       this.leave();
+      if (end === "done") await this.#handed?.done();
       if (end === "cancelled") await this.#awaitLines(CANCEL_GRACE_MS);
       if (end !== "done" && end !== "expired") return;
       // The database's record of the log must hold after a power cut, too.
@@ -190,6 +199,7 @@ export class BatchRun {
     } finally {
       clearTimeout(timer);
       this.leave();
+      await this.#handed?.stop();
       for (const cancellation of [...this.#cancellations]) cancellation.cancel();
       await Promise.all(this.#running);
       await this.#close();
@@ -207,6 +217,12 @@ export class BatchRun {
       isComplete = queue.numLeft === 0;
       // The disk has lost results that had been written: their lines run again.
       if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
+      if (!isComplete) {
+        this.#handed = await this.#openHanded();
+        await this.#handed?.end();
+        this.#stopping.signal.throwIfAborted();
+        isComplete = queue.numLeft === 0;
+      }
       await this.#appendUnrun(queue, isCancelled ? "cancelled" : "expired");
     } finally {
       await this.#close();
@@ -249,6 +265,7 @@ export class BatchRun {
   #enterLanes(queue: LineQueue): void {
     const { tenant } = this.#record.owner;
     for (const [model, name] of this.#record.models.entries()) {
+      if (this.#handed?.takes(model) === true) continue;
       const lane = this.context.laneOf(name);
       const source: LineSource = {
         tenant,
@@ -302,14 +319,23 @@ export class BatchRun {
   }
 
   async #ask(index: number, cancellation: Cancellation): Promise<LineEnd> {
+    const line = await this.#line(index);
+    return "kind" in line ? line : await runLine(this.context.submit, line.batch, line.id, line.request, cancellation);
+  }
+
+  /** @param isPaid rights that are gone do not count any more */
+  async #line(index: number, isPaid = false): Promise<ReadyLine | LineEnd> {
     const bytes = await this.#read(index);
     const refusedWith = (error: MillraceError) => refused(this.#idOf(index, customIdOf(bytes) ?? ""), error);
-    const caller = await this.#caller();
-    if (caller instanceof MillraceError) return refusedWith(caller);
+    const found = await this.#caller();
+    if (found instanceof MillraceError && !isPaid) return refusedWith(found);
+    const { tenant, keyId } = this.#record.owner;
+    const caller: Caller = found instanceof MillraceError ? { tenant, keyId } : found;
+    const model = this.#record.models[this.#index.modelAt(index)]!;
+    const terms = isPaid ? { ...this.#terms(caller), modelOf: () => model } : this.#terms(caller);
     try {
-      const request = await readLine(bytes, this.#terms(caller));
-      const id = this.#idOf(index, request.customId);
-      return await runLine(this.context.submit, { ...this.#record, caller }, id, request, cancellation);
+      const request = await readLine(bytes, terms);
+      return { batch: { ...this.#record, caller }, id: this.#idOf(index, request.customId), request };
     } catch (thrown) {
       if (!(thrown instanceof LineError)) throw thrown;
       // The line was valid when it was checked: since then, the model was removed, or the key lost its right to use it.
@@ -340,6 +366,27 @@ export class BatchRun {
     if (this.#queue!.numLeft === 0) this.#settle("done");
   }
 
+  async #openHanded(): Promise<HandedRun | undefined> {
+    const { handed } = this.context;
+    if (handed === undefined) return undefined;
+    const { id: batchId, models, numLines } = this.#record;
+    const lines: BatchLines = {
+      batchId,
+      models,
+      numLines,
+      isOpen: (index, model) => this.#index.modelAt(index) === model && !this.#queue!.isDone(index),
+      line: (index, isPaid) => this.#line(index, isPaid),
+      keep: (index, result) => this.#keep(index, result),
+      expire: async (index) => await this.#keep(index, await this.#unrun(index, "expired")),
+    };
+    return await HandedRun.open({ ...this.context, handed }, lines);
+  }
+
+  async #unrun(index: number, outcome: "expired" | "cancelled"): Promise<LineResult> {
+    const json = unrunLine(this.#idOf(index, customIdOf(await this.#read(index)) ?? ""), outcome);
+    return { outcome, usage: NO_USAGE, json };
+  }
+
   async #appendUnrun(queue: LineQueue, outcome: "expired" | "cancelled"): Promise<void> {
     let group: LogEntry[] = [];
     const flush = async (): Promise<void> => {
@@ -347,8 +394,7 @@ export class BatchRun {
       group = [];
     };
     for (const index of [...queue.left()]) {
-      const json = unrunLine(this.#idOf(index, customIdOf(await this.#read(index)) ?? ""), outcome);
-      group.push({ index, outcome, usage: NO_USAGE, json });
+      group.push({ index, ...(await this.#unrun(index, outcome)) });
       queue.markDone(index);
       this.#count(outcome, NO_USAGE);
       if (group.length === APPEND_GROUP) await flush();
@@ -404,6 +450,8 @@ export class BatchRun {
   /** The whole batch cannot run. */
   async #fail(faults: readonly LineFault[]): Promise<void> {
     this.#enter("failed", { faults });
+    const handed = await this.#openHanded().catch(() => undefined);
+    handed?.drop();
     await this.context.folders.removeRun(this.#record.id);
   }
 

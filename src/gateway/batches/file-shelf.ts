@@ -48,7 +48,7 @@ export class FileShelf {
   async upload(tenant: string, incoming: IncomingMessage, idempotencyKey: string | undefined): Promise<FileRecord> {
     const { folders, table, limits } = this.options;
     const id = `file-${randomBytes(12).toString("hex")}`;
-    const path = folders.part(id);
+    const path = folders.unfinished(id);
     let numBytes = 0;
     this.assertRoom(tenant);
     try {

@@ -89,17 +89,17 @@ class PartFile {
     if (this.#handle === undefined) return false;
     await this.#handle.sync();
     await this.#handle.close();
-    await rename(this.folders.part(this.id), this.folders.file(this.id));
+    await rename(this.folders.unfinished(this.id), this.folders.file(this.id));
     return true;
   }
 
   async drop(): Promise<void> {
     await this.#handle?.close().catch(() => {});
-    await rm(this.folders.part(this.id), { force: true });
+    await rm(this.folders.unfinished(this.id), { force: true });
   }
 
   async #flush(): Promise<void> {
-    this.#handle ??= await open(this.folders.part(this.id), "w", 0o600);
+    this.#handle ??= await open(this.folders.unfinished(this.id), "w", 0o600);
     const bytes = Buffer.concat(this.#pending);
     await this.#handle.appendFile(bytes);
     this.numBytes += bytes.length;

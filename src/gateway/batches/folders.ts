@@ -22,7 +22,7 @@ export class BatchFolders {
   }
 
   /** A file that is being written. */
-  part(id: string): string {
+  unfinished(id: string): string {
     return join(this.#files, `${id}.part`);
   }
 
@@ -37,6 +37,11 @@ export class BatchFolders {
 
   log(batchId: string): string {
     return join(this.#runs, batchId, "results");
+  }
+
+  /** A file about lines that a provider's batch endpoint answers. */
+  part(batchId: string, name: string): string {
+    return join(this.#runs, batchId, name);
   }
 
   async createRun(batchId: string): Promise<void> {

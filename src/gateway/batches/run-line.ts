@@ -50,6 +50,8 @@ export interface LineAgain {
 
 /** The last class that there is: priorities are integers of 32 bits. */
 export const LINE_PRIORITY = 2 ** 31 - 1;
+/** Bound of the attempts of a line that may cause its failures itself. */
+export const MAX_ATTEMPTS = 4;
 /** Larger answers are errors, since they are held in memory. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
@@ -58,7 +60,7 @@ const BUSY: readonly number[] = [429, 503];
 /** An engine or the gateway failed; perhaps because of the line. */
 const FAILED: readonly number[] = [408, 500, 502, 504];
 
-type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "headers"> & { readonly caller: Caller };
+export type LineBatch = Pick<BatchRecord, "id" | "endpoint" | "headers"> & { readonly caller: Caller };
 
 /** Never rejects. */
 export async function runLine(
@@ -93,7 +95,7 @@ export function refused(line: LineId, error: MillraceError): LineEnd {
   return { kind: "done", result: errorResult(refusedLine(line, error)) };
 }
 
-function submissionOf(
+export function submissionOf(
   batch: LineBatch,
   line: LineId,
   request: LineRequest,

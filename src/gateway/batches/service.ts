@@ -17,6 +17,7 @@ import { BatchTable } from "./batch-table.js";
 import { Batches } from "./batches.js";
 import { FileShelf } from "./file-shelf.js";
 import { BatchFolders } from "./folders.js";
+import type { HandedModels } from "./handed/handed-models.js";
 import {
   MAX_BATCH_FILE_BYTES,
   MAX_BATCH_LINES,
@@ -48,6 +49,8 @@ export interface BatchServiceOptions {
   readonly settings: () => BatchSettings;
   readonly authorize: (headers: IncomingHttpHeaders) => Caller | Promise<Caller>;
   readonly submit: SubmitLine;
+  /** Absent: the gateway runs every line itself. */
+  readonly handed?: HandedModels;
   readonly modelOf: LineModelOf;
   readonly callerOf: CallerOf;
   /** One name for all names of a model. */

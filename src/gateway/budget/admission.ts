@@ -4,7 +4,7 @@ import type { Price, PriceBook } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { BUDGET_UNITS, type BudgetUnit } from "../scope.js";
-import { type AttemptRecord, NOTE, type RequestRecord, type TokenCounts } from "../usage/record.js";
+import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
 import { amountOf, type Claims } from "./claims.js";
@@ -79,7 +79,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
     costs,
     want: amountsFor(most),
     least: amountsFor(least),
-    priceOf: (attempt) => terms.priceOf(attempt.model, record.notes.has(NOTE.batch)) ?? costs.money?.price,
+    priceOf: (attempt) => terms.priceOf(attempt.model, record.rate) ?? costs.money?.price,
   };
 }
 

@@ -11,7 +11,7 @@ import { type GroupCommit, SOON_MS } from "../store/group-commit.js";
 import { BatchedStore } from "./batched-store.js";
 import { unitOfKey } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
-import { requestIdOf } from "./reservation-id.js";
+import { isLasting, requestIdOf } from "./reservation-id.js";
 import { RESERVATIONS_SCHEMA, ReservationRows, readReservations } from "./reservation-rows.js";
 import { STALE_MS } from "./store.js";
 import { amountsOf, applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
@@ -179,7 +179,7 @@ class MemoryState implements TurnState {
   }
 
   abandoned(): readonly Held[] {
-    return [...this.#reservations.values()].filter(({ owner }) => owner !== this.owner);
+    return [...this.#reservations.values()].filter(({ id, owner }) => owner !== this.owner && !isLasting(id));
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Price, PriceBook } from "../prices/price.js";
 import type { Caller } from "../request.js";
 import type { BudgetUnit } from "../scope.js";
+import type { Rate } from "../usage/record.js";
 import type { BudgetClaim, LimitedScope } from "./claims.js";
 import type { PromptFacts } from "./estimate.js";
 import type { SettlementEvents } from "./settlements.js";
@@ -28,8 +29,11 @@ export interface LimitsOptions {
   /** Opened at the first request that has limits. */
   readonly openStore: () => BudgetStore;
   readonly prices: PriceBook;
-  /** The price to reserve at: of a name that several models may answer for, the highest. Tokens cost one each. */
-  readonly highestPriceOf: (name: string, unit: BudgetUnit) => Price | undefined;
+  /**
+   * The price to reserve at: of a name that several models may answer for, the highest. Tokens cost one each. Batches
+   * that the gateway runs itself are reserved for like other requests.
+   */
+  readonly highestPriceOf: (name: string, unit: BudgetUnit, rate: Rate) => Price | undefined;
   /** Limits of a model, for all callers. Undefined: none. */
   readonly modelScope: (model: string) => LimitedScope | undefined;
   /** The model that a client's name stands for. */

@@ -63,7 +63,7 @@ describe("a budget", () => {
   test("is charged a line of a batch at the price of batches", async () => {
     const budget = dayBudget(100_000);
     const per = (nano: bigint) => ({ version: "", fresh: nano, cacheRead: nano, cacheWrite: nano, output: nano });
-    const prices = { priceOf: (_: string, isBatch?: boolean) => per(isBatch === true ? 500_000n : 1_000_000n) };
+    const prices = { priceOf: (_: string, rate?: string) => per(rate === "batch" ? 500_000n : 1_000_000n) };
     const inBatch: Policy = {
       name: "in a batch",
       handle: (request, sink, next) => {

@@ -106,23 +106,43 @@ export class LimitsPolicy implements Policy {
   }
 
   async #admit(request: GatewayRequest, sink: AnswerSink, next: Handler, model: string, claims: Claims) {
-    const admission = admit(request, {
+    const admission = this.#admission(request, model, claims);
+    if (isEmpty(admission.claims)) return next(request, sink);
+    return await this.#run(admission, await this.#reserve(admission), sink, next);
+  }
+
+  /** Undefined: no limit holds for the request. Throws price_missing */
+  admissionOf(request: GatewayRequest): Admission | undefined {
+    const model = this.options.modelOf(request.model);
+    const claims = this.#claimsOf(request.caller.scopes ?? NO_SCOPES, this.options.modelScope(model));
+    return isEmpty(claims) ? undefined : this.#admission(request, model, claims);
+  }
+
+  #admission(request: GatewayRequest, model: string, claims: Claims): Admission {
+    const { rate } = request.record;
+    return admit(request, {
       model,
       claims,
-      highestPriceOf: this.options.highestPriceOf,
-      priceOf: (name, isBatch) => this.options.prices.priceOf(name, isBatch),
+      highestPriceOf: (name, unit) => this.options.highestPriceOf(name, unit, rate),
+      priceOf: (name, rate) => this.options.prices.priceOf(name, rate),
       statistics: this.#statistics,
       defaultOutputTokens: this.options.defaultOutputTokens(),
       facts: this.options.promptFacts(model),
     });
-    if (isEmpty(admission.claims)) return next(request, sink);
-    return await this.#run(admission, await this.#reserve(admission), sink, next);
+  }
+
+  get isFailOpen(): boolean {
+    return this.options.isFailOpen();
+  }
+
+  maxTokensField(model: string): "max_tokens" | "max_completion_tokens" {
+    return this.options.traits(model).maxTokensField;
   }
 
   /** The use of a scope. Rejects where the store is down. */
   async usageOf(scope: LimitedScope): Promise<ScopeUsage> {
     const claims = claimsOf([scope]);
-    const { budgets, requests, tokens, concurrent } = await this.#opened().store.read(claims);
+    const { budgets, requests, tokens, concurrent } = await this.opened().store.read(claims);
     const counted = (units: number | undefined): number => Math.ceil((units ?? 0) / UNITS);
     return {
       requestsThisMinute: counted(requests[0]),
@@ -137,7 +157,7 @@ export class LimitsPolicy implements Policy {
 
   /** Books the reservations of a gateway that died, before the first request needs them. */
   open(): void {
-    this.#opened();
+    this.opened();
   }
 
   async close(): Promise<void> {
@@ -158,7 +178,7 @@ export class LimitsPolicy implements Policy {
     return claims;
   }
 
-  #opened(): { readonly store: BudgetStore; readonly settlements: Settlements } {
+  opened(): { readonly store: BudgetStore; readonly settlements: Settlements } {
     this.#store ??= this.options.openStore();
     this.#settlements ??= new Settlements(this.#store, this.options.events, this.options.now);
     return { store: this.#store, settlements: this.#settlements };
@@ -168,7 +188,7 @@ export class LimitsPolicy implements Policy {
     const { id, request, claims, want, least, promptTokens, size, outputTokens } = admission;
     const tokens = promptTokens + size.numAnswers * outputTokens;
     try {
-      const result = await this.#opened().store.reserve({ id, claims, want, least, tokens });
+      const result = await this.opened().store.reserve({ id, claims, want, least, tokens });
       if (result.kind === "reserved") return { amounts: result.amounts, levels: result.levels, isDoubtful: false };
       const headers = rateHeaders(claims, result.levels, request.route.dialect, this.options.epochMs());
       const error = refusal(result, claims, least, headers);
@@ -189,7 +209,7 @@ export class LimitsPolicy implements Policy {
     const rates: Claims = { ...claims, budgets: NO_CLAIMS, tokens: NO_CLAIMS };
     if (isEmpty(rates)) return { amounts: NO_AMOUNTS, levels: before, isDoubtful: false, unpaid };
     const terms = { id, claims: rates, want: NO_AMOUNTS, least: NO_AMOUNTS, tokens: 0 };
-    const { store, settlements } = this.#opened();
+    const { store, settlements } = this.opened();
     const result = await store.reserve(terms).catch((thrown: unknown) => {
       if (!isStoreDown(thrown)) throw thrown;
       settlements.doubt(id);
@@ -209,7 +229,7 @@ export class LimitsPolicy implements Policy {
   async #run(admission: Admission, reserved: Reserved, sink: AnswerSink, next: Handler): Promise<Ending> {
     const { id, request, claims } = admission;
     const { record } = request;
-    const { settlements } = this.#opened();
+    const { settlements } = this.opened();
     record.wantsUsage = true;
     record.admitted = { admission, reserved, isResized: false } satisfies Admitted;
     try {
@@ -292,7 +312,7 @@ export class LimitsPolicy implements Policy {
 
   /** @param spent the cost of earlier answers to the request */
   async #resize(id: string, unit: BudgetUnit, spent: number, want: number, least: number): Promise<ResizeResult> {
-    const result = await this.#opened().store.resize(id, unit, spent + want, spent + least);
+    const result = await this.opened().store.resize(id, unit, spent + want, spent + least);
     return result.kind === "resized" ? { kind: "resized", money: result.money - spent } : result;
   }
 
@@ -386,7 +406,7 @@ export class LimitsPolicy implements Policy {
   }
 }
 
-const isStoreDown = (thrown: unknown): thrown is MillraceError =>
+export const isStoreDown = (thrown: unknown): thrown is MillraceError =>
   thrown instanceof MillraceError && thrown.code === "budget_store_failed";
 
 /** Most tokens of all answers. Undefined: the request says nothing about their length. */

@@ -10,6 +10,7 @@ import { BatchedStore } from "./batched-store.js";
 import type { Claims } from "./claims.js";
 import type { Operation, Result } from "./operations.js";
 import type { SharedStoreOptions } from "./redis-store.js";
+import { isLasting } from "./reservation-id.js";
 import { LEASE_MS, STALE_MS } from "./store.js";
 import { applyTurn, type Held, type Meter, NEW_METER, type TurnState } from "./turn.js";
 
@@ -209,7 +210,7 @@ class LoadedState implements TurnState {
     for (const { key, at, used, held } of meters ?? []) this.#meters.set(key, { at, used, held });
     for (const { held, isAbandoned } of reservations ?? []) {
       this.#reservations.set(held.id, held);
-      if (isAbandoned) this.#abandoned.push(held.id);
+      if (isAbandoned && !isLasting(held.id)) this.#abandoned.push(held.id);
     }
     this.#numOpen = Number(numOpen ?? 0);
   }

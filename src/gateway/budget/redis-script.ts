@@ -3,6 +3,8 @@
  * same answers.
  */
 
+import { LASTING } from "./reservation-id.js";
+
 /**
  * KEYS[1]: prefix of all keys. ARGV: owner, lease in ms, the time in ms since 1970 ("": Redis's own clock), operations
  * as JSON. Numbers are formatted by hand, since Lua writes those above 10¹⁴ with fewer digits.
@@ -158,6 +160,7 @@ local function refusal(least, tokens, claims)
   return nil
 end
 
+local function isLasting(id) return string.sub(id, 1, ${LASTING.length}) == '${LASTING}' end
 local handlers = {}
 function handlers.reserve(o)
   local claims = o.claims
@@ -179,7 +182,7 @@ function handlers.reserve(o)
   for _, claim in ipairs(claims.places) do place(claim[1], 1) end
   redis.call('HSET', prefix .. ':r:' .. o.id, 'owner', owner, 'money', text(amounts.money),
     'budget_tokens', text(amounts.tokens), 'tokens', text(o.tokens), 'held', o.held)
-  redis.call('SADD', prefix .. ':o:' .. owner, o.id)
+  if not isLasting(o.id) then redis.call('SADD', prefix .. ':o:' .. owner, o.id) end
   return { 0, { amounts.money, amounts.tokens }, levels(claims) }
 end
 function handlers.resize(o)

@@ -291,7 +291,7 @@ class InvokeAnswerReader extends MessagesAnswerReader {
   }
 }
 
-/** The key, in the header and form of its provider alone. */
+/** The key, or a signature by it, in the form of its provider alone. */
 function authorization(
   provider: Provider,
   url: string,
@@ -299,11 +299,14 @@ function authorization(
   body: Buffer,
   now: Date,
 ): Readonly<Record<string, string>> {
-  const { engine, apiKey, aws } = provider;
-  if (engine === "bedrock" && aws !== undefined) {
-    const { host } = new URL(url);
-    return signedHeaders(aws, { host, path, body, service: "bedrock", now });
-  }
+  const { engine, aws } = provider;
+  if (engine !== "bedrock" || aws === undefined) return providerKey(provider);
+  const { host } = new URL(url);
+  return signedHeaders(aws, { host, path, body, service: "bedrock", now });
+}
+
+/** The header with the key. */
+export function providerKey({ engine, apiKey }: Provider): Readonly<Record<string, string>> {
   if (apiKey === undefined) return {};
   switch (engine) {
     case "anthropic":

@@ -8,14 +8,14 @@ import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { SeenAnswer } from "../seen-answer.js";
-import { type AttemptRecord, type AttemptWatcher, NOTE, type RequestRecord } from "../usage/record.js";
+import { type AttemptRecord, type AttemptWatcher, NOTE, type Rate, type RequestRecord } from "../usage/record.js";
 import { CostSink, reportFormOf } from "./cost-sink.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
 import type { LedgerStore } from "./ledger-store.js";
 
 interface LedgerPrices {
   /** @param model its name in the configuration */
-  priceOf(model: string, isBatch: boolean): TieredPrice | undefined;
+  priceOf(model: string, rate: Rate): TieredPrice | undefined;
 }
 
 interface LedgerOptions {
@@ -75,11 +75,11 @@ export class LedgerPolicy implements Policy {
     this.options.store.flush();
   }
 
-  #watcher({ notes }: RequestRecord): AttemptWatcher {
+  #watcher(record: RequestRecord): AttemptWatcher {
     const { meter, prices } = this.options;
     return {
       began: (attempt) => {
-        const price = prices.priceOf(attempt.model, notes.has(NOTE.batch));
+        const price = prices.priceOf(attempt.model, record.rate);
         if (price !== undefined) this.#prices.set(attempt, price);
         meter.began(attempt);
       },
@@ -97,10 +97,10 @@ export class LedgerPolicy implements Policy {
    * Whether all that may have cost something has a price. An answer that was kept has no attempt, and costs nothing
    * where its model has a price.
    */
-  #isPriced({ model, record: { attempts, notes, kept } }: GatewayRequest): boolean {
+  #isPriced({ model, record }: GatewayRequest): boolean {
     const { prices, modelOf } = this.options;
-    const isBatch = notes.has(NOTE.batch);
-    if (attempts.length === 0) return prices.priceOf(kept?.model ?? modelOf(model), isBatch) !== undefined;
+    const { attempts, kept, rate } = record;
+    if (attempts.length === 0) return prices.priceOf(kept?.model ?? modelOf(model), rate) !== undefined;
     return attempts.every((attempt) => attempt.outcome === "refused" || this.#prices.has(attempt));
   }
 
@@ -125,7 +125,7 @@ export class LedgerPolicy implements Policy {
     const model = record.kept?.model ?? last?.model ?? modelOf(request.model);
     const { path, body, route } = request;
     const { maxTokens, numAnswers } = answerSizeOf(path, body, route.isGeneration);
-    const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.notes.has(NOTE.batch)));
+    const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.rate));
     // Field by field, which is several times as fast as spreading objects of changing shapes.
     const row: RequestRow = {
       seq: open.seq,

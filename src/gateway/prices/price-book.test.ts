@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { Rate } from "../usage/record.js";
 import { HardwareMeter } from "./hardware-meter.js";
 import { type BookSettings, ConfiguredPrices, type ModelPricing } from "./price-book.js";
 import { listedRows, parsePriceList, priceFrom, readPriceList, rowAt } from "./price-list.js";
@@ -38,8 +39,8 @@ test("a model's own price comes first, then one by name, then its hardware's, th
     output: 10_000_000_000n,
   });
   expect([prices.priceOf("e"), prices.priceOf("f"), prices.priceOf("g")]).toEqual([undefined, undefined, undefined]);
-  expect(prices.priceOf("c", true)?.version).toMatch(/, batch$/);
-  expect(prices.priceOf("c", true)).toBe(prices.priceOf("c", true));
+  expect(prices.priceOf("c", "batch")?.version).toMatch(/, batch$/);
+  expect(prices.priceOf("c", "batch")).toBe(prices.priceOf("c", "batch"));
 });
 
 test.each([
@@ -59,14 +60,30 @@ test("lines of batches cost a share of the price on one's own hardware, and all 
     apiToo: { price: own, listNames: ["x"] },
   };
   const prices = book(models);
-  expect(prices.priceOf("here", true)).toEqual({
+  expect(prices.priceOf("here", "batch")).toEqual({
     version: "own, batch",
     fresh: 10n,
     cacheRead: 10n,
     cacheWrite: 10n,
     output: 20n,
   });
-  for (const model of ["api", "apiToo"]) expect(prices.priceOf(model, true)).toBe(prices.priceOf(model));
+  for (const model of ["api", "apiToo"]) expect(prices.priceOf(model, "batch")).toBe(prices.priceOf(model));
+});
+
+test("a paid API's batch endpoint charges its share, each model its own, and only of the lines that it answers", () => {
+  const own = priceFrom("own", { input: 40n, output: 80n });
+  const api = { price: own, listNames: ["x"] };
+  const prices = book({
+    half: { ...api, batchThousandths: 500n },
+    tenth: { ...api, batchThousandths: 100n },
+    none: api,
+  });
+  const freshOf = (model: string, rate: Rate) => prices.priceOf(model, rate)?.fresh;
+  const models = ["half", "tenth", "none"];
+  expect(models.map((model) => freshOf(model, "provider-batch"))).toEqual([20n, 4n, 40n]);
+  expect(prices.priceOf("half", "provider-batch")?.version).toBe("own, batch");
+  for (const rate of ["full", "batch"] as const)
+    expect(models.map((model) => freshOf(model, rate))).toEqual([40n, 40n, 40n]);
 });
 
 test("free is a price", () => {

@@ -1,4 +1,5 @@
 /** The prices of the configured models: their own, those of hardware by the hour, and list prices of paid APIs. */
+import type { Rate } from "../usage/record.js";
 import type { HardwareMeter } from "./hardware-meter.js";
 import type { Price, PriceBook } from "./price.js";
 import { listedRows, type PriceList, rowAt } from "./price-list.js";
@@ -15,6 +16,8 @@ export interface ModelPricing {
    * one's own.
    */
   readonly listNames: readonly string[];
+  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: lines are not handed to it. */
+  readonly batchThousandths?: bigint | undefined;
 }
 
 export interface BookSettings {
@@ -28,14 +31,14 @@ export interface BookSettings {
 /** The price now. */
 type PriceSource = () => TieredPrice | undefined;
 
-/** A paid API gets each line of a batch as a request of its own, for which it charges its full price. */
+/** A paid API charges its full price for a line that comes to it as a request of its own. */
 const isApi = (pricing: ModelPricing | undefined): boolean => (pricing?.listNames.length ?? 0) > 0;
 
 const isThere = <T>(value: T | undefined): value is T => value !== undefined;
 
 export class ConfiguredPrices implements PriceBook {
-  /** The price of batches, by the price of others. */
-  readonly #ofBatches = new WeakMap<Price, TieredPrice>();
+  /** The price of batches, by the price of others and the share of it. */
+  readonly #ofBatches = new WeakMap<Price, Map<bigint, TieredPrice>>();
 
   /** Where a model's price comes from, for the settings at hand. */
   readonly #sources = new Map<string, PriceSource>();
@@ -48,7 +51,7 @@ export class ConfiguredPrices implements PriceBook {
     private readonly epochMs: () => number,
   ) {}
 
-  priceOf(model: string, isBatch = false): TieredPrice | undefined {
+  priceOf(model: string, rate: Rate = "full"): TieredPrice | undefined {
     const settings = this.settings();
     if (this.#settings !== settings) {
       this.#settings = settings;
@@ -60,8 +63,11 @@ export class ConfiguredPrices implements PriceBook {
       this.#sources.set(model, source);
     }
     const price = source();
-    if (price === undefined || !isBatch || isApi(settings.models.get(model))) return price;
-    return this.#batch(price, settings.batchThousandths);
+    if (price === undefined || rate === "full") return price;
+    const pricing = settings.models.get(model);
+    const ofApi = rate === "provider-batch" ? pricing?.batchThousandths : undefined;
+    const thousandths = isApi(pricing) ? ofApi : settings.batchThousandths;
+    return thousandths === undefined ? price : this.#batch(price, thousandths);
   }
 
   #sourceOf(model: string, { models, prices }: BookSettings): PriceSource {
@@ -79,10 +85,10 @@ export class ConfiguredPrices implements PriceBook {
   }
 
   #batch(price: TieredPrice, thousandths: bigint): TieredPrice {
-    const known = this.#ofBatches.get(price);
-    if (known !== undefined) return known;
-    const made = scaled(price, thousandths, "batch");
-    this.#ofBatches.set(price, made);
+    const byShare = this.#ofBatches.get(price) ?? new Map<bigint, TieredPrice>();
+    this.#ofBatches.set(price, byShare);
+    const made = byShare.get(thousandths) ?? scaled(price, thousandths, "batch");
+    byShare.set(thousandths, made);
     return made;
   }
 }

@@ -1,6 +1,6 @@
 /** Prices of a model's tokens. */
 import { formatDollars } from "../money.js";
-import type { TokenCounts } from "../usage/record.js";
+import type { Rate, TokenCounts } from "../usage/record.js";
 
 /** Nano-dollars (10⁻⁹ $) per million tokens. 0: free. */
 export interface Price {
@@ -15,10 +15,10 @@ export interface Price {
 export interface PriceBook {
   /**
    * @param model its name in the configuration
-   * @param isBatch the request is a line of a batch, which costs less on hardware of one's own
+   * @param rate full if absent
    * @returns undefined if the model has no price, which is not the same as being free
    */
-  priceOf(model: string, isBatch?: boolean): Price | undefined;
+  priceOf(model: string, rate?: Rate): Price | undefined;
 }
 
 const TOKENS = 1_000_000n;

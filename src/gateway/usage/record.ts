@@ -76,6 +76,12 @@ export const NOTE = {
   batch: "batch",
 } as const;
 
+/**
+ * What a request is charged at. batch: a line of a batch that the gateway runs itself; provider-batch: one that the
+ * provider's own batch endpoint answers.
+ */
+export type Rate = "full" | "batch" | "provider-batch";
+
 export class RequestRecord {
   readonly attempts: AttemptRecord[] = [];
   /** Notes of policies by name, each written by the policy of that name; they are shown in the ledger. */
@@ -94,6 +100,8 @@ export class RequestRecord {
    * budget may pay for it.
    */
   isPayableLater = false;
+  /** The answer comes from a provider's batch endpoint. */
+  isHanded = false;
   watcher: AttemptWatcher | undefined;
   /**
    * Reservation of the policy of limits. Only the policy's part behind the caches reads it. A WeakMap would keep each
@@ -102,6 +110,11 @@ export class RequestRecord {
   admitted: unknown;
   /** The kept answer that was given instead of a new one: the cache has saved the cost of its tokens. */
   kept: KeptAnswer | undefined;
+
+  get rate(): Rate {
+    if (this.isHanded) return "provider-batch";
+    return this.notes.has(NOTE.batch) ? "batch" : "full";
+  }
 }
 
 interface KeptAnswer {

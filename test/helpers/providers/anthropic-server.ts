@@ -1,5 +1,6 @@
 /** Anthropic's messages. */
 import { z } from "zod";
+import type { AnthropicBatches } from "./anthropic-batches.js";
 import {
   checked,
   type ProviderAsked,
@@ -117,9 +118,15 @@ const VERSIONS: readonly string[] = ["2023-06-01", "2026-10-21"];
 interface AnthropicServerOptions {
   readonly keys: readonly string[];
   readonly headers?: (asked: ProviderAsked) => Readonly<Record<string, string>>;
+  /** Message batches; absent: there are none. */
+  readonly batches?: AnthropicBatches;
 }
 
-export function startAnthropicServer({ keys, headers: more }: AnthropicServerOptions): Promise<ProviderServer> {
+export function startAnthropicServer({
+  keys,
+  headers: more,
+  batches,
+}: AnthropicServerOptions): Promise<ProviderServer> {
   return startProviderServer((asked) => {
     const { url, headers, body } = asked;
     if (!keys.includes(headers["x-api-key"] as string) || headers.authorization !== undefined)
@@ -127,6 +134,14 @@ export function startAnthropicServer({ keys, headers: more }: AnthropicServerOpt
     if (!VERSIONS.includes(headers["anthropic-version"] as string))
       throw invalid("anthropic-version: header is required");
     if (url === "/v1/messages/count_tokens") return { body: { input_tokens: 14 } };
+    const ofBatches = batches?.reply(asked, (params) => {
+      const line = checked(request, params, (path, message) =>
+        anthropicError(400, "invalid_request_error", `${path}: ${message}`),
+      );
+      checkMessages(line);
+      return wholeMessage(messagesSaid(line));
+    });
+    if (ofBatches !== undefined) return ofBatches;
     if (url !== "/v1/messages") throw new Refusal(anthropicError(404, "not_found_error", "Not Found"));
     const parsed = checked(request, body, (path, message) =>
       anthropicError(400, "invalid_request_error", `${path}: ${message}`),

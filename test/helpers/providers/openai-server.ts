@@ -1,5 +1,6 @@
 /** OpenAI's chat completions, and Azure's of the same. */
 import { z } from "zod";
+import type { OpenaiBatches } from "./openai-batches.js";
 import {
   checked,
   type ProviderAsked,
@@ -124,25 +125,33 @@ interface OpenaiServerOptions {
   readonly headers?: (asked: ProviderAsked) => Readonly<Record<string, string>>;
   /** A compatible host with reasoning_content. */
   readonly showsReasoning?: boolean;
+  /** Files and batches; absent: there are none. */
+  readonly batches?: OpenaiBatches;
 }
 
 export function startOpenaiServer(options: OpenaiServerOptions): Promise<ProviderServer> {
   return startProviderServer((asked) => {
     authorize(asked, options);
-    const body = bodyOf(asked, options);
-    const headers = {
-      "x-request-id": "req_0f1e2d3c",
-      "openai-organization": "org-secret",
-      ...options.headers?.(asked),
-    };
-    const said = saidTo(lastText(body.messages), body.messages.at(-1)!.role === "tool", body.tools?.[0]?.function.name);
-    const isStream = body.stream === true;
-    if (!isStream) return { headers, body: whole(said, options) };
-    return {
-      headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" },
-      body: stream(said, body.stream_options?.include_usage === true, options),
-    };
+    const ofBatches = options.batches?.reply(asked, (body) => chatReply({ ...asked, ...body }, options));
+    if (ofBatches !== undefined) return ofBatches;
+    return chatReply(asked, options);
   });
+}
+
+function chatReply(asked: ProviderAsked, options: OpenaiServerOptions): Reply {
+  const body = bodyOf(asked, options);
+  const headers = {
+    "x-request-id": "req_0f1e2d3c",
+    "openai-organization": "org-secret",
+    ...options.headers?.(asked),
+  };
+  const said = saidTo(lastText(body.messages), body.messages.at(-1)!.role === "tool", body.tools?.[0]?.function.name);
+  const isStream = body.stream === true;
+  if (!isStream) return { headers, body: whole(said, options) };
+  return {
+    headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" },
+    body: stream(said, body.stream_options?.include_usage === true, options),
+  };
 }
 
 function authorize({ headers }: ProviderAsked, { keys, azureVersion }: OpenaiServerOptions): void {

@@ -76,7 +76,8 @@ export async function startProviderServer(answer: (asked: ProviderAsked) => Repl
       const raw = Buffer.concat(chunks);
       let reply: Reply;
       try {
-        const body = raw.length === 0 ? {} : JSON.parse(raw.toString("utf8"));
+        const isForm = incoming.headers["content-type"]?.startsWith("multipart/form-data") === true;
+        const body = raw.length === 0 || isForm ? {} : JSON.parse(raw.toString("utf8"));
         const request = { method: incoming.method!, url: incoming.url!, headers: incoming.headers, raw, body };
         asked.push(request);
         reply = next.shift() ?? answer(request);

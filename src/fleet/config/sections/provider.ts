@@ -66,4 +66,14 @@ export const provider = () =>
     "api-version": text()
       .optional()
       .describe("version of azure's API, where deployments are parts of the path (default: its v1, without versions)"),
+    "batch-endpoint": z
+      .boolean()
+      .default(false)
+      .describe("whether lines of batches go to the paid API's own batch endpoint (openai, anthropic), at its price"),
+    "batch-price-share": z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.5)
+      .describe("share of the price that it charges there, in steps of 0.001"),
   });

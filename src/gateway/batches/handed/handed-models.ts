@@ -1,0 +1,43 @@
+/** What the gateway around gives a batch, so that lines can be handed to their providers. */
+import type { MillraceError } from "../../../core/errors.js";
+import type { AnswerSink } from "../../answer.js";
+import type { LineEstimate } from "../../budget/handed-limits.js";
+import type { Amounts } from "../../budget/store.js";
+import type { Ending } from "../../pipeline.js";
+import type { LineSubmission } from "../run-line.js";
+import type { BatchEndpoint } from "./endpoint.js";
+
+export interface PreparedLine {
+  /** The path of the provider's API, such as /v1/chat/completions. */
+  readonly path: string;
+  /** JSON, in the provider's dialect. */
+  readonly body: Buffer;
+  /** Undefined: no budget applies. */
+  readonly estimate: LineEstimate | undefined;
+}
+
+export interface ProviderAnswer {
+  readonly status: number;
+  readonly body: Buffer;
+  /** It has come through the policies as far as where a request would be sent: it is booked. */
+  isTaken: boolean;
+}
+
+export interface HandedModels {
+  /** Whether lines for a model, by any of its names, go to its provider's batch endpoint. */
+  isHanded(model: string): boolean;
+  /** Undefined: not known yet, or not any more. */
+  endpointOf(model: string): BatchEndpoint | undefined;
+  /** The line as the provider is to get it. Rejects with the error that the line's answer is to be. */
+  prepare(line: LineSubmission): Promise<PreparedLine>;
+  /** Passes what became of a line through the policies that look at answers and account for them. */
+  book(line: LineSubmission, answer: ProviderAnswer | MillraceError, sink: AnswerSink): Promise<Ending>;
+  readonly budget: {
+    /** Rejects with budget_exceeded, and with other errors while the budget cannot be asked. */
+    reserve(id: string, estimate: LineEstimate): Promise<void>;
+    shrink(id: string, amounts: Amounts): Promise<void>;
+    release(id: string, spent: Amounts): void;
+  };
+  /** Between two questions of the same thing; it grows from the first to the most. */
+  readonly pauses: { readonly firstMs: number; readonly mostMs: number };
+}

@@ -1,0 +1,226 @@
+/**
+ * The lines of one batch that go to their providers' batch endpoints: makes parts of them, each within what a provider
+ * takes at once, and drives them all.
+ */
+import { open } from "node:fs/promises";
+import { setTimeout as wait } from "node:timers/promises";
+import { MillraceError, toMillraceError } from "../../../core/errors.js";
+import { MAX_AMOUNT } from "../../budget/claims.js";
+import type { LineEstimate } from "../../budget/handed-limits.js";
+import { Cancellation } from "../../cancellation.js";
+import type { BatchFolders } from "../folders.js";
+import { MAX_ATTEMPTS, submissionOf } from "../run-line.js";
+import { type BatchLines, bookLine } from "./batch-lines.js";
+import type { BatchEndpoint } from "./endpoint.js";
+import type { HandedModels, PreparedLine } from "./handed-models.js";
+import { type Part, PartFiles } from "./part-file.js";
+import { lineId, type PartContext, PartRun, partId } from "./part-run.js";
+
+interface HandedContext extends Pick<PartContext, "nowMs" | "logger"> {
+  readonly folders: BatchFolders;
+  readonly handed: HandedModels;
+}
+
+/** Both providers take twice as much; what is sent again after a broken connection stays small. */
+const MAX_PART_BYTES = 100 * 1024 * 1024;
+const WRITE_BYTES = 1024 * 1024;
+const RETRY_MS = 1000;
+/** How long a provider may take to end a batch that is cancelled. OpenAI names ten minutes. */
+const END_MS = 15 * 60_000;
+
+export class HandedRun {
+  readonly #stopping = new AbortController();
+  readonly #files: PartFiles;
+  #isLeaving = false;
+  #running: Promise<unknown> = Promise.resolve();
+
+  /** @param parts that an earlier run has made */
+  private constructor(
+    private readonly context: HandedContext,
+    private readonly lines: BatchLines,
+    private readonly parts: readonly Part[],
+  ) {
+    this.#files = new PartFiles(context.folders, lines.batchId);
+  }
+
+  static async open(context: HandedContext, lines: BatchLines): Promise<HandedRun> {
+    return new HandedRun(context, lines, await new PartFiles(context.folders, lines.batchId).read());
+  }
+
+  /** Whether lines of a model are handed. What has begun goes on, whatever the configuration says since. */
+  takes(model: number): boolean {
+    return this.context.handed.isHanded(this.lines.models[model]!) || this.parts.some((part) => part.model === model);
+  }
+
+  start(): void {
+    const models = this.lines.models.map((_, model) => model).filter((model) => this.takes(model));
+    this.#running = Promise.all(models.map((model) => this.#runModel(model)));
+  }
+
+  /** Makes no more parts. */
+  leave(): void {
+    this.#isLeaving = true;
+  }
+
+  /** Resolves when every part is over. */
+  async done(): Promise<void> {
+    await this.#running;
+  }
+
+  /** Leaves the parts to the next run, which finds them. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  /** Cancels what the providers have, and takes the results that they made until then. */
+  async end(): Promise<void> {
+    const endsMs = this.context.nowMs() + END_MS;
+    this.#running = Promise.all(this.parts.map((part) => this.#drive(part, endsMs)));
+    await this.#running;
+  }
+
+  /** The batch's lines are lost: nobody waits for their results. */
+  drop(): void {
+    for (const part of this.parts) {
+      const isSpent = part.stage !== "ready";
+      const { reserved } = part;
+      if (part.stage === "over" || reserved === undefined) continue;
+      this.context.handed.budget.release(
+        partId(this.lines.batchId, part),
+        isSpent ? reserved : { money: 0, tokens: 0 },
+      );
+    }
+  }
+
+  async #runModel(model: number): Promise<void> {
+    const parts = this.parts.filter((part) => part.model === model);
+    const running = parts.map((part) => this.#drive(part));
+    let [from, number] = [parts.at(-1)?.to ?? 0, parts.length];
+    while (from < this.lines.numLines && !this.#isLeaving && !this.#stopping.signal.aborted) {
+      try {
+        const { part, to } = await this.#makePart(model, number, from);
+        from = to;
+        if (part === undefined) continue;
+        number++;
+        running.push(this.#drive(part));
+      } catch (thrown) {
+        if (this.#stopping.signal.aborted) break;
+        const error = toMillraceError(thrown);
+        const fields = { batch: this.lines.batchId, code: error.code, err: thrown };
+        this.context.logger.warn(fields, "could not make a part of a batch; trying again");
+        await this.#wait(this.context.handed.pauses.mostMs / 12);
+      }
+    }
+    await Promise.all(running);
+  }
+
+  #drive(part: Part, endsMs?: number): Promise<void> {
+    const { nowMs, logger, handed } = this.context;
+    const { signal } = this.#stopping;
+    return new PartRun({ lines: this.lines, files: this.#files, handed, signal, nowMs, logger, endsMs }, part).run();
+  }
+
+  /** A part with the next lines of a model, ready to be sent; none where all of them have their results already. */
+  async #makePart(model: number, number: number, from: number): Promise<{ readonly part?: Part; readonly to: number }> {
+    const { handed } = this.context;
+    const endpoint = handed.endpointOf(this.lines.models[model]!);
+    if (endpoint === undefined)
+      throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
+    const written = await this.#writeLines(endpoint, { model, number }, from);
+    const { to, numLines, path, estimate } = written;
+    if (numLines === 0) return { to };
+    const id = partId(this.lines.batchId, { model, number });
+    try {
+      if (estimate !== undefined) await handed.budget.reserve(id, estimate);
+    } catch (thrown) {
+      const error = toMillraceError(thrown);
+      if (error.code !== "budget_exceeded") throw thrown;
+      for (let index = from; index < to; index++) {
+        if (this.lines.isOpen(index, model)) await this.#book(index, error);
+      }
+      return { to };
+    }
+    const reserved = estimate === undefined ? {} : { reserved: estimate.amounts };
+    const part: Part = { model, number, from, to, numLines, path, ...reserved, stage: "ready", attempt: 0 };
+    await this.#files.write(part);
+    return { part, to };
+  }
+
+  async #writeLines(endpoint: BatchEndpoint, of: Pick<Part, "model" | "number">, from: number) {
+    const { signal } = this.#stopping;
+    const id = partId(this.lines.batchId, of);
+    const handle = await open(this.#files.lines(of), "w", 0o600);
+    let [to, numLines, numBytes, path] = [from, 0, 0, ""];
+    let estimate: LineEstimate | undefined;
+    let pending: Buffer[] = [];
+    let numPending = 0;
+    const flush = async (): Promise<void> => {
+      await handle.appendFile(Buffer.concat(pending));
+      [pending, numPending] = [[], 0];
+    };
+    try {
+      while (to < this.lines.numLines && numLines < endpoint.mostLines && numBytes < MAX_PART_BYTES) {
+        signal.throwIfAborted();
+        const index = to++;
+        const prepared = this.lines.isOpen(index, of.model) ? await this.#prepare(index) : undefined;
+        if (prepared === undefined) continue;
+        const line = endpoint.lineOf(lineId(id, index), prepared.path, prepared.body);
+        pending.push(...(numLines === 0 ? [] : [NEWLINE]), line);
+        numPending += line.length;
+        numBytes += line.length;
+        numLines++;
+        path = prepared.path;
+        estimate = sumOf(estimate, prepared.estimate);
+        if (numPending < WRITE_BYTES) continue;
+        await flush();
+      }
+      await flush();
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    return { to, numLines, path, estimate };
+  }
+
+  /** @returns undefined where the line has got its result: it is refused */
+  async #prepare(index: number): Promise<PreparedLine | undefined> {
+    const { handed } = this.context;
+    const line = await this.lines.line(index, false);
+    if ("kind" in line) {
+      if (line.kind === "done") await this.lines.keep(index, line.result);
+      return undefined;
+    }
+    // Between lines, clients have their turn.
+    await wait(0);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await handed.prepare(submissionOf(line.batch, line.id, line.request, new Cancellation()));
+      } catch (thrown) {
+        const error = toMillraceError(thrown);
+        if (error.status < 500 || attempt === MAX_ATTEMPTS) {
+          await this.#book(index, error);
+          return undefined;
+        }
+        await this.#wait(RETRY_MS * 2 ** attempt);
+      }
+    }
+  }
+
+  #book(index: number, error: MillraceError): Promise<void> {
+    return bookLine(this.lines, this.context.handed, index, error, this.#stopping.signal);
+  }
+
+  async #wait(ms: number): Promise<void> {
+    await wait(ms, undefined, { signal: this.#stopping.signal }).catch(() => {});
+  }
+}
+
+const NEWLINE = Buffer.from("\n");
+
+function sumOf(a: LineEstimate | undefined, b: LineEstimate | undefined): LineEstimate | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  const sum = (x: number, y: number) => Math.min(MAX_AMOUNT, x + y);
+  const amounts = { money: sum(a.amounts.money, b.amounts.money), tokens: sum(a.amounts.tokens, b.amounts.tokens) };
+  return { claims: a.claims, amounts };
+}

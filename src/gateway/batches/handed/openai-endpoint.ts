@@ -1,0 +1,138 @@
+/** OpenAI's batches, and those of hosts that are compatible with it: a file of lines, and a batch that names the file. */
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { isPlainObject } from "../../../core/is-plain-object.js";
+import type { JsonObject } from "../../../core/json-body.js";
+import { membersOf, parsed } from "../../json-members.js";
+import { MAX_BATCH_LINES } from "../limits.js";
+import type { BatchEndpoint, Found, LineOutcome, Look, ResultLine, SentFile } from "./endpoint.js";
+import type { ProviderHttp } from "./provider-http.js";
+
+const JSON_BODY = { "content-type": "application/json" };
+/** Batches that are made meanwhile push one's own down the list. */
+const MAX_PAGES = 100;
+/** Difference of the clocks, at most. */
+const SKEW_MS = 10 * 60_000;
+/** The account has as many tokens in batches as it may have. */
+const FULL = "token_limit_exceeded";
+const OVER = ["completed", "expired", "cancelled"];
+
+export class OpenAiEndpoint implements BatchEndpoint {
+  readonly name: string;
+  readonly mostLines = MAX_BATCH_LINES;
+
+  constructor(private readonly http: ProviderHttp) {
+    this.name = http.name;
+  }
+
+  lineOf(id: string, path: string, body: Buffer): Buffer {
+    const head = JSON.stringify({ custom_id: id, method: "POST", url: path });
+    return Buffer.concat([Buffer.from(`${head.slice(0, -1)},"body":`), body, Buffer.from("}")]);
+  }
+
+  async upload({ mark, lines }: SentFile, signal: AbortSignal): Promise<string> {
+    const boundary = `millrace-${mark}`;
+    const field = (name: string, more = "") =>
+      `--${boundary}\r\nContent-Disposition: form-data; name="${name}"${more}\r\n`;
+    const head = Buffer.from(
+      `${field("purpose")}\r\nbatch\r\n${field("file", `; filename="millrace-${mark}.jsonl"`)}Content-Type: application/jsonl\r\n\r\n`,
+    );
+    const tail = Buffer.from(`\r\n--${boundary}--\r\n`);
+    const { size } = await stat(lines);
+    async function* form(): AsyncGenerator<Buffer> {
+      yield head;
+      yield* createReadStream(lines) as AsyncIterable<Buffer>;
+      yield tail;
+    }
+    const headers = {
+      "content-type": `multipart/form-data; boundary=${boundary}`,
+      "content-length": String(head.length + size + tail.length),
+    };
+    const file = await this.http.json({ method: "POST", path: "/files", headers, body: Readable.from(form()), signal });
+    return this.http.idOf(file.id);
+  }
+
+  async send({ mark, path, fileId }: SentFile, signal: AbortSignal): Promise<string> {
+    const body = { input_file_id: fileId, endpoint: path, completion_window: "24h", metadata: { millrace: mark } };
+    // Compatible hosts may know the key; OpenAI does not say so.
+    const headers = { ...JSON_BODY, "idempotency-key": mark };
+    const bytes = Buffer.from(JSON.stringify(body));
+    const batch = await this.http.json({ method: "POST", path: "/batches", headers, body: bytes, signal });
+    return this.http.idOf(batch.id);
+  }
+
+  /** The file's id is this gateway's alone, so that a batch of it is the one that was sent. */
+  async find({ mark, fileId, sentMs }: SentFile, signal: AbortSignal): Promise<Found> {
+    let after = "";
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const list = await this.http.json({ method: "GET", path: `/batches?limit=100${after}`, signal });
+      const batches = Array.isArray(list.data) ? list.data.filter(isPlainObject) : [];
+      const own = batches.find((each) => each.input_file_id === fileId || markOf(each) === mark);
+      if (own !== undefined) return { kind: "found", id: this.http.idOf(own.id) };
+      const last = batches.at(-1);
+      // The newest are first.
+      if (list.has_more !== true || last === undefined) break;
+      if (typeof last.created_at === "number" && last.created_at * 1000 < sentMs - SKEW_MS) break;
+      after = `&after=${this.http.idOf(last.id)}`;
+    }
+    return { kind: "none" };
+  }
+
+  async look(id: string, signal: AbortSignal): Promise<Look> {
+    const batch = await this.http.json({ method: "GET", path: `/batches/${id}`, signal });
+    const { status, output_file_id: output, error_file_id: error } = batch;
+    if (status === "failed") return this.#failure(batch);
+    if (!OVER.includes(status as string)) return { kind: "running" };
+    const files = [output, error].filter((each) => each !== null && each !== undefined && each !== "");
+    return { kind: "ended", results: files.map((each) => this.http.idOf(each)) };
+  }
+
+  async cancel(id: string, signal: AbortSignal): Promise<void> {
+    await this.http.json({ method: "POST", path: `/batches/${id}/cancel`, headers: JSON_BODY, signal });
+  }
+
+  results(name: string, signal: AbortSignal): AsyncIterable<Buffer> {
+    return this.http.bytes({ method: "GET", path: `/files/${name}/content`, signal });
+  }
+
+  read(line: Buffer): ResultLine {
+    const members = membersOf(line);
+    const memberOf = (name: string): unknown => {
+      const at = members.get(name);
+      return at === undefined ? undefined : parsed(line, at);
+    };
+    const id = memberOf("custom_id");
+    if (typeof id !== "string") throw this.http.unexpected("a result without a custom_id");
+    const response = members.get("response");
+    const inner = response === undefined ? undefined : line.subarray(response.start, response.end);
+    if (inner?.[0] === 0x7b) return { id, outcome: this.#answer(inner) };
+    return { id, outcome: this.#error(memberOf("error")) };
+  }
+
+  /** The answer's body as it came. */
+  #answer(response: Buffer): LineOutcome {
+    const members = membersOf(response);
+    const [status, body] = [members.get("status_code"), members.get("body")];
+    const value = status === undefined ? undefined : parsed(response, status);
+    if (typeof value !== "number" || body === undefined) throw this.http.unexpected("a result without a status");
+    return { kind: "answer", status: value, body: response.subarray(body.start, body.end) };
+  }
+
+  #error(error: unknown): LineOutcome {
+    const { code, message } = isPlainObject(error) ? error : ({} as JsonObject);
+    if (code === "batch_expired") return { kind: "expired" };
+    if (code === "batch_cancelled") return { kind: "cancelled" };
+    return { kind: "failed", message: this.http.shown(message ?? code ?? "no reason") };
+  }
+
+  #failure({ errors }: JsonObject): Look {
+    const all = isPlainObject(errors) && Array.isArray(errors.data) ? errors.data.filter(isPlainObject) : [];
+    const message = this.http.shown(all[0]?.message ?? "no reason");
+    return { kind: "failed", message, isForNow: all.length > 0 && all.every(({ code }) => code === FULL) };
+  }
+}
+
+function markOf({ metadata }: JsonObject): unknown {
+  return isPlainObject(metadata) ? metadata.millrace : undefined;
+}

@@ -1,0 +1,294 @@
+/**
+ * Drives one part of a batch through its provider's batch endpoint: sends it once, asks for its state, and books its
+ * results. What cannot be done now is tried again, until the batch itself ends.
+ */
+import { rm } from "node:fs/promises";
+import { setTimeout as wait } from "node:timers/promises";
+import { MillraceError } from "../../../core/errors.js";
+import { type BatchLines, bookLine } from "./batch-lines.js";
+import { type BatchEndpoint, keyOf, type LineOutcome, type Look, type ResultLine, type SentFile } from "./endpoint.js";
+import type { HandedModels } from "./handed-models.js";
+import type { Part, PartFiles } from "./part-file.js";
+import { Refused } from "./provider-http.js";
+import { splitLines } from "./split-lines.js";
+
+export interface PartContext {
+  readonly lines: BatchLines;
+  readonly files: PartFiles;
+  readonly handed: HandedModels;
+  readonly signal: AbortSignal;
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
+  readonly logger: { warn(fields: object, message: string): void };
+  /** The batch is cancelled, or its time is over: the provider has until then to end. Absent: it is not. */
+  readonly endsMs?: number | undefined;
+}
+
+/** A request whose connection broke may still be on its way to becoming a batch. */
+const SETTLE_MS = 10_000;
+/** As long as the longest answer that a translation takes. */
+const MAX_LINE_BYTES = 17 * 1024 * 1024;
+/** Lines of results beyond the part's own: more are no mistake. */
+const MAX_ODD_LINES = 1000;
+const MAX_RETRY_AFTER_MS = 15 * 60_000;
+/** Lines after whose results some of the reservation is given back. */
+const SHRINK_LINES = 100;
+
+export const partId = (batchId: string, { model, number }: Pick<Part, "model" | "number">): string =>
+  `${batchId}/${model}/${number}`;
+
+/** The line's id at the provider, which no line of another part has. */
+export const lineId = (id: string, index: number): string => `${keyOf(id)}-${index}`;
+
+export class PartRun {
+  readonly #id: string;
+  #part: Part;
+  #pauseMs: number;
+  #isCancelSent = false;
+  /** Why the provider runs none of the lines; undefined: it may. */
+  #verdict: string | undefined;
+
+  constructor(
+    private readonly context: PartContext,
+    part: Part,
+  ) {
+    this.#part = part;
+    this.#id = partId(context.lines.batchId, part);
+    this.#pauseMs = context.handed.pauses.firstMs;
+  }
+
+  /** Resolves when the part is over, or the signal is aborted. */
+  async run(): Promise<void> {
+    const { signal, nowMs, endsMs = Number.POSITIVE_INFINITY } = this.context;
+    while (this.#part.stage !== "over" && !signal.aborted) {
+      try {
+        if (this.#verdict !== undefined || this.#numOpen() === 0) await this.#end(this.#verdict);
+        else if (nowMs() >= endsMs) await this.#giveUp();
+        else await this.#step();
+      } catch (thrown) {
+        if (signal.aborted) return;
+        if (thrown instanceof Refused && !thrown.isForNow) this.#verdict = thrown.message;
+        else await this.#fail(thrown);
+      }
+    }
+  }
+
+  get #isEnding(): boolean {
+    return this.context.endsMs !== undefined;
+  }
+
+  async #step(): Promise<void> {
+    const { stage, model } = this.#part;
+    if (stage === "ready" && this.#isEnding) return await this.#end();
+    const endpoint = this.context.handed.endpointOf(this.context.lines.models[model]!);
+    if (endpoint === undefined)
+      throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
+    if (stage === "ready") await this.#send(endpoint);
+    else if (stage === "sending") await this.#find(endpoint);
+    else await this.#look(endpoint);
+  }
+
+  async #send(endpoint: BatchEndpoint): Promise<void> {
+    const { signal, nowMs } = this.context;
+    const fileId = this.#part.fileId ?? (await endpoint.upload(this.#sent(), signal));
+    await this.#write({ stage: "sending", fileId, sentMs: nowMs() });
+    await this.#post(endpoint);
+  }
+
+  async #post(endpoint: BatchEndpoint): Promise<void> {
+    try {
+      const batchId = await endpoint.send(this.#sent(), this.context.signal);
+      await this.#write({ stage: "sent", batchId });
+      this.#pauseMs = this.context.handed.pauses.firstMs;
+    } catch (thrown) {
+      // Anything else may have become a batch all the same.
+      if (thrown instanceof Refused && thrown.isCertain) await this.#write({ stage: "ready" });
+      throw thrown;
+    }
+  }
+
+  /** Was the part sent before this process began, or before the connection broke? */
+  async #find(endpoint: BatchEndpoint): Promise<void> {
+    const { signal, nowMs } = this.context;
+    const sent = this.#sent();
+    const found = await endpoint.find(sent, signal);
+    if (found.kind === "found") return await this.#write({ stage: "sent", batchId: found.id });
+    const leftMs = sent.sentMs + SETTLE_MS - nowMs();
+    if (found.kind === "unsure") await this.#pause();
+    else if (leftMs > 0) await wait(leftMs, undefined, { signal });
+    else if (this.#isEnding) await this.#end();
+    else await this.#post(endpoint);
+  }
+
+  async #look(endpoint: BatchEndpoint): Promise<void> {
+    const { signal } = this.context;
+    const id = this.#part.batchId!;
+    if (this.#isEnding && !this.#isCancelSent) {
+      this.#isCancelSent = true;
+      // It may be over by now: its state will tell.
+      await endpoint.cancel(id, signal).catch(() => {});
+    }
+    const look = await endpoint.look(id, signal);
+    if (look.kind === "running") await this.#pause();
+    else if (look.kind === "ended") await this.#collect(endpoint, look);
+    else if (look.isForNow && !this.#isEnding) await this.#sendAgain(look.message);
+    else await this.#end(look.message);
+  }
+
+  /** The provider has run none of the lines, and says that it will have room for them. */
+  async #sendAgain(why: string): Promise<void> {
+    this.context.logger.warn({ batch: this.#id, why }, "the provider has no room for a part of a batch; waiting");
+    await this.#pause();
+    const { attempt } = this.#part;
+    await this.#write({ stage: "ready", attempt: attempt + 1, fileId: undefined, batchId: undefined });
+  }
+
+  async #collect(endpoint: BatchEndpoint, { results }: Extract<Look, { kind: "ended" }>): Promise<void> {
+    const { signal, logger } = this.context;
+    let [numLines, numOdd, numBooked] = [0, 0, 0];
+    for (const name of results) {
+      for await (const bytes of splitLines(endpoint.results(name, signal), MAX_LINE_BYTES)) {
+        if (++numLines > this.#part.numLines + MAX_ODD_LINES) break;
+        const line = readResult(endpoint, bytes);
+        const index = line === undefined ? undefined : this.#indexOf(line.id);
+        if (line === undefined || index === undefined) numOdd++;
+        // The first result of a line counts.
+        else if (this.#isOpen(index)) {
+          await this.#book(index, line.outcome);
+          if (++numBooked % SHRINK_LINES === 0) await this.#shrink();
+        }
+        if (signal.aborted) return;
+      }
+    }
+    if (numOdd > 0)
+      logger.warn({ batch: this.#id, lines: numOdd }, "the provider's results have lines that are none of a batch's");
+    await this.#end();
+  }
+
+  async #book(index: number, outcome: LineOutcome): Promise<void> {
+    const { lines, handed, signal } = this.context;
+    switch (outcome.kind) {
+      case "answer":
+        return await bookLine(lines, handed, index, { ...outcome, isTaken: false }, signal);
+      case "failed":
+        return await bookLine(lines, handed, index, this.#failure(outcome.message), signal);
+      case "expired":
+        // At its own end, the batch says of each line why it has no answer.
+        if (!this.#isEnding) await lines.expire(index);
+        return;
+      case "cancelled":
+        return;
+    }
+  }
+
+  /** Nothing more comes from the provider. @param why no line has run; absent: the results have come */
+  async #end(why?: string): Promise<void> {
+    const { lines, handed, files, signal } = this.context;
+    if (!this.#isEnding) {
+      const error = this.#failure(why ?? "no result of the line");
+      for (const index of this.#open()) await bookLine(lines, handed, index, error, signal);
+    }
+    this.#release(false);
+    await this.#write({ stage: "over" });
+    await rm(files.lines(this.#part), { force: true });
+  }
+
+  /** The provider may charge for what it has not told: what is reserved for it becomes a charge. */
+  async #giveUp(): Promise<void> {
+    const { stage, batchId } = this.#part;
+    const fields = { batch: this.#id, providerBatch: batchId, lines: this.#numOpen() };
+    this.context.logger.warn(fields, "the provider's batch did not end in time; its lines are charged as estimated");
+    this.#release(stage !== "ready");
+    await this.#write({ stage: "over" });
+  }
+
+  async #fail(thrown: unknown): Promise<void> {
+    const { logger } = this.context;
+    const message = (thrown as Error).message;
+    logger.warn(
+      { batch: this.#id, stage: this.#part.stage, message },
+      "a provider's batch endpoint failed; trying again",
+    );
+    const retryAfterMs = thrown instanceof Refused ? (thrown.retryAfterMs ?? 0) : 0;
+    await this.#pause(Math.min(retryAfterMs, MAX_RETRY_AFTER_MS));
+  }
+
+  async #pause(leastMs = 0): Promise<void> {
+    const { signal, handed, endsMs, nowMs } = this.context;
+    const leftMs = endsMs === undefined ? Number.POSITIVE_INFINITY : Math.max(0, endsMs - nowMs());
+    const ms = Math.min(Math.max(leastMs, this.#pauseMs), leftMs);
+    this.#pauseMs = Math.min(handed.pauses.mostMs, 1.5 * this.#pauseMs);
+    await wait(ms, undefined, { signal }).catch(() => {});
+  }
+
+  async #shrink(): Promise<void> {
+    const left = this.#reservedNow();
+    if (left !== undefined) await this.context.handed.budget.shrink(this.#id, left);
+  }
+
+  #release(isSpent: boolean): void {
+    const left = this.#reservedNow();
+    if (left !== undefined) this.context.handed.budget.release(this.#id, isSpent ? left : { money: 0, tokens: 0 });
+  }
+
+  /** What is still reserved: each line's share of the part's. Undefined: no budget applies. */
+  #reservedNow(): Part["reserved"] {
+    const { reserved, numLines } = this.#part;
+    if (reserved === undefined) return undefined;
+    const share = Math.min(1, this.#numOpen() / numLines);
+    return { money: Math.ceil(reserved.money * share), tokens: Math.ceil(reserved.tokens * share) };
+  }
+
+  #failure(got: string): MillraceError {
+    return new MillraceError("upstream_failed", `expected an answer of the provider's batch endpoint, got ${got}`);
+  }
+
+  *#open(): Generator<number> {
+    const { from, to } = this.#part;
+    for (let index = from; index < to; index++) if (this.#isOpen(index)) yield index;
+  }
+
+  #numOpen(): number {
+    let count = 0;
+    for (const _ of this.#open()) count++;
+    return count;
+  }
+
+  #isOpen(index: number): boolean {
+    return this.context.lines.isOpen(index, this.#part.model);
+  }
+
+  #indexOf(id: string): number | undefined {
+    const match = /^([0-9a-f]{12})-(\d{1,9})$/.exec(id);
+    const index = match?.[1] === keyOf(this.#id) ? Number(match[2]) : -1;
+    return index >= this.#part.from && index < this.#part.to ? index : undefined;
+  }
+
+  #sent(): SentFile {
+    const { numLines, path, fileId, attempt, sentMs = this.context.nowMs() } = this.#part;
+    const key = keyOf(this.#id);
+    return {
+      key,
+      mark: `${key}-${attempt}`,
+      numLines,
+      path,
+      fileId,
+      sentMs,
+      lines: this.context.files.lines(this.#part),
+    };
+  }
+
+  async #write(changed: Partial<Part>): Promise<void> {
+    const next = { ...this.#part, ...changed };
+    await this.context.files.write(next);
+    this.#part = next;
+  }
+}
+
+function readResult(endpoint: BatchEndpoint, bytes: Buffer | undefined): ResultLine | undefined {
+  try {
+    return bytes === undefined ? undefined : endpoint.read(bytes);
+  } catch {
+    return undefined;
+  }
+}
