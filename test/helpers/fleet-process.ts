@@ -66,6 +66,10 @@ export class FleetProcess implements AsyncDisposable {
     return this.child.pid!;
   }
 
+  get isAlive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
   /** Everything it wrote so far. */
   get text(): string {
     return this.output.text;

@@ -31,6 +31,8 @@ const refusal = (status: number, type: string, message: string): Reply => ({
 export class AnthropicBatches {
   readonly batches: Batch[] = [];
   isHeld = false;
+  /** What happens to the answer to the next batch, which is made all the same. */
+  nextLost: Reply["lost"];
   readonly ran: string[] = [];
 
   /** @returns undefined for other paths */
@@ -38,7 +40,10 @@ export class AnthropicBatches {
     const { method, url } = asked;
     const { pathname, searchParams } = new URL(url, "http://x");
     if (pathname === "/v1/messages/batches") {
-      return { body: method === "POST" ? shown(this.#create(asked)) : this.#list(searchParams) };
+      if (method !== "POST") return { body: this.#list(searchParams, answer) };
+      const [lost, body] = [this.nextLost, shown(this.#create(asked))];
+      this.nextLost = undefined;
+      return { body, ...(lost === undefined ? {} : { lost }) };
     }
     const [, id, rest] = /^\/v1\/messages\/batches\/(\w+)(\/cancel|\/results)?$/.exec(pathname) ?? [];
     if (id === undefined) return undefined;
@@ -69,7 +74,9 @@ export class AnthropicBatches {
     return batch;
   }
 
-  #list(query: URLSearchParams): object {
+  /** Whoever lists his batches sees them go on. */
+  #list(query: URLSearchParams, answer: (params: Requests[number]["params"]) => object): object {
+    for (const batch of this.batches) this.#advance(batch, answer);
     const all = this.batches.toReversed();
     const from = all.findIndex(({ id }) => id === query.get("after_id")) + 1;
     const data = all.slice(from, from + Number(query.get("limit") ?? 20)).map(shown);

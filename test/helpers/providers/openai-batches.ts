@@ -44,6 +44,8 @@ export class OpenaiBatches {
   readonly batches: Batch[] = [];
   /** Batches stay in progress. */
   isHeld = false;
+  /** What happens to the answer to the next batch, which is made all the same. */
+  nextLost: Reply["lost"];
   /** The next batch fails for this reason. */
   nextFailure: { readonly code: string; readonly message: string } | undefined;
   /** Lines of the output and the error file, as they are to be. */
@@ -63,7 +65,10 @@ export class OpenaiBatches {
       return { headers: { "content-type": "application/octet-stream" }, body: text };
     }
     if (path === "/v1/batches") {
-      return { body: method === "POST" ? this.#create(asked) : this.#list(new URL(url, "http://x").searchParams) };
+      if (method !== "POST") return { body: this.#list(new URL(url, "http://x").searchParams) };
+      const [lost, body] = [this.nextLost, this.#create(asked)];
+      this.nextLost = undefined;
+      return { body, ...(lost === undefined ? {} : { lost }) };
     }
     const [, id, isCancel] = /^\/v1\/batches\/([\w-]+)(\/cancel)?$/.exec(path) ?? [];
     if (id === undefined) return undefined;

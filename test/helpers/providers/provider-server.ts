@@ -21,6 +21,8 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
   /** An object is sent as JSON. A list is sent one by one. */
   readonly body: object | string | readonly (string | Buffer)[];
+  /** The connection breaks, or stays without an answer, after all has been done. */
+  readonly lost?: "broken" | "silent";
 }
 
 /** What the model is to say, told by the last text of the conversation. */
@@ -102,7 +104,9 @@ export async function startProviderServer(answer: (asked: ProviderAsked) => Repl
   };
 }
 
-async function send(outgoing: ServerResponse, { status = 200, headers = {}, body }: Reply): Promise<void> {
+async function send(outgoing: ServerResponse, { status = 200, headers = {}, body, lost }: Reply): Promise<void> {
+  if (lost === "silent") return;
+  if (lost === "broken") return void outgoing.destroy();
   if (Array.isArray(body)) {
     outgoing.writeHead(status, headers);
     for (const piece of body as readonly (string | Buffer)[]) {
