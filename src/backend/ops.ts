@@ -42,9 +42,10 @@ export const CODES = {
   Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a
-   * scale per row; int8 per block of 32 for weights that are stored as bytes centred on 128; bfloat16.
+   * scale per row; int8 per block of 32 for weights that are stored as bytes centred on 128; bfloat16; int8 with a
+   * scale per block of 16 columns.
    */
-  ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16"],
+  ActivationFormat: ["f32", "blocks32", "blocks256", "row16", "centred32", "bf16", "blocks16"],
   /** GGML's types that `encodeRows` writes. */
   BlockType: [
     "Q8_0",

@@ -26,6 +26,7 @@ describe("dequantizeRow", () => {
         ...vectors.rows.map((row) => row.type),
         "F8_E4M3",
         "I8",
+        "NVFP4_SCALED",
         "Q8_0_INT8",
         "I8_INT8",
         "F8_E4M3_BF16",
@@ -62,6 +63,17 @@ describe("dequantizeRow", () => {
     });
     const row = dequantizeRow(type, new Uint8Array(block.buffer), 32);
     expect([...row.subarray(0, codes.length)]).toEqual(values);
+  });
+
+  it("scales blocks of NVFP4 by the number in front of each", () => {
+    const bytes = Buffer.from(vectors.rows.find(({ type }) => type === "NVFP4")!.bytes, "base64");
+    const plain = dequantizeRow("NVFP4", bytes, 256);
+    const scaled = Buffer.alloc(4 * 40);
+    for (let block = 0; block < 4; block++) {
+      scaled.writeFloatLE(0.3, 40 * block);
+      bytes.copy(scaled, 40 * block + 4, 36 * block, 36 * (block + 1));
+    }
+    expect(dequantizeRow("NVFP4_SCALED", scaled, 256)).toEqual(plain.map((value) => value * Math.fround(0.3)));
   });
 
   it("refuses a row that is no whole number of blocks", () => {

@@ -19,11 +19,12 @@ interface BlockCodec extends BlockLayout {
 }
 
 /**
- * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), Q8_0 and I8
- * that, packed, are multiplied with int8 activations, BF16 that is multiplied with bfloat16 ones, and F8_E4M3 that,
- * packed, is.
+ * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), NVFP4 with its
+ * matrix' F32 scale in front of each block, Q8_0 and I8 that, packed, are multiplied with int8 activations, BF16 that is
+ * multiplied with bfloat16 ones, and F8_E4M3 that, packed, is.
  */
-export type WeightType = TensorType | "F8_E4M3" | "I8" | "Q8_0_INT8" | "I8_INT8" | "F8_E4M3_BF16" | "BF16_BF16";
+export type WeightType = TensorType | "F8_E4M3" | "I8" | "NVFP4_SCALED" | RoundedProduct;
+type RoundedProduct = `${"Q8_0" | "I8"}_INT8` | `${"F8_E4M3" | "BF16"}_BF16`;
 
 const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   F32: { numValues: 1, byteLength: 4, decode: decodeF32 },
@@ -42,6 +43,8 @@ const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   IQ4_NL: { numValues: 32, byteLength: 18, decode: decodeIq4Nl },
   IQ4_XS: { numValues: 256, byteLength: 136, decode: decodeIq4Xs },
   MXFP4: { numValues: 32, byteLength: 17, decode: decodeMxfp4 },
+  NVFP4: { numValues: 64, byteLength: 36, decode: decodeNvfp4 },
+  NVFP4_SCALED: { numValues: 64, byteLength: 40, decode: decodeScaledNvfp4 },
   F8_E4M3: { numValues: 32, byteLength: 36, decode: decodeF8 },
   I8: { numValues: 32, byteLength: 36, decode: decodeI8 },
   Q8_0_INT8: { numValues: 32, byteLength: 34, decode: decodeQ8_0 },
@@ -271,6 +274,25 @@ const E2M1_GRID = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as c
 function decodeMxfp4(bytes: DataView, at: number, out: Float32Array, to: number): void {
   const d = 2 ** (bytes.getUint8(at) - 128);
   for (let i = 0; i < 32; i++) out[to + i] = d * E2M1_GRID[nibble32(bytes, at + 1, i)]!;
+}
+
+/**
+ * Four scales (E4M3 without a sign; a NaN counts as zero), one for each 16 values, 32 bytes of nibbles that index the
+ * grid: byte j of eight has values j and j + 8; grid·scale / 2.
+ */
+function decodeNvfp4(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  for (let i = 0; i < 64; i++) {
+    const scale = E4M3[bytes.getUint8(at + (i >> 4)) & 127]!;
+    const byte = bytes.getUint8(at + 4 + 8 * (i >> 4) + (i & 7));
+    out[to + i] = (Number.isNaN(scale) ? 0 : scale / 2) * E2M1_GRID[(i & 8) === 0 ? byte & 15 : byte >> 4]!;
+  }
+}
+
+/** f32 d, a block of NVFP4; d·value. */
+function decodeScaledNvfp4(bytes: DataView, at: number, out: Float32Array, to: number): void {
+  const d = bytes.getFloat32(at, true);
+  decodeNvfp4(bytes, at + 4, out, to);
+  for (let i = to; i < to + 64; i++) out[i]! *= d;
 }
 
 /**

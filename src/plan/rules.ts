@@ -47,7 +47,7 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
   if (/^Q6|^Q[23]_K/.test(label)) return { ...named, arithmetic: "cpu4", computeFactor: 0.85 };
   if (/^Q[45]_K/.test(label))
     return { ...named, arithmetic: "cpu4", computeFactor: QUANTIZATIONS.q4_k_m.computeFactor };
-  if (/^(Q4|Q5|MXFP4)|INT4/.test(label)) return { ...named, arithmetic: "cpu4" };
+  if (/^(Q4|Q5|MXFP4|NVFP4)|INT4/.test(label)) return { ...named, arithmetic: "cpu4" };
   const computeFactor = label === "BF16" ? BFLOAT_FACTORS[machine.device.isa ?? ""] : undefined;
   return { ...named, arithmetic: "cpuFloat", ...(computeFactor === undefined ? {} : { computeFactor }) };
 }

@@ -3,7 +3,7 @@
  * that tests write.
  */
 
-import { BLOCK_LAYOUT, dequantizeRow, type WeightType } from "../../src/formats/dequantize.js";
+import { BLOCK_LAYOUT, dequantizeRow, E4M3, type WeightType } from "../../src/formats/dequantize.js";
 import type { TensorType } from "../../src/formats/gguf/types.js";
 
 type WritableWeightType = "F32" | "F16" | "BF16" | "Q8_0" | "Q4_0";
@@ -35,7 +35,7 @@ export function isWritable(type: TensorType): type is WritableWeightType {
   return Object.hasOwn(ENCODERS, type);
 }
 
-/** Where a block of each type keeps its f16 scales; MXFP4's scale is a byte, an exponent. */
+/** Where a block of each type keeps its f16 scales; those of MXFP4 and NVFP4 are bytes: an exponent, E4M3. */
 export const F16_SCALE_OFFSETS: Readonly<Partial<Record<WeightType, readonly number[]>>> = {
   Q8_0: [0],
   Q8_0_INT8: [0],
@@ -51,11 +51,13 @@ export const F16_SCALE_OFFSETS: Readonly<Partial<Record<WeightType, readonly num
   IQ4_NL: [0],
   IQ4_XS: [0],
   MXFP4: [],
+  NVFP4: [],
+  NVFP4_SCALED: [],
 };
 
 /**
  * Blocks of a quantised type with random quanta whose values have the given root mean square (MXFP4: within a factor of
- * 1.5, its scales are powers of two). `random` gives 32 bits at a time.
+ * 1.5, its scales are powers of two; NVFP4: about, its scales are E4M3). `random` gives 32 bits at a time.
  */
 export function randomBlocks(type: WeightType, numValues: number, random: () => number, rms: number): Uint8Array {
   const layout = BLOCK_LAYOUT[type];
@@ -68,6 +70,9 @@ export function randomBlocks(type: WeightType, numValues: number, random: () => 
       const sign = (bytes[at + 4]! & 1) === 0 ? 1 : -1;
       for (const offset of F16_SCALE_OFFSETS[type] ?? []) view.setUint16(at + offset, halfBits(sign * scale), true);
       if (type === "MXFP4") bytes[at] = 127 + Math.round(Math.log2(scale));
+      if (type === "NVFP4_SCALED") view.setFloat32(at, 0.5, true);
+      if (type === "NVFP4") setE4m3Scales(bytes, at, scale);
+      if (type === "NVFP4_SCALED") setE4m3Scales(bytes, at + 4, 2 * scale);
     }
   };
   setScales(1);
@@ -75,6 +80,12 @@ export function randomBlocks(type: WeightType, numValues: number, random: () => 
   const unit = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0) / numValues);
   setScales(rms / unit);
   return bytes;
+}
+
+/** Scales of the four sixteens of a block of NVFP4, which differ from one another by a few steps. */
+function setE4m3Scales(bytes: Uint8Array, at: number, scale: number): void {
+  const nearest = E4M3.subarray(0, 123).findIndex((value) => value >= scale);
+  for (let s = 0; s < 4; s++) bytes[at + s] = Math.max(1, nearest) + (bytes[at + 4 + 8 * s]! & 3);
 }
 
 const floatScratch = new Float32Array(1);

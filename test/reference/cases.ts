@@ -316,7 +316,7 @@ function linearCases(): OpCase[] {
 
 /** Formats at widths of one and of several blocks, with values of every size. */
 function quantizeCases(): OpCase[] {
-  return (["blocks32", "blocks256", "row16", "centred32"] as const).flatMap((format) =>
+  return (["blocks16", "blocks32", "blocks256", "row16", "centred32"] as const).flatMap((format) =>
     [256, 768].map((width) => ({
       op: "quantize" as const,
       label: `3 rows of ${width} to ${format}`,

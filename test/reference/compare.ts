@@ -89,7 +89,8 @@ export function shuffled(count: number, seed: number): number[] {
 
 /** Bytes of a random matrix [rows, cols]: random quanta under sensible scales, normal values in the float types. */
 export function weightBytes(type: WeightType, rows: number, cols: number, seed: number): Uint8Array {
-  const numBytes = rows * rowByteLength(type, cols)!;
+  const rowBytes = rowByteLength(type, cols)!;
+  const numBytes = rows * rowBytes;
   const { byteLength } = BLOCK_LAYOUT[type];
   const hasWideScale = type.startsWith("F8_E4M3") || type === "I8" || type === "I8_INT8";
   const scales = hasWideScale ? [] : F16_SCALE_OFFSETS[type];
@@ -104,6 +105,12 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
     for (const offset of scales ?? []) view.setUint16(at + offset, numberToF16(values[at + offset]! * 0.02), true);
     // MXFP4's scale is a byte: 2^−9 to 2^−2 of the grid's unit.
     if (type === "MXFP4") bytes[at] = 119 + (bytes[at]! & 7);
+    // NVFP4's scales too, 2^−5 to 2^−2; those in front of blocks are the row's.
+    if (type === "NVFP4" || type === "NVFP4_SCALED") {
+      const isScaled = type === "NVFP4_SCALED";
+      if (isScaled) view.setFloat32(at, values[Math.floor(at / rowBytes)]!, true);
+      for (let i = 0; i < 4; i++) bytes[at + (isScaled ? 4 : 0) + i] = 16 + (bytes[at + 4 + i]! % 24);
+    }
     if (hasWideScale) view.setFloat32(at, values[at]! * 0.01, true);
     // No NaN, whose exponent and mantissa are all ones, and no value far above the others.
     if (type.startsWith("F8_E4M3")) for (let i = at + 4; i < at + byteLength; i++) bytes[i]! &= 0xcf;

@@ -78,7 +78,7 @@ const groupCases: readonly OpCase[] = [
 ];
 
 function dispatchCases(): OpCase[] {
-  return (["blocks32", "row16", "f32"] as const).map((format) => ({
+  return (["blocks16", "blocks32", "row16", "f32"] as const).map((format) => ({
     op: "dispatchRows",
     label: `three rows to ${format}`,
     record: (bench) => {

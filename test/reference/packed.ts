@@ -19,7 +19,7 @@ const alignUp = (bytes: number) => Math.ceil(bytes / CACHE_LINE) * CACHE_LINE;
 
 /** Bytes of a row before its integers: scales and sums. */
 function activationHeaderBytes(format: Quantized, cols: number): number {
-  if (format === "blocks32" || format === "centred32") return alignUp((cols / 32) * 8);
+  if (format in SUM_FACTORS) return alignUp((cols / BLOCK_OF[format]) * 8);
   if (format === "blocks256") return alignUp((cols / 256) * BLOCK256_BYTES);
   return CACHE_LINE;
 }
@@ -27,7 +27,21 @@ function activationHeaderBytes(format: Quantized, cols: number): number {
 /** Below this a block counts as zeros: the reciprocal of its step would overflow. */
 const SMALLEST_MAXIMUM = Math.fround(1e-30);
 
-const BLOCK_OF: Readonly<Record<Rounded, number>> = { blocks32: 32, centred32: 32, blocks256: 256, row16: 32, bf16: 1 };
+const BLOCK_OF: Readonly<Record<Rounded, number>> = {
+  blocks16: 16,
+  blocks32: 32,
+  centred32: 32,
+  blocks256: 256,
+  row16: 32,
+  bf16: 1,
+};
+
+/** Of the sum beside each block's step d. */
+const SUM_FACTORS: Readonly<Record<"blocks16" | "blocks32" | "centred32", (d: number) => number>> = {
+  blocks16: () => 12,
+  blocks32: (d) => Math.fround(8 * d),
+  centred32: () => 128,
+};
 
 export function quantize(operands: Operands<"quantize">): Work {
   const numRows = operands.integer("numRows");
@@ -76,13 +90,13 @@ const sum = (values: readonly number[]) => values.reduce((total, value) => total
 
 type RowWriter = (x: Float32Array, row: DataView, headerBytes: number) => void;
 
-/** @param sumFactor of the sum beside each block's step d */
-function blocksOf32(sumFactor: (d: number) => number): RowWriter {
+function smallBlocks(format: keyof typeof SUM_FACTORS): RowWriter {
+  const block = BLOCK_OF[format];
   return (x, row, headerBytes) => {
-    for (let k = 0; k < x.length; k += 32) {
-      const { d, q } = roundBlock(x.subarray(k, k + 32), 127);
-      row.setFloat32(k / 4, d, true);
-      row.setFloat32(k / 4 + 4, sumFactor(d) * sum(q), true);
+    for (let k = 0; k < x.length; k += block) {
+      const { d, q } = roundBlock(x.subarray(k, k + block), 127);
+      row.setFloat32((k / block) * 8, d, true);
+      row.setFloat32((k / block) * 8 + 4, SUM_FACTORS[format](d) * sum(q), true);
       q.forEach((value, i) => {
         row.setInt8(headerBytes + k + i, value);
       });
@@ -91,8 +105,9 @@ function blocksOf32(sumFactor: (d: number) => number): RowWriter {
 }
 
 const WRITERS: Readonly<Record<Quantized, RowWriter>> = {
-  blocks32: blocksOf32((d) => Math.fround(8 * d)),
-  centred32: blocksOf32(() => 128),
+  blocks16: smallBlocks("blocks16"),
+  blocks32: smallBlocks("blocks32"),
+  centred32: smallBlocks("centred32"),
   blocks256(x, row, headerBytes) {
     for (let k = 0; k < x.length; k += 256) {
       const { d, q } = roundBlock(x.subarray(k, k + 256), 127);
@@ -123,6 +138,7 @@ const WRITERS: Readonly<Record<Quantized, RowWriter>> = {
 
 /** Where the step of column k is. */
 const STEP_OFFSETS: Readonly<Record<Quantized, (k: number) => number>> = {
+  blocks16: (k) => Math.floor(k / 16) * 8,
   blocks32: (k) => Math.floor(k / 32) * 8,
   centred32: (k) => Math.floor(k / 32) * 8,
   blocks256: (k) => Math.floor(k / 256) * BLOCK256_BYTES,

@@ -3,6 +3,7 @@
 #include "dequantize.h"
 
 #include "simd.h"
+#include "small_floats.h"
 
 namespace millrace::MILLRACE_ISA {
 namespace {
@@ -194,10 +195,25 @@ MILLRACE_INLINE void blockIQ4_XS(const uint8_t* block, float* out) {
 
 // u8 exponent e (E8M0); 16 bytes of nibbles: 2^(e − 128) · grid[q], where the grid is twice the 4-bit floats of the OCP
 // MX formats.
+alignas(16) constexpr int8_t kE2M1Grid[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 MILLRACE_INLINE void blockMXFP4(const uint8_t* block, float* out) {
-  alignas(16) static constexpr int8_t grid[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
   const uint32_t e = block[0];
-  lookUp32(block + 1, grid, floatOf(e < 2 ? 0x200000u << e : (e - 1) << 23), out);
+  lookUp32(block + 1, kE2M1Grid, floatOf(e < 2 ? 0x200000u << e : (e - 1) << 23), out);
+}
+
+// Four E4M3 scales without a sign, one for each 16 values; 32 bytes, value j of 16 in the low nibble of its byte j, value
+// j + 8 in the high one: scale / 2 · grid[q]. With kIsScaled an f32 in front: d · (scale / 2 · grid[q]).
+template <bool kIsScaled>
+MILLRACE_INLINE void blockNVFP4(const uint8_t* block, float* out) {
+  float d = 1;
+  if (kIsScaled) memcpy(&d, block, 4);
+  const uint8_t* scales = block + (kIsScaled ? 4 : 0);
+  for (int s = 0; s < 4; s++) {
+    const f32x8 step = splat8(floatOf(static_cast<uint32_t>(scaleCode(scales[s])) << 20) * 0x1p119f);
+    const uint8_t* nibbles = scales + 4 + 8 * s;
+    store8(out + 16 * s, splat8(d) * (step * toFloat8(lookUpLow8(kE2M1Grid, nibbles))));
+    store8(out + 16 * s + 8, splat8(d) * (step * toFloat8(lookUpHigh8(kE2M1Grid, nibbles))));
+  }
 }
 
 // f32 d; 32 E4M3 bytes: d · value. The byte's bits are an f16's with one exponent bit less: the same number times 2⁻⁸;
@@ -254,6 +270,8 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::F8_E4M3_BF16: return fromBlocks<blockF8, 32, 36>(source, numValues, out);
     case TensorType::I8:
     case TensorType::I8_INT8: return fromBlocks<blockI8, 32, 36>(source, numValues, out);
+    case TensorType::NVFP4: return fromBlocks<blockNVFP4<false>, 64, 36>(source, numValues, out);
+    case TensorType::NVFP4_SCALED: return fromBlocks<blockNVFP4<true>, 64, 40>(source, numValues, out);
   }
 }
 

@@ -19,6 +19,8 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::I8_INT8: return runPacked<BlockKind<PackedCentredBytes<TensorType::I8_INT8>>>(args, begin, end, scratch);
     case TensorType::F8_E4M3: return runPacked<FloatKind<PackedF8>>(args, begin, end, scratch);
     case TensorType::MXFP4: return runPacked<BlockKind<PackedMXFP4>>(args, begin, end, scratch);
+    case TensorType::NVFP4:
+    case TensorType::NVFP4_SCALED: return runPacked<BlockKind<PackedNVFP4>>(args, begin, end, scratch);
     case TensorType::IQ4_XS: return runPacked<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
     case TensorType::Q2_K: return runPacked<SuperKind<PackedQ2_K>>(args, begin, end, scratch);
     case TensorType::Q3_K: return runPacked<SuperKind<PackedQ3_K>>(args, begin, end, scratch);

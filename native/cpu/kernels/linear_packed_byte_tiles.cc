@@ -95,7 +95,7 @@ void runTiles(const LinearArgs& args, int64_t begin, int64_t end, std::byte* scr
   const Rows rows = {reinterpret_cast<const uint8_t*>(args.x), activationRowBytes(info.activations, args.weight.cols),
                      activationHeaderBytes(info.activations, args.weight.cols)};
   const int64_t numParts = args.weight.cols / 32;
-  const Groups groups = {args, info.cellBytes, numParts / Format::kParts, end, 1};
+  const Groups groups = {args, info, numParts / Format::kParts, end, 1};
   WidePanel& panel = *reinterpret_cast<WidePanel*>(scratch);
   Floats* const resting = reinterpret_cast<Floats*>(scratch + sizeof panel);
   const int64_t passTokens = minOf(kLinearPassTokens, maxOf(kMinPassTiles, kTilePassBytes / rows.stride / kTileRows) * kTileRows);

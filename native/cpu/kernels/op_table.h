@@ -151,8 +151,8 @@ enum class Scoring : uint8_t { softmax, sigmoid };
 constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
 enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
 constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "clampedSwiglu"};
-enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16 };
-constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16"};
+enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16, blocks16 };
+constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16", "blocks16"};
 enum class BlockType : uint8_t { Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 };
 constexpr const char* kBlockTypeNames[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
 enum class ScaledType : uint8_t { int4, int8, e4m3 };
@@ -246,7 +246,7 @@ struct quantize {
   static constexpr operand::Buffer<quantize, const float> x{{1, "x"}};
   static constexpr operand::Integer<quantize> numRows{{2, "numRows"}};
   static constexpr operand::Integer<quantize> width{{3, "width"}};
-  static constexpr operand::Code<quantize, ActivationFormat> format{{4, "format"}, 1, 5};
+  static constexpr operand::Code<quantize, ActivationFormat> format{{4, "format"}, 1, 6};
 };
 
 struct linear {
@@ -463,7 +463,7 @@ struct dispatchRows {
   static constexpr operand::Integer<dispatchRows> numRows{{3, "numRows"}};
   static constexpr operand::Integer<dispatchRows> numChosen{{4, "numChosen"}};
   static constexpr operand::Integer<dispatchRows> width{{5, "width"}};
-  static constexpr operand::Code<dispatchRows, ActivationFormat> format{{6, "format"}, 0, 5};
+  static constexpr operand::Code<dispatchRows, ActivationFormat> format{{6, "format"}, 0, 6};
 };
 
 struct expertGatedLinear {

@@ -6,6 +6,7 @@
 
 #include "kernel.h"
 #include "packed.h"
+#include "small_floats.h"
 
 namespace millrace {
 
@@ -84,7 +85,8 @@ void splitScalesQ3(const uint8_t* packed, Block& out) {
 // Two bits of 256 values: 32 bytes for each half, value 32 j + l of a half at bits 2j of byte l.
 int twoBits(const uint8_t* bytes, int k) { return (bytes[32 * (k / 128) + k % 32] >> (2 * (k % 128 / 32))) & 3; }
 
-void takeApart(TensorType type, const uint8_t* p, Block& out) {
+// Where blocks are longer than cells, `cell` is the one of the block at p that is wanted.
+void takeApart(TensorType type, const uint8_t* p, int64_t cell, Block& out) {
   memcpy(out.d, p, 2);
   memcpy(out.m, p + 2, 2);
   switch (type) {
@@ -113,6 +115,19 @@ void takeApart(TensorType type, const uint8_t* p, Block& out) {
       addFifthBits(p + 4, out.values);
       break;
     case TensorType::MXFP4: splitNibbles(p + 1, out.values); break;
+    case TensorType::NVFP4:
+    case TensorType::NVFP4_SCALED: {
+      const uint8_t* scales = p + (type == TensorType::NVFP4 ? 0 : 4);
+      for (int64_t s = 0; s < 2; s++) {
+        out.scales[s] = scaleCode(scales[2 * cell + s]);
+        const uint8_t* nibbles = scales + 4 + 8 * (2 * cell + s);
+        for (int j = 0; j < 8; j++) {
+          out.values[16 * s + j] = nibbles[j] & 15;
+          out.values[16 * s + 8 + j] = nibbles[j] >> 4;
+        }
+      }
+      break;
+    }
     case TensorType::Q4_K:
     case TensorType::Q5_K: {
       splitScales(p + 4, out);
@@ -227,17 +242,21 @@ uint8_t* writeSixes(Rows rows, const uint8_t (Block::*sixes)[16], int first, uin
   return out + 48;
 }
 
-uint8_t* writeScaleBytes(Rows rows, uint8_t* out) {
-  for (int s = 0; s < 16; s++) {
+uint8_t* writeScaleBytes(Rows rows, int numScales, uint8_t* out) {
+  for (int s = 0; s < numScales; s++) {
     for (int r = 0; r < 8; r++) out[8 * s + r] = rows[r].scales[s];
   }
-  return out + 128;
+  return out + 8 * numScales;
 }
 
 void writeCell(TensorType type, Rows rows, uint8_t* out) {
   if (type == TensorType::MXFP4) {
     for (int r = 0; r < 8; r++) out[r] = rows[r].d[0];
     writeNibbles(rows, 0, out + 8);
+    return;
+  }
+  if (isNVFP4(type)) {
+    writeNibbles(rows, 0, writeScaleBytes(rows, 2, out));
     return;
   }
   if (type == TensorType::I8 || type == TensorType::I8_INT8) {
@@ -267,11 +286,11 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
       }
       break;
     case TensorType::Q6_K:
-      out = writeScaleBytes(rows, out);
+      out = writeScaleBytes(rows, 16, out);
       for (int first = 0; first < 256; first += 32) out = writeNibbles(rows, first, writeTwoBits(rows, first, 4, out));
       break;
     case TensorType::Q2_K:
-      out = writeScaleBytes(rows, writeHalves(rows, &Block::m, out));
+      out = writeScaleBytes(rows, 16, writeHalves(rows, &Block::m, out));
       for (int first = 0; first < 256; first += 32) out = writeTwoBits(rows, first, 0, out);
       break;
     case TensorType::Q3_K:
@@ -284,6 +303,18 @@ void writeCell(TensorType type, Rows rows, uint8_t* out) {
       break;
     default: break;
   }
+}
+
+// The scale of each row: the one in front of its first block.
+template <class RowAt>
+uint8_t* writeRowScales(TensorType type, int64_t numRows, RowAt rowAt, uint8_t* out) {
+  float scales[kPackedRows] = {};
+  for (int64_t r = 0; r < numRows; r++) {
+    scales[r] = 1;
+    if (type == TensorType::NVFP4_SCALED) memcpy(&scales[r], rowAt(r), 4);
+  }
+  memcpy(out, scales, sizeof scales);
+  return out + sizeof scales;
 }
 
 // Groups [begin, end) of a weight of 16 bits.
@@ -314,13 +345,16 @@ void packKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
   const TensorTypeInfo& info = infoOf(weight.type);
   const PackedInfo packed = packedInfoOf(weight.type);
   const int64_t numCells = weight.cols / packed.cellValues;
+  const int64_t cellsPerBlock = maxOf(1, info.blockValues / packed.cellValues);
   for (int64_t g = begin; g < end; g++) {
-    uint8_t* out = args.out + g * numCells * packed.cellBytes;
+    uint8_t* out = args.out + g * packedGroupBytes(weight.type, weight.cols);
     const int64_t numRows = minOf(kPackedRows, weight.rows - g * kPackedRows);
+    const auto rowAt = [&](int64_t r) { return weight.data + (g * kPackedRows + r) * weight.rowBytes; };
+    if (isNVFP4(weight.type)) out = writeRowScales(weight.type, numRows, rowAt, out);
     Block rows[kPackedRows] = {};
     for (int64_t i = 0; i < numCells; i++, out += packed.cellBytes) {
       for (int64_t r = 0; r < numRows; r++) {
-        takeApart(weight.type, weight.data + (g * kPackedRows + r) * weight.rowBytes + i * info.blockBytes, rows[r]);
+        takeApart(weight.type, rowAt(r) + i / cellsPerBlock * info.blockBytes, i % cellsPerBlock, rows[r]);
       }
       writeCell(weight.type, rows, out);
     }

@@ -1,6 +1,7 @@
 // Packed weights: rows of a group interleaved, so that one vector holds the same few columns of many rows. The one
 // layout serves every instruction set. A group has eight rows, of a type of 16 bits sixteen. A packed matrix is
-// ceil(rows / group rows) groups; a group is cols / cellValues cells in order; the rows past the last are zeros.
+// ceil(rows / group rows) groups; a group is cols / cellValues cells in order, of NVFP4 after f32 d[8], the scales of whole
+// rows; the rows past the last are zeros.
 //
 // A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns
 // within 32):
@@ -12,6 +13,7 @@
 //   Q2_K    f16 d[8], dmin[8]; scales [16][8], minima in the high nibbles; 8 × (two bits, twice)
 //   Q3_K    f16 d[8]; sixes scales of the first and the last eight; 8 × (bits: the third bit; two bits, twice)
 //   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
+//   NVFP4   E4M3 scales [2][8], without a sign or NaN: of columns 0 to 15, of 16 to 31; nibbles
 //   I8      f32 d[8]; bytes                                 F8_E4M3 f32 d[8], NaN where a code of the row is; quads
 //   BF16    row r of sixteen: columns 0 and 1                 F16     column c, row r of sixteen
 // Of these parts:
@@ -50,13 +52,28 @@ constexpr int kPackedLayoutVersion = 1;
 //   row16      i16 q, one d = max|x| / 32767 for the row. Row: d, 60 bytes of nothing, the q
 //   bf16       bfloat16, rounded to nearest even. Row: the values
 //   centred32  as blocks32, but (d, 128 · Σq): what weights around 128 have too much, exactly
+//   blocks16   as blocks32, per block of 16 and with (d, 12 · Σq), exactly
 
-struct Block32 {
+// Columns of a block: a row is a whole number of them.
+constexpr int64_t activationBlock(ActivationFormat format) {
+  switch (format) {
+    case ActivationFormat::blocks16: return 16;
+    case ActivationFormat::blocks256: return 256;
+    case ActivationFormat::f32:
+    case ActivationFormat::bf16: return 1;
+    default: return 32;
+  }
+}
+
+// Of blocks16, blocks32 and centred32.
+struct SmallBlock {
   float d;
-  // 8 · d · Σq; of centred32, 128 · Σq.
+  // 8 · d · Σq; of blocks16, 12 · Σq; of centred32, 128 · Σq.
   float sum;
 };
-constexpr bool hasBlocks32(ActivationFormat format) { return format == ActivationFormat::blocks32 || format == ActivationFormat::centred32; }
+constexpr bool hasSmallBlocks(ActivationFormat format) {
+  return format == ActivationFormat::blocks16 || format == ActivationFormat::blocks32 || format == ActivationFormat::centred32;
+}
 
 struct Block256 {
   float d;
@@ -72,6 +89,8 @@ struct PackedInfo {
   int32_t cellValues;
   int32_t cellBytes;
   ActivationFormat activations;
+  // Before the cells of a group.
+  int32_t headBytes = 0;
 };
 constexpr PackedInfo packedInfoOf(TensorType type) {
   switch (type) {
@@ -96,10 +115,13 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     case TensorType::IQ4_XS: return {256, 1088, ActivationFormat::row16};
     case TensorType::MXFP4: return {32, 136, ActivationFormat::blocks32};
     case TensorType::IQ4_NL: return {32, 144, ActivationFormat::row16};
+    case TensorType::NVFP4:
+    case TensorType::NVFP4_SCALED: return {32, 144, ActivationFormat::blocks16, 4 * kPackedRows};
     default: return {0, 0, ActivationFormat::f32};
   }
 }
 
+constexpr bool isNVFP4(TensorType type) { return type == TensorType::NVFP4 || type == TensorType::NVFP4_SCALED; }
 constexpr bool isF8(TensorType type) { return type == TensorType::F8_E4M3 || type == TensorType::F8_E4M3_BF16; }
 
 // Format of the left operand of a product with a weight.
@@ -109,7 +131,7 @@ constexpr ActivationFormat activationsOf(TensorType type, bool isPacked) {
 
 constexpr int64_t packedGroupBytes(TensorType type, int64_t cols) {
   const PackedInfo info = packedInfoOf(type);
-  return cols / info.cellValues * info.cellBytes;
+  return info.headBytes + cols / info.cellValues * info.cellBytes;
 }
 constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
   return (rows + packedRowsOf(type) - 1) / packedRowsOf(type) * packedGroupBytes(type, cols);
@@ -119,7 +141,7 @@ constexpr int64_t packedBytes(TensorType type, int64_t rows, int64_t cols) {
 constexpr int64_t activationHeaderBytes(ActivationFormat format, int64_t cols) {
   if (format == ActivationFormat::f32 || format == ActivationFormat::bf16) return 0;
   int64_t numBytes = 64;
-  if (hasBlocks32(format)) numBytes = cols / 32 * static_cast<int64_t>(sizeof(Block32));
+  if (hasSmallBlocks(format)) numBytes = cols / activationBlock(format) * static_cast<int64_t>(sizeof(SmallBlock));
   if (format == ActivationFormat::blocks256) numBytes = cols / 256 * static_cast<int64_t>(sizeof(Block256));
   return (numBytes + 63) / 64 * 64;
 }

@@ -1,6 +1,7 @@
 // One struct a packed type: how a cell of packed.h unpacks into the vectors that packed_kinds.h multiplies (FP8 with
 // bfloat16: linear_packed_bfloats.cc). Four kinds of arithmetic:
-//   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq, or around a centre (Centre)
+//   BlockCell  u8 weights per 32 columns, one f32 scale and shift a row:  Σ d · (d_a · Σ w·q) + shift · 8 d_a Σq, or around a centre (Centre);
+//              with activations per 16 columns a scale for each 16
 //   SuperCell  u8 weights per 256 columns with integer scales per 16 or 32: d · Σ scale · (Σ w·q) − dmin · Σ minimum · Σq
 //   FloatCell  weights widened to f32, one f32 scale a row per 32 columns, f32 activations:  Σ d · Σ w·x
 //   WideCell   i8 weights, widened to i16, one f32 scale a row per 32 columns:  Σ d · Σ w·q
@@ -13,14 +14,16 @@ namespace millrace::MILLRACE_ISA {
 // 32 columns of a vector's rows; vector c has columns 4c to 4c + 3.
 struct BlockCell {
   Bytes values[8];
-  Floats scale;
+  // The second is of columns 16 to 31, where these have their own.
+  Floats scales[2];
   // Multiplies 8 · d_a · Σq.
   Floats shift;
 };
 
-// Where no shift is needed: what a weight of zero is stored as. Nibbles, around 8: d · (d_a · Σ w·q − 8 d_a Σq). Bytes,
-// around 128, whose centre would take digits off a float: d · d_a · (Σ w·q − 128 Σq), a difference of integers.
-enum class Centre { None, Nibbles, Bytes };
+// Where no shift is needed: what a weight of zero is stored as. Nibbles, around 8: d · (d_a · Σ w·q − 8 d_a Σq). Exact,
+// around the 128 of centred32, which would take digits off a float, or the 12 of blocks16, whose weights of zero may be
+// under large scales: d · d_a · (Σ w·q − 128 Σq), a difference of integers.
+enum class Centre { None, Nibbles, Exact };
 
 // 32 columns of a vector's rows; vector 8j + c has column 4c + j.
 struct FloatCell {
@@ -66,7 +69,7 @@ struct PackedQ4_0 {
   static constexpr bool kFitsWhole = true;
   static constexpr Centre kCentre = Centre::Nibbles;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    out.scale = loadHalves(cell);
+    out.scales[0] = loadHalves(cell);
     unpackNibbles(cell + 16, out.values);
   }
 };
@@ -77,7 +80,7 @@ struct PackedQ4_1 {
   static constexpr bool kFitsWhole = true;
   static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    out.scale = loadHalves(cell);
+    out.scales[0] = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
     unpackNibbles(cell + 32, out.values);
   }
@@ -89,8 +92,8 @@ struct PackedQ5_0 {
   static constexpr bool kFitsWhole = false;
   static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    out.scale = loadHalves(cell);
-    out.shift = out.scale * splatFloats(-2.0f);
+    out.scales[0] = loadHalves(cell);
+    out.shift = out.scales[0] * splatFloats(-2.0f);
     unpackNibbles(cell + 48, out.values);
     addFifthBits(cell + 16, out.values);
   }
@@ -102,28 +105,48 @@ struct PackedQ5_1 {
   static constexpr bool kFitsWhole = false;
   static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    out.scale = loadHalves(cell);
+    out.scales[0] = loadHalves(cell);
     out.shift = loadHalves(cell + 16) * splatFloats(0.125f);
     unpackNibbles(cell + 64, out.values);
     addFifthBits(cell + 32, out.values);
   }
 };
 
-// FP4 values doubled and 12 added, by code; the scale is an exponent.
+// FP4 values doubled and 12 added, by code.
+MILLRACE_INLINE void unpackFP4(Source nibbles, Bytes* values) {
+  alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+  unpackNibbles(nibbles, values);
+  MILLRACE_UNROLL_INT
+  for (int c = 0; c < 8; c++) values[c] = lookUp(kValues, values[c]);
+}
+
+// The scale is an exponent.
 struct PackedMXFP4 {
   static constexpr TensorType kType = TensorType::MXFP4;
   using Sum = Dot;
   static constexpr bool kFitsWhole = false;
   static constexpr Centre kCentre = Centre::None;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    alignas(16) static constexpr int8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     const Ints exponents = loadU8s(cell);
     // 2^(e − 128): a subnormal below 2.
-    out.scale = reinterpret_cast<Floats>(exponents < 2 ? (Ints{} + 0x200000) << exponents : (exponents - 1) << 23);
-    out.shift = out.scale * splatFloats(-1.5f);
-    unpackNibbles(cell + 8, out.values);
+    out.scales[0] = reinterpret_cast<Floats>(exponents < 2 ? (Ints{} + 0x200000) << exponents : (exponents - 1) << 23);
+    out.shift = out.scales[0] * splatFloats(-1.5f);
+    unpackFP4(cell + 8, out.values);
+  }
+};
+
+// The scales are E4M3 codes, of 16 columns each, and halved, as the values are doubled.
+struct PackedNVFP4 {
+  static constexpr TensorType kType = TensorType::NVFP4;
+  using Sum = Dot;
+  static constexpr bool kFitsWhole = false;
+  static constexpr Centre kCentre = Centre::Exact;
+  MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
+    // The code's bits, moved to those of an f32, have an exponent that is 120 too small; the product is exact,
+    // subnormals included.
     MILLRACE_UNROLL_INT
-    for (int c = 0; c < 8; c++) out.values[c] = lookUp(kValues, out.values[c]);
+    for (int s = 0; s < 2; s++) out.scales[s] = reinterpret_cast<Floats>(loadU8s(cell + 8 * s) << 20) * splatFloats(0x1p119f);
+    unpackFP4(cell + 16, out.values);
   }
 };
 
@@ -143,9 +166,9 @@ struct PackedCentredBytes {
   static constexpr TensorType kType = kOf;
   using Sum = ByteDot;
   static constexpr bool kFitsWhole = true;
-  static constexpr Centre kCentre = Centre::Bytes;
+  static constexpr Centre kCentre = Centre::Exact;
   MILLRACE_INLINE void unpack(Source cell, BlockCell& out) {
-    out.scale = unpackByteScales<kOf>(cell);
+    out.scales[0] = unpackByteScales<kOf>(cell);
     MILLRACE_UNROLL_INT
     for (int c = 0; c < 8; c++) out.values[c] = loadPairs(cell + kBytesAt<kOf> + 32 * c) ^ splatByte(128);
   }

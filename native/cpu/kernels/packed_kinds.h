@@ -55,10 +55,11 @@ MILLRACE_INLINE void addDots(const Bytes* const* values, const Row* rows, int64_
   }
 }
 
-// u8 weights per 32 columns with one f32 scale and shift.
+// u8 weights per 32 columns with one f32 scale and shift, or a scale for each 16.
 template <class Format>
 struct BlockKind {
   static constexpr int64_t kCols = 32;
+  static constexpr int kScales = kCols / activationBlock(packedInfoOf(Format::kType).activations);
   using Cell = BlockCell;
   MILLRACE_INLINE void unpack(Source packed, Cell& cell) { Format::unpack(packed, cell); }
 
@@ -73,36 +74,41 @@ struct BlockKind {
   // Cell `index` of kGroups groups against kTokens tokens.
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void add(const Cell* cells, const Row* rows, int64_t index, Floats (*acc)[kGroups]) {
-    Ints sums[kTokens][kGroups] = {};
-    constexpr int kDots = kHasWideSums || Format::kFitsWhole ? 1 : 2;
-    constexpr int kVectors = 8 / kDots;
     MILLRACE_UNROLL_INT
-    for (int h = 0; h < kDots; h++) {
-      typename Format::Sum dots[kTokens][kGroups] = {};
-      const Bytes* values[kGroups];
+    for (int s = 0; s < kScales; s++) {
+      Ints sums[kTokens][kGroups] = {};
+      constexpr int kDots = kScales > 1 || kHasWideSums || Format::kFitsWhole ? 1 : 2;
+      constexpr int kVectors = 8 / kScales / kDots;
       MILLRACE_UNROLL_INT
-      for (int g = 0; g < kGroups; g++) values[g] = cells[g].values + h * kVectors;
-      addDots<kVectors, kTokens, kGroups>(values, rows, 32 * index + 4 * h * kVectors, dots);
+      for (int h = 0; h < kDots; h++) {
+        const int first = (s * kDots + h) * kVectors;
+        typename Format::Sum dots[kTokens][kGroups] = {};
+        const Bytes* values[kGroups];
+        MILLRACE_UNROLL_INT
+        for (int g = 0; g < kGroups; g++) values[g] = cells[g].values + first;
+        addDots<kVectors, kTokens, kGroups>(values, rows, 32 * index + 4 * first, dots);
+        MILLRACE_UNROLL_INT
+        for (int t = 0; t < kTokens; t++) {
+          MILLRACE_UNROLL_INT
+          for (int g = 0; g < kGroups; g++) sums[t][g] += dotSum(dots[t][g]);
+        }
+      }
       MILLRACE_UNROLL_INT
       for (int t = 0; t < kTokens; t++) {
+        const SmallBlock* block = reinterpret_cast<const SmallBlock*>(rows[t].header) + kScales * index + s;
+        const Floats d = splatFloats(block->d);
+        const Floats sum = splatFloats(block->sum);
         MILLRACE_UNROLL_INT
-        for (int g = 0; g < kGroups; g++) sums[t][g] += dotSum(dots[t][g]);
-      }
-    }
-    MILLRACE_UNROLL_INT
-    for (int t = 0; t < kTokens; t++) {
-      const Block32* block = reinterpret_cast<const Block32*>(rows[t].header) + index;
-      const Floats d = splatFloats(block->d);
-      const Floats sum = splatFloats(block->sum);
-      MILLRACE_UNROLL_INT
-      for (int g = 0; g < kGroups; g++) {
-        const Floats f = toFloats(sums[t][g]);
-        if constexpr (Format::kCentre == Centre::Bytes) {
-          acc[t][g] = mulAdd((f - sum) * d, cells[g].scale, acc[t][g]);
-        } else if constexpr (Format::kCentre == Centre::Nibbles) {
-          acc[t][g] = mulAdd(mulSub(f, d, sum), cells[g].scale, acc[t][g]);
-        } else {
-          acc[t][g] = mulAdd(f * d, cells[g].scale, mulAdd(cells[g].shift, sum, acc[t][g]));
+        for (int g = 0; g < kGroups; g++) {
+          const Floats f = toFloats(sums[t][g]);
+          const Floats scale = cells[g].scales[s];
+          if constexpr (Format::kCentre == Centre::Exact) {
+            acc[t][g] = mulAdd((f - sum) * d, scale, acc[t][g]);
+          } else if constexpr (Format::kCentre == Centre::Nibbles) {
+            acc[t][g] = mulAdd(mulSub(f, d, sum), scale, acc[t][g]);
+          } else {
+            acc[t][g] = mulAdd(f * d, scale, mulAdd(cells[g].shift, sum, acc[t][g]));
+          }
         }
       }
     }

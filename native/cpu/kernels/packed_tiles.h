@@ -29,19 +29,20 @@ constexpr int kPanelTokens = 4;
 // Vectors of groups: group g and, where a vector has room, the one `pitch` groups on, if it is below `end`.
 struct Groups {
   const LinearArgs& args;
-  int64_t cellBytes;
+  PackedInfo info;
   int64_t numCells;
   int64_t end;
   int64_t pitch;
 
-  int64_t bytes() const { return numCells * cellBytes; }
+  int64_t bytes() const { return info.headBytes + numCells * info.cellBytes; }
   // In place of a group past the end the first one is read twice.
-  Source packed(int64_t g, int64_t cell) const {
-    return {args.weight.data + g * bytes() + cell * cellBytes, g + pitch < end ? pitch * bytes() : 0};
-  }
+  Source head(int64_t g) const { return {args.weight.data + g * bytes(), g + pitch < end ? pitch * bytes() : 0}; }
+  Source packed(int64_t g, int64_t cell) const { return head(g) + (info.headBytes + cell * info.cellBytes); }
 
-  // Adds the bias and the old output to one token's sums of the rows from group g on, and stores them.
+  // Applies the scales of whole rows to one token's sums of the rows from group g on, adds the bias and the old output,
+  // and stores them.
   void store(int64_t token, int64_t g, Floats sums) const {
+    if (info.headBytes > 0) sums = sums * loadFloats(head(g));
     f32x8 parts[kEights];
     memcpy(parts, &sums, sizeof sums);
     MILLRACE_UNROLL_INT
@@ -62,7 +63,7 @@ void directTile(const Groups& groups, const Rows& rows, int64_t g, int64_t token
     row[t] = rows.at(token + t);
     acc[t][0] = Floats{};
   }
-  for (int64_t i = 0; i < groups.numCells; i++, packed = packed + groups.cellBytes) {
+  for (int64_t i = 0; i < groups.numCells; i++, packed = packed + groups.info.cellBytes) {
     Kind::template addPacked<kTokens>(packed, row, i, acc);
   }
   MILLRACE_UNROLL_INT
@@ -127,7 +128,7 @@ void panelGroups(const Groups& groups, const Rows& rows, int64_t g, int64_t m0, 
       Kind::unpack(groups.packed(second, first + i), cells[2 * i + 1]);
     }
     // While this panel is multiplied, the next one comes in from memory: a slice with every tile.
-    const int64_t panelBytes = panel.numCells * groups.cellBytes;
+    const int64_t panelBytes = panel.numCells * groups.info.cellBytes;
     const uint8_t* next = panel.isLast ? groups.packed(g + 2 * kEights, 0).at : groups.packed(g, first + panel.numCells).at;
     const int64_t numTiles = (m1 - m0 + kTileTokens - 1) / kTileTokens;
     const int64_t sliceBytes = (panelBytes / numTiles + 63) / 64 * 64;
@@ -149,7 +150,7 @@ void runPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* sc
                      activationHeaderBytes(info.activations, args.weight.cols)};
   const int64_t numCells = args.weight.cols / Kind::kCols;
   if (args.numRows > kDirectTokens) {
-    const Groups groups = {args, info.cellBytes, numCells, end, 1};
+    const Groups groups = {args, info, numCells, end, 1};
     const int64_t passBytes = activationHeaderBytes(info.activations, args.weight.cols) == 0 ? kFloatPassBytes : kPassBytes;
     const int64_t passTokens = minOf(kLinearPassTokens, maxOf(32, passBytes / rows.stride / kPanelTokens * kPanelTokens));
     for (int64_t m0 = 0; m0 < args.numRows; m0 += passTokens) {
@@ -160,7 +161,7 @@ void runPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte* sc
   }
   // A vector's groups lie half of the range apart: each half is then read in one go, which memory answers fastest.
   const int64_t pitch = (end - begin + kEights - 1) / kEights;
-  const Groups groups = {args, info.cellBytes, numCells, end, pitch};
+  const Groups groups = {args, info, numCells, end, pitch};
   // Tiles of nearly equal sizes.
   const int64_t numTiles = (args.numRows + kDirectTileTokens - 1) / kDirectTileTokens;
   for (int64_t g = begin; g < begin + pitch; g++) {

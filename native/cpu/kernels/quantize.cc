@@ -74,10 +74,11 @@ MILLRACE_INLINE i32x8 roundToInt(f32x8 x) {
 
 typedef int16_t i16x8 __attribute__((vector_size(16)));
 
-// 32 columns; the integers also in `vectors`.
-MILLRACE_INLINE void quantize32(const float* x, Step step, int8_t* q, i32x8* vectors) {
+// kVectors times eight columns; the integers also in `vectors`.
+template <int kVectors>
+MILLRACE_INLINE void quantizeEights(const float* x, Step step, int8_t* q, i32x8* vectors) {
   MILLRACE_UNROLL
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < kVectors; i++) {
     // A NaN or infinity times 0 leaves bits that are cut off; d is NaN then.
     vectors[i] = (roundToInt(load8(x + 8 * i) * splat8(step.inverse)) << 24) >> 24;
     const i8x8 bytes = __builtin_convertvector(vectors[i], i8x8);
@@ -85,19 +86,19 @@ MILLRACE_INLINE void quantize32(const float* x, Step step, int8_t* q, i32x8* vec
   }
 }
 
-MILLRACE_INLINE i32x8 magnitudeBits32(const float* x) {
-  const i32x8 low = largerOf(magnitudeBits(load8(x)), magnitudeBits(load8(x + 8)));
-  return largerOf(low, largerOf(magnitudeBits(load8(x + 16)), magnitudeBits(load8(x + 24))));
-}
+MILLRACE_INLINE i32x8 magnitudeBits16(const float* x) { return largerOf(magnitudeBits(load8(x)), magnitudeBits(load8(x + 8))); }
+MILLRACE_INLINE i32x8 magnitudeBits32(const float* x) { return largerOf(magnitudeBits16(x), magnitudeBits16(x + 16)); }
 
-template <bool kIsCentred>
-void quantizeBlocks32(const float* x, int64_t cols, Block32* blocks, int8_t* q) {
-  for (int64_t i = 0; i < cols / 32; i++) {
-    const Step step = stepOf(largestLane(magnitudeBits32(x + 32 * i)), 127.0f);
-    i32x8 v[4];
-    quantize32(x + 32 * i, step, q + 32 * i, v);
+template <ActivationFormat kFormat>
+void quantizeSmallBlocks(const float* x, int64_t cols, SmallBlock* blocks, int8_t* q) {
+  constexpr int kCols = activationBlock(kFormat);
+  for (int64_t i = 0; i < cols / kCols; i++, x += kCols, q += kCols) {
+    const Step step = stepOf(largestLane(kCols == 16 ? magnitudeBits16(x) : magnitudeBits32(x)), 127.0f);
+    i32x8 v[4] = {};
+    quantizeEights<kCols / 8>(x, step, q, v);
     const float sum = static_cast<float>(sumOf((v[0] + v[1]) + (v[2] + v[3])));
-    blocks[i] = {step.d, kIsCentred ? 128.0f * sum : 8.0f * step.d * sum};
+    if constexpr (kFormat == ActivationFormat::blocks32) blocks[i] = {step.d, 8.0f * step.d * sum};
+    else blocks[i] = {step.d, (kFormat == ActivationFormat::blocks16 ? 12.0f : 128.0f) * sum};
   }
 }
 
@@ -110,7 +111,7 @@ void quantizeBlocks256(const float* x, int64_t cols, Block256* blocks, int8_t* q
     block.d = step.d;
     for (int s = 0; s < 8; s++) {
       i32x8 v[4];
-      quantize32(x + 32 * s, step, q + 32 * s, v);
+      quantizeEights<4>(x + 32 * s, step, q + 32 * s, v);
       MILLRACE_UNROLL
       for (int h = 0; h < 2; h++) {
         const i32x8 both = v[2 * h] + v[2 * h + 1];
@@ -161,9 +162,11 @@ void quantizeKernel(const Op& op, int64_t begin, int64_t end, std::byte*) {
     const float* x = args.x + m * args.width;
     uint8_t* header = args.out + m * rowBytes;
     int8_t* q = reinterpret_cast<int8_t*>(header + headerBytes);
+    SmallBlock* blocks = reinterpret_cast<SmallBlock*>(header);
     switch (args.format) {
-      case ActivationFormat::blocks32: quantizeBlocks32<false>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
-      case ActivationFormat::centred32: quantizeBlocks32<true>(x, args.width, reinterpret_cast<Block32*>(header), q); break;
+      case ActivationFormat::blocks16: quantizeSmallBlocks<ActivationFormat::blocks16>(x, args.width, blocks, q); break;
+      case ActivationFormat::blocks32: quantizeSmallBlocks<ActivationFormat::blocks32>(x, args.width, blocks, q); break;
+      case ActivationFormat::centred32: quantizeSmallBlocks<ActivationFormat::centred32>(x, args.width, blocks, q); break;
       case ActivationFormat::blocks256: quantizeBlocks256(x, args.width, reinterpret_cast<Block256*>(header), q); break;
       case ActivationFormat::row16: quantizeRow16(x, args.width, reinterpret_cast<float*>(header), reinterpret_cast<int16_t*>(q)); break;
       case ActivationFormat::bf16: roundToBfloats(x, args.width, header); break;

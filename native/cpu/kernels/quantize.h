@@ -16,7 +16,7 @@ struct QuantizeArgs {
 
 template <typename Name>
 void requireWholeBlocks(const Operands<Name>& in, const operand::Integer<Name>& at, int64_t width, ActivationFormat format) {
-  const int64_t block = format == ActivationFormat::f32 || format == ActivationFormat::bf16 ? 1 : format == ActivationFormat::blocks256 ? 256 : 32;
+  const int64_t block = activationBlock(format);
   if (width % block != 0) in.refuse(at, "a multiple of " + std::to_string(block), static_cast<double>(width));
 }
 

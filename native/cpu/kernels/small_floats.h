@@ -1,12 +1,15 @@
-// Floats of 8 and 4 bits, as KV caches store them (Open Compute Project's "OFP8" and "Microscaling" specifications,
-// 2023). E4M3 has no infinity and is kept as code · 2^−8, which an f16 holds: 2^-17 at least and 1.75 at most. Widening
-// is exact; narrowing rounds to nearest even.
+// Floats of 8 and 4 bits (Open Compute Project's "OFP8" and "Microscaling" specifications, 2023), as KV caches store
+// them, and the scales of NVFP4. In caches E4M3 has no infinity and is kept as code · 2^−8, which an f16 holds: 2^-17 at
+// least and 1.75 at most. Widening is exact; narrowing rounds to nearest even.
 #pragma once
 #include "simd.h"
 
 namespace millrace::MILLRACE_ISA {
 
 typedef int16_t i16x8 __attribute__((vector_size(16)));
+
+// The code of an E4M3 scale, which has no sign; as in GGML, NaN scales by zero.
+MILLRACE_INLINE uint8_t scaleCode(uint8_t byte) { return (byte & 127) == 127 ? 0 : byte & 127; }
 
 // The code of magnitude y <= 1.75, in E4M3 of unit 2^-8; the sign bit is not set.
 MILLRACE_INLINE uint8_t magnitudeToE4m3(float y) {

@@ -88,6 +88,12 @@ static void putHalf(std::vector<uint8_t>& bytes, int64_t at, float value) {
 static bool hasSingle(TensorType type) { return isF8(type) || type == TensorType::I8 || type == TensorType::I8_INT8; }
 static void putFloat(std::vector<uint8_t>& bytes, int64_t at, float value) { memcpy(bytes.data() + at, &value, 4); }
 
+// The E4M3 scales of a block of NVFP4, given by the block's first bytes; all blocks of a row are under one f32 scale.
+static void putScales(TensorType type, std::vector<uint8_t>& bytes, int64_t at, float rowScale, const std::function<uint8_t()>& code) {
+  if (type == TensorType::NVFP4_SCALED) putFloat(bytes, at, rowScale);
+  for (int s = 0; s < 4; s++) bytes[static_cast<size_t>(at + (type == TensorType::NVFP4 ? 0 : 4) + s)] = code();
+}
+
 std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, Random& random) {
   const TensorTypeInfo& info = infoOf(type);
   const int64_t numBlocks = rows * (cols / info.blockValues);
@@ -98,11 +104,15 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
     return bytes;
   }
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.bits());
+  float rowScale = 1;
   for (int64_t i = 0; i < numBlocks; i++) {
     const int64_t at = i * info.blockBytes;
+    if (i % (cols / info.blockValues) == 0) rowScale = random.unit();
     if (type == TensorType::F16) putHalf(bytes, at, random.unit());
     else if (type == TensorType::BF16 || type == TensorType::BF16_BF16) bytes[static_cast<size_t>(at + 1)] = static_cast<uint8_t>(0x3e | (random.bits() & 0x81));
     else if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(119 + random.below(8));
+    // 2^−5 to 2^−2, some with a sign that nobody reads, subnormals, zero and NaN, which is one.
+    else if (isNVFP4(type)) putScales(type, bytes, at, rowScale, [&] { return static_cast<uint8_t>(random.below(8) == 0 ? 124 + random.below(16) : 16 + random.below(24)); });
     else if (hasSingle(type)) putFloat(bytes, at, random.unit() * 0.01f);
     else putHalf(bytes, at + scaleOffset(type), random.unit() * 0.05f);
     // No NaN, whose bits are all ones, and no value far above the others.
@@ -116,6 +126,8 @@ void setScales(TensorType type, std::vector<uint8_t>& bytes, float scale, float 
   const int64_t blockBytes = infoOf(type).blockBytes;
   for (int64_t at = 0; at < static_cast<int64_t>(bytes.size()); at += blockBytes) {
     if (type == TensorType::MXFP4) bytes[static_cast<size_t>(at)] = static_cast<uint8_t>(127 + std::ilogb(scale));
+    // The largest, of 448; a power of two in front.
+    else if (isNVFP4(type)) putScales(type, bytes, at, scale, [] { return static_cast<uint8_t>(126); });
     else if (hasSingle(type)) putFloat(bytes, at, scale);
     else putHalf(bytes, at + scaleOffset(type), scale);
     if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, minimumScale);

@@ -102,12 +102,20 @@ double gridQuant(const uint8_t* b, int64_t i) {
   return product(product(halfAt(b), (low | high << 4) - 32), kIq4Grid[nibble(b + 8 + 16 * j, i % 32)]);
 }
 
-// E8M0 exponent times E2M1: sign, two bits of exponent, one of fraction.
-double microscaled(const uint8_t* b, int64_t i) {
-  const int code = nibble(b + 1, i);
+// E2M1: sign, two bits of exponent, one of fraction; without a negative zero.
+double fourBitFloat(int code) {
   const int exponent = code >> 1 & 3;
   const double magnitude = exponent == 0 ? (code & 1) * 0.5 : std::ldexp(1 + (code & 1) * 0.5, exponent - 1);
-  return magnitude == 0 ? 0 : std::ldexp((code & 8) != 0 ? -magnitude : magnitude, b[0] - 127);
+  return magnitude == 0 || (code & 8) == 0 ? magnitude : -magnitude;
+}
+
+double microscaled(const uint8_t* b, int64_t i) { return std::ldexp(fourBitFloat(nibble(b + 1, i)), b[0] - 127); }
+
+// Values of sixteen share an E4M3 scale without a sign, whose NaN is a zero.
+double scaledSixteens(const uint8_t* b, int64_t i) {
+  const uint8_t* q = b + 4 + i / 16 * 8;
+  const double scale = eightBitFloat(b[i / 16] & 127);
+  return (std::isnan(scale) ? 0 : scale) * fourBitFloat(i % 16 < 8 ? q[i % 8] & 15 : q[i % 8] >> 4);
 }
 
 }  // namespace
@@ -140,6 +148,8 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
     case TensorType::IQ4_NL: return product(halfAt(b), kIq4Grid[nibble(b + 2, i)]);
     case TensorType::IQ4_XS: return gridQuant(b, i);
     case TensorType::MXFP4: return microscaled(b, i);
+    case TensorType::NVFP4: return scaledSixteens(b, i);
+    case TensorType::NVFP4_SCALED: memcpy(&single, b, 4); return product(single, scaledSixteens(b + 4, i));
     case TensorType::F8_E4M3:
     case TensorType::F8_E4M3_BF16: memcpy(&single, b, 4); return product(single, eightBitFloat(b[4 + i]));
     case TensorType::I8:

@@ -42,10 +42,10 @@ void putAt(std::vector<uint8_t>& bytes, int64_t at, Value value) {
 void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::vector<uint8_t>& bytes, double* values) {
   const int64_t header = activationHeaderBytes(format, cols);
   const bool isRow = format == ActivationFormat::row16;
-  const int64_t block = isRow ? cols : hasBlocks32(format) ? 32 : 256;
+  const int64_t block = isRow ? cols : format == ActivationFormat::blocks16 ? 16 : hasSmallBlocks(format) ? 32 : 256;
   for (int64_t i = 0; i < cols / block; i++) {
     const ScalarStep step = scalarStep(x + i * block, block, isRow ? 32767.0f : 127.0f);
-    const int64_t at = i * static_cast<int64_t>(hasBlocks32(format) ? sizeof(Block32) : sizeof(Block256));
+    const int64_t at = i * static_cast<int64_t>(hasSmallBlocks(format) ? sizeof(SmallBlock) : sizeof(Block256));
     float stored;
     memcpy(&stored, bytes.data() + at, 4);
     for (int64_t k = 0; k < block; k++) values[i * block + k] = NAN;
@@ -59,10 +59,11 @@ void scalarQuantize(ActivationFormat format, const float* x, int64_t cols, std::
       else putAt(bytes, header + i * block + k, static_cast<int8_t>(q[static_cast<size_t>(k)]));
     }
     putAt(bytes, at, step.d);
-    if (hasBlocks32(format)) {
+    if (hasSmallBlocks(format)) {
       int sum = 0;
       for (int one : q) sum += one;
-      putAt(bytes, at + 4, (format == ActivationFormat::blocks32 ? 8.0f * step.d : 128.0f) * static_cast<float>(sum));
+      const float factor = format == ActivationFormat::centred32 ? 128.0f : format == ActivationFormat::blocks16 ? 12.0f : 8.0f * step.d;
+      putAt(bytes, at + 4, factor * static_cast<float>(sum));
     }
     if (format == ActivationFormat::blocks256) {
       Block256 expected{};
@@ -125,9 +126,9 @@ std::vector<float> awkwardValues(int64_t numRows, int64_t cols, Random& random, 
 }
 
 void checkQuantize(const char* isa, Random& random) {
-  for (ActivationFormat format : {ActivationFormat::blocks32, ActivationFormat::blocks256, ActivationFormat::row16, ActivationFormat::centred32}) {
-    for (int64_t cols : {32, 96, 256, 768, 1056}) {
-      if (format == ActivationFormat::blocks256 && cols % 256 != 0) continue;
+  for (ActivationFormat format : {ActivationFormat::blocks32, ActivationFormat::blocks256, ActivationFormat::row16, ActivationFormat::centred32, ActivationFormat::blocks16}) {
+    for (int64_t cols : {16, 32, 96, 256, 768, 1056}) {
+      if (cols % activationBlock(format) != 0) continue;
       const std::vector<float> x = awkwardValues(7, cols, random, true);
       Bench bench(isa, 2);
       const double out = quantized(bench, format, x, 7, cols);
@@ -257,7 +258,7 @@ void checkPacked(const char* isa, const PackedCase& one, Random& random) {
 // Weights of the largest magnitudes their bits can say, under activations that are all ±127 steps: sums come closest to
 // overflowing.
 void checkExtremes(const char* isa, TensorType type, Random& random) {
-  const int64_t cols = packedInfoOf(type).cellValues == 32 ? 96 : 512;
+  const int64_t cols = packedInfoOf(type).cellValues == 32 ? (isNVFP4(type) ? 192 : 96) : 512;
   const uint8_t fills[] = {0x00, 0xff, 0x7f, 0x80, 0xf0, 0x0f};
   const int64_t numOut = 9;
   PackedOperands operands;
@@ -327,7 +328,8 @@ void checkRefusals() {
   checkRefused(bench, OpCode::quantize, {out, x, 1, 511, 1}, "quantize of part of a block of 32");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 288, 2}, "quantize of part of a block of 256");
   checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 0}, "quantize to f32");
-  checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 6}, "quantize to an unknown format");
+  checkRefused(bench, OpCode::quantize, {out, x, 1, 512, 7}, "quantize to an unknown format");
+  checkRefused(bench, OpCode::quantize, {out, x, 1, 24, 6}, "quantize of part of a block of 16");
   checkRefused(bench, OpCode::quantize, {bench.allocate(rowBytes - 4), x, 1, 512, 2}, "quantize into too few bytes");
   checkRefused(bench, OpCode::quantize, {bench.allocate(2 * rowBytes), x, 2, 512, 2}, "quantize of more rows than there are");
 }
@@ -340,7 +342,7 @@ void testPacked() {
     checkQuantize(isa, random);
     checkBfloats(isa, random);
     for (TensorType type : packedTypes()) {
-      const int64_t cell = packedInfoOf(type).cellValues;
+      const int64_t cell = std::max(packedInfoOf(type).cellValues, infoOf(type).blockValues);
       checkPacked(isa, {type, 1, cell, 1, false, false}, random);
       checkPacked(isa, {type, 19, 3 * cell, 3, true, false}, random);
       checkPacked(isa, {type, 8, cell, 5, false, true}, random);
@@ -348,7 +350,7 @@ void testPacked() {
       checkPacked(isa, {type, 19, 2 * cell, 7, false, true}, random);
       checkPacked(isa, {type, 37, 2 * cell, 29, true, false}, random);
       // Several panels, a last group of five rows beside a full one, tiles of four, one of two and one alone.
-      checkPacked(isa, {type, 37, cell == 32 ? 1056 : 1280, 39, true, true}, random);
+      checkPacked(isa, {type, 37, cell == 32 || cell == 64 ? 33 * cell : 1280, 39, true, true}, random);
       checkExtremes(isa, type, random);
     }
     // More tokens than one pass carries.

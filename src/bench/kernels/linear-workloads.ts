@@ -29,6 +29,7 @@ const MIX_OF: Readonly<Partial<Record<WeightType, Mix>>> = {
   Q2_K: "scaled4",
   Q3_K: "scaled4",
   MXFP4: "narrow4",
+  NVFP4: "narrow4",
   Q8_0: "wide",
   IQ4_NL: "wide",
   IQ4_XS: "wide",

@@ -51,7 +51,7 @@ export class Recording {
   }
 }
 
-/** Reads as 0.065 in f16, as 2.4e-12 in bf16 and f32, as 2^−83 in MXFP4's scale. */
+/** Reads as 0.065 in f16, as 2.4e-12 in bf16 and f32, as 2^−83 in MXFP4's scale, as 0.094 in NVFP4's. */
 const ORDINARY_BYTE = 0x2c;
 
 const MIN_SAMPLES = 3;

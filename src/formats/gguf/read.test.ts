@@ -197,6 +197,7 @@ describe("tensors", () => {
       IQ4_NL: 4.5,
       IQ4_XS: 4.25,
       MXFP4: 4.25,
+      NVFP4: 4.5,
     });
   });
 
@@ -312,7 +313,7 @@ describe("refusals", () => {
       [9, "Q8_1"],
       [15, "Q8_K"],
       [16, "IQ2_XXS"],
-      [40, "NVFP4"],
+      [34, "TQ1_0"],
     ] as const) {
       const file = Buffer.concat([rawHeader(1, 0, rawTensor("blk.0.attn_q.weight", [256], id, 0)), Buffer.alloc(512)]);
       expectRefused(file, "tensor_type_unsupported", new RegExp(`"blk.0.attn_q.weight" .* got ${name}$`));

@@ -31,6 +31,7 @@ export const TENSOR_TYPES: Readonly<Record<TensorType, TensorTypeInfo>> = {
   IQ4_XS: { id: 23, name: "IQ4_XS", blockSize: 256, blockBytes: 136 },
   BF16: { id: 30, name: "BF16", blockSize: 1, blockBytes: 2 },
   MXFP4: { id: 39, name: "MXFP4", blockSize: 32, blockBytes: 17 },
+  NVFP4: { id: 40, name: "NVFP4", blockSize: 64, blockBytes: 36 },
 };
 
 const INFO_BY_ID: ReadonlyMap<number, TensorTypeInfo> = new Map(
@@ -63,7 +64,6 @@ const UNSUPPORTED_NAME_BY_ID: Readonly<Record<number, string>> = {
   36: "IQ4_NL_4_4 (removed)",
   37: "IQ4_NL_4_8 (removed)",
   38: "IQ4_NL_8_8 (removed)",
-  40: "NVFP4",
   41: "Q1_0",
 };
 

@@ -17,7 +17,8 @@ export type TensorType =
   | "Q6_K"
   | "IQ4_NL"
   | "IQ4_XS"
-  | "MXFP4";
+  | "MXFP4"
+  | "NVFP4";
 
 export type GgufValue = number | bigint | boolean | string | GgufArray;
 

@@ -98,9 +98,9 @@ function roundingBounds({ type, isPacked, n, k }: LinearInput, x: Float32Array):
   });
 }
 
-/** Columns that a matrix has a multiple of: a stored block's, or a packed cell's. */
+/** Columns that a matrix has a multiple of: a stored block's, and a packed cell's. */
 const unitCols = (type: WeightType, isPacked: boolean) =>
-  isPacked ? loadKernels().packedForm(type)!.cellCols : BLOCK_LAYOUT[type].numValues;
+  Math.max(BLOCK_LAYOUT[type].numValues, isPacked ? loadKernels().packedForm(type)!.cellCols : 1);
 
 function shapesOf(
   type: WeightType,
