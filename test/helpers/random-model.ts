@@ -48,6 +48,8 @@ export interface RandomModelOptions {
   readonly downType?: TensorType;
   /** Stores the values of the type's blocks as F32: what a model of that type must compute. */
   readonly isDequantised?: boolean;
+  /** For NVFP4: layers' matrices have scales beside them, or in their values. */
+  readonly hasMatrixScales?: boolean;
   /** 0: the file does not say. */
   readonly poolingType?: number;
   /** Texts that are one token each: special ones, or ordinary text. */
@@ -78,7 +80,7 @@ export function writeRandomModel(path: string, options: RandomModelOptions): Ran
   const vocabulary = createVocabulary(dimensions);
   writeGguf(path, {
     metadata: { ...modelMetadata(dimensions), ...tokenizerMetadata(vocabulary), ...dimensions.metadata },
-    tensors: laidOut(tensorsOf(dimensions), dimensions),
+    tensors: withScales(laidOut(tensorsOf(dimensions), dimensions), dimensions),
   });
   return { path, numTokens: dimensions.vocab, eosTokenId: vocabulary.tokens.indexOf(END_OF_TEXT), dimensions };
 }
@@ -147,6 +149,7 @@ function completed(options: RandomModelOptions): Dimensions {
     contextLength: 512,
     type: "F32",
     isDequantised: false,
+    hasMatrixScales: false,
     poolingType: 0,
     markers: { texts: [], areSpecial: false },
     metadata: {},
@@ -388,6 +391,39 @@ function laidOut(tensors: readonly WritableTensor[], { expertLayout, experts }: 
     const ups = slicesOf(up);
     const data = slicesOf(tensor).flatMap((gate, e) => [gate, ups[e]!]);
     return [{ name: name.replace("gate", "gate_up"), type, shape: [cols!, 2 * rows!, count], data: () => data }];
+  });
+}
+
+/** Of one matrix after the other; the mean is about one. */
+const MATRIX_SCALES = [1.125, 0.7, -1.3, 0.9];
+
+function withScales(
+  tensors: readonly WritableTensor[],
+  { type, isDequantised, hasMatrixScales }: Dimensions,
+): readonly WritableTensor[] {
+  if (!hasMatrixScales) return tensors;
+  return tensors.flatMap((tensor, index): WritableTensor[] => {
+    const { name, shape, data } = tensor;
+    const isMatrix = /^blk\..*\.weight$/.test(name) && shape.length > 1 && !name.includes("ffn_gate_inp");
+    if (!isMatrix || tensor.type !== (isDequantised ? "F32" : type)) return [tensor];
+    const scales = Float32Array.from({ length: shape[2] ?? 1 }, (_, i) => MATRIX_SCALES[(index + i) % 4]!);
+    if (!isDequantised) {
+      const bytes = new Uint8Array(scales.buffer);
+      return [
+        tensor,
+        { name: name.replace(".weight", ".scale"), type: "F32", shape: [scales.length], data: () => [bytes] },
+      ];
+    }
+    const scaled = () => {
+      const bytes = Buffer.concat([...(data as () => Iterable<Uint8Array>)()]);
+      const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
+      return [
+        new Uint8Array(
+          values.map((value, i) => value * scales[Math.floor((i * scales.length) / values.length)]!).buffer,
+        ),
+      ];
+    };
+    return [{ ...tensor, data: scaled }];
   });
 }
 

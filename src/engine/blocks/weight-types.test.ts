@@ -53,7 +53,7 @@ describe("a model file of", () => {
     });
   }
 
-  it.each(["Q4_K", "MXFP4", "Q8_0"] as const)("experts of %s does so too", async (type) => {
+  it.each(["Q4_K", "MXFP4", "NVFP4", "Q8_0"] as const)("experts of %s does so too", async (type) => {
     const options = {
       ...SHAPE,
       architecture: "qwen3moe",
@@ -68,6 +68,26 @@ describe("a model file of", () => {
     // A router whose inputs differ a little may choose another expert here and there.
     const errors = scores.map((score, i) => Math.abs(score - wanted[i]!)).toSorted((a, b) => a - b);
     expect(errors[Math.floor(errors.length / 2)]).toBeLessThan(0.1);
+  });
+
+  it.each([
+    ["matrices", { ...SHAPE, type: "NVFP4" }],
+    ["fused matrices", { ...SHAPE, architecture: "phi3", type: "NVFP4" }],
+    ["experts", { ...SHAPE, architecture: "qwen3moe", headDim: 64, ff: 64, type: "NVFP4" }],
+    [
+      "experts in one matrix each",
+      { ...SHAPE, architecture: "qwen3moe", ff: 64, type: "NVFP4", expertLayout: "apart" },
+    ],
+    ["experts' gates above ups", { ...SHAPE, architecture: "qwen3moe", ff: 64, type: "NVFP4", expertLayout: "fused" }],
+  ] as const)("NVFP4 %s that have scales beside them score as scaled values in F32 do", async (_, shape) => {
+    const options = { ...shape, hasMatrixScales: true };
+    const scores = await scoresOf(options);
+    const wanted = await scoresOf({ ...options, isDequantised: true });
+    const errors = scores.map((score, i) => Math.abs(score - wanted[i]!)).toSorted((a, b) => a - b);
+    expect(errors[Math.floor(errors.length / 2)]).toBeLessThan(0.1);
+    const unscaled = await scoresOf({ ...options, hasMatrixScales: false });
+    const others = unscaled.map((score, i) => Math.abs(score - wanted[i]!)).toSorted((a, b) => a - b);
+    expect(others[Math.floor(others.length / 2)]).toBeGreaterThan(1);
   });
 
   it("Q8_0 differs a little, and no more, where its activations have eight bits", async () => {

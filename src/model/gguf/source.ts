@@ -8,7 +8,8 @@ import {
 } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
-import { openFile, readExactly } from "../../formats/files/read-file.js";
+import { openFile, readExactly, readInto } from "../../formats/files/read-file.js";
+import { scaleNvfp4 } from "../../formats/fp4-blocks.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
 import type { Architecture } from "../description/architectures.js";
 import type { ServableModel } from "../description/servable.js";
@@ -38,15 +39,38 @@ export class GgufSource implements TensorSource {
   }
 
   matrix(spec: MatrixSpec): MatrixRows {
-    const { name, totalRows, cols, start, numStacked } = spec;
+    const { name, totalRows, cols, start, rows, numStacked } = spec;
     // Older files have a tensor for each expert.
     if (numStacked !== undefined && !this.has(name)) {
       return this.#stackTypes.check(name, this.matrix(unstacked(spec)));
     }
     const shape = numStacked === undefined ? [cols, totalRows] : [cols, totalRows / numStacked, numStacked];
     const tensor = this.#tensor(name, shape);
-    const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
-    return { type: tensor.type, path: this.gguf.shards[tensor.shard]!.path, byteOffset };
+    const rowBytes = tensor.byteLength / totalRows;
+    const { path } = this.gguf.shards[tensor.shard]!;
+    const byteOffset = tensor.byteOffset + start * rowBytes;
+    const scales = this.#scalesOf(tensor, numStacked ?? 1);
+    if (scales === undefined) return { type: tensor.type, path, byteOffset };
+    const convert = (target: ArrayBuffer) => {
+      using file = openFile(path);
+      readInto(file, byteOffset, new Uint8Array(target, target.byteLength - rows * rowBytes));
+      const ownRows = totalRows / scales.length;
+      scaleNvfp4(
+        target,
+        Float32Array.from({ length: rows }, (_, row) => scales[Math.floor((start + row) / ownRows)]!),
+      );
+    };
+    return { type: "NVFP4_SCALED", convert };
+  }
+
+  /** Of whole matrices of NVFP4, one for each of a stack; undefined: there are none. */
+  #scalesOf({ name, type }: GgufTensor, count: number): Float32Array | undefined {
+    const scaleName = name.replace(/\.weight$/, ".scale");
+    if (type !== "NVFP4" || !this.gguf.tensors.has(scaleName)) return undefined;
+    const scales = this.values(scaleName, count);
+    const wrong = scales.find((scale) => !Number.isFinite(scale));
+    if (wrong === undefined) return scales;
+    throw new MillraceError("gguf_tensor", `expected finite numbers in ${scaleName}, got ${wrong}`);
   }
 
   values(name: string, length: number, count?: number): Float32Array {
@@ -59,12 +83,19 @@ export class GgufSource implements TensorSource {
   expectNoOthers(names: ReadonlySet<string>): void {
     const stored = new Set(Array.from(names, (name) => ggufNameOf(name, this.#architecture)));
     const others = [...this.gguf.tensors.keys()].filter(
-      (name) => !stored.has(name) && !IGNORED.test(name) && !this.#isDraft(name),
+      (name) => !stored.has(name) && !IGNORED.test(name) && !this.#isDraft(name) && !this.#isScale(name, stored),
     );
     if (others.length === 0) return;
     throw new MillraceError("gguf_tensor", `expected tensors that are computed, got ${shownNames(others)} too`, {
       hint: "The file is of a variant that is not served: without these tensors its answers would be others.",
     });
+  }
+
+  /** Whether the tensor scales a matrix of NVFP4 that is read, or its inputs, which others quantise by it. */
+  #isScale(name: string, stored: ReadonlySet<string | undefined>): boolean {
+    const [, matrix] = /^(.*)\.(?:input_)?scale$/.exec(name) ?? [];
+    if (matrix === undefined || !stored.has(`${matrix}.weight`)) return false;
+    return this.gguf.tensors.get(`${matrix}.weight`)?.type === "NVFP4";
   }
 
   /** Whether the tensor is of a block behind the layers, which drafts later tokens and is not computed. */

@@ -4,6 +4,7 @@
  * files, without loss: each expert's matrices in rows, and each MXFP4 block with its scale in front.
  */
 import type { MatrixRows, MatrixSpec } from "../../backend/tensor-source.js";
+import { interleaveCodes } from "../../formats/fp4-blocks.js";
 import type { StackedPart } from "./names.js";
 import type { LayerTensors } from "./quantized/tensors.js";
 
@@ -102,20 +103,10 @@ export class StackedExperts {
         let block = (row * step + phase) * numBlocks;
         for (let b = 0; b < numBlocks; b++, block++, at += 1 + CODE_BYTES) {
           out[at] = exponents[block]!;
-          writeCodes(from, block * CODE_BYTES, out, at + 1);
+          interleaveCodes(from, block * CODE_BYTES, CODE_BYTES, out, at + 1);
         }
       }
     };
     return { type: "MXFP4", convert };
-  }
-}
-
-/** From the order (2j, 2j + 1) of a byte's values to the order (j, j + 16). */
-function writeCodes(from: Uint8Array, at: number, out: Uint8Array, to: number): void {
-  for (let pair = 0; pair < CODE_BYTES / 2; pair++) {
-    const low = from[at + pair]!;
-    const high = from[at + CODE_BYTES / 2 + pair]!;
-    out[to + 2 * pair] = (low & 15) | ((high & 15) << 4);
-    out[to + 2 * pair + 1] = (low >> 4) | (high & 0xf0);
   }
 }
