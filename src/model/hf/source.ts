@@ -23,6 +23,7 @@ import { textConfig } from "./model-types.js";
 import { type HfNames, isOffsetNorm } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
+import { FP4_SCALES, hasFp4Codes, nvfp4Rows } from "./quantized/nvfp4.js";
 import { CheckpointQuantization, LAYER_PARTS, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
 import type { ServableFolder } from "./servable.js";
@@ -82,7 +83,9 @@ export class HfSource implements TensorSource {
     }
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
-      const matrix = this.#quantization.open(new LayerTensors(this.folder.files, layer), [totalRows, cols]);
+      const tensors = this.#layer(layer);
+      if (hasFp4Codes(tensors)) return nvfp4Rows(tensors, spec);
+      const matrix = this.#quantization.open(tensors, [totalRows, cols]);
       const type = encodedType(matrix);
       return { type, convert: (target) => encodeRows(matrix, type, start, rows, target) };
     }
@@ -110,9 +113,13 @@ export class HfSource implements TensorSource {
     return this.#isQuantized(layer) ? layer : undefined;
   }
 
+  #layer(layer: string): LayerTensors {
+    return new LayerTensors(this.folder.files, layer);
+  }
+
   #isQuantized(layer: string): boolean {
     const { tensors } = this.folder.files;
-    const isPacked = QUANTIZED_PARTS.some((part) => tensors.has(`${layer}.${part}`));
+    const isPacked = [...QUANTIZED_PARTS, "weight_scale_2"].some((part) => tensors.has(`${layer}.${part}`));
     const dtype = tensors.get(`${layer}.weight`)?.dtype;
     return isPacked || dtype === "F8_E4M3" || dtype === "I8";
   }
@@ -141,7 +148,8 @@ export class HfSource implements TensorSource {
       if (isTied && layer.endsWith("lm_head")) return false;
       // Quantised forms have parts of their own beside the weight.
       if (part !== "bias") {
-        return !(LAYER_PARTS.has(part!) && stored.has(`${layer}.weight`) && this.#isQuantized(layer));
+        const isPart = LAYER_PARTS.has(part!) || (FP4_SCALES.has(part!) && hasFp4Codes(this.#layer(layer)));
+        return !(isPart && stored.has(`${layer}.weight`) && this.#isQuantized(layer));
       }
       return !this.#isZero(tensor);
     });

@@ -9,6 +9,7 @@ const WEIGHTS_PER_WORD = 8;
 const PACKED_NAME = /\.(?:qweight|weight_packed)$/;
 /** Two codes a byte; the scales beside them are no weights, though GGUF files count them into the same bytes. */
 const MXFP4_NAME = /_proj_(?:blocks|scales)$/;
+const NVFP4_NAME = /\.weight(?:_packed|_scale)?$/;
 
 /** Type of words that pack four-bit numbers. */
 export const PACKED_LABEL = "4 bit";
@@ -18,6 +19,9 @@ export function storedHfTensors({ files }: HfFolder): StoredTensor[] {
     const numElements = shape.reduce((product, size) => product * size, 1);
     if (dtype === "U8" && MXFP4_NAME.test(name)) {
       return { type: "MXFP4", numParameters: name.endsWith("_blocks") ? 2 * numElements : 0, byteLength };
+    }
+    if (dtype === (name.endsWith("_scale") ? "F8_E4M3" : "U8") && NVFP4_NAME.test(name)) {
+      return { type: "NVFP4", numParameters: dtype === "U8" ? 2 * numElements : 0, byteLength };
     }
     const numParameters = PACKED_NAME.test(name) ? WEIGHTS_PER_WORD * numElements : numElements;
     return { type: PACKED_NAME.test(name) ? PACKED_LABEL : dtype, numParameters, byteLength };

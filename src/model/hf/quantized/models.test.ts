@@ -15,16 +15,16 @@ import { readHfFolder } from "../../../formats/hf/folder.js";
 import { openModel } from "../../open-model.js";
 import { HfNames } from "../names.js";
 
-/** [rows, cols] of the fixtures' matrices, by the loader's names. */
-const SHAPES: Readonly<Record<string, readonly [number, number]>> = {
+/** [rows, cols] of the fixtures' matrices, by the loader's names. @param width of the feed-forward part */
+const shapesOf = (width: number): Readonly<Record<string, readonly [number, number]>> => ({
   "blk.0.attn_q.weight": [64, 64],
   "blk.0.attn_k.weight": [32, 64],
   "blk.0.attn_v.weight": [32, 64],
   "blk.0.attn_output.weight": [64, 64],
-  "blk.0.ffn_gate.weight": [160, 64],
-  "blk.0.ffn_up.weight": [160, 64],
-  "blk.0.ffn_down.weight": [64, 160],
-};
+  "blk.0.ffn_gate.weight": [width, 64],
+  "blk.0.ffn_up.weight": [width, 64],
+  "blk.0.ffn_down.weight": [64, width],
+});
 
 /**
  * What each is converted to. Exact in F32 at least; scales that are the same over whole blocks leave bytes or less,
@@ -44,6 +44,8 @@ const FORMATS = [
   ["gptq-shuffled", "F32"],
   ["gptq-8bit", "Q8_0"],
   ["awq", "Q5_0"],
+  ["nvfp4-pack", "NVFP4_SCALED"],
+  ["nvfp4-modelopt", "NVFP4_SCALED"],
 ] as const;
 
 /** A block type's kernels may quantise activations to eight bits; a weight read wrongly is off by whole nats. */
@@ -59,7 +61,8 @@ describe.each(FORMATS)("%s", (format, type) => {
     const folder = readHfFolder(path);
     const names = new HfNames(folder);
     const source = openModel(path).tensors();
-    for (const [name, [rows, cols]] of Object.entries(SHAPES)) {
+    const width = folder.config.number("intermediate_size")!;
+    for (const [name, [rows, cols]] of Object.entries(shapesOf(width))) {
       const rowBytes = rowByteLength(type, cols)!;
       const converted = (start: number, numRows: number): Buffer => {
         const matrix = source.matrix({ name, totalRows: rows, cols, start, rows: numRows });

@@ -12,10 +12,7 @@ import type { LayerTensors } from "./tensors.js";
 /** Tensors in place of a layer's plain `weight`. */
 export const QUANTIZED_PARTS = ["qweight", "weight_packed"] as const;
 
-/**
- * All that a quantised layer may have. Others, such as `pre_quant_scale` and `weight_scale_2`, change what its weights
- * mean.
- */
+/** All that a quantised layer may have. Others, such as `pre_quant_scale`, change what its weights mean. */
 export const LAYER_PARTS: ReadonlySet<string> = new Set([
   ...QUANTIZED_PARTS,
   "weight",
@@ -30,6 +27,7 @@ export const LAYER_PARTS: ReadonlySet<string> = new Set([
   // Scales of inputs, outputs, keys and values that others quantise too; here they are the floating point that those
   // approximate.
   "input_scale",
+  "input_global_scale",
   "input_zero_point",
   "output_scale",
   "output_zero_point",
@@ -59,7 +57,7 @@ export class CheckpointQuantization {
     }
   }
 
-  /** @param shape [outputs, inputs] */
+  /** A layer that is no FP4. @param shape [outputs, inputs] */
   open(tensors: LayerTensors, shape: readonly [number, number]): QuantizedMatrix {
     if (tensors.find("qweight") !== undefined) return this.#openWords(tensors, shape);
     if (tensors.find("weight_packed") === undefined) return openScaledBytes(tensors, shape, this.#blockSize());
