@@ -80,9 +80,9 @@ async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
 }
 
 describe.each(ISAS)("$isa", ({ isa, isMissing }) => {
-  // Instruction sets of other processors than those that the record was written on are not in it.
-  const isUnknown = !isRecording && Object.values(record).every((bits) => bits[isa] === undefined);
-  test.skipIf(isMissing || isUnknown).each([...models.keys()])("%s", async (name) => {
+  test.skipIf(isMissing).for([...models.keys()])("%s", async (name, { skip }) => {
+    // Instruction sets of other processors than those that a model's record was written on are not in it.
+    skip(!isRecording && record[name] !== undefined && record[name][isa] === undefined, "not on record");
     const bits = await bitsOf(isa, models.get(name)!());
     if (isRecording) record[name] = { ...record[name], [isa]: bits };
     expect(bits).toBe(record[name]?.[isa]);

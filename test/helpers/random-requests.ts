@@ -29,6 +29,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3moe", seed: 24, type: "BF16" },
   { architecture: "gpt-oss", seed: 23, type: "MXFP4" },
   { architecture: "glm4moe", seed: 24, type: "Q5_0" },
+  { architecture: "qwen3moe", seed: 25, type: "NVFP4", hasMatrixScales: true },
 ];
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

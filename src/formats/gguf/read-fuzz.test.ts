@@ -42,7 +42,11 @@ const VALID_FILES: readonly Buffer[] = [
       small: u8(7),
       "split.count": u8(1),
     },
-    tensors: [{ name: "a", type: "Q6_K", shape: [256, 2, 1, 1] }],
+    tensors: [
+      { name: "a", type: "Q6_K", shape: [256, 2, 1, 1] },
+      { name: "b.weight", type: "NVFP4", shape: [64, 3] },
+      { name: "b.scale", type: "F32", shape: [1] },
+    ],
   }),
   encodeGguf({ metadata: { a: str("no tensors") } }),
 ];
