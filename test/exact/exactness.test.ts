@@ -33,6 +33,7 @@ import type { Completion } from "../helpers/engine-requests.js";
 import { collect, runAlone } from "../helpers/engine-requests.js";
 import { leastKvBudget } from "../helpers/kv-memory.js";
 import { cases } from "../helpers/long.js";
+import { randomMedusa, writeMedusa } from "../helpers/medusa-folder.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
 import { RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
@@ -54,6 +55,8 @@ beforeAll(() => {
     for (const kind of HEAD_KINDS) writeRandomHeads(headsPath(options, kind), kind, options);
     const sizes = { width: options.width ?? 128, vocab: 384, draftVocab: 200, inputLayers: [1, 0, 1] };
     writeEagle3(headsPath(options, "eagle3"), sizes, options.seed);
+    const medusa = randomMedusa({ width: sizes.width, vocab: 384, numHeads: 3, numBlocks: 1 }, options.seed);
+    writeMedusa(headsPath(options, "medusa-folder"), medusa);
   }
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -279,7 +282,7 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
   const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
   const hasHeads = method === "heads" || method === "eagle3" || (method === "auto" && rng.chance(0.4));
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
-  const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3"] as const);
+  const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3", "medusa-folder"] as const);
   const path = hasHeads ? headsPath(model, kind) : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
@@ -319,6 +322,7 @@ function modelPath({ architecture, seed }: RandomModelOptions): string {
   return join(folder, `${architecture}-${seed}.gguf`);
 }
 
-function headsPath({ architecture, seed }: RandomModelOptions, kind: HeadKind | "eagle3"): string {
-  return join(folder, `${architecture}-${seed}.${kind}${kind === "eagle3" ? "" : ".gguf"}`);
+function headsPath({ architecture, seed }: RandomModelOptions, kind: HeadKind | "eagle3" | "medusa-folder"): string {
+  const isFile = HEAD_KINDS.some((known) => known === kind);
+  return join(folder, `${architecture}-${seed}.${kind}${isFile ? ".gguf" : ""}`);
 }

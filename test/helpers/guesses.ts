@@ -9,6 +9,8 @@ import { isEagle3Folder, readEagle3 } from "../../src/engine/speculative/eagle3-
 import { Eagle3Heads } from "../../src/engine/speculative/eagle3-heads.js";
 import { createHeadNetwork, type HeadsTarget } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
+import { isMedusaFolder, readMedusa } from "../../src/engine/speculative/medusa-folder.js";
+import { createMedusaOfHub } from "../../src/engine/speculative/medusa-network.js";
 import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
 import { Sequence } from "../../src/engine/step/sequence.js";
 import { layOutStep } from "../../src/engine/step-layout.js";
@@ -55,7 +57,7 @@ export async function guessesAfter(
 
 /**
  * As guessesAfter, with the probability of each guess.
- * @param headsPath a GGUF file, or the folder of an EAGLE-3 head
+ * @param headsPath a GGUF file, or a folder of heads from the hub
  */
 export async function draftsAfter(
   modelPath: string,
@@ -145,6 +147,10 @@ async function openHeads(
     return Eagle3Heads.create(readEagle3(path, "eagle3", target.config), target, capacity, backend, report);
   }
   const place = { backend, maxRows: maxNumSeqs, report };
+  if (isMedusaFolder(path)) {
+    const network = await createMedusaOfHub(readMedusa(path, "medusa", target.config), target, place);
+    return TrainedHeads.create(network, target, maxNumSeqs, backend);
+  }
   const network = await createHeadNetwork(readHeads(path, "heads", target.config), target, place);
   return TrainedHeads.create(network, target, maxNumSeqs, backend);
 }

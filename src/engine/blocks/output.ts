@@ -6,7 +6,7 @@ import type { ServableModel } from "../../model/description/servable.js";
 import type { StepCapacity } from "../step/step-batch.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
-import type { ModelWeights } from "./weights.js";
+import type { Linear, ModelWeights } from "./weights.js";
 
 export class Output {
   /** [maxLogitRows, width]; absent in encoders, as the logits are */
@@ -40,9 +40,15 @@ export class Output {
   }
 
   /** Samples at the first `numRows` of the logit rows. */
-  sample(program: Program, { hidden, logitRows }: Rows, numRows: number, samples: SampleBuffers): void {
+  sample(
+    program: Program,
+    { hidden, logitRows }: Rows,
+    numRows: number,
+    samples: SampleBuffers,
+    output: Linear | undefined,
+  ): void {
     const { width, vocabSize, logitScale: scale, logitCap: cap } = this.config;
-    const { output, outputTokens } = this.weights;
+    const { outputTokens } = this.weights;
     if (output === undefined) throw new Error("expected a model with an output matrix, got an encoder");
     const [selected, logits] = [this.#selected, this.#logits];
     program.record("gatherRows", { out: selected, x: hidden, rows: logitRows.buffer, numRows, width });

@@ -15,7 +15,7 @@ import { LastRows, type Rows } from "./last-rows.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
-import type { LayerWeights, ModelWeights } from "./weights.js";
+import type { LayerWeights, Linear, ModelWeights } from "./weights.js";
 
 /**
  * Records the operations that fill `hidden` [rows, width] before the first layer.
@@ -36,6 +36,8 @@ interface TransformerParts {
   readonly maxModelLen: number;
   /** Absent: the embeddings of the batch's tokens. */
   readonly recordInput?: InputRecorder;
+  /** By variant: the output matrix; absent: that of the weights. */
+  readonly outputs?: readonly Linear[];
   /** Taps keep hidden states as they are before the final norm; absent: as they are after it. */
   readonly tapsBeforeNorm?: boolean;
 }
@@ -165,7 +167,7 @@ export class Transformer {
   }
 
   #record(samples: SampleBuffers, variant: number, numLast: number): Program {
-    const { batch, recordInput } = this.parts;
+    const { batch, recordInput, outputs, weights } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
     const program = new Program();
     const hidden = this.#hidden;
@@ -187,7 +189,9 @@ export class Transformer {
       attention.attend(program, batch, rows);
       feedForward.record(program, rows);
     });
-    if (numLogitRows > 0) this.#output.sample(program, rows, numLogitRows, samples);
+    if (numLogitRows > 0) {
+      this.#output.sample(program, rows, numLogitRows, samples, outputs?.[variant] ?? weights.output);
+    }
     if (numHiddenTaps > 0) this.#output.tap(program, rows, numHiddenTaps);
     return program;
   }

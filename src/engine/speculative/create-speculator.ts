@@ -11,6 +11,8 @@ import { createHeadNetwork, type HeadsTarget } from "./head-network.js";
 import { isHeadsFile, readHeads } from "./heads-file.js";
 import { loadDraftModel } from "./load-draft-model.js";
 import { TextLookup } from "./lookup.js";
+import { isMedusaFolder, readMedusa } from "./medusa-folder.js";
+import { createMedusaOfHub } from "./medusa-network.js";
 import { Speculator } from "./speculator.js";
 import { TrainedHeads } from "./trained-heads.js";
 
@@ -46,15 +48,19 @@ async function openBatchDrafter(path: string, source: SpeculatorSource): Promise
   const { maxNumSeqs, kvCacheDtype: kvType } = options;
   const isNamed = (HEAD_METHODS as readonly string[]).includes(method);
   const isEagle3 = isEagle3Folder(path);
+  const place = { backend, maxRows: maxNumSeqs, report };
   if (method === "eagle3" || (isEagle3 && (isNamed || method === "auto"))) {
     const folder = readEagle3(path, method, target.config);
     return Eagle3Heads.create(folder, target, { maxModelLen, maxNumSeqs, kvType, alternatives }, backend, report);
+  }
+  if ((isNamed || method === "auto") && isMedusaFolder(path)) {
+    const folder = readMedusa(path, method, target.config);
+    return TrainedHeads.create(await createMedusaOfHub(folder, target, place), target, maxNumSeqs, backend);
   }
   if (!isNamed && (method !== "auto" || !isHeadsFile(path))) {
     const kv = { maxModelLen, numBlocks: target.kv.numBlocks };
     return loadDraftModel(path, target.config, options, kv, backend, report);
   }
-  const place = { backend, maxRows: maxNumSeqs, report };
   const network = await createHeadNetwork(readHeads(path, method, target.config), target, place);
   return TrainedHeads.create(network, target, maxNumSeqs, backend);
 }

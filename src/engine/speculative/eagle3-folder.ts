@@ -6,20 +6,20 @@
 import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
-import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
+import { rowByteLength } from "../../formats/dequantize.js";
 import { configError, type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import { CONFIG_NAME } from "../../formats/hf/folder.js";
 import { readSafetensors, SINGLE_NAME } from "../../formats/safetensors/read.js";
-import type { Dtype, SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
+import type { Dtype, SafetensorsFiles } from "../../formats/safetensors/types.js";
 import { MODEL_LIMITS } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
-import { shownNames } from "../../model/description/shown-names.js";
 import { ConfigReader } from "../../model/hf/config-reader.js";
-import { expectShape, plainType, tensorError } from "../../model/hf/plain-tensor.js";
+import { plainType, tensorError } from "../../model/hf/plain-tensor.js";
 import type { RopeFactors } from "../../model/hf/rope.js";
 import { servableConfig } from "../../model/hf/servable.js";
-import { refused } from "./refused-heads.js";
+import { HeadTensors, numTensorBytes } from "./head-tensors.js";
+import { FITS_ONE_MODEL, refused } from "./refused-heads.js";
 
 const ARCHITECTURE = "LlamaForCausalLMEagle3";
 /** Layers of the model whose inputs are fused. */
@@ -82,11 +82,9 @@ export function readEagle3(path: string, method: string, target: ServableModel):
     addsToNormed,
     outputTokens: readOutputTokens(files, draftVocabSize, target.vocabSize),
     tensors: new Eagle3Source(files, { width: model.width, targetWidth: target.width, numFused: inputLayers.length }),
-    numBytes: [...files.tensors.values()].reduce((sum, { byteLength }) => sum + byteLength, 0),
+    numBytes: numTensorBytes(files),
   };
 }
-
-const FITS_ONE_MODEL = "A head fits the model it was trained on only.";
 
 function readConfig(stated: JsonObject, name: string, target: ServableModel, files: SafetensorsFiles) {
   const read = new ConfigReader(stated);
@@ -204,45 +202,56 @@ interface Widths {
   readonly numFused: number;
 }
 
-/** A stored matrix, and the columns that a name stands for. */
+/** A stored tensor, and the columns that a name stands for where it is a part of a matrix. */
 interface StoredPart {
   readonly stored: string;
   readonly firstCol: number;
-  readonly totalCols: number;
+  /** undefined: the name stands for all columns */
+  readonly totalCols: number | undefined;
+}
+
+function partOf(name: string, prefix: string, { width, targetWidth, numFused }: Widths): StoredPart {
+  const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name)!;
+  const fused = /^fc\.(\d+)$/.exec(base)?.[1];
+  if (fused !== undefined) {
+    return { stored: `fc.${kind}`, firstCol: Number(fused) * targetWidth, totalCols: numFused * targetWidth };
+  }
+  const [, both] = /^(attn_[qkv])(?:_embd)?$/.exec(base) ?? [];
+  const stored = `${PARTS[both ?? base]!.replace("#", prefix)}.${kind}`;
+  if (both === undefined) return { stored, firstCol: 0, totalCols: undefined };
+  return { stored, firstCol: both === base ? width : 0, totalCols: 2 * width };
 }
 
 /**
  * The tensors under the names of `PARTS`. A matrix that reads two inputs side by side appears as two: `attn_q` reads
  * the state, `attn_q_embd` the token's embedding.
  */
-class Eagle3Source implements TensorSource {
-  readonly #prefix: string;
+class Eagle3Source extends HeadTensors {
+  readonly #partOf: (name: string) => StoredPart;
 
-  constructor(
-    private readonly files: SafetensorsFiles,
-    private readonly widths: Widths,
-  ) {
+  constructor(files: SafetensorsFiles, widths: Widths) {
     const hasLayer = (prefix: string) => files.tensors.has(`${prefix}hidden_norm.weight`);
-    this.#prefix = LAYER_PREFIXES.find(hasLayer) ?? LAYER_PREFIXES[0];
+    const prefix = LAYER_PREFIXES.find(hasLayer) ?? LAYER_PREFIXES[0];
+    super(files, (name) => partOf(name, prefix, widths).stored, OTHERS);
+    this.#partOf = (name) => partOf(name, prefix, widths);
   }
 
-  has(name: string): boolean {
+  override has(name: string): boolean {
     // A bias is added once, with one of the parts.
-    return this.files.tensors.has(this.#partOf(name, 0).stored) && !/(?:_embd|^fc\.[1-9]\d*)\.bias$/.test(name);
+    return super.has(name) && !/(?:_embd|^fc\.[1-9]\d*)\.bias$/.test(name);
   }
 
-  matrix({ name, totalRows, cols, start, rows }: MatrixSpec): MatrixRows {
-    const { stored, firstCol, totalCols } = this.#partOf(name, cols);
-    const tensor = this.#tensor(stored, [totalRows, totalCols]);
+  override matrix(spec: MatrixSpec): MatrixRows {
+    const { name, totalRows, cols, start, rows } = spec;
+    const { stored, firstCol, totalCols = cols } = this.#partOf(name);
+    if (cols === totalCols) return super.matrix(spec);
+    const tensor = this.tensor(stored, [totalRows, totalCols]);
     const type = plainType(tensor);
-    const { path } = this.files.shards[tensor.shard]!;
     const valueBytes = rowByteLength(type, 1)!;
     const rowBytes = totalCols * valueBytes;
-    const byteOffset = tensor.byteOffset + start * rowBytes;
-    if (cols === totalCols) return { type, path, byteOffset };
     const convert = (target: ArrayBuffer) => {
-      using file = openFile(path);
-      const all = readExactly(file, byteOffset, rows * rowBytes);
+      using file = openFile(this.files.shards[tensor.shard]!.path);
+      const all = readExactly(file, tensor.byteOffset + start * rowBytes, rows * rowBytes);
       const bytes = new Uint8Array(target);
       for (let row = 0; row < rows; row++) {
         const from = row * rowBytes + firstCol * valueBytes;
@@ -250,36 +259,5 @@ class Eagle3Source implements TensorSource {
       }
     };
     return { type, convert };
-  }
-
-  values(name: string, length: number): Float32Array {
-    const tensor = this.#tensor(this.#partOf(name, length).stored, [length]);
-    using file = openFile(this.files.shards[tensor.shard]!.path);
-    return dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
-  }
-
-  expectNoOthers(names: ReadonlySet<string>): void {
-    const known = new Set(Array.from(names, (name) => this.#partOf(name, 0).stored));
-    const others = [...this.files.tensors.keys()].filter((name) => !known.has(name) && !OTHERS.test(name));
-    if (others.length === 0) return;
-    throw tensorError(`expected tensors that are computed, got ${shownNames(others)} too`);
-  }
-
-  /** @param cols of the part */
-  #partOf(name: string, cols: number): StoredPart {
-    const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name)!;
-    const { width, targetWidth, numFused } = this.widths;
-    const fused = /^fc\.(\d+)$/.exec(base)?.[1];
-    if (fused !== undefined) {
-      return { stored: `fc.${kind}`, firstCol: Number(fused) * targetWidth, totalCols: numFused * targetWidth };
-    }
-    const [, both] = /^(attn_[qkv])(?:_embd)?$/.exec(base) ?? [];
-    const stored = `${PARTS[both ?? base]!.replace("#", this.#prefix)}.${kind}`;
-    if (both === undefined) return { stored, firstCol: 0, totalCols: cols };
-    return { stored, firstCol: both === base ? width : 0, totalCols: 2 * width };
-  }
-
-  #tensor(stored: string, shape: readonly number[]): SafetensorsTensor {
-    return expectShape(this.files.tensors.get(stored), stored, shape);
   }
 }

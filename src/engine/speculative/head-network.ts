@@ -1,22 +1,24 @@
 /** The networks of the two kinds of trained heads, up to the output matrix. */
-import type { WeightSet } from "../../backend/backend.js";
-import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
-import { gatedOperands, type Program } from "../../backend/program.js";
+import type { BufferHandle } from "../../backend/handles.js";
+import type { Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { queryWidth } from "../../model/description/sizes.js";
 import { ADDED, Products } from "../blocks/products.js";
 import type { Transformer } from "../blocks/transformer.js";
-import type { ModelWeights } from "../blocks/weights.js";
+import type { Linear, ModelWeights } from "../blocks/weights.js";
 import type { KvManager } from "../memory/kv-manager.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { bindEagleLayer, EagleLayer } from "./eagle-layer.js";
 import { bindHeads, eagleShape, type HeadsFile, type HeadsPlace, headsConfig } from "./heads-file.js";
+import { medusaNetwork } from "./medusa-network.js";
 
 export interface HeadNetwork {
   readonly name: string;
   /** Has no layers: `recordInput` computes everything before the final norm. */
   readonly config: ServableModel;
   readonly weights: ModelWeights;
+  /** By depth of a guess: its output matrix; absent: that of `weights`. */
+  readonly outputs?: readonly Linear[];
   /** Length of the longest draft, in tokens. */
   readonly maxTokens: number;
   /**
@@ -98,41 +100,12 @@ async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPla
   };
 }
 
-/** One block per depth; block k drafts the token k + 2 places after t from the hidden state of t alone. */
+/** One block per depth, before the model's output matrix. */
 async function createMedusa(file: HeadsFile, target: HeadsTarget, place: HeadsPlace): Promise<HeadNetwork> {
-  const { backend, maxRows, report } = place;
   const config = headsConfig(file, target.config);
   const { width } = config;
-  const blocks = await bindHeads(file, place, (binder) =>
-    Array.from({ length: file.depth }, (_, depth) => ({
-      weight: binder.rows(`heads.${depth}`, width, width),
-      bias: binder.optionalVector(`heads.${depth}.bias`, width) ?? NO_BUFFER,
-    })),
+  const heads = await bindHeads(file, place, (binder) =>
+    Array.from({ length: file.depth }, (_, depth) => ({ blocks: [binder.linear(`heads.${depth}`, width, width)] })),
   );
-  // The kernels compute silu only as a gate; here it gates 0 · 0 + 1.
-  const ones = backend.allocate(width * 4);
-  backend.write(ones, 0, new Float32Array(width).fill(1));
-  const [zeros] = await backend.place(zeroColumn(width), report);
-  const one = { x: backend.allocate(maxRows * 4), weight: zeros!, bias: ones };
-  const scratch = backend.allocate(maxRows * width * 4);
-  return {
-    name: "medusa",
-    config,
-    weights: { ...target.weights, layers: [], outputNorm: undefined },
-    maxTokens: file.depth,
-    readsOwn: false,
-    recordInput(program, hidden, states, { numRows }, depth) {
-      const { weight, bias } = blocks[depth]!;
-      const operands = gatedOperands({ x: states.buffer, weight, bias }, one);
-      program.record("gatedLinear", { out: hidden, scratch: scratch, numRows, kind: "silu", ...operands });
-      program.record("add", { out: hidden, x: states.buffer, numRows, width });
-    },
-  };
-}
-
-/** A matrix [rows, 1] of zeros. */
-function zeroColumn(rows: number): WeightSet {
-  const matrix = { name: "zeros", totalRows: rows, cols: 1, start: 0, rows, keepsValues: true };
-  const source = { matrix: () => ({ type: "F32", convert: () => {} }) as const };
-  return { name: "zeros", files: [], numBytes: rows * 4, source, matrices: [matrix] };
+  return medusaNetwork(heads, config, target, place);
 }

@@ -15,10 +15,11 @@ import { GgufSource } from "../../model/gguf/source.js";
 import { summarizeGguf } from "../../model/gguf/summary.js";
 import { HEAD_KINDS, type HeadKind } from "../api/speculative-config.js";
 import { type Binder, bindTensors } from "../blocks/weights.js";
-import { refused } from "./refused-heads.js";
+import { FITS_ONE_MODEL, refused } from "./refused-heads.js";
 
 const ARCHITECTURE = "mill-heads";
-const MAX_DEPTH = 64;
+/** Most tokens ahead that heads guess. */
+export const MAX_DEPTH = 64;
 
 export interface HeadsFile {
   readonly kind: HeadKind;
@@ -66,7 +67,7 @@ export function readHeads(path: string, method: string, target: ServableModel): 
   const base = metadata.string(`${ARCHITECTURE}.base`);
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const vocabSize = read.size("vocab_size", MODEL_LIMITS.vocab);
-  const hint = { hint: "Heads fit the model they were trained on only." };
+  const hint = { hint: FITS_ONE_MODEL };
   if (base !== target.name) throw refused(`heads of the model ${target.name}`, `heads of ${base}`, hint);
   if (width !== target.width) throw refused(`heads of width ${target.width}`, `${width}`, hint);
   if (vocabSize !== target.vocabSize) {

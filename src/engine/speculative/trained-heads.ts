@@ -64,7 +64,7 @@ export class TrainedHeads implements BatchDrafter {
     maxNumSeqs: number,
     private readonly backend: Backend,
   ) {
-    const { config, weights } = network;
+    const { config, weights, outputs } = network;
     this.name = network.name;
     this.maxTokens = network.maxTokens;
     const capacity = { maxRows: maxNumSeqs, maxLogitRows: maxNumSeqs, maxSeats: 0, tableStride: 0, numGroups: 0 };
@@ -82,6 +82,7 @@ export class TrainedHeads implements BatchDrafter {
       caches: new KvCaches(config, NO_KV, backend),
       batch: this.batch,
       maxModelLen: 0,
+      ...(outputs && { outputs }),
       recordInput: (program, hidden, batch, depth) => {
         const areOwn = this.#readsOwn(depth);
         const [source, width] = areOwn ? [this.#transformer.tapped, config.width] : [kept, modelWidth];

@@ -3,7 +3,7 @@
  * others.
  */
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { readJsonFile, shownValue } from "../files/json.js";
 import { readHeader } from "./header.js";
@@ -34,6 +34,9 @@ export function readSafetensors(folder: string): SafetensorsFiles {
   }
   return files;
 }
+
+/** One file, whatever its name. */
+export const readSafetensorsFile = (path: string): SafetensorsFiles => readShards(dirname(path), [basename(path)]);
 
 /** The names of the weight files an index lists, each once. */
 export function shardNamesOfIndex(indexPath: string): readonly string[] {

@@ -11,6 +11,7 @@ import {
 } from "../../engine/api/speculative-config.js";
 import { isEagle3Folder } from "../../engine/speculative/eagle3-folder.js";
 import { isHeadsFile } from "../../engine/speculative/heads-file.js";
+import { isMedusaFolder } from "../../engine/speculative/medusa-folder.js";
 import { contentHashOf } from "../../formats/content-hash.js";
 
 export interface Candidate {
@@ -29,8 +30,8 @@ const TEXT_METHODS = ["ngram", "suffix", "auto"] as const;
 const AUTO_WITH = "auto+";
 
 /**
- * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of an EAGLE-3
- * folder, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a path where
+ * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of an EAGLE-3 or
+ * Medusa folder, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a path where
  * nothing is, and the errors of reading GGUF files.
  */
 export function drafterFrom(flag: string, word: string): DrafterChoice {
@@ -44,8 +45,12 @@ export function drafterFrom(flag: string, word: string): DrafterChoice {
   return { method: isAuto ? "auto" : methodOfFile(path), path };
 }
 
+/** @returns undefined for what is no folder of heads from the hub */
+const methodOfFolder = (path: string): SpeculativeMethod | undefined =>
+  isEagle3Folder(path) ? "eagle3" : isMedusaFolder(path) ? "medusa" : undefined;
+
 const methodOfFile = (path: string): SpeculativeMethod =>
-  isEagle3Folder(path) ? "eagle3" : isHeadsFile(path) ? "heads" : "draft_model";
+  methodOfFolder(path) ?? (isHeadsFile(path) ? "heads" : "draft_model");
 
 /** Files that are looked at, and drafters among them that are tried. */
 const MOST_FILES = 64;
@@ -54,8 +59,8 @@ const MOST_FOUND = 3;
 const LARGEST_SHARE = 0.4;
 
 /**
- * Beside the model: heads, EAGLE-3 folders and smaller GGUF models. Whether they fit the model shows when they are
- * opened.
+ * Beside the model: heads, folders of heads from the hub, and smaller GGUF models. Whether they fit the model shows when
+ * they are opened.
  */
 export function draftersBeside(modelPath: string): DrafterChoice[] {
   const [folder, own] = [dirname(resolve(modelPath)), basename(resolve(modelPath))];
@@ -67,7 +72,8 @@ export function draftersBeside(modelPath: string): DrafterChoice[] {
     .flatMap((name): DrafterChoice[] => {
       const path = join(folder, name);
       try {
-        if (isEagle3Folder(path)) return [{ method: "eagle3", path }];
+        const ofFolder = methodOfFolder(path);
+        if (ofFolder !== undefined) return [{ method: ofFolder, path }];
         if (!name.endsWith(".gguf") || !own.endsWith(".gguf") || statSync(path).size > LARGEST_SHARE * numBytes) {
           return [];
         }
