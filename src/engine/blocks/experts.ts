@@ -1,7 +1,8 @@
 /**
  * A layer's mixture of experts: hidden += the weighted sum of down(activation(gate(x)) · up(x)), or of
  * down(activation(up(x))) without gates, of the experts that a router chooses for each row, x the normed residual
- * stream; plus the same of the shared part that all rows pass, in models that have one. Rows are brought together by expert, and back; the lists of places never leave the device.
+ * stream; plus the same of the shared part that all rows pass, in models that have one. Rows are brought together by
+ * expert, and back; the lists of places never leave the device.
  */
 import type { Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";

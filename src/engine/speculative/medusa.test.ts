@@ -257,7 +257,7 @@ function fitted(wanted: readonly Wanted[]): Float32Array {
   // Weights of the states: (S Sᵀ + ε) w = one-hot, all tokens at once.
   const gram = wanted.map(({ state }, i) => wanted.map((other, j) => dot(state, other.state) + (i === j ? 1e-3 : 0)));
   const tokens = [...new Set(wanted.map(({ token }) => token))];
-  const right = wanted.map(({ token }) => tokens.map((one) => (one === token ? 1 : 0)));
+  const right = wanted.map(({ token }) => tokens.map((one): number => (one === token ? 1 : 0)));
   for (let pivot = 0; pivot < wanted.length; pivot++) {
     for (let row = 0; row < wanted.length; row++) {
       if (row === pivot) continue;

@@ -30,9 +30,9 @@ const TEXT_METHODS = ["ngram", "suffix", "auto"] as const;
 const AUTO_WITH = "auto+";
 
 /**
- * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of an EAGLE-3 or
- * Medusa folder, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a path where
- * nothing is, and the errors of reading GGUF files.
+ * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of a folder of heads
+ * from the hub, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a path
+ * where nothing is, and the errors of reading GGUF files.
  */
 export function drafterFrom(flag: string, word: string): DrafterChoice {
   const method = TEXT_METHODS.find((known) => known === word);
@@ -59,8 +59,8 @@ const MOST_FOUND = 3;
 const LARGEST_SHARE = 0.4;
 
 /**
- * Beside the model: heads, folders of heads from the hub, and smaller GGUF models. Whether they fit the model shows when
- * they are opened.
+ * Beside the model: heads, folders of heads from the hub, and smaller GGUF models. Whether they fit the model shows
+ * when they are opened.
  */
 export function draftersBeside(modelPath: string): DrafterChoice[] {
   const [folder, own] = [dirname(resolve(modelPath)), basename(resolve(modelPath))];

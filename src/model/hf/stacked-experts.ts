@@ -1,7 +1,8 @@
 /**
  * Reads experts from folders that keep all of a layer's in one tensor (gpt-oss, nomic): plain numbers, transposed, of
- * which each expert's may lie below the one before in a matrix; or MXFP4, with codes and scales in two tensors. Rows of gate and up alternate in one tensor. The result is laid out as in GGUF
- * files, without loss: each expert's matrices in rows, and each MXFP4 block with its scale in front.
+ * which each expert's may lie below the one before in a matrix; or MXFP4, with codes and scales in two tensors. Rows of
+ * gate and up alternate in one tensor. The result is laid out as in GGUF files, without loss: each expert's matrices in
+ * rows, and each MXFP4 block with its scale in front.
  */
 import type { MatrixRows, MatrixSpec } from "../../backend/tensor-source.js";
 import { interleaveCodes } from "../../formats/fp4-blocks.js";
