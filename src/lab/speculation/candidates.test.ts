@@ -1,8 +1,10 @@
-import { writeFileSync } from "node:fs";
+import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { writeEagle3 } from "../../../test/helpers/eagle3-folder.js";
+import { randomMedusa, writeMedusa } from "../../../test/helpers/medusa-folder.js";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
-import { candidatesOf, contentOf, type DrafterChoice } from "./candidates.js";
+import { candidatesOf, contentOf, type DrafterChoice, drafterFrom, draftersBeside } from "./candidates.js";
 
 const heads = (path: string): DrafterChoice => ({ method: "heads", path });
 
@@ -26,4 +28,24 @@ test("a drafter that is trained anew has other content", () => {
   writeFileSync(path, "new");
   expect([contentOf(heads(path)), contentOf(heads(folder))]).not.toEqual(before);
   expect(contentOf({ method: "ngram", path: undefined })).toBeUndefined();
+});
+
+test("folders of heads from the hub are known by name and beside a model, and other folders are not", () => {
+  const folder = tempTree({ "model.gguf": "", "base/config.json": '{"medusa_num_heads": 5}' });
+  const [eagle3, medusa, pickle] = ["eagle3", "medusa", "pickle"].map((name) => join(folder, name)) as [
+    never,
+    never,
+    never,
+  ];
+  writeEagle3(eagle3, { width: 8, vocab: 16, draftVocab: 8, inputLayers: [0] });
+  writeMedusa(medusa, randomMedusa({ width: 8, vocab: 16, numHeads: 2, numBlocks: 1 }));
+  writeMedusa(pickle, {});
+  renameSync(join(pickle, "medusa_lm_head.safetensors"), join(pickle, "medusa_lm_head.pt"));
+  expect(draftersBeside(join(folder, "model.gguf"))).toEqual([
+    { method: "eagle3", path: eagle3 },
+    { method: "medusa", path: medusa },
+    { method: "medusa", path: pickle },
+  ]);
+  expect(drafterFrom("--drafter", medusa)).toEqual({ method: "medusa", path: medusa });
+  expect(drafterFrom("--drafter", `auto+${medusa}`)).toEqual({ method: "auto", path: medusa });
 });

@@ -30,9 +30,9 @@ const TEXT_METHODS = ["ngram", "suffix", "auto"] as const;
 const AUTO_WITH = "auto+";
 
 /**
- * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of a folder of heads
- * from the hub, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a path
- * where nothing is, and the errors of reading GGUF files.
+ * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of a folder of
+ * heads from the hub, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a
+ * path where nothing is, and the errors of reading GGUF files.
  */
 export function drafterFrom(flag: string, word: string): DrafterChoice {
   const method = TEXT_METHODS.find((known) => known === word);
