@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MillraceError } from "../../src/core/errors.js";
 import type { AnswerSink } from "../../src/gateway/answer.js";
+import type { HandedModels } from "../../src/gateway/batches/handed-models.js";
 import type { ModelLoad } from "../../src/gateway/batches/pace.js";
 import type { LineSubmission, SubmitLine } from "../../src/gateway/batches/run-line.js";
 import { BatchService, type BatchSettings } from "../../src/gateway/batches/service.js";
@@ -44,6 +45,7 @@ export interface BatchServiceTest extends AsyncDisposable {
 interface Options {
   readonly folder?: string;
   readonly submit?: SubmitLine;
+  readonly handed?: HandedModels;
   readonly settings?: () => Partial<BatchSettings>;
   readonly load?: () => ModelLoad;
   readonly nowMs?: () => number;
@@ -80,6 +82,7 @@ export async function startBatchService(options: Options = {}): Promise<BatchSer
     settings: () => ({ ...BATCH_SETTINGS, ...settings() }),
     authorize: options.authorize ?? (() => ({ tenant: "t" })),
     submit,
+    ...(options.handed === undefined ? {} : { handed: options.handed }),
     callerOf: options.callerOf ?? (({ tenant }) => ({ tenant })),
     modelOf: ({ model }, caller) => {
       assertMayUse(caller, String(model), (name) => name);

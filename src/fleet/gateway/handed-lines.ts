@@ -4,11 +4,12 @@
  */
 import { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../../gateway/answer.js";
-import { type BatchEndpoint, batchEndpointOf } from "../../gateway/batches/handed/endpoint.js";
-import type { HandedModels, PreparedLine, ProviderAnswer } from "../../gateway/batches/handed/handed-models.js";
+import type { HandedModels, PreparedLine, ProviderAnswer } from "../../gateway/batches/handed-models.js";
 import type { LineSubmission } from "../../gateway/batches/run-line.js";
 import { type Provider, providerRequest } from "../../gateway/dialects/provider.js";
 import { type Ending, type Handler, pipeline } from "../../gateway/pipeline.js";
+import type { BatchEndpoint } from "../../gateway/provider-batches/endpoint.js";
+import { batchEndpointOf } from "../../gateway/provider-batches/endpoints.js";
 import type { GatewayRequest } from "../../gateway/request.js";
 import type { AttemptRecord } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
@@ -43,7 +44,7 @@ const NOWHERE: AnswerSink = {
 };
 
 export class HandedLines implements HandedModels {
-  readonly pauses = { firstMs: 250, mostMs: 60_000 };
+  readonly pauses = { firstMs: 250, mostMs: 60_000, settleMs: 10_000 };
   readonly budget: HandedModels["budget"] = {
     reserve: (id, estimate) => this.#policies.limits.reserve(id, estimate),
     shrink: (id, amounts) => this.#policies.limits.shrink(id, amounts),

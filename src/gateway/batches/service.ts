@@ -17,7 +17,7 @@ import { BatchTable } from "./batch-table.js";
 import { Batches } from "./batches.js";
 import { FileShelf } from "./file-shelf.js";
 import { BatchFolders } from "./folders.js";
-import type { HandedModels } from "./handed/handed-models.js";
+import type { HandedModels } from "./handed-models.js";
 import {
   MAX_BATCH_FILE_BYTES,
   MAX_BATCH_LINES,

@@ -16,7 +16,7 @@ export interface ModelPricing {
    * one's own.
    */
   readonly listNames: readonly string[];
-  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: lines are not handed to it. */
+  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: it gets no lines. */
   readonly batchThousandths?: bigint | undefined;
 }
 

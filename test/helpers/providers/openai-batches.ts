@@ -46,6 +46,8 @@ export class OpenaiBatches {
   isHeld = false;
   /** What happens to the answer to the next batch, which is made all the same. */
   nextLost: Reply["lost"];
+  /** Nothing moves any more, not even a batch that is cancelled. */
+  isStuck = false;
   /** The next batch fails for this reason. */
   nextFailure: { readonly code: string; readonly message: string } | undefined;
   /** Lines of the output and the error file, as they are to be. */
@@ -133,6 +135,7 @@ export class OpenaiBatches {
   }
 
   #advance(batch: Batch, answer: Parameters<OpenaiBatches["reply"]>[1]): void {
+    if (this.isStuck) return;
     if (batch.status === "validating") this.#validate(batch);
     else if (batch.status === "in_progress" && !this.isHeld) {
       this.#run(batch, answer);

@@ -1,9 +1,4 @@
-/** The batch endpoints of paid APIs, as a batch's run sees them. What they answer is hostile. */
-import { createHash } from "node:crypto";
-import type { Provider } from "../../dialects/provider.js";
-import { AnthropicEndpoint } from "./anthropic-endpoint.js";
-import { OpenAiEndpoint } from "./openai-endpoint.js";
-import { ProviderHttp } from "./provider-http.js";
+/** The batch endpoint of a paid API, as a batch's run sees it. What it answers is hostile. */
 
 /** A file of lines that is sent, or has been. */
 export interface SentFile {
@@ -46,7 +41,6 @@ export interface ResultLine {
 export interface BatchEndpoint {
   /** Name of the provider. */
   readonly name: string;
-  readonly mostLines: number;
   /** One line of the file, without its end. @param body JSON */
   lineOf(id: string, path: string, body: Buffer): Buffer;
   /** @returns the id of the lines at the provider; undefined: they are sent with the batch */
@@ -61,12 +55,3 @@ export interface BatchEndpoint {
   /** Throws where the line is not what the provider's API promises. */
   read(line: Buffer): ResultLine;
 }
-
-/** Undefined: the provider has no batch endpoint that is known here. */
-export function batchEndpointOf(provider: Provider, url: string): BatchEndpoint | undefined {
-  if (provider.engine === "openai") return new OpenAiEndpoint(new ProviderHttp(provider, url));
-  return provider.engine === "anthropic" ? new AnthropicEndpoint(new ProviderHttp(provider, url)) : undefined;
-}
-
-/** Twelve hex digits. */
-export const keyOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 12);

@@ -2,15 +2,16 @@
  * Drives one part of a batch through its provider's batch endpoint: sends it once, asks for its state, and books its
  * results. What cannot be done now is tried again, until the batch itself ends.
  */
+import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
-import { MillraceError } from "../../../core/errors.js";
+import { MillraceError } from "../../core/errors.js";
+import type { BatchEndpoint, LineOutcome, Look, ResultLine, SentFile } from "../provider-batches/endpoint.js";
+import { Refused } from "../provider-batches/provider-http.js";
+import { splitLines } from "../provider-batches/split-lines.js";
 import { type BatchLines, bookLine } from "./batch-lines.js";
-import { type BatchEndpoint, keyOf, type LineOutcome, type Look, type ResultLine, type SentFile } from "./endpoint.js";
 import type { HandedModels } from "./handed-models.js";
 import type { Part, PartFiles } from "./part-file.js";
-import { Refused } from "./provider-http.js";
-import { splitLines } from "./split-lines.js";
 
 export interface PartContext {
   readonly lines: BatchLines;
@@ -24,8 +25,6 @@ export interface PartContext {
   readonly endsMs?: number | undefined;
 }
 
-/** A request whose connection broke may still be on its way to becoming a batch. */
-const SETTLE_MS = 10_000;
 /** As long as the longest answer that a translation takes. */
 const MAX_LINE_BYTES = 17 * 1024 * 1024;
 /** Lines of results beyond the part's own: more are no mistake. */
@@ -36,6 +35,9 @@ const SHRINK_LINES = 100;
 
 export const partId = (batchId: string, { model, number }: Pick<Part, "model" | "number">): string =>
   `${batchId}/${model}/${number}`;
+
+/** Twelve hex digits. */
+const keyOf = (id: string): string => createHash("sha256").update(id).digest("hex").slice(0, 12);
 
 /** The line's id at the provider, which no line of another part has. */
 export const lineId = (id: string, index: number): string => `${keyOf(id)}-${index}`;
@@ -109,11 +111,11 @@ export class PartRun {
 
   /** Was the part sent before this process began, or before the connection broke? */
   async #find(endpoint: BatchEndpoint): Promise<void> {
-    const { signal, nowMs } = this.context;
+    const { signal, nowMs, handed } = this.context;
     const sent = this.#sent();
     const found = await endpoint.find(sent, signal);
     if (found.kind === "found") return await this.#write({ stage: "sent", batchId: found.id });
-    const leftMs = sent.sentMs + SETTLE_MS - nowMs();
+    const leftMs = sent.sentMs + handed.pauses.settleMs - nowMs();
     if (found.kind === "unsure") await this.#pause();
     else if (leftMs > 0) await wait(leftMs, undefined, { signal });
     else if (this.#isEnding) await this.#end();

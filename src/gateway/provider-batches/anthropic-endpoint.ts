@@ -5,10 +5,9 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { isPlainObject } from "../../../core/is-plain-object.js";
-import type { JsonObject } from "../../../core/json-body.js";
-import { membersOf, parsed } from "../../json-members.js";
-import { MAX_MESSAGE_BATCH_REQUESTS } from "../limits.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
+import type { JsonObject } from "../../core/json-body.js";
+import { membersOf, parsed } from "../json-members.js";
 import type { BatchEndpoint, Found, LineOutcome, Look, ResultLine, SentFile } from "./endpoint.js";
 import { type ProviderHttp, Refused } from "./provider-http.js";
 import { splitLines } from "./split-lines.js";
@@ -37,7 +36,6 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
 
 export class AnthropicEndpoint implements BatchEndpoint {
   readonly name: string;
-  readonly mostLines = MAX_MESSAGE_BATCH_REQUESTS;
 
   constructor(private readonly http: ProviderHttp) {
     this.name = http.name;

@@ -8,8 +8,8 @@
 import { readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
-import { MillraceError } from "../../../core/errors.js";
-import type { BatchFolders } from "../folders.js";
+import { MillraceError } from "../../core/errors.js";
+import type { BatchFolders } from "./folders.js";
 
 const part = z.object({
   /** Index of the model in the batch's list. */

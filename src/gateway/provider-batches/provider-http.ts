@@ -1,12 +1,12 @@
 /** Calls of a provider's batch endpoint, with bounds on what it answers, and without its key in any message. */
 import type { Readable } from "node:stream";
 import { type Dispatcher, request } from "undici";
-import { MillraceError } from "../../../core/errors.js";
-import { type JsonObject, objectOf } from "../../../core/json-body.js";
-import { type Provider, providerKey } from "../../dialects/provider.js";
-import { readProviderError } from "../../dialects/provider-error.js";
-import { rateLimitsOf } from "../../dialects/wire/rate-limits.js";
-import { Redactor } from "../../dialects/wire/redact.js";
+import { MillraceError } from "../../core/errors.js";
+import { type JsonObject, objectOf } from "../../core/json-body.js";
+import { type Provider, providerKey } from "../dialects/provider.js";
+import { readProviderError } from "../dialects/provider-error.js";
+import { rateLimitsOf } from "../dialects/wire/rate-limits.js";
+import { Redactor } from "../dialects/wire/redact.js";
 
 /** The provider has answered, and has not done what was asked. */
 export class Refused extends Error {

@@ -1,11 +1,11 @@
 /** What the gateway around gives a batch, so that lines can be handed to their providers. */
-import type { MillraceError } from "../../../core/errors.js";
-import type { AnswerSink } from "../../answer.js";
-import type { LineEstimate } from "../../budget/handed-limits.js";
-import type { Amounts } from "../../budget/store.js";
-import type { Ending } from "../../pipeline.js";
-import type { LineSubmission } from "../run-line.js";
-import type { BatchEndpoint } from "./endpoint.js";
+import type { MillraceError } from "../../core/errors.js";
+import type { AnswerSink } from "../answer.js";
+import type { LineEstimate } from "../budget/handed-limits.js";
+import type { Amounts } from "../budget/store.js";
+import type { Ending } from "../pipeline.js";
+import type { BatchEndpoint } from "../provider-batches/endpoint.js";
+import type { LineSubmission } from "./run-line.js";
 
 export interface PreparedLine {
   /** The path of the provider's API, such as /v1/chat/completions. */
@@ -38,6 +38,11 @@ export interface HandedModels {
     shrink(id: string, amounts: Amounts): Promise<void>;
     release(id: string, spent: Amounts): void;
   };
-  /** Between two questions of the same thing; it grows from the first to the most. */
-  readonly pauses: { readonly firstMs: number; readonly mostMs: number };
+  readonly pauses: {
+    /** Between two questions of the same thing, which grows from the first to the most. */
+    readonly firstMs: number;
+    readonly mostMs: number;
+    /** How long a request whose connection broke may still be on its way to becoming a batch. */
+    readonly settleMs: number;
+  };
 }

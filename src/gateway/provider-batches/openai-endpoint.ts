@@ -1,11 +1,10 @@
-/** OpenAI's batches, and those of hosts that are compatible with it: a file of lines, and a batch that names the file. */
+/** OpenAI's batches, and those of compatible hosts: a file of lines, and a batch that names the file. */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { isPlainObject } from "../../../core/is-plain-object.js";
-import type { JsonObject } from "../../../core/json-body.js";
-import { membersOf, parsed } from "../../json-members.js";
-import { MAX_BATCH_LINES } from "../limits.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
+import type { JsonObject } from "../../core/json-body.js";
+import { membersOf, parsed } from "../json-members.js";
 import type { BatchEndpoint, Found, LineOutcome, Look, ResultLine, SentFile } from "./endpoint.js";
 import type { ProviderHttp } from "./provider-http.js";
 
@@ -20,7 +19,6 @@ const OVER = ["completed", "expired", "cancelled"];
 
 export class OpenAiEndpoint implements BatchEndpoint {
   readonly name: string;
-  readonly mostLines = MAX_BATCH_LINES;
 
   constructor(private readonly http: ProviderHttp) {
     this.name = http.name;

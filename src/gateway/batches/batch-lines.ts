@@ -1,11 +1,11 @@
 /** The lines of a batch, as those see them who hand them to a provider. */
 import { setTimeout as wait } from "node:timers/promises";
-import { MillraceError } from "../../../core/errors.js";
-import { Cancellation } from "../../cancellation.js";
-import type { LineRequest } from "../read-line.js";
-import type { LineId, LineResult } from "../result-lines.js";
-import { type LineBatch, type LineEnd, runLine } from "../run-line.js";
+import { MillraceError } from "../../core/errors.js";
+import { Cancellation } from "../cancellation.js";
 import type { HandedModels, ProviderAnswer } from "./handed-models.js";
+import type { LineRequest } from "./read-line.js";
+import type { LineId, LineResult } from "./result-lines.js";
+import { type LineBatch, type LineEnd, runLine } from "./run-line.js";
 
 export interface ReadyLine {
   readonly batch: LineBatch;

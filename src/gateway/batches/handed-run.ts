@@ -4,24 +4,25 @@
  */
 import { open } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
-import { MillraceError, toMillraceError } from "../../../core/errors.js";
-import { MAX_AMOUNT } from "../../budget/claims.js";
-import type { LineEstimate } from "../../budget/handed-limits.js";
-import { Cancellation } from "../../cancellation.js";
-import type { BatchFolders } from "../folders.js";
-import { MAX_ATTEMPTS, submissionOf } from "../run-line.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
+import { MAX_AMOUNT } from "../budget/claims.js";
+import type { LineEstimate } from "../budget/handed-limits.js";
+import { Cancellation } from "../cancellation.js";
+import type { BatchEndpoint } from "../provider-batches/endpoint.js";
 import { type BatchLines, bookLine } from "./batch-lines.js";
-import type { BatchEndpoint } from "./endpoint.js";
+import type { BatchFolders } from "./folders.js";
 import type { HandedModels, PreparedLine } from "./handed-models.js";
+import { MAX_BATCH_LINES } from "./limits.js";
 import { type Part, PartFiles } from "./part-file.js";
 import { lineId, type PartContext, PartRun, partId } from "./part-run.js";
+import { MAX_ATTEMPTS, submissionOf } from "./run-line.js";
 
 interface HandedContext extends Pick<PartContext, "nowMs" | "logger"> {
   readonly folders: BatchFolders;
   readonly handed: HandedModels;
 }
 
-/** Both providers take twice as much; what is sent again after a broken connection stays small. */
+/** Providers take twice as much; what is sent again after a broken connection stays small. */
 const MAX_PART_BYTES = 100 * 1024 * 1024;
 const WRITE_BYTES = 1024 * 1024;
 const RETRY_MS = 1000;
@@ -160,7 +161,7 @@ export class HandedRun {
       [pending, numPending] = [[], 0];
     };
     try {
-      while (to < this.lines.numLines && numLines < endpoint.mostLines && numBytes < MAX_PART_BYTES) {
+      while (to < this.lines.numLines && numLines < MAX_BATCH_LINES && numBytes < MAX_PART_BYTES) {
         signal.throwIfAborted();
         const index = to++;
         const prepared = this.lines.isOpen(index, of.model) ? await this.#prepare(index) : undefined;

@@ -1,0 +1,12 @@
+/** The batch endpoints that are known here. */
+import type { Provider } from "../dialects/provider.js";
+import { AnthropicEndpoint } from "./anthropic-endpoint.js";
+import type { BatchEndpoint } from "./endpoint.js";
+import { OpenAiEndpoint } from "./openai-endpoint.js";
+import { ProviderHttp } from "./provider-http.js";
+
+/** Undefined: the provider has no batch endpoint that is known here. */
+export function batchEndpointOf(provider: Provider, url: string): BatchEndpoint | undefined {
+  if (provider.engine === "openai") return new OpenAiEndpoint(new ProviderHttp(provider, url));
+  return provider.engine === "anthropic" ? new AnthropicEndpoint(new ProviderHttp(provider, url)) : undefined;
+}
