@@ -234,6 +234,35 @@ describe("OpenAI's", () => {
 });
 
 describe("Anthropic's", () => {
+  test("requests of Anthropic's clients pass as they are, with the betas that they ask for", async () => {
+    const hello = { model: "claude", max_tokens: 9, messages: [{ role: "user", content: "Say hello" }] };
+    const requests = [
+      { custom_id: "ok", params: hello },
+      { custom_id: "bad", params: { ...hello, temperature: 2 } },
+    ];
+    const headers = { "x-api-key": SHOP, "anthropic-version": "2023-06-01", "anthropic-beta": "context-1m-2025-08-07" };
+    const at = `${gateway.url}/v1/messages/batches`;
+    const { id } = (await (
+      await fetch(at, { method: "POST", headers, body: JSON.stringify({ requests }) })
+    ).json()) as Json;
+    await until(async () => {
+      const found = (await (await fetch(`${at}/${id}`, { headers })).json()) as Json;
+      return found.processing_status === "ended" ? true : undefined;
+    });
+    const results = (await (await fetch(`${at}/${id}/results`, { headers })).text())
+      .trim()
+      .split("\n")
+      .map((each) => JSON.parse(each));
+    expect(Object.fromEntries(results.map(({ custom_id, result }) => [custom_id, result]))).toMatchObject({
+      ok: { type: "succeeded", message: { usage: { output_tokens: 9 } } },
+      bad: { type: "errored", error: { type: "error", error: { type: "invalid_request_error" } } },
+    });
+    expect((await rows()).map(({ status }) => status).sort()).toEqual([200, 400]);
+    const sent = anthropic.asked.find(({ method }) => method === "POST")!;
+    expect(sent.headers["anthropic-beta"]).toBe("context-1m-2025-08-07");
+    expect((sent.body as Json).requests[0].params).toEqual({ ...hello, model: "claude-opus-4-6" });
+  });
+
   test("lines of OpenAI's clients are translated there, and their answers and errors back", async () => {
     const id = await create([
       line("a", "claude"),
@@ -250,15 +279,17 @@ describe("Anthropic's", () => {
   });
 
   test("an answer that is lost on its way does not make a second batch", async () => {
-    // Another of the account's batches, with as many lines.
+    anthropicBatches.nextLost = "broken";
+    const id = await create([line("a", "claude")]);
+    await until(() => (anthropicBatches.batches.length === 1 ? true : undefined));
+    // Another of the account's batches, with as many lines, comes before it in the list.
     const other = { model: "claude-opus-4-6", max_tokens: 5, messages: [{ role: "user", content: "Hi" }] };
     await fetch(`${anthropic.url}/v1/messages/batches`, {
       method: "POST",
       headers: { "x-api-key": KEY, "anthropic-version": "2023-06-01" },
       body: JSON.stringify({ requests: [{ custom_id: "other-0", params: other }] }),
     });
-    anthropicBatches.nextLost = "broken";
-    const { output } = await ended(await create([line("a", "claude")]));
+    const { output } = await ended(id);
     expect(idsOf(output)).toEqual(["a"]);
     expect(anthropicBatches.batches).toHaveLength(2);
   });

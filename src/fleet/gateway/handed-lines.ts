@@ -71,7 +71,11 @@ export class HandedLines implements HandedModels {
       const model = target.modelName ?? request.model;
       const asked = providerRequest(provider, target.url, model, request, new Date());
       const path = `/v1${asked.path.slice(provider.basePath.length)}`;
-      prepared = { path, body: asked.body, estimate: limits.estimateOf(request) };
+      // The key is not kept on the disk.
+      const headers = Object.fromEntries(
+        Object.entries(asked.headers).filter(([name]) => name.startsWith("anthropic-")),
+      );
+      prepared = { path, headers, body: asked.body, estimate: limits.estimateOf(request) };
       // There is no answer yet, and nobody gets this one.
       return { kind: "cancelled" };
     });

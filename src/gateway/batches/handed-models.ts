@@ -10,6 +10,8 @@ import type { LineSubmission } from "./run-line.js";
 export interface PreparedLine {
   /** The path of the provider's API, such as /v1/chat/completions. */
   readonly path: string;
+  /** Headers of the provider's API, which hold for all lines of a batch: its version and betas. */
+  readonly headers: Readonly<Record<string, string>>;
   /** JSON, in the provider's dialect. */
   readonly body: Buffer;
   /** Undefined: no budget applies. */

@@ -56,6 +56,7 @@ function handedModels(): HandedModels {
       const asked = { model: "gpt", messages: [{ role: "user", content: "Hi" }], user: body.user };
       return {
         path: "/v1/chat/completions",
+        headers: {},
         body: Buffer.from(JSON.stringify(asked)),
         estimate: { amounts: { money: 10, tokens: 0 } } as LineEstimate,
       };

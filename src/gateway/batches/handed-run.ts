@@ -129,7 +129,7 @@ export class HandedRun {
     if (endpoint === undefined)
       throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
     const written = await this.#writeLines(endpoint, { model, number }, from);
-    const { to, numLines, path, estimate } = written;
+    const { to, numLines, path, headers, estimate } = written;
     if (numLines === 0) return { to };
     const id = partId(this.lines.batchId, { model, number });
     try {
@@ -143,7 +143,7 @@ export class HandedRun {
       return { to };
     }
     const reserved = estimate === undefined ? {} : { reserved: estimate.amounts };
-    const part: Part = { model, number, from, to, numLines, path, ...reserved, stage: "ready", attempt: 0 };
+    const part: Part = { model, number, from, to, numLines, path, headers, ...reserved, stage: "ready", attempt: 0 };
     await this.#files.write(part);
     return { part, to };
   }
@@ -153,6 +153,7 @@ export class HandedRun {
     const id = partId(this.lines.batchId, of);
     const handle = await open(this.#files.lines(of), "w", 0o600);
     let [to, numLines, numBytes, path] = [from, 0, 0, ""];
+    let headers: PreparedLine["headers"] = {};
     let estimate: LineEstimate | undefined;
     let pending: Buffer[] = [];
     let numPending = 0;
@@ -171,7 +172,7 @@ export class HandedRun {
         numPending += line.length;
         numBytes += line.length;
         numLines++;
-        path = prepared.path;
+        ({ path, headers } = prepared);
         estimate = sumOf(estimate, prepared.estimate);
         if (numPending < WRITE_BYTES) continue;
         await flush();
@@ -181,7 +182,7 @@ export class HandedRun {
     } finally {
       await handle.close();
     }
-    return { to, numLines, path, estimate };
+    return { to, numLines, path, headers, estimate };
   }
 
   /** @returns undefined where the line has got its result: it is refused */

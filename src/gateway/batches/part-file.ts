@@ -21,6 +21,7 @@ const part = z.object({
   to: z.number(),
   numLines: z.number(),
   path: z.string(),
+  headers: z.record(z.string(), z.string()),
   /** Reserved of budgets; absent: none applies. */
   reserved: z.object({ money: z.number(), tokens: z.number() }).optional(),
   stage: z.enum(["ready", "sending", "sent", "over"]),

@@ -267,13 +267,14 @@ export class PartRun {
   }
 
   #sent(): SentFile {
-    const { numLines, path, fileId, attempt, sentMs = this.context.nowMs() } = this.#part;
+    const { numLines, path, headers, fileId, attempt, sentMs = this.context.nowMs() } = this.#part;
     const key = keyOf(this.#id);
     return {
       key,
       mark: `${key}-${attempt}`,
       numLines,
       path,
+      headers,
       fileId,
       sentMs,
       lines: this.context.files.lines(this.#part),

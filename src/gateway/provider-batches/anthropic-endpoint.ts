@@ -48,7 +48,7 @@ export class AnthropicEndpoint implements BatchEndpoint {
 
   async upload(): Promise<undefined> {}
 
-  async send({ lines }: SentFile, signal: AbortSignal): Promise<string> {
+  async send({ lines, headers: own }: SentFile, signal: AbortSignal): Promise<string> {
     const [head, tail] = [Buffer.from('{"requests":['), Buffer.from("]}")];
     const { size } = await stat(lines);
     async function* requests(): AsyncGenerator<Buffer> {
@@ -60,7 +60,7 @@ export class AnthropicEndpoint implements BatchEndpoint {
       }
       yield tail;
     }
-    const headers = { ...HEADERS, "content-length": String(head.length + size + tail.length) };
+    const headers = { ...HEADERS, ...own, "content-length": String(head.length + size + tail.length) };
     const body = Readable.from(requests());
     const batch = await this.http.json({ method: "POST", path: BATCHES, headers, body, signal });
     return this.http.idOf(batch.id);

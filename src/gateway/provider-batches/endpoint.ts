@@ -9,6 +9,8 @@ export interface SentFile {
   readonly numLines: number;
   /** The path that every line asks for, such as /v1/chat/completions. */
   readonly path: string;
+  /** Of the provider's API. */
+  readonly headers: Readonly<Record<string, string>>;
   /** Where the lines lie on the disk. */
   readonly lines: string;
   /** The provider's id of the uploaded lines, where it wants them apart. */
