@@ -15,6 +15,11 @@ type Rule =
   | { readonly rule: "begins" | "ends"; readonly text: string }
   | { readonly rule: "contains"; readonly text: string; readonly min?: number; readonly max?: number };
 
+interface ExpectedCall {
+  readonly name: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+}
+
 /** How the last answer of a chat is judged; `src/quality` has the scorers. */
 export type Check =
   /** No right answer. */
@@ -39,6 +44,8 @@ export type Check =
   | { readonly kind: "follows"; readonly rules: readonly Rule[] }
   /** Has none of these faults of production traffic. */
   | { readonly kind: "without"; readonly faults: readonly "refusal"[] }
+  /** The answer calls these tools, and no others. */
+  | { readonly kind: "calls"; readonly calls: readonly ExpectedCall[] }
   /** The answer defines `name`; each call gives what is expected. */
   | {
       readonly kind: "code";
@@ -47,11 +54,19 @@ export type Check =
       readonly calls: readonly { readonly args: readonly unknown[]; readonly expect: unknown }[];
     };
 
+/** A tool as OpenAI's API has it. */
+export type Tool = {
+  readonly type: "function";
+  readonly function: { readonly name: string; readonly description: string; readonly parameters: object };
+};
+
 export interface Chat {
   /** Which family wrote it; the scorer reports per family. */
   readonly family: string;
   readonly messages: readonly Message[];
   readonly check: Check;
+  /** Offered with the prompt. */
+  readonly tools?: readonly Tool[];
 }
 
 /** A chat before its family's name and, perhaps, a system message are added. */

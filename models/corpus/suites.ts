@@ -1,12 +1,13 @@
 /**
  * Tasks for any model, which the bundled ones are not trained on: instructions whose keeping a program can check,
- * harmless questions that sound harmful, and questions over long texts.
+ * harmless questions that sound harmful, questions over long texts, and requests for tools.
  */
 import type { Chat } from "./chat.js";
 import { animals } from "./fact-tables.js";
 import { withArticle } from "./phrase.js";
 import { createRandom, type Random } from "./random.js";
 import { recallChats } from "./recall.js";
+import { makeToolUse } from "./tools.js";
 import { hobbies, jobs, nouns, objects, seasons, sights } from "./words.js";
 
 type Rule = Extract<Chat["check"], { kind: "follows" }>["rules"][number];
@@ -159,6 +160,7 @@ const from = (make: (random: Random) => Chat) => (seed: number, count: number) =
 const SUITES: ReadonlyMap<string, (seed: number, count: number) => Chat[]> = new Map([
   ["instructions", from(makeInstructions)],
   ["refusals", from(makeRefusals)],
+  ["tools", from(makeToolUse)],
 ]);
 
 /** Names of the suites, as users write them. */

@@ -174,6 +174,10 @@ const runnersOf = (model: Required<AskedModel>, concurrency: number): Pick<EvalT
 export const itemSchema = z.object({
   prompt: z.array(messageSchema),
   answer: z.string(),
+  calls: z
+    .array(z.object({ name: z.string(), arguments: z.string() }))
+    .readonly()
+    .optional(),
   expected: z.string(),
   score: z.number(),
   exact: z.boolean(),

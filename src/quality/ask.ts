@@ -18,12 +18,23 @@ export const toolSchema = z.looseObject({
 
 export type Tool = z.infer<typeof toolSchema>;
 
-export type AskedAnswer = Continued;
+/** A call of a tool that a model asks for. */
+export interface ToolCall {
+  readonly name: string;
+  /** JSON, as the model wrote it. */
+  readonly arguments: string;
+}
+
+export interface AskedAnswer extends Continued {
+  /** Absent: the calls stand in the text, unread. */
+  readonly calls?: readonly ToolCall[] | undefined;
+}
 
 /** The prompt of an answer, and how the answer ended. */
 export interface Asked {
   readonly prompt: readonly Message[];
   readonly end: AskedAnswer["end"];
+  readonly calls?: AskedAnswer["calls"];
 }
 
 /** Throws a refusal for a prompt that cannot be answered, and any other error when the model cannot go on. */

@@ -64,6 +64,14 @@ export const checkSchema = z.discriminatedUnion("kind", [
     faults: z.array(z.enum(CHECK_NAMES)).min(1).readonly(),
     format: z.unknown().optional(),
   }),
+  /** The answer calls these of the offered tools with these arguments, in any order; none: it calls no tool. */
+  z.strictObject({
+    kind: z.literal("calls"),
+    calls: z
+      .array(z.strictObject({ name: z.string().min(1), arguments: z.record(z.string(), z.unknown()) }))
+      .max(MAX_CALLS)
+      .readonly(),
+  }),
   /** The answer defines a function; each call has an expected result. */
   z.strictObject({
     kind: z.literal("code"),

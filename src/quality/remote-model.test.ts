@@ -1,8 +1,10 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
+import { suiteChats } from "../../models/corpus/suites.js";
 import { seedOf } from "./ask.js";
 import { openRemoteModel } from "./remote-model.js";
+import { runTask } from "./run-task.js";
 
 interface Reply {
   readonly status?: number;
@@ -130,5 +132,36 @@ test("tells what a server lacks for task files", async () => {
   await expect(model.score([5, 6, 7], 1, signal)).rejects.toMatchObject({
     code: "endpoint_failed",
     message: expect.stringContaining("log-probabilities of 3 tokens"),
+  });
+});
+
+test("calls are read where tools were offered, and checked; a model whose calls are not read is refused", async () => {
+  const [chat] = suiteChats("tools", 5, 1)!;
+  const wanted = chat!.check.kind === "calls" ? chat!.check.calls : [];
+  expect(wanted.length).toBeGreaterThan(0);
+  const tool_calls = wanted.map(({ name, arguments: own }, index) => ({
+    id: `call-${index}`,
+    type: "function",
+    function: { name, arguments: JSON.stringify(own) },
+  }));
+  const called = { body: { choices: [{ message: { content: null, tool_calls }, finish_reason: "tool_calls" }] } };
+  const { url, seen } = await serve(called, called, completion("It is sunny."));
+  const model = await open(url, "big");
+  const run = () => runTask(model, { name: "tools", chats: [chat!] }, 1, () => {});
+  expect((await run()).items[0]).toMatchObject({
+    exact: true,
+    answer: "",
+    end: "stop",
+    calls: [{ name: wanted[0]!.name }],
+  });
+  expect(seen[0]!.body).toMatchObject({ tools: chat!.tools });
+  await expect(model.ask(QUESTION, signal)).rejects.toThrow(/expected an answer in text, got finish_reason tool_calls/);
+  expect((await run()).items[0]).toMatchObject({ exact: false, note: expect.stringContaining("no right call of") });
+  await model.close();
+  const answer = { text: "", end: "stop", numPromptTokens: 1, numOutputTokens: 1 } as const;
+  const unread = runTask({ ask: async () => answer }, { name: "tools", chats: [chat!] }, 1, () => {});
+  await expect(unread).rejects.toMatchObject({
+    code: "invalid_option",
+    message: expect.stringContaining("behind a server"),
   });
 });

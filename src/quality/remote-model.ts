@@ -30,9 +30,18 @@ const MAX_TRIES = 6;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
+const toolCallSchema = z
+  .object({ function: z.object({ name: z.string(), arguments: z.string() }) })
+  .transform(({ function: { name, arguments: own } }) => ({ name, arguments: own }));
+
 export const completionSchema = z.object({
   choices: z
-    .array(z.object({ message: z.object({ content: z.string().nullish() }), finish_reason: z.string() }))
+    .array(
+      z.object({
+        message: z.object({ content: z.string().nullish(), tool_calls: z.array(toolCallSchema).nullish() }),
+        finish_reason: z.string(),
+      }),
+    )
     .min(1),
   usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }).nullish(),
 });
@@ -56,11 +65,18 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
       const reply = await call("/v1/chat/completions", body, stop);
       const { choices, usage } = parse(completionSchema, reply, base);
       const { message, finish_reason: end } = choices[0]!;
+      const counts = {
+        numPromptTokens: usage?.prompt_tokens ?? 0,
+        numOutputTokens: usage?.completion_tokens ?? 0,
+      };
+      const calls = tools.length === 0 ? [] : (message.tool_calls ?? []);
+      if (calls.length > 0) {
+        return { text: message.content ?? "", end: end === "length" ? end : "stop", ...counts, calls };
+      }
       if ((end !== "stop" && end !== "length") || typeof message.content !== "string") {
         throw new MillraceError("invalid_request", `expected an answer in text, got finish_reason ${end}`);
       }
-      const numPromptTokens = usage?.prompt_tokens ?? 0;
-      return { text: message.content, end, numPromptTokens, numOutputTokens: usage?.completion_tokens ?? 0 };
+      return { text: message.content, end, ...counts, ...(tools.length === 0 ? {} : { calls }) };
     };
     const callAs: CallServer = async (schema, path, body, stop) => parse(schema, await call(path, body, stop), root);
     let opening: ReturnType<typeof remoteTexts> | undefined;

@@ -1,6 +1,7 @@
 /** Evaluates a model on one task: it answers all prompts, many at once, and each answer is scored as it comes. */
 import { setMaxListeners } from "node:events";
-import { type Ask, type AskedAnswer, isRefusal, runAll } from "./ask.js";
+import { MillraceError } from "../core/errors.js";
+import { type Ask, type AskedAnswer, isRefusal, runAll, type ToolCall } from "./ask.js";
 import type { ScoredChat } from "./check.js";
 import { aggregated, type MetricResult, type MetricValues } from "./harness/metrics.js";
 import type { TextModel } from "./harness/text-model.js";
@@ -11,6 +12,8 @@ import { wilsonInterval } from "./wilson.js";
 export interface ItemResult {
   readonly prompt: ScoredChat["messages"];
   readonly answer: string;
+  /** Tools that it called; absent: none. */
+  readonly calls?: readonly ToolCall[] | undefined;
   readonly expected: string;
   readonly score: number;
   readonly exact: boolean;
@@ -99,6 +102,12 @@ function summaryOf(
   };
 }
 
+const NEEDS_SERVER = [
+  "invalid_option",
+  "expected a model behind a server for checks of tool calls, got one in this process",
+  { hint: "serve it, and give --url http://127.0.0.1:8000: the server reads the calls of each model's format" },
+] as const;
+
 async function runItem({ ask, texts }: AskedModel, chat: EvalChat, signal: AbortSignal): Promise<ItemResult> {
   const prompt = chat.messages.slice(0, -1);
   const expected = chat.messages.at(-1)?.content ?? "";
@@ -107,9 +116,11 @@ async function runItem({ ask, texts }: AskedModel, chat: EvalChat, signal: Abort
     return { prompt, expected, ...(await chat.item.run(await texts(), signal)) };
   }
   try {
-    const { text, numPromptTokens, numOutputTokens, end } = await ask(prompt, signal, chat.tools);
-    const score = await scoreAnswer(chat.check, expected, text, { prompt, end });
-    return { prompt, answer: text, expected, ...score, numPromptTokens, numOutputTokens, end };
+    const { text, numPromptTokens, numOutputTokens, end, calls } = await ask(prompt, signal, chat.tools);
+    if (chat.check.kind === "calls" && calls === undefined) throw new MillraceError(...NEEDS_SERVER);
+    const score = await scoreAnswer(chat.check, expected, text, { prompt, end, calls });
+    const called = (calls ?? []).length === 0 ? {} : { calls };
+    return { prompt, answer: text, ...called, expected, ...score, numPromptTokens, numOutputTokens, end };
   } catch (thrown) {
     // A prompt that exceeds the context, or that the template refuses, counts as a wrong answer; the run goes on.
     if (!isRefusal(thrown)) throw thrown;

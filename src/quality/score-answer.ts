@@ -1,5 +1,6 @@
 /** Scores an answer by its check. */
 import type { Asked } from "./ask.js";
+import { scoreCalls } from "./call-score.js";
 import type { Check } from "./check.js";
 import { scoreCode } from "./code-score.js";
 import { scoreFaults } from "./fault-score.js";
@@ -56,6 +57,8 @@ export async function scoreAnswer(
       return scoreRules(check.rules, answer);
     case "without":
       return scoreFaults(check, asked, answer);
+    case "calls":
+      return scoreCalls(check, asked.calls ?? []);
     case "code":
       return scoreCode(check, expected, answer);
     case "sql":

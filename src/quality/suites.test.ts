@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { suiteChats } from "../../models/corpus/suites.js";
+import { parseChats } from "./check.js";
 import type { Rule } from "./rule-score.js";
 import { scoreAnswer } from "./score-answer.js";
 
@@ -54,4 +55,47 @@ test("questions over long texts of any length are right when the answer has the 
   expect(await scoreAnswer(short!.check, "", `It is ${answer.toLowerCase()}, I think.`)).toMatchObject({ exact: true });
   expect(await scoreAnswer(short!.check, "", "I do not know.")).toMatchObject({ exact: false });
   expect(suiteChats("recall:x", SEED, 3)).toBeUndefined();
+});
+
+test("calls of tools: the right ones are right in any order, and each other is wrong", async () => {
+  const chats = suiteChats("tools", SEED, 200)!;
+  expect(parseChats(chats.map((chat) => JSON.stringify(chat)).join("\n"), "tools")).toEqual(chats);
+  const numbers = new Set<number>();
+  for (const { check, tools = [], messages } of chats) {
+    if (check.kind !== "calls") throw new Error("expected calls");
+    numbers.add(check.calls.length);
+    expect(tools.length).toBeGreaterThan(check.calls.length);
+    for (const { name, arguments: own } of check.calls) {
+      const { parameters } = tools.find((tool) => tool.function.name === name)!.function as {
+        parameters: { required: readonly string[] };
+      };
+      expect(Object.keys(own)).toEqual(parameters.required);
+      // Nothing of a right call must be guessed.
+      for (const value of Object.values(own)) expect(messages[0]!.content).toContain(String(value));
+    }
+    const made = check.calls.map(({ name, arguments: own }) => ({ name, arguments: JSON.stringify(own) }));
+    const scoreOf = (calls: typeof made) => scoreAnswer(check, "", "", { prompt: [], end: "stop", calls });
+    expect(await scoreOf(made.toReversed())).toEqual({ score: 1, exact: true });
+    const other = { name: tools[0]!.function.name, arguments: "{}" };
+    expect(await scoreOf([...made, other])).toMatchObject({ exact: false, note: `called ${other.name}` });
+    if (made.length === 0) continue;
+    expect(await scoreOf(made.slice(1))).toMatchObject({ exact: false, score: (made.length - 1) / made.length });
+    const [first, ...rest] = made as [(typeof made)[0]];
+    expect(await scoreOf([{ ...first, arguments: first.arguments.slice(1) }, ...rest])).toMatchObject({
+      exact: false,
+      note: expect.stringContaining("without JSON"),
+    });
+    const extra = { ...first, arguments: first.arguments.replace("{", '{"extra":1,') };
+    expect(await scoreOf([extra, ...rest])).toMatchObject({ exact: false });
+  }
+  expect([...numbers].sort()).toEqual([0, 1, 2]);
+});
+
+test("in arguments, letter case and a final mark do not count, but types do", async () => {
+  const check = { kind: "calls", calls: [{ name: "f", arguments: { to: "Ada", text: "I am late.", n: 5 } }] } as const;
+  const scoreOf = (text: string) =>
+    scoreAnswer(check, "", "", { prompt: [], end: "stop", calls: [{ name: "f", arguments: text }] });
+  expect(await scoreOf('{"n": 5.0, "text": "i am late", "to": "ada "}')).toMatchObject({ exact: true });
+  expect(await scoreOf('{"n": "5", "text": "I am late.", "to": "Ada"}')).toMatchObject({ exact: false, score: 0 });
+  expect(await scoreOf('{"n": 5, "text": "I am here.", "to": "Ada"}')).toMatchObject({ exact: false });
 });

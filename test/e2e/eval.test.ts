@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { toolTemplate } from "../helpers/chat-templates.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { cases } from "../helpers/long.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
@@ -96,6 +97,20 @@ test("a model behind a server is as good as the same model here, and rounds end 
   expect(comparison.overall).toMatchObject({ numLost: 0, numWon: 0, p: 1 });
   expect(comparison.overall.numItems).toBeLessThan(800);
   expect(tasks.map(({ task }: { task: string }) => task)).toEqual(["fact", "extract"]);
+});
+
+test("tools are offered to a server's model, whose calls are checked; a model here is refused", async () => {
+  const template = join(tempTree({ "tools.jinja": toolTemplate.source }), "tools.jinja");
+  await using server = await startTestServer(["--chat-template", template]);
+  const own = ["--tasks", "tools", "--count", "6", "--max-tokens", "24"];
+  const [served, here] = await Promise.all([evaluate(...own, "--url", server.url, "--json"), evaluate(...own)]);
+  const [{ numItems, items }] = JSON.parse(served.stdout).tasks;
+  expect(numItems).toBe(6);
+  for (const { end, prompt } of items) expect({ end, prompt }).not.toMatchObject({ end: "refused" });
+  expect(here).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringMatching(/behind a server for checks of tool calls.*\n.*--url/),
+  });
 });
 
 test("a text's perplexity here is a server's, and a recorded run is a baseline; no text is refused", async () => {
