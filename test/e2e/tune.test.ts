@@ -25,6 +25,21 @@ test("several loads, a goodput without limits, a cost at no price and unknown ob
   expect(objective).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("throughput, goodput") });
 });
 
+test("beside the URL of a running server, trials and unknown prices are refused, and so is a server that is gone", async () => {
+  const url = "http://127.0.0.1:9";
+  const [trials, price, gone] = await Promise.all([
+    runCli("tune", "--shape", "16/8", "--url", url, "--max-trials", "2"),
+    runCli("tune", "--shape", "16/8", "--url", url, "--objective", "cost", "--model", "mine"),
+    runCli("tune", "--shape", "16/8", "--url", url),
+  ]);
+  expect(trials).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("no flag of trials with --url") });
+  expect(price).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringMatching(/--price-per-hour .*list price.* got "?mine/),
+  });
+  expect(gone).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("peer_failed") });
+});
+
 test("a journal of other options, and a file that is no journal, are not resumed", async () => {
   const saved = { format: "millrace-tune", version: 3, settings: { objective: "e2e" }, trials: [] };
   const folders = [tempTree({ "tune.json": JSON.stringify(saved) }), tempTree({ "tune.json": "{" })];

@@ -1,7 +1,11 @@
-/** What answered tokens and requests cost on a machine that is paid by the hour, over whole runs, their ends included. */
-import type { RunMetrics } from "../results/schema.js";
+/**
+ * What answered tokens and requests cost: on a machine that is paid by the hour, over whole runs, their ends included,
+ * or at an API that is paid by the token.
+ */
+import { chargeOf, type TieredPrice } from "../../gateway/prices/tiered-price.js";
+import type { BenchRun, RunMetrics } from "../results/schema.js";
 
-/** In the currency of the machine's price. */
+/** In the currency of the price. */
 export interface Cost {
   readonly perMillionOutput: number;
   /** Per million tokens of prompts and answers. */
@@ -9,18 +13,47 @@ export interface Cost {
   readonly perThousandRequests: number;
 }
 
+/** Of an API's tokens. */
+export type ListPrice = TieredPrice;
+
 type Counted = Pick<RunMetrics, "numRequests" | "failures" | "promptTokens" | "outputTokens" | "durationMs">;
 
 /** From the sums over all runs. @returns undefined where no token was generated */
 export function costOf(runs: readonly Counted[], pricePerHour: number): Cost | undefined {
   const sum = (value: (run: Counted) => number): number => runs.reduce((total, run) => total + value(run), 0);
-  const outputTokens = sum((run) => run.outputTokens);
-  if (outputTokens === 0) return undefined;
-  const price = (pricePerHour / 3.6e6) * sum((run) => run.durationMs);
   const numFailed = sum(({ failures }) => failures.reduce((count, failure) => count + failure.count, 0));
+  return costEach((pricePerHour / 3.6e6) * sum((run) => run.durationMs), {
+    outputTokens: sum((run) => run.outputTokens),
+    promptTokens: sum((run) => run.promptTokens),
+    numAnswered: sum((run) => run.numRequests) - numFailed,
+  });
+}
+
+/** At an API's list price in dollars, cached tokens at theirs. @returns undefined where no token was generated */
+export function costByList({ requests }: Pick<BenchRun, "requests">, price: ListPrice): Cost | undefined {
+  const answered = requests.filter(({ failure }) => failure === undefined);
+  const nanoDollars = answered.reduce((sum, { prompt, cached, output }) => {
+    const counts = { fresh: prompt - cached, cacheRead: cached, cacheWrite: 0, output, reasoning: 0 };
+    return sum + chargeOf(counts, price).nanoDollars;
+  }, 0n);
+  return costEach(Number(nanoDollars) / 1e9, {
+    outputTokens: answered.reduce((sum, { output }) => sum + output, 0),
+    promptTokens: answered.reduce((sum, { prompt }) => sum + prompt, 0),
+    numAnswered: answered.length,
+  });
+}
+
+interface Answered {
+  readonly outputTokens: number;
+  readonly promptTokens: number;
+  readonly numAnswered: number;
+}
+
+function costEach(price: number, { outputTokens, promptTokens, numAnswered }: Answered): Cost | undefined {
+  if (outputTokens === 0) return undefined;
   return {
     perMillionOutput: (1e6 * price) / outputTokens,
-    perMillionTotal: (1e6 * price) / (outputTokens + sum((run) => run.promptTokens)),
-    perThousandRequests: (1000 * price) / Math.max(1, sum((run) => run.numRequests) - numFailed),
+    perMillionTotal: (1e6 * price) / (outputTokens + promptTokens),
+    perThousandRequests: (1000 * price) / Math.max(1, numAnswered),
   };
 }

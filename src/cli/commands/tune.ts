@@ -48,6 +48,7 @@ const MS_PER_MINUTE = 60_000;
 
 interface TuneFlags extends TrafficFlags {
   readonly model?: string;
+  readonly url?: string;
   readonly engine: TunedEngineName;
   readonly program?: string;
   readonly serverArgs: string;
@@ -81,6 +82,10 @@ export function tuneCommand(): Command {
     .addOption(modelOption())
     .option("--engine <name>", `engine to tune: ${ENGINES.join(", ")}`, oneOf("--engine", ENGINES), "millrace")
     .option("--program <path>", "the engine's own program, such as /opt/vllm/bin/vllm (default: the one in PATH)")
+    .option(
+      "--url <url>",
+      "a server that runs already, whose model --model names: it is measured and left as it is, and what would be tried is told",
+    )
     .option("--server-args <flags>", "the first configuration, as flags of the engine's server", "")
     .option(
       "--objective <name>",
@@ -153,7 +158,12 @@ function intervalFrom(text: string): Interval {
 }
 
 async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<void> {
-  const { out, schedule } = flags;
+  const { out, schedule, url } = flags;
+  if (url !== undefined) {
+    const { diagnoseAttached } = await import("./tune-attached.js");
+    await diagnoseAttached({ ...withUsualLoad(flags), url }, command, signal);
+    return;
+  }
   if (flags.resume && (flags.again || schedule !== undefined)) {
     throw optionError("--resume", "left out beside --again and --schedule, which resume by themselves", "both");
   }
@@ -172,6 +182,12 @@ async function runTune(flags: TuneFlags, command: Command, signal: AbortSignal):
   });
 }
 
+/** As many clients, unless the user gives times or a rate, and as many rounds. */
+function withUsualLoad(flags: TuneFlags): TuneFlags & { readonly rounds: number } {
+  const { rate, replay, concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS } = flags;
+  return { ...flags, ...(rate === undefined && replay !== true ? { concurrency } : {}), rounds };
+}
+
 async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSignal): Promise<PreparedTuning> {
   const [{ tune }, lab, { TUNED_ENGINES }, { parseFlags }, { benchedThreads }, report] = await Promise.all([
     import("../../lab/tune/loop.js"),
@@ -181,14 +197,14 @@ async function prepareTuning(flags: TuneFlags, command: Command, signal: AbortSi
     import("../../bench/run/benched-threads.js"),
     import("../../lab/tune/report.js"),
   ]);
-  const { concurrency = USUAL_CLIENTS, rounds = USUAL_ROUNDS, rate, replay, objective, json, maxTrials } = flags;
-  const traffic = rate === undefined && replay !== true ? { ...flags, concurrency } : flags;
+  const traffic = withUsualLoad(flags);
+  const { rounds, objective, json, maxTrials } = traffic;
   const engine = { engine: flags.engine, program: flags.program };
   if (flags.program !== undefined && flags.engine === "millrace") {
     throw optionError("--program", "given beside --engine vllm", flags.program);
   }
   const price = await priceFrom(flags);
-  const planned = await planFromFlags({ ...traffic, rounds, ...(price && { pricePerHour: price.usd }) }, command);
+  const planned = await planFromFlags({ ...traffic, ...(price && { pricePerHour: price.usd }) }, command);
   lab.assertTunable(planned, objective);
   // The bundled tasks are no measure of other models, so tuning asks for the user's own.
   const tasks = flags.chats === undefined ? [] : await questionsFrom(flags.chats, flags.count);

@@ -3,9 +3,10 @@ import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
 import { MACHINE } from "../../../test/helpers/simulated-server.js";
 import { closed, randomTraffic } from "../../../test/helpers/simulated-traffic.js";
+import { costByList } from "../../bench/measure/cost.js";
 import { geometricMean } from "../../bench/measure/intervals.js";
-import { type Tuning, tune } from "./loop.js";
-import { costRows, htmlOf, markdownOf, summaryLines } from "./report.js";
+import { diagnose, type Tuning, tune } from "./loop.js";
+import { costRows, htmlOf, markdownOf, moneyRows, summaryLines } from "./report.js";
 
 const PRICE = { usd: 3.6, date: "2026-01", source: "--price-per-hour" };
 const ABOUT = {
@@ -57,4 +58,36 @@ test("where nothing is kept, the cost is the first configuration's; without a pr
   const free = await tuned(undefined, {}, 0);
   expect(free.costs).toBeUndefined();
   expect(costRows(free, { price: undefined })).toEqual([]);
+});
+
+test("a server that runs already is measured once, and what would be tried is told with its cost", async () => {
+  const world = new World(MACHINE, randomTraffic(64, 64, closed(16), 64), "throughput", PRICE.usd);
+  const bench = new SimulatedBench(world, { seed: 1, ofRun: 0.01, ofRound: 0.1 });
+  const alternatives = { ...SETTINGS.alternatives, freeBytes: undefined };
+  const start = { "max-num-seqs": "2" };
+  const { findings, proposals, baseline } = await diagnose({ ...SETTINGS, start, alternatives }, bench);
+  expect(bench.numRuns).toBe(SETTINGS.numRounds);
+  expect([findings[0]!.bottleneck, findings.at(-1)!.bottleneck]).toEqual(["seats", "bandwidth"]);
+  expect(proposals.slice(0, 2).map(({ name }) => name)).toEqual(["8 seats", "4 seats"]);
+  // Memory of another machine is not known.
+  expect(proposals.filter(({ edit }) => "kv-cache-memory-bytes" in edit)).toEqual([]);
+  expect(moneyRows([baseline.costs!])[0]).toEqual(["1M output tokens", expect.stringMatching(/^\$.* to /)]);
+});
+
+test("an API's tokens cost its list price, cached ones theirs, long prompts theirs, failed requests nothing", () => {
+  const price = (dollars: number) => BigInt(dollars) * 1_000_000_000n;
+  const own = { version: "v", fresh: price(2), cacheRead: price(1), cacheWrite: price(2), output: price(10) };
+  const tiered = { ...own, above: { promptTokens: 1000, price: { ...own, version: "long", fresh: price(4) } } };
+  const sent = { session: 0, turn: 0, intendedMs: 0, sentMs: 0, lastMs: 1, chunks: 1 };
+  const requests = [
+    { ...sent, prompt: 500, cached: 100, output: 50 },
+    { ...sent, prompt: 2000, cached: 0, output: 50 },
+    { ...sent, prompt: 500, cached: 0, output: 0, failure: "status" as const },
+  ];
+  // In millionths of a dollar: 400 × 2 + 100 + 500, and 2000 × 4 + 500.
+  const cost = costByList({ requests }, tiered)!;
+  expect(cost.perMillionOutput).toBeCloseTo(9900 / 100, 9);
+  expect(cost.perMillionTotal).toBeCloseTo(9900 / 2600, 9);
+  expect(cost.perThousandRequests).toBeCloseTo((1000 * 9900e-6) / 2, 9);
+  expect(costByList({ requests: requests.slice(2) }, tiered)).toBeUndefined();
 });

@@ -180,10 +180,8 @@ export async function tune(
   for (const trial of journal.trials) progress.settle(trial);
   const [present] = await bench.measure([progress.best], settings.numRounds);
   let evidence = evidenceOf(present!);
-  const { ttftMs, tpotMs } = evidence;
   const isOfStart = keyOf(progress.best) === keyOf(start);
-  const measured = { values: present!.values, ttftMs, tpotMs, costs: present!.costs };
-  const baseline = journal.baseline ?? (isOfStart ? measured : undefined);
+  const baseline = journal.baseline ?? (isOfStart ? baselineOf(present!, evidence) : undefined);
   let findings = progress.findings(evidence, objective);
   const first = journal.first ?? findings[0]!;
   let end = "the budget of trials is spent";
@@ -223,6 +221,39 @@ export async function tune(
   const problem = total === undefined ? "could not be measured again" : "measured again, do not surely gain";
   end = `all changes together ${problem}, and the first configuration stays`;
   return { start, best: start, trials, ...figures, total, costs: costs && { before: costs.before }, end };
+}
+
+const baselineOf = ({ values, costs }: Measured, { ttftMs, tpotMs }: Evidence): Baseline => ({
+  values,
+  ttftMs,
+  tpotMs,
+  costs,
+});
+
+export interface Diagnosis {
+  /** The bottleneck first. */
+  readonly findings: readonly Finding[];
+  readonly evidence: Evidence;
+  readonly baseline: Baseline;
+  /** In the order in which they would be tried. */
+  readonly proposals: readonly Proposal[];
+}
+
+/** Measures one configuration, and says what would be tried. Throws peer_failed where it cannot be measured. */
+export async function diagnose(
+  {
+    start,
+    objective,
+    alternatives,
+    numRounds,
+  }: Pick<TuneSettings, "start" | "objective" | "alternatives" | "numRounds">,
+  bench: Pick<Bench, "measure">,
+): Promise<Diagnosis> {
+  const [present] = await bench.measure([start], numRounds);
+  const evidence = evidenceOf(present!);
+  const findings = findingsOf(evidence, objective);
+  const proposals = proposalsFor(findings, start, evidence, alternatives);
+  return { findings, evidence, baseline: baselineOf(present!, evidence), proposals };
 }
 
 function evidenceOf({ evidence, problem }: Measured): Evidence {

@@ -33,8 +33,8 @@ export interface Alternatives {
   readonly engine: TunedEngine;
   /** Further weights of the same model, by file. */
   readonly weights: readonly { readonly path: string; readonly bytesShare: number }[];
-  /** Free memory of the machine. */
-  readonly freeBytes: number;
+  /** Free memory of the machine; undefined: it is another one. */
+  readonly freeBytes: number | undefined;
 }
 
 /** The least gain that is worth a trial. */
@@ -119,6 +119,7 @@ function kvProposals(configuration: Configuration, evidence: Evidence, alternati
 function memoryProposals(configuration: Configuration, gain: number, { freeBytes }: Alternatives): Sketch[] {
   const flag = "kv-cache-memory-bytes";
   if (configuration[flag] !== undefined) return resets(configuration, flag, 1.2 * gain);
+  if (freeBytes === undefined) return [];
   const bytes = String(MIB * Math.floor(freeBytes / 2 / MIB));
   return [{ name: "half of the free memory for KV", edit: { [flag]: bytes }, predicted: gain, effort: 2 }];
 }

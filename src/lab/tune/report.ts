@@ -68,15 +68,17 @@ const PER: readonly (readonly [string, (cost: Cost) => number])[] = [
  */
 export function costRows({ costs, start, best }: Tuning, { price }: Pick<About, "price">): string[][] {
   if (costs === undefined || price === undefined) return [];
-  const { before, after } = costs;
-  const otherwise = keyOf(start) === keyOf(best) ? "unchanged" : "not measured";
-  const cell = (all: readonly Cost[] | undefined, of: (cost: Cost) => number): string =>
-    all === undefined ? otherwise : dollarsText(geometricMean(all.map(of)));
-  return [
-    [`cost at ${formatUsd(price.usd)} an hour`, "before (95 % interval)", "after"],
-    ...PER.map(([name, of]) => [name, cell(before, of), cell(after, of)]),
-  ];
+  const after = costs.after ?? (keyOf(start) === keyOf(best) ? "unchanged" : "not measured");
+  const head = [`cost at ${formatUsd(price.usd)} an hour`, "before (95 % interval)", "after"];
+  return [head, ...moneyRows([costs.before, after])];
 }
+
+/** @param columns costs of each round, or a word in their place */
+export const moneyRows = (columns: readonly (readonly Cost[] | string)[]): string[][] =>
+  PER.map(([name, of]) => [
+    name,
+    ...columns.map((costs) => (typeof costs === "string" ? costs : dollarsText(geometricMean(costs.map(of))))),
+  ]);
 
 function dollarsText(estimate: Estimate | undefined): string {
   if (estimate === undefined) return "–";

@@ -1,6 +1,6 @@
 /** Measures and judges configurations of a server on this machine: each is started for each of its runs. */
 
-import { type Cost, costOf } from "../../bench/measure/cost.js";
+import { type Cost, costByList, costOf, type ListPrice } from "../../bench/measure/cost.js";
 import { throughputOf } from "../../bench/measure/run-metrics.js";
 import type { BenchRun } from "../../bench/results/schema.js";
 import { runBench } from "../../bench/run/bench.js";
@@ -38,6 +38,14 @@ export interface ServerBenchSettings {
   readonly tasks: readonly EvalTask[];
   readonly maxDrop: number;
   readonly evaluation: AnswerSettings;
+  /** A server that runs already, and is measured as it is. Its configuration is what the user says of it. */
+  readonly attached?: AttachedServer | undefined;
+}
+
+interface AttachedServer extends Pick<ServerUnderTest, "model" | "apiKey"> {
+  readonly url: string;
+  /** Of its tokens, in dollars. */
+  readonly listPrice?: ListPrice | undefined;
 }
 
 /** Key of the weights' path in a configuration. It is not a flag of the tuned server. */
@@ -110,10 +118,15 @@ export class ServerBench implements Bench {
 
   #target(configuration: Configuration, index: number): ServerUnderTest {
     const name = NAMES[index]!;
+    const { attached, timeoutMs } = this.settings;
+    if (attached !== undefined) {
+      const { url, model, apiKey } = attached;
+      return { name, url, model, apiKey, timeoutMs };
+    }
     return {
       name,
       launch: this.#launch(configuration, name),
-      timeoutMs: this.settings.timeoutMs,
+      timeoutMs,
       // A changed server that does not start is a result.
       ...(index === 0 ? {} : { factsOf: NAMES[0] }),
     };
@@ -121,7 +134,7 @@ export class ServerBench implements Bench {
 
   /** @param rounds that count for every configuration */
   #measured(configuration: Configuration, runs: readonly BenchRun[], rounds: readonly number[]): Measured {
-    const { planned, objective, numThreads, engine } = this.settings;
+    const { planned, objective, numThreads, engine, attached } = this.settings;
     const counted = runs.filter(({ round }) => rounds.includes(round)).sort((a, b) => a.round - b.round);
     const problem = problemOf(runs, counted);
     if (problem !== undefined) {
@@ -129,7 +142,8 @@ export class ServerBench implements Bench {
     }
     const [cell] = planned.cells as [Cell];
     const { pricePerHour } = planned.plan;
-    const terms = { cores: numThreads, objective, engine: TUNED_ENGINES[engine.engine], pricePerHour };
+    const { listPrice } = attached ?? {};
+    const terms = { cores: numThreads, objective, engine: TUNED_ENGINES[engine.engine], pricePerHour, listPrice };
     return measuredOf(counted, configuration, cell, terms);
   }
 
@@ -180,6 +194,8 @@ interface Terms {
   readonly engine: TunedEngine;
   /** Of the whole machine, in dollars. The objective `cost` needs it. */
   readonly pricePerHour: number | undefined;
+  /** Of tokens, in place of the machine's. */
+  readonly listPrice?: ListPrice | undefined;
 }
 
 /** Sums up the runs of one configuration, one value for each. */
@@ -187,9 +203,12 @@ export function measuredOf(
   runs: readonly BenchRun[],
   configuration: Configuration,
   { workload, load }: Pick<Cell, "workload" | "load">,
-  { cores, objective, engine, pricePerHour }: Terms,
+  { cores, objective, engine, pricePerHour, listPrice }: Terms,
 ): Measured {
-  const costs = runs.map((run) => (pricePerHour === undefined ? undefined : costOf([run.metrics], pricePerHour)));
+  const costs = runs.map((run) => {
+    if (listPrice !== undefined) return costByList(run, listPrice);
+    return pricePerHour === undefined ? undefined : costOf([run.metrics], pricePerHour);
+  });
   const numClients = load.kind === "closed" ? load.concurrency : undefined;
   const shares = runs.flatMap(({ metrics }) => metrics.slo?.attainment ?? []);
   const peaks = runs.flatMap(({ process }) => process?.peakMemoryBytes ?? []);

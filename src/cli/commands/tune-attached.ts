@@ -1,0 +1,123 @@
+/** `millrace tune --url`: measures a server that runs already, names its bottleneck, and tells what would be tried. */
+import type { Command } from "commander";
+import type { Cell } from "../../bench/workload/scenarios.js";
+import { optionError } from "../../core/option-error.js";
+import { silentStages } from "../../core/stages.js";
+import { listedRows, readPriceList, rowAt } from "../../gateway/prices/price-list.js";
+import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
+import type { Objective } from "../../lab/tune/bottleneck.js";
+import type { Edit } from "../../lab/tune/configuration.js";
+import type { Diagnosis } from "../../lab/tune/loop.js";
+import type { TunedEngineName } from "../../lab/tune/tuned-engines.js";
+import { planFromFlags, refuseGiven, type TrafficFlags } from "../flags/bench-options.js";
+import { formatTable, jsonText } from "../output/format.js";
+import { stagesTo } from "../output/stages.js";
+import { words } from "./bench-run.js";
+
+/** Flags about starting servers, of trials, and of what they leave. */
+const OF_TRIALS = [
+  ...["program", "weights", "chats", "count", "maxDrop", "minAttainment", "maxMemory", "maxTrials", "maxMinutes"],
+  ...["out", "resume", "again", "schedule", "maxDrift"],
+];
+
+interface AttachedFlags extends TrafficFlags {
+  readonly url: string;
+  readonly model?: string;
+  readonly engine: TunedEngineName;
+  readonly serverArgs: string;
+  readonly objective: Objective;
+  readonly rounds: number;
+  readonly threads?: number;
+  readonly json?: boolean;
+  readonly workers: number;
+  readonly poll?: boolean;
+}
+
+export async function diagnoseAttached(flags: AttachedFlags, command: Command, signal: AbortSignal): Promise<void> {
+  refuseGiven(command, OF_TRIALS, "no flag of trials with --url", "a server that runs elsewhere is not started again");
+  const [{ diagnose }, lab, { TUNED_ENGINES }, { parseFlags }] = await Promise.all([
+    import("../../lab/tune/loop.js"),
+    import("../../lab/tune/server-bench.js"),
+    import("../../lab/tune/tuned-engines.js"),
+    import("../../lab/tune/configuration.js"),
+  ]);
+  const { url, model, apiKey, rounds, objective } = flags;
+  const planned = await planFromFlags(flags, command);
+  const listPrice = listPriceFor(flags);
+  if (listPrice === undefined) lab.assertTunable(planned, objective);
+  else lab.assertTunable(planned, "throughput");
+  const start = parseFlags(words(flags.serverArgs));
+  const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
+  const bench = new lab.ServerBench(
+    {
+      engine: { engine: flags.engine },
+      modelPath: "",
+      start,
+      planned,
+      objective,
+      // Of a machine whose cores are not known.
+      numThreads: flags.threads ?? 1,
+      timeoutMs: 1000 * flags.timeout,
+      numWorkers: flags.workers,
+      isPolling: flags.poll === true,
+      tasks: [],
+      maxDrop: 0,
+      evaluation: { temperature: 0, maxTokens: 1, seed: 0, concurrency: 1 },
+      attached: { url, model, apiKey, listPrice },
+    },
+    startStage,
+    signal,
+  );
+  const alternatives = { engine: TUNED_ENGINES[flags.engine], weights: [], freeBytes: undefined };
+  const diagnosis = await diagnose({ start, objective, alternatives, numRounds: rounds }, bench);
+  const { pricePerHour } = flags;
+  const price = listPrice?.version ?? (pricePerHour === undefined ? undefined : `$${pricePerHour} an hour`);
+  const [{ name: load }] = planned.cells as [Cell];
+  if (flags.json) process.stdout.write(`${jsonText({ url, load, objective, price, ...diagnosis })}\n`);
+  else process.stdout.write(`${await textOf(diagnosis, url, price)}\n`);
+}
+
+/** Of a paid API, where the user gives no price of a machine. Throws invalid_option where money has no price. */
+function listPriceFor({ model, objective, pricePerHour }: AttachedFlags): TieredPrice | undefined {
+  if (objective !== "cost" || pricePerHour !== undefined) return undefined;
+  const row = model === undefined ? undefined : rowAt(listedRows(readPriceList(), model), Date.now());
+  if (row !== undefined) return row.price;
+  throw optionError(
+    "--price-per-hour",
+    "given, or --model of a list price, with --objective cost and --url",
+    `${model}`,
+  );
+}
+
+const flagsText = (edit: Edit): string =>
+  Object.entries(edit)
+    .map(([flag, value]) => (value === undefined ? `without --${flag}` : `--${flag} ${value}`.trim()))
+    .join(" ");
+
+async function textOf(
+  { findings, baseline, proposals }: Diagnosis,
+  url: string,
+  price: string | undefined,
+): Promise<string> {
+  const { moneyRows } = await import("../../lab/tune/report.js");
+  const [bottleneck, ...others] = findings;
+  const changes = proposals.map(({ name, bottleneck: of, predicted, isLossy, edit }) => [
+    name,
+    of,
+    `${predicted.toFixed(2)} ×`,
+    isLossy ? "may change" : "stay",
+    flagsText(edit),
+  ]);
+  const money = baseline.costs && price !== undefined ? moneyRows([baseline.costs]) : [];
+  const tables = [
+    ...(changes.length === 0 ? [] : [[["change", "because of", "predicted", "answers", "flags"], ...changes]]),
+    ...(money.length === 0 ? [] : [[[`cost at ${price}`, "now (95 % interval)"], ...money]]),
+  ];
+  return [
+    ...tables.flatMap((rows) => [formatTable(rows), ""]),
+    `bottleneck: ${bottleneck!.bottleneck} (${bottleneck!.because})`,
+    ...others.map((finding) => `then: ${finding.bottleneck} (${finding.because})`),
+    `${url} was measured and left as it is: nothing was tried. To try a change, start a second server with it, and`,
+    `compare both (millrace bench run --url ${url} --peer URL), or send it a share of the traffic (millrace canary).`,
+  ].join("\n");
+}
