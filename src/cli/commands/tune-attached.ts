@@ -16,8 +16,20 @@ import { words } from "./bench-run.js";
 
 /** Flags about starting servers, of trials, and of what they leave. */
 const OF_TRIALS = [
-  ...["program", "weights", "chats", "count", "maxDrop", "minAttainment", "maxMemory", "maxTrials", "maxMinutes"],
-  ...["out", "resume", "again", "schedule", "maxDrift"],
+  "program",
+  "weights",
+  "chats",
+  "count",
+  "maxDrop",
+  "minAttainment",
+  "maxMemory",
+  "maxTrials",
+  "maxMinutes",
+  "out",
+  "resume",
+  "again",
+  "schedule",
+  "maxDrift",
 ];
 
 interface AttachedFlags extends TrafficFlags {
