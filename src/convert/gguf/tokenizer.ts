@@ -99,6 +99,9 @@ function differences(
       `the file's special tokens ${isPhi3 ? "take the white space after them" : "leave the white space beside them"}`,
     );
   }
+  if (added.some(({ isSingleWord }) => isSingleWord)) {
+    notes.push("the file's added tokens are found within words, too");
+  }
   return notes;
 }
 

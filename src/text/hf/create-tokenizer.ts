@@ -73,7 +73,8 @@ function tokenizerOf(folder: string, json: JsonObject, numEmbeddings: number): T
   const stopIds = readStopIds(folder, { ...read, idByText: addedIds }, eosId);
   const vocab = { ...read, types: typesWithStops(read, stopIds) };
   const matched = added.map(({ id, content }) => [id, content] as const);
-  const idsWhere = (strips: "lstrip" | "rstrip") => new Set(added.filter((token) => token[strips]).map(({ id }) => id));
+  const idsWhere = (term: "lstrip" | "rstrip" | "isSingleWord") =>
+    new Set(added.filter((token) => token[term]).map(({ id }) => id));
   return new SubwordTokenizer({
     encoder: createEncoder(json, model, kind, vocab),
     hasOwnExpressions: ["normalizer", "pre_tokenizer"].some((key) =>
@@ -83,6 +84,7 @@ function tokenizerOf(folder: string, json: JsonObject, numEmbeddings: number): T
       spaces: SPACES,
       after: idsWhere("rstrip"),
       before: idsWhere("lstrip"),
+      singleWords: idsWhere("isSingleWord"),
     }),
     types: vocab.types,
     maxTokenLength:

@@ -77,11 +77,6 @@ describe("refuses", () => {
       /^tokenizer_corrupt: .*another for 300/,
     ],
     [
-      "single words",
-      ({ added_tokens }) => (added_tokens[0]!.single_word = true),
-      /^tokenizer_unsupported: .*single_word/,
-    ],
-    [
       "an unknown normalizer",
       (json) => (json.normalizer = { type: "Nmt" }),
       /^tokenizer_unsupported: .*normalizer\.type/,

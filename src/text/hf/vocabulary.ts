@@ -4,7 +4,6 @@
  */
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import { corrupt, MAX_VOCAB_SIZE, parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
-import { refuse } from "./pipeline.js";
 
 interface AddedToken {
   readonly id: number;
@@ -14,6 +13,8 @@ interface AddedToken {
   /** Whether the token absorbs the white space before or after it. */
   readonly lstrip: boolean;
   readonly rstrip: boolean;
+  /** It counts only where no word goes on before or behind it. */
+  readonly isSingleWord: boolean;
 }
 
 /** Added tokens without an embedding are left out; they are placeholders, for example for images. */
@@ -26,7 +27,6 @@ export function readAddedTokens(json: JsonObject, numEmbeddings: number): readon
         `expected an id and a text for every one of ${json.nameOf("added_tokens")}, got ${id} and ${content}`,
       );
     }
-    if (token.boolean("single_word") === true) throw refuse(token, "single_word", "false");
     if (id >= numEmbeddings) return [];
     return [
       {
@@ -35,6 +35,7 @@ export function readAddedTokens(json: JsonObject, numEmbeddings: number): readon
         isSpecial: token.boolean("special") === true,
         lstrip: token.boolean("lstrip") === true,
         rstrip: token.boolean("rstrip") === true,
+        isSingleWord: token.boolean("single_word") === true,
       },
     ];
   });

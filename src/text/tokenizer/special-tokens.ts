@@ -121,12 +121,24 @@ interface TrieNode {
   id: number;
 }
 
-/** The tokens that absorb the white space before or after them. */
-interface SpaceStripping {
+/** What the text around tokens means to them. */
+interface Surroundings {
   /** The characters that count as white space. */
   readonly spaces: string;
+  /** The tokens that absorb the white space after them, and before them. */
   readonly after: ReadonlySet<number>;
   readonly before?: ReadonlySet<number>;
+  /** The tokens that count only where no word goes on before or behind them. */
+  readonly singleWords?: ReadonlySet<number>;
+}
+
+/** What Hugging Face's package takes for a part of a word: its regular expressions' \w (UTS #18). */
+const STARTS_WITH_WORD = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
+
+function isWithinWord(text: string, start: number, end: number): boolean {
+  const isPair = start > 1 && /^[\ud800-\udbff][\udc00-\udfff]/.test(text.slice(start - 2, start));
+  const before = text.slice(Math.max(0, start - (isPair ? 2 : 1)), start);
+  return STARTS_WITH_WORD.test(before) || STARTS_WITH_WORD.test(text.slice(end, end + 2));
 }
 
 /** Finds special tokens in text: the leftmost one, and the longest of those that start there. */
@@ -135,7 +147,7 @@ class SpecialMatcher {
 
   constructor(
     textById: Iterable<readonly [number, string]>,
-    private readonly strips: SpaceStripping,
+    private readonly surroundings: Surroundings,
   ) {
     for (const [id, text] of textById) this.#insert(text, id);
   }
@@ -159,13 +171,18 @@ class SpecialMatcher {
         }
         node = node.children.get(text.charCodeAt(i));
       }
-      if (id !== -1) return this.#withSpace(text, free, run, { id, start, end, resumeAt: end });
+      if (id === -1) continue;
+      if (this.surroundings.singleWords?.has(id) !== true || !isWithinWord(text, start, end)) {
+        return this.#withSpace(text, free, run, { id, start, end, resumeAt: end });
+      }
+      // As in Hugging Face's package, tokens that overlap with it are not found either.
+      start = end - 1;
     }
     return undefined;
   }
 
   #withSpace(text: string, free: number, run: Run, match: SpecialMatch): SpecialMatch {
-    const { spaces, before, after } = this.strips;
+    const { spaces, before, after } = this.surroundings;
     let { start, end: resumeAt } = match;
     if (after.has(match.id)) {
       if (resumeAt >= run.start && resumeAt < run.end) resumeAt = run.end;
@@ -223,8 +240,8 @@ export function createSpecialMatchers(
 export function matchersOf(
   all: readonly (readonly [id: number, text: string])[],
   types: Uint8Array,
-  strips: SpaceStripping,
+  surroundings: Surroundings,
 ): SpecialMatchers {
   const userDefined = all.filter(([id]) => types[id] === TOKEN_TYPE.userDefined);
-  return { all: new SpecialMatcher(all, strips), userDefined: new SpecialMatcher(userDefined, strips) };
+  return { all: new SpecialMatcher(all, surroundings), userDefined: new SpecialMatcher(userDefined, surroundings) };
 }
