@@ -81,7 +81,7 @@ export async function startSemanticFleet({
   standIns,
 }: Options = {}) {
   const [m, e] = standIns ?? [await startStandIn(talker(answerOf)), await startStandIn(encoder)];
-  const text = `
+  const textWith = (keys: string) => `
 port: 0
 data-folder: ${folder}
 admin-key: admin
@@ -99,9 +99,11 @@ models:
     attach: [{ url: "${e.url}" }]
     cache: { enabled: false, version: one }
 `;
+  const configWith = (keys: string) => parseConfig(textWith(keys), "millrace.yaml", {});
+  const machine = { cores: [[0]], splits: new Map(), millraceSeats: 1 };
   const fleet = await Fleet.start({
-    config: parseConfig(text, "millrace.yaml", {}),
-    machine: { cores: [[0]], splits: new Map(), millraceSeats: 1 },
+    config: configWith(keys),
+    machine,
     logger: pino({ level: "silent" }),
     logFolder: join(folder, "logs"),
   });
@@ -146,6 +148,7 @@ models:
     status,
     until,
     close,
+    reload: (keys: string) => fleet.reload(configWith(keys), machine),
     standIns: [m, e] as const,
     numAsked: () => m.received.filter(({ path }) => path !== "/v1/models").length,
   };

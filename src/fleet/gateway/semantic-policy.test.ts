@@ -11,7 +11,7 @@ import {
   startSemanticFleet,
   talker,
 } from "../../../test/helpers/semantic-fleet.js";
-import { answerJson } from "../../../test/helpers/stand-in.js";
+import { answerJson, startStandIn } from "../../../test/helpers/stand-in.js";
 
 afterEach(endSemanticFleets);
 
@@ -110,6 +110,20 @@ test("the trust, the answers and the end of both outlast the process; audits tha
   expect(await third.admin("semantic-cache/m/reset", "POST")).toEqual({ model: "m", state: "shadow" });
   expect((await third.status()).trust).toMatchObject({ judged: 0, is_disabled: false });
 }, 180_000);
+
+test("a judge's key that is replaced in the file is the one that the judge gets", async () => {
+  const judge = await startStandIn(answerJson({ same: true }));
+  const keysWith = (key: string) => `judge: { url: "${judge.url}/judge", api-key: ${key}, timeout: 5s }`;
+  const running = await startSemanticFleet({ keys: keysWith("before") });
+  await earn(running, 1, 9);
+  await running.reload(keysWith("after"));
+  await running.ask("What is the root of 16?");
+  await running.until(({ entries }) => entries === 2);
+  await running.ask("Can you tell me what the root of 16 is?");
+  await running.until(({ trust }) => trust.judged === 2);
+  expect(judge.received.map(({ headers }) => headers.authorization)).toEqual(["Bearer before", "Bearer after"]);
+  await judge.die();
+});
 
 test("where the vectors cannot be had, requests pass as if there were no cache", async () => {
   const running = await startSemanticFleet();

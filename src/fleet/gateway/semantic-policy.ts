@@ -58,7 +58,8 @@ class ModelCaches {
     const [version, embedderVersion] = [models.version(model), models.version(embedderModel ?? "")];
     if (version === undefined || embedderVersion === undefined) return undefined;
     const embedder = `${embedderModel} ${embedderVersion}`;
-    const made = hashOf(model, embedder, settings);
+    // The settings' JSON hides secrets.
+    const made = hashOf(model, embedder, settings, settings.judge?.apiKey?.reveal());
     const known = this.#known.get(model);
     if (known?.made === made) return known.cached.version === version ? known.cached : this.#renew(known, version);
     known?.cached.cache.parts.entries.close();
