@@ -131,6 +131,11 @@ describe("ChatTemplate", () => {
       "{{ [1, 'it', true, none, \"it's\"] }} {{ {'a': 'b\n'} }} {{ none }}",
       `[1, 'it', True, None, "it's"] {'a': 'b\\n'} None`,
     ],
+    [
+      "{{ 1.0 }} {{ 4 / 2 }} {{ 1.0 | tojson }} {{ [1.0, 2, {'a': [1.0, 2.5], 'b': 1.0}] | tojson }} {{ {'a': 4 / 2} | tojson(indent=1) }}",
+      '1.0 2.0 1.0 [1.0, 2, {"a": [1.0, 2.5], "b": 1.0}] {\n "a": 2.0\n}',
+    ],
+    ["{{ [1.0, true, none, 'a', [1]] | join(', ') }} {{ ['a', 'b'] | join }}", "1.0, True, None, a, [1] ab"],
     ["{{ 'a' ~ true ~ none ~ gone }} {{ [1]|string }} {{ -7 % 3 }} {{ 7 % -3 }}", "aTrueNone [1] 2 -2"],
     [
       "{{ gone|length }} {{ gone|trim }}|{{ ' a '|trim() }}|{% for x in gone %}{% endfor %}{% for c in 'ab' %}{{c}},{% endfor %}",

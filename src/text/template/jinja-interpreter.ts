@@ -27,6 +27,7 @@ import {
   type Test,
 } from "./jinja-library.js";
 import { type Callable, isEqual, isUndefined, type NumberText, pythonText, type Value } from "./jinja-values.js";
+import { hasWholeFloats, withMarkedFloats, withNumbers } from "./number-marks.js";
 import { askNumbered, dictOf, isNumbered, keyOf, withTextKeys } from "./numbered-dicts.js";
 import {
   CHARACTER_WORK,
@@ -237,6 +238,18 @@ export class JinjaInterpreter extends LibraryInterpreter {
     if (name === "tojson" && this.#hasNumbered) {
       this.budget.chargeAll(given, { perValue: VALUE_WORK });
       given = withTextKeys(given, named.get("sort_keys")?.value === true);
+    }
+    if (name === "tojson" && hasWholeFloats(given)) {
+      this.budget.chargeAll(given, { perValue: VALUE_WORK });
+      const floats = new Map<string, NumberText>();
+      const json = this.applyFilter(withMarkedFloats(given, floats), filter, scope);
+      return like(json, withNumbers(json.value as string, floats));
+    }
+    if (name === "join" && Array.isArray(given.value)) {
+      given = like(
+        given,
+        given.value.map((each: Value) => like(A_TEXT, pythonText(each, this.budget))),
+      );
     }
     const numbered = isNumbered(given.value)
       ? askNumbered(given.value, name, named.size > 0 ? [...named.values()] : args)

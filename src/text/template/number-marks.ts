@@ -2,7 +2,8 @@
  * JSON whose numbers keep their digits in templates: those that a double prints otherwise (a long id, 1.0) stand as
  * marked texts.
  */
-import { NumberText } from "./jinja-values.js";
+import { like } from "./jinja-library.js";
+import { NumberText, type Value } from "./jinja-values.js";
 
 const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 const MARK = "__millrace_number_";
@@ -15,12 +16,36 @@ export function parseMarked(json: string, numbers: Map<string, NumberText>): unk
   return JSON.parse(
     json.replace(STRING_OR_NUMBER, (token) => {
       if (token.startsWith('"') || String(Number(token)) === token) return token;
-      // Equal numbers have equal marks.
-      const mark = `${MARK}${Buffer.from(token).toString("hex")}`;
-      numbers.set(mark, new NumberText(token, mark));
-      return `"${mark}"`;
+      return `"${marked(token, numbers).mark}"`;
     }),
   );
+}
+
+/** Equal numbers have equal marks. */
+function marked(text: string, numbers: Map<string, NumberText>): NumberText {
+  const mark = `${MARK}${Buffer.from(text).toString("hex")}`;
+  const number = new NumberText(text, mark);
+  numbers.set(mark, number);
+  return number;
+}
+
+/** Whether the value has floats like 1.0, which JSON.stringify prints as 1, and Python's does not. */
+export function hasWholeFloats({ type, value }: Value): boolean {
+  if (Array.isArray(value)) return (value as readonly Value[]).some(hasWholeFloats);
+  if (!(value instanceof Map)) return type === "FloatValue" && Number.isInteger(value);
+  for (const inner of (value as ReadonlyMap<unknown, Value>).values()) if (hasWholeFloats(inner)) return true;
+  return false;
+}
+
+/** The value with marked texts in place of such floats. @param numbers gets what the marks stand for */
+export function withMarkedFloats(value: Value, numbers: Map<string, NumberText>): Value {
+  const held = value.value;
+  const inner = (each: Value): Value => withMarkedFloats(each, numbers);
+  if (Array.isArray(held)) return like(value, (held as readonly Value[]).map(inner));
+  if (held instanceof Map) {
+    return like(value, new Map([...(held as ReadonlyMap<unknown, Value>)].map(([key, each]) => [key, inner(each)])));
+  }
+  return hasWholeFloats(value) ? like(value, marked(String(value), numbers)) : value;
 }
 
 /** The text with the numbers' digits in place of their marks. */
