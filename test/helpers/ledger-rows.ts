@@ -39,6 +39,7 @@ export const requestRow = (more: Partial<RequestRow>): RequestRow => ({
   notes: "",
   maxTokens: undefined,
   numAnswers: 1,
+  endUser: "",
   attempts: [],
   ...more,
 });

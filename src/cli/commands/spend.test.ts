@@ -60,6 +60,7 @@ const row = (seq: number, tenant: string, model: string, cost: bigint | undefine
   notes: "",
   maxTokens: undefined,
   numAnswers: 1,
+  endUser: "",
   attempts: [attempt(model, cost)],
 });
 

@@ -108,6 +108,28 @@ const streamed: Behaviour = ({ body }, outgoing) => {
   outgoing.end(`${isAsked ? sse({ choices: [], usage }) : ""}${sse("[DONE]")}`);
 };
 
+test("the end user whom a request names is in its row, and rows and exports can be asked for theirs", async () => {
+  const gateway = await start([whole]);
+  const { ask, fleet, text } = gateway;
+  for (const body of [
+    { user: "ann" },
+    { user: "hash of bob", safety_identifier: "bob" },
+    { metadata: { user_id: "carl" } },
+    { user: 5 },
+    { user: "x".repeat(300) },
+  ]) {
+    await (await ask(body)).text();
+  }
+  const headers = { "x-api-key": "sk-search", "x-millrace-user": "dora" };
+  await (await fleet.post("/v1/chat/completions", { model: "m", messages: [], user: "ann" }, { headers })).text();
+  const users = (await page(gateway)).map(({ end_user: user }) => user);
+  expect(users).toEqual(["dora", "x".repeat(128), "", "carl", "bob", "ann"]);
+  expect(await page(gateway, "?end_user=bob")).toMatchObject([{ end_user: "bob", cost: COST }]);
+  const lines = (await text("/admin/ledger/export?format=jsonl&end_user=ann")).trim().split("\n");
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ end_user: "ann", tenant: "search" }]);
+  expect((await text("/admin/ledger/export?format=jsonl&tenant=shop")).trim()).toBe("");
+});
+
 const page = async ({ admin }: Gateway, query = "") => (await admin(`/admin/ledger/requests${query}`)).data as Json[];
 
 test.each([

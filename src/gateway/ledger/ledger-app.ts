@@ -36,6 +36,7 @@ const requestsQuery = z.strictObject({
   tenant: name,
   team: name,
   key: name,
+  end_user: name,
   model: name,
   outcome: z.enum(["answered", "broken", "cancelled", "refused", "lost"]).optional(),
   status: z.coerce.number().int().min(0).max(599).optional(),
@@ -51,7 +52,14 @@ const spendQuery = z.strictObject({
   key: name,
   model: name,
 });
-const exportQuery = z.strictObject({ ...period, format: z.enum(EXPORT_FORMATS).default("csv") });
+const exportQuery = z.strictObject({
+  ...period,
+  tenant: name,
+  team: name,
+  key: name,
+  end_user: name,
+  format: z.enum(EXPORT_FORMATS).default("csv"),
+});
 const ownQuery = z.strictObject({ ...period, group_by: groupBy });
 
 /** The columns by which a tenant may group its own spend. */
@@ -69,8 +77,9 @@ export function createLedgerApp(database: Database.Database): Hono {
     return c.json(listBody(await spend(database, { ...filter, fromMs, toMs }, groups)));
   });
   app.get("/ledger/export", (c) => {
-    const { from: fromMs = 0, to: toMs = Number.MAX_SAFE_INTEGER, format } = readQuery(exportQuery, c.req.query());
-    const file = Readable.from(exportFile(exportRows(database, { fromMs, toMs }), format), { objectMode: false });
+    const { from, to, format, ...filter } = readQuery(exportQuery, c.req.query());
+    const rows = exportRows(database, { ...filter, fromMs: from ?? 0, toMs: to ?? Number.MAX_SAFE_INTEGER });
+    const file = Readable.from(exportFile(rows, format), { objectMode: false });
     return c.body(Readable.toWeb(file) as ReadableStream, 200, {
       "Content-Type": CONTENT_TYPES[format],
       "Content-Disposition": `attachment; filename="ledger.${format}"`,

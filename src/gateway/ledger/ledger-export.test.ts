@@ -40,6 +40,7 @@ const row = (seq: number): RequestRow => ({
   notes: "",
   maxTokens: undefined,
   numAnswers: 1,
+  endUser: seq % 2 === 0 ? "ann" : "",
   attempts:
     seq % 5 === 0
       ? []

@@ -21,6 +21,7 @@ const COLUMNS: Readonly<Record<string, Kind>> = {
   tenant: "text",
   team: "text",
   key: "text",
+  end_user: "text",
   path: "text",
   model_asked: "text",
   model_served: "text",

@@ -3,6 +3,7 @@ import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { AnswerSink } from "../answer.js";
 import { answerSizeOf } from "../budget/estimate.js";
+import { endUserOf } from "../end-user.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
 import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
@@ -123,7 +124,7 @@ export class LedgerPolicy implements Policy {
     const attempts = record.attempts.map((attempt) => attemptRow(attempt, startMs));
     const last = record.attempts.at(-1);
     const model = record.kept?.model ?? last?.model ?? modelOf(request.model);
-    const { path, body, route } = request;
+    const { path, body, route, headers } = request;
     const { maxTokens, numAnswers } = answerSizeOf(path, body, route.isGeneration);
     const { saved, savedBy } = savings(record, () => prices.priceOf(model, record.rate));
     // Field by field, which is several times as fast as spreading objects of changing shapes.
@@ -148,6 +149,7 @@ export class LedgerPolicy implements Policy {
       notes: notesOf(record),
       maxTokens: route.isGeneration ? maxTokens : undefined,
       numAnswers,
+      endUser: endUserOf(headers, body),
       attempts,
     };
     store.close(row);

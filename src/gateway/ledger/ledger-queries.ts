@@ -24,6 +24,7 @@ interface RequestFilter extends OpenPeriod {
   readonly tenant?: string | undefined;
   readonly team?: string | undefined;
   readonly key?: string | undefined;
+  readonly end_user?: string | undefined;
   readonly model?: string | undefined;
   readonly outcome?: string | undefined;
   readonly status?: number | undefined;
@@ -117,6 +118,7 @@ function shownRequest(row: Row): Row {
     tenant: row.tenant,
     team: row.team,
     key: row.key,
+    end_user: row.end_user,
     path: row.path,
     model: row.asked,
     served: row.served,
@@ -223,23 +225,27 @@ const EXPORT_PAGE = 500;
  * Columns of an export, in order: a row for each attempt, with its request's columns; a request without attempts has
  * one row.
  */
-const EXPORT_SQL = `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.path, r.asked AS model_asked,
+const exportSql = (
+  where: string,
+): string => `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.end_user, r.path, r.asked AS model_asked,
   r.served AS model_served, r.is_stream, r.outcome, r.status, r.error, r.first_byte_ms, r.total_ms, r.saved, r.saved_by,
   r.notes, ${ATTEMPT_COLUMNS.slice(1)
     .map((name) => `a.${name} AS attempt_${name.replace(/^attempt$/, "number")}`)
     .join(", ")}
-  FROM (SELECT * FROM ledger_requests WHERE seq > ? AND seq < ? AND began_ms >= ? AND began_ms < ?
+  FROM (SELECT * FROM ledger_requests WHERE seq > ? AND seq < ? AND began_ms >= ? AND began_ms < ?${where}
     ORDER BY seq LIMIT ${EXPORT_PAGE}) r
   LEFT JOIN ledger_attempts a ON a.seq = r.seq ORDER BY r.seq, a.attempt`;
 
-/** All rows of a period, a page at a time. */
+/** All rows of a period that pass the filter, a page at a time. */
 export async function* exportRows(
   database: Database.Database,
-  { fromMs, toMs }: Period,
+  { fromMs, toMs, ...equal }: Period & Pick<RequestFilter, "tenant" | "team" | "key" | "end_user">,
 ): AsyncGenerator<readonly Row[]> {
   const { first, end } = await positions(database, { fromMs, toMs });
+  const { where, values } = conditions(equal);
+  const sql = exportSql(where);
   for (let cursor = first - 1; cursor < end - 1; ) {
-    const rows = await sideOf(database).read(EXPORT_SQL, [cursor, end, fromMs, toMs], { isExact: true });
+    const rows = await sideOf(database).read(sql, [cursor, end, fromMs, toMs, ...values], { isExact: true });
     if (rows.length === 0) return;
     yield rows;
     cursor = Number(rows.at(-1)!.cursor);

@@ -45,6 +45,8 @@ export interface RequestRow extends OpenRequest {
   readonly maxTokens: number | undefined;
   /** Answers that the request asks for; undefined: nobody knows. */
   readonly numAnswers: number | undefined;
+  /** The person whom the request serves, as the client names them; "": unknown. */
+  readonly endUser: string;
   readonly attempts: readonly AttemptRow[];
 }
 

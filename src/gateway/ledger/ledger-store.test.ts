@@ -56,6 +56,7 @@ const REST = {
   notes: "",
   maxTokens: 9,
   numAnswers: 1,
+  endUser: "",
 };
 
 test("sums are exact, whatever is deleted and rolled up", async () => {
@@ -138,6 +139,17 @@ test("a request that was open at a kill is lost, with what the budgets charged, 
     { status: 0, requests: 1, cost: "0.000000007" },
     { status: 200 },
   ]);
+});
+
+test("a database of an earlier version gets the column of end users, and keeps its rows", async () => {
+  const { database, commits, store } = open();
+  store.close(plain(1));
+  commits.flush();
+  database.exec("ALTER TABLE ledger_requests DROP COLUMN end_user");
+  new LedgerStore(database, commits, logger).close(plain(2, { endUser: "ann" }));
+  commits.flush();
+  const { data } = await requestPage(database, {}, 100, 10);
+  expect(data.map(({ end_user: user }) => user)).toEqual(["ann", ""]);
 });
 
 test("requests that begin together share a note; the rows of those that have ended may be deleted before the last ends", async () => {

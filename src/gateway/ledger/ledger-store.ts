@@ -134,6 +134,7 @@ export class LedgerStore {
         notes: "",
         maxTokens: undefined,
         numAnswers: undefined,
+        endUser: "",
         attempts: cost === undefined ? [] : [lost],
       };
       this.close(row);
@@ -259,6 +260,7 @@ export class LedgerStore {
       attempts.length,
       row.maxTokens ?? null,
       row.numAnswers ?? null,
+      row.endUser,
     ]);
     for (const [i, attempt] of attempts.entries()) {
       this.#attempt.run(attemptValues(seq, i, attempt));

@@ -52,6 +52,7 @@ export const REQUEST_COLUMNS = [
   "attempts",
   "max_tokens",
   "answers",
+  "end_user",
 ] as const;
 
 /** Columns of `ledger_attempts`, in the order of the table. */
@@ -84,7 +85,7 @@ export function createLedgerTables(database: Database.Database): void {
       seq INTEGER PRIMARY KEY, id TEXT, began_ms INTEGER, tenant TEXT, team TEXT, key TEXT, path TEXT, asked TEXT,
       is_stream INTEGER, served TEXT, outcome TEXT, status INTEGER, error TEXT, first_byte_ms REAL, total_ms REAL,
       saved INTEGER, saved_by TEXT, notes TEXT, cost INTEGER, attempts INTEGER,
-      max_tokens INTEGER, answers INTEGER);
+      max_tokens INTEGER, answers INTEGER, end_user TEXT NOT NULL DEFAULT '');
     DROP INDEX IF EXISTS ledger_requests_began;
     DROP INDEX IF EXISTS ledger_requests_id;
     CREATE TABLE IF NOT EXISTS ledger_attempts (
@@ -100,6 +101,7 @@ export function createLedgerTables(database: Database.Database): void {
   addColumn(database, "ledger_hours", "truncated INTEGER NOT NULL DEFAULT 0");
   addColumn(database, "ledger_requests", "max_tokens INTEGER");
   addColumn(database, "ledger_requests", "answers INTEGER");
+  addColumn(database, "ledger_requests", "end_user TEXT NOT NULL DEFAULT ''");
 }
 
 /** Databases of earlier versions lack the last columns. */
