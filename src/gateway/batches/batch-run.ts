@@ -219,6 +219,8 @@ export class BatchRun {
       if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
       if (!isComplete) {
         this.#handed = await this.#openHanded();
+        // A run that was stopped meanwhile has not stopped these lines.
+        this.#stopping.signal.throwIfAborted();
         await this.#handed?.end();
         this.#stopping.signal.throwIfAborted();
         isComplete = queue.numLeft === 0;
