@@ -20,8 +20,8 @@ interface BlockCodec extends BlockLayout {
 
 /**
  * GGML's types, two of our own for safetensors weights (32 values of one byte each under an F32 scale), NVFP4 with its
- * matrix' F32 scale in front of each block, Q8_0 and I8 that, packed, are multiplied with int8 activations, BF16 that is
- * multiplied with bfloat16 ones, and F8_E4M3 that, packed, is.
+ * matrix' F32 scale in front of each block, Q8_0 and I8 that, packed, are multiplied with int8 activations, BF16 that
+ * is multiplied with bfloat16 ones, and F8_E4M3 that, packed, is.
  */
 export type WeightType = TensorType | "F8_E4M3" | "I8" | "NVFP4_SCALED" | RoundedProduct;
 type RoundedProduct = `${"Q8_0" | "I8"}_INT8` | `${"F8_E4M3" | "BF16"}_BF16`;

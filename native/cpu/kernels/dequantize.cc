@@ -201,8 +201,8 @@ MILLRACE_INLINE void blockMXFP4(const uint8_t* block, float* out) {
   lookUp32(block + 1, kE2M1Grid, floatOf(e < 2 ? 0x200000u << e : (e - 1) << 23), out);
 }
 
-// Four E4M3 scales without a sign, one for each 16 values; 32 bytes, value j of 16 in the low nibble of its byte j, value
-// j + 8 in the high one: scale / 2 · grid[q]. With kIsScaled an f32 in front: d · (scale / 2 · grid[q]).
+// Four E4M3 scales without a sign, one for each 16 values; 32 bytes, value j of 16 in the low nibble of its byte j,
+// value j + 8 in the high one: scale / 2 · grid[q]. With kIsScaled an f32 in front: d · (scale / 2 · grid[q]).
 template <bool kIsScaled>
 MILLRACE_INLINE void blockNVFP4(const uint8_t* block, float* out) {
   float d = 1;

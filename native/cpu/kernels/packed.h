@@ -1,7 +1,7 @@
 // Packed weights: rows of a group interleaved, so that one vector holds the same few columns of many rows. The one
 // layout serves every instruction set. A group has eight rows, of a type of 16 bits sixteen. A packed matrix is
-// ceil(rows / group rows) groups; a group is cols / cellValues cells in order, of NVFP4 after f32 d[8], the scales of whole
-// rows; the rows past the last are zeros.
+// ceil(rows / group rows) groups; a group is cols / cellValues cells in order, of NVFP4 after f32 d[8], the scales
+// of whole rows; the rows past the last are zeros.
 //
 // A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns
 // within 32):

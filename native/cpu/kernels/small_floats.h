@@ -1,6 +1,6 @@
 // Floats of 8 and 4 bits (Open Compute Project's "OFP8" and "Microscaling" specifications, 2023), as KV caches store
-// them, and the scales of NVFP4. In caches E4M3 has no infinity and is kept as code · 2^−8, which an f16 holds: 2^-17 at
-// least and 1.75 at most. Widening is exact; narrowing rounds to nearest even.
+// them, and the scales of NVFP4. In caches E4M3 has no infinity and is kept as code · 2^−8, which an f16 holds: 2^-17
+// at least and 1.75 at most. Widening is exact; narrowing rounds to nearest even.
 #pragma once
 #include "simd.h"
 

@@ -1,7 +1,7 @@
 // The tensor types kernels read: block geometry only; the bit layouts are in dequantize.cc. Ids are private to the
 // addon. Four name another product of a packed type: Q8_0_INT8 and I8_INT8 are Q8_0 and I8 multiplied with int8
-// activations, BF16_BF16 and F8_E4M3_BF16 are BF16 and F8_E4M3 multiplied with bfloat16 ones. NVFP4_SCALED is NVFP4 with
-// an f32 in front of each block: the scale of its matrix, the same in all blocks of a row.
+// activations, BF16_BF16 and F8_E4M3_BF16 are BF16 and F8_E4M3 multiplied with bfloat16 ones. NVFP4_SCALED is NVFP4
+// with an f32 in front of each block: the scale of its matrix, the same in all blocks of a row.
 #pragma once
 #include <cstdint>
 
