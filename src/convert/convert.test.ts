@@ -352,13 +352,6 @@ test.each([
   expect(createTokenizer(written).stopIds).toEqual(tokenizer.stopIds);
 });
 
-test("a file says that it finds added tokens within words, where a folder's stand alone", () => {
-  const folder = fixture("hf-tokenizers/single_words");
-  const { size } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as { size: number };
-  const { notes } = tokenizerMetadata(folder, createHfTokenizer(folder, size), "llama");
-  expect(notes).toContain("the file's added tokens are found within words, too");
-});
-
 test("a file's further keys about text keep their values, and lists their types", async () => {
   const lists = {
     u8: [0, 255],
