@@ -53,8 +53,15 @@ function qualityText({ overall: { drop, interval, numItems } }: NonNullable<Tria
   return `drop of ${value} points (${low} to ${high}) over ${numItems} items`;
 }
 
-/** What grows when the objective improves. */
-const ratioName = (objective: Objective): string => (objective === "cost" ? "tokens per dollar" : objective);
+/** The figure that grows when the objective improves. */
+const RATIO_NAMES: Readonly<Record<Objective, string>> = {
+  throughput: "throughput",
+  goodput: "goodput",
+  cost: "tokens per dollar",
+  ttft: "1 ÷ TTFT",
+  tpot: "1 ÷ TPOT",
+  e2e: "1 ÷ end-to-end time",
+};
 
 const PER: readonly (readonly [string, (cost: Cost) => number])[] = [
   ["1M output tokens", (cost) => cost.perMillionOutput],
@@ -92,7 +99,7 @@ export function summaryLines({ trials, first, last, total, end }: Tuning, { obje
   const numKept = trials.filter(({ outcome }) => outcome === "kept").length;
   const doubt = (total?.low ?? 0) > 1 ? "" : ", which is no sure gain";
   return [
-    `${ratioName(objective)} ${total === undefined ? "as before" : `${ratioText(total)} that of the first configuration, both measured again${doubt}`}`,
+    `${RATIO_NAMES[objective]} ${total === undefined ? "as before" : `${ratioText(total)} that of the first configuration, both measured again${doubt}`}`,
     `${trials.length} changes tried, ${numKept} kept; ${end}`,
     `bottleneck at first: ${first.bottleneck} (${first.because})`,
     `bottleneck now: ${last.bottleneck} (${last.because})`,
@@ -136,12 +143,12 @@ export function htmlOf(tuning: Tuning, about: About, command: string): string {
       .map((row) => cells(row, "td"))
       .join("")}</tbody></table></div>`;
   const costs = costRows(tuning, about);
-  const figure = `<figure><figcaption><b>Waterfall</b><small>${escapeXml(ratioName(about.objective))}, × the first configuration</small></figcaption>${waterfall(kept, total)}</figure>`;
+  const figure = `<figure><figcaption><b>Waterfall</b><small>${escapeXml(RATIO_NAMES[about.objective])}, × the first configuration</small></figcaption>${waterfall(kept, total)}</figure>`;
   return htmlDocument(titleOf(about), [
     `<header><p class="brand">millrace tune</p><h1>${escapeXml(titleOf(about))}</h1><p class="note">${escapeXml(factsOf(about).join("; "))}</p></header>`,
     `<div class="cards">${[
       card(
-        ratioName(about.objective),
+        RATIO_NAMES[about.objective],
         total === undefined ? "as before" : times(total.value),
         "best ÷ first, measured again",
       ),
