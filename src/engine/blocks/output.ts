@@ -4,9 +4,10 @@ import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program, SampleBuffers } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { StepCapacity } from "../step/step-batch.js";
+import type { Linear } from "./binder.js";
 import type { Rows } from "./last-rows.js";
 import { type Products, recordNorm } from "./products.js";
-import type { Linear, ModelWeights } from "./weights.js";
+import type { ModelWeights } from "./weights.js";
 
 export class Output {
   /** [maxLogitRows, width]; absent in encoders, as the logits are */

@@ -2,7 +2,8 @@
 import type { AnyWeight, Backend, ProductInputs } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { LinearOperands, Program } from "../../backend/program.js";
-import type { Linear, NormWeights } from "./weights.js";
+import type { Linear } from "./binder.js";
+import type { NormWeights } from "./weights.js";
 
 interface ProductOptions {
   /** Add to the contents of `out`. */

@@ -4,9 +4,10 @@
  */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
+import type { Linear } from "./binder.js";
 import type { Rows } from "./last-rows.js";
 import { ADDED, type Products, recordNorm } from "./products.js";
-import type { Linear, NormWeights } from "./weights.js";
+import type { NormWeights } from "./weights.js";
 
 interface ResidualPart {
   /** [M, width] for the output before its norm. */

@@ -8,6 +8,7 @@ import type { AttentionCounts } from "../memory/attention-counts.js";
 import type { KvCaches } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
+import type { Linear } from "./binder.js";
 import { Embedding } from "./embedding.js";
 import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
@@ -15,7 +16,7 @@ import { LastRows, type Rows } from "./last-rows.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
-import type { LayerWeights, Linear, ModelWeights } from "./weights.js";
+import type { LayerWeights, ModelWeights } from "./weights.js";
 
 /**
  * Records the operations that fill `hidden` [rows, width] before the first layer.

@@ -5,8 +5,8 @@
 import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { LayerPast } from "../blocks/attention.js";
+import type { Binder, Linear } from "../blocks/binder.js";
 import { ADDED, type Products } from "../blocks/products.js";
-import type { Binder, Linear } from "../blocks/weights.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { HeadsPlace } from "./heads-file.js";
 

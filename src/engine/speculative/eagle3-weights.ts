@@ -3,7 +3,8 @@ import type { Backend, LoadReport } from "../../backend/backend.js";
 import type { BufferHandle, WeightHandle } from "../../backend/handles.js";
 import { configError } from "../../formats/files/json.js";
 import { keyWidth, queryWidth } from "../../model/description/sizes.js";
-import { type Binder, bindTensors, type Linear, type ModelWeights } from "../blocks/weights.js";
+import { type Binder, bindTensors, type Linear } from "../blocks/binder.js";
+import type { ModelWeights } from "../blocks/weights.js";
 import type { Eagle3Folder } from "./eagle3-folder.js";
 import type { HeadsTarget } from "./head-network.js";
 

@@ -2,8 +2,9 @@
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
+import type { Linear } from "../blocks/binder.js";
 import type { Transformer } from "../blocks/transformer.js";
-import type { Linear, ModelWeights } from "../blocks/weights.js";
+import type { ModelWeights } from "../blocks/weights.js";
 import type { KvManager } from "../memory/kv-manager.js";
 import type { StepBatch } from "../step/step-batch.js";
 

@@ -14,7 +14,7 @@ import { MetadataReader } from "../../model/gguf/metadata-reader.js";
 import { GgufSource } from "../../model/gguf/source.js";
 import { summarizeGguf } from "../../model/gguf/summary.js";
 import { HEAD_KINDS, type HeadKind } from "../api/speculative-config.js";
-import { type Binder, bindTensors } from "../blocks/weights.js";
+import { type Binder, bindTensors } from "../blocks/binder.js";
 import { FITS_ONE_MODEL, refused } from "./refused-heads.js";
 
 const ARCHITECTURE = "mill-heads";

@@ -5,8 +5,8 @@
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
+import { bindTensors, type Linear } from "../blocks/binder.js";
 import { Products } from "../blocks/products.js";
-import { bindTensors, type Linear } from "../blocks/weights.js";
 import type { HeadNetwork, HeadsTarget } from "./head-network.js";
 import type { HeadsPlace } from "./heads-file.js";
 import type { MedusaFolder } from "./medusa-folder.js";
