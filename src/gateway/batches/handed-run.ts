@@ -9,7 +9,8 @@ import { MAX_AMOUNT } from "../budget/claims.js";
 import type { LineEstimate } from "../budget/handed-limits.js";
 import { Cancellation } from "../cancellation.js";
 import type { BatchEndpoint } from "../provider-batches/endpoint.js";
-import { type BatchLines, bookLine } from "./batch-lines.js";
+import type { BatchLines } from "./batch-lines.js";
+import { bookLine } from "./book-line.js";
 import type { BatchFolders } from "./folders.js";
 import type { HandedModels, PreparedLine } from "./handed-models.js";
 import { MAX_BATCH_LINES } from "./limits.js";
@@ -79,19 +80,6 @@ export class HandedRun {
     const endsMs = this.context.nowMs() + END_MS;
     this.#running = Promise.all(this.parts.map((part) => this.#drive(part, endsMs)));
     await this.#running;
-  }
-
-  /** The batch's lines are lost: nobody waits for their results. */
-  drop(): void {
-    for (const part of this.parts) {
-      const isSpent = part.stage !== "ready";
-      const { reserved } = part;
-      if (part.stage === "over" || reserved === undefined) continue;
-      this.context.handed.budget.release(
-        partId(this.lines.batchId, part),
-        isSpent ? reserved : { money: 0, tokens: 0 },
-      );
-    }
   }
 
   async #runModel(model: number): Promise<void> {
@@ -225,4 +213,15 @@ function sumOf(a: LineEstimate | undefined, b: LineEstimate | undefined): LineEs
   const sum = (x: number, y: number) => Math.min(MAX_AMOUNT, x + y);
   const amounts = { money: sum(a.amounts.money, b.amounts.money), tokens: sum(a.amounts.tokens, b.amounts.tokens) };
   return { claims: a.claims, amounts };
+}
+
+/** Ends the reservations of a batch whose lines are lost: nobody waits for their results. */
+export async function dropParts(folders: BatchFolders, handed: HandedModels, batchId: string): Promise<void> {
+  const parts = await new PartFiles(folders, batchId).read().catch(() => []);
+  for (const part of parts) {
+    const isSpent = part.stage !== "ready";
+    const { reserved } = part;
+    if (part.stage === "over" || reserved === undefined) continue;
+    handed.budget.release(partId(batchId, part), isSpent ? reserved : { money: 0, tokens: 0 });
+  }
 }

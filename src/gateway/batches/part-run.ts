@@ -9,7 +9,8 @@ import { MillraceError } from "../../core/errors.js";
 import type { BatchEndpoint, LineOutcome, Look, ResultLine, SentFile } from "../provider-batches/endpoint.js";
 import { Refused } from "../provider-batches/provider-http.js";
 import { splitLines } from "../provider-batches/split-lines.js";
-import { type BatchLines, bookLine } from "./batch-lines.js";
+import type { BatchLines } from "./batch-lines.js";
+import { bookLine } from "./book-line.js";
 import type { HandedModels } from "./handed-models.js";
 import type { Part, PartFiles } from "./part-file.js";
 

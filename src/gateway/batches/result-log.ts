@@ -22,7 +22,7 @@ export interface LogEntry {
   readonly json: Buffer;
 }
 
-type EntryHead = Omit<LogEntry, "json">;
+export type EntryHead = Omit<LogEntry, "json">;
 
 const SYNC_MS = 1000;
 const SLICE_BYTES = 1024 * 1024;

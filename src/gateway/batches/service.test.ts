@@ -10,7 +10,6 @@ import {
   type BatchServiceTest,
   batchClient,
   errorOf,
-  IDLE,
   batchLine as line,
   startBatchService,
   userOf,
@@ -241,60 +240,6 @@ describe("lines", () => {
     expect(sent[0]!.bytes).toBeUndefined();
   });
 
-  test("are sent again while the model is away or its queue full, without a limit", async () => {
-    let numSent = 0;
-    const submit: SubmitLine = async (_, sink) => {
-      numSent++;
-      if (numSent === 1) throw new MillraceError("no_instance_ready", "expected a ready instance, got none");
-      if (numSent === 2) throw new MillraceError("queue_full", "expected room, got none", { retryAfterSeconds: 1 });
-      if (numSent === 3) return answerLine(sink, 503, {});
-      return answerLine(sink, 200, {});
-    };
-    service = await startBatchService({ submit });
-    const batch = await ended(await start([line("a")]));
-    expect([numSent, batch.request_counts]).toEqual([4, { total: 1, completed: 1, failed: 0 }]);
-  });
-
-  test("are given up where they may be the reason, with the engine's own answer", async () => {
-    let numSent = 0;
-    const submit: SubmitLine = async (sent, sink) => {
-      if (userOf(sent) === "well") return answerLine(sink, 200, {});
-      return answerLine(sink, 500, { error: { attempt: ++numSent } });
-    };
-    service = await startBatchService({ submit });
-    const batch = await ended(await start([line("poison"), line("well")]));
-    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
-    const { text } = await call("GET", `/v1/files/${batch.error_file_id}/content`);
-    expect(JSON.parse(text)).toMatchObject({
-      custom_id: "poison",
-      response: { status_code: 500, body: { error: { attempt: 4 } } },
-    });
-  }, 30_000);
-
-  test("of a tenant beyond its limits wait as long as they are told; without a budget they are errors", async () => {
-    let numSent = 0;
-    const submit: SubmitLine = async (sent, sink) => {
-      if (userOf(sent) === "spent") throw new MillraceError("grammar_budget", "expected a budget, got none");
-      if (++numSent > 1) return answerLine(sink, 200, {});
-      throw new MillraceError("grammar_budget", "expected fewer requests, got more", { retryAfterSeconds: 0.2 });
-    };
-    service = await startBatchService({ submit });
-    const batch = await ended(await start([line("limited"), line("spent")]));
-    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
-  });
-
-  test("wait for a budget that others have reserved", async () => {
-    let numSent = 0;
-    const submit: SubmitLine = async (sent, sink) => {
-      if (userOf(sent) !== "spent" && ++numSent > 2) return answerLine(sink, 200, {});
-      sent.record.isPayableLater = userOf(sent) !== "spent";
-      throw new MillraceError("budget_exceeded", "expected a budget, got none");
-    };
-    service = await startBatchService({ submit });
-    const batch = await ended(await start([line("early"), line("spent")]));
-    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
-  });
-
   test("an answer may be pretty, or no JSON at all", async () => {
     const bodies = new Map([
       ["pretty", '{\n "a": [1,\n 2]\n}'],
@@ -314,52 +259,6 @@ describe("lines", () => {
       .map((each) => JSON.parse(each));
     const bodyOf = (id: string) => results.find(({ custom_id }) => custom_id === id).response.body;
     expect([bodyOf("pretty"), bodyOf("text")]).toEqual([{ a: [1, 2] }, "oh\nno"]);
-  });
-
-  test("wait for seats that others need, and give back those that others wait for", async () => {
-    let load = { ...IDLE, seats: 4 };
-    let numLooks = 0;
-    let isEndless = true;
-    const underWay = new Set<() => void>();
-    const submit: SubmitLine = (sent, sink) =>
-      new Promise((resolve) => {
-        const answer = () => {
-          underWay.delete(answer);
-          resolve(answerLine(sink, 200, {}));
-        };
-        underWay.add(answer);
-        sent.cancellation.onCancel(() => {
-          underWay.delete(answer);
-          resolve({ kind: "cancelled" });
-        });
-        if (!isEndless) answer();
-      });
-    service = await startBatchService({
-      submit,
-      load: () => {
-        numLooks++;
-        return { ...load, numInFlight: load.numInFlight + underWay.size };
-      },
-    });
-    /** Lines begin and are stopped where the load is looked at: it is not the clock that says that no more will. */
-    const isUnderWayAndStaysSo = async (count: number) => {
-      await until(() => underWay.size === count, `lines under way: ${count}`);
-      const seen = numLooks;
-      await until(() => numLooks >= seen + 10, "ten more looks at the load");
-      expect(underWay.size).toBe(count);
-    };
-    const id = await start(Array.from({ length: 6 }, (_, i) => line(`${i}`)));
-    await isUnderWayAndStaysSo(3);
-    const [first] = underWay;
-    first!();
-    await isUnderWayAndStaysSo(3);
-    load = { ...load, numInFlight: 1, numWaiting: 2 };
-    await isUnderWayAndStaysSo(1);
-    load = { ...load, numInFlight: 0, numWaiting: 0 };
-    isEndless = false;
-    for (const answer of underWay) answer();
-    const { request_counts: counts } = await ended(id);
-    expect(counts).toEqual({ total: 6, completed: 6, failed: 0 });
   });
 });
 

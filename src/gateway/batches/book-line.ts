@@ -1,0 +1,35 @@
+/** Books what a provider has answered to a line of a batch. */
+import { setTimeout as wait } from "node:timers/promises";
+import { MillraceError } from "../../core/errors.js";
+import { Cancellation } from "../cancellation.js";
+import type { BatchLines } from "./batch-lines.js";
+import type { HandedModels, ProviderAnswer } from "./handed-models.js";
+import { runLine } from "./run-line.js";
+
+/** Attempts to pass an answer through policies, such as one whose checker is away. */
+const MAX_BOOKINGS = 6;
+const PAUSE_MS = 2000;
+
+/** Gives a line its result, and accounts for it. */
+export async function bookLine(
+  lines: BatchLines,
+  handed: HandedModels,
+  index: number,
+  answer: ProviderAnswer | MillraceError,
+  signal: AbortSignal,
+): Promise<void> {
+  const line = await lines.line(index, true);
+  if ("kind" in line) {
+    if (line.kind === "done") await lines.keep(index, line.result);
+    return;
+  }
+  const { batch, id, request } = line;
+  for (let attempt = 1; ; attempt++) {
+    const end = await runLine((own, sink) => handed.book(own, answer, sink), batch, id, request, new Cancellation());
+    if (end.kind === "stopped")
+      throw new MillraceError("internal_error", "expected a line that is booked, got one that was stopped");
+    const isLast = answer instanceof MillraceError || answer.isTaken || attempt === MAX_BOOKINGS;
+    if (end.kind === "done" || isLast) return await lines.keep(index, end.kind === "done" ? end.result : end.giveUp);
+    await wait(PAUSE_MS * attempt, undefined, { signal });
+  }
+}
