@@ -1,99 +1,44 @@
 /**
- * Limits and budgets: reserves a request's probable cost in all of its scopes before it is sent, lets the reservation
- * grow with a stream, and settles it with the used amount. A budget is never overspent: the possible cost of a stream
- * is reserved before it is passed on, and that of any other answer before the request is sent, with a max_tokens that
- * the reservation pays.
- *
- * There are two policies. The one before the caches reserves and settles, so a hit counts as a request. The one behind
- * them bounds the request and meters the stream, so they know the client's own body, and what costs nothing is never
- * cut. A request that its budgets do not pay for is refused there, too: a kept answer needs no money.
+ * Limits and budgets: reserves a request's probable cost in all of its scopes before it is sent, and settles the
+ * reservation with the used amount. A request that its budgets do not pay for is let pass to the caches, since a kept
+ * answer needs no money. Stands before the caches, so that a hit counts as a request.
  */
-import { MillraceError } from "../../core/errors.js";
+import type { MillraceError } from "../../core/errors.js";
 import { type AnswerSink, HeaderSink } from "../answer.js";
-import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
-import { type Caller, type GatewayRequest, withBody } from "../request.js";
-import { BUDGET_UNITS, type BudgetUnit, type Scope } from "../scope.js";
+import type { Caller, GatewayRequest } from "../request.js";
+import type { Scope } from "../scope.js";
 import type { ScopeUsage } from "../tenants/own-key.js";
-import type { TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
-import {
-  type Admission,
-  admit,
-  chargeOf,
-  noteCut,
-  noteUnreported,
-  payableTokens,
-  subjectOf,
-  tokensOf,
-  wholeTokens,
-} from "./admission.js";
+import { type Admission, admit, chargeOf, subjectOf, tokensOf } from "./admission.js";
+import { type Admitted, AnswerBudgets, type Reserved } from "./answer-budgets.js";
 import { AnswerStatistics } from "./answer-statistics.js";
 import { type BudgetClaim, type Claims, claimsOf, isEmpty, type LimitedScope, NO_CLAIMS } from "./claims.js";
-import { boundedFields, isBounded, type RequestSize } from "./estimate.js";
+import { isStoreDown, passUnreserved } from "./fail-open.js";
 import type { LimitsOptions } from "./limits-options.js";
-import { MeteredSink, type StreamBudget } from "./metered-sink.js";
 import { rateHeaders } from "./rate-headers.js";
-import { amountText, cutStream, isReservedByOthers, nameOf, noneForAnother, refusal, windowText } from "./refusals.js";
+import { amountText, isReservedByOthers, nameOf, refusal, windowText } from "./refusals.js";
 import { Settlements } from "./settlements.js";
-import { type Amounts, type BudgetStore, type Levels, NO_AMOUNTS, type ResizeResult, UNITS } from "./store.js";
-import { StreamUsage } from "./stream-usage.js";
+import { type BudgetStore, type Levels, NO_AMOUNTS, UNITS } from "./store.js";
 import { windowEnd } from "./windows.js";
 
-/**
- * Bytes of text that count as a token at least, where an upstream does not report while it streams. A token of an
- * engine of ours has at least one byte.
- */
-const PAID_BYTES_PER_TOKEN = 3;
-/** No answer is longer than this. */
-const MAX_USUAL_TOKENS = 262_144;
 const NO_SCOPES: readonly Scope[] = [];
 const MAX_WARNED = 10_000;
 const WARNING_HEADER = "x-millrace-budget-warning";
 
-interface Reserved {
-  readonly amounts: Amounts;
-  readonly levels: Levels | undefined;
-  /** The store was down, and the request passes all the same. */
-  readonly isDoubtful: boolean;
-  /** A budget, or the tokens of a minute, do not pay for an upstream's answer. */
-  readonly unpaid?: MillraceError;
-}
-
-interface Admitted {
-  readonly admission: Admission;
-  readonly reserved: Reserved;
-  /** An answer has changed how much is reserved. */
-  isResized: boolean;
-}
-
-/** How a request's next answer is paid. */
-interface Payment {
-  /** Reserved for the answer. */
-  readonly amounts: Amounts;
-  /** The cost of earlier answers to the request, which stays reserved beside it. */
-  readonly spent: Amounts;
-  /** The store was down, and the answer passes unpaid all the same. */
-  readonly isDoubtful: boolean;
-}
-
 export class LimitsPolicy implements Policy {
   readonly name = "limits";
   /** Stands behind the caches. */
-  readonly upstream: Policy = {
-    name: "budgets",
-    handle: (request, sink, next) => {
-      const admitted = request.record.admitted as Admitted | undefined;
-      return admitted === undefined ? next(request, sink) : this.#send(request, admitted, sink, next);
-    },
-  };
+  readonly upstream: Policy;
   readonly #claims = new WeakMap<readonly Scope[], WeakMap<object, Claims>>();
   readonly #statistics = new AnswerStatistics();
   readonly #warned = new Set<string>();
   #store: BudgetStore | undefined;
   #settlements: Settlements | undefined;
 
-  constructor(private readonly options: LimitsOptions) {}
+  constructor(private readonly options: LimitsOptions) {
+    this.upstream = new AnswerBudgets(options, () => this.opened().store);
+  }
 
   /** Not async: a request without limits costs no promise. */
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
@@ -199,7 +144,7 @@ export class LimitsPolicy implements Policy {
       throw error;
     } catch (thrown) {
       if (isStoreDown(thrown) && !this.options.isFailOpen()) this.#settlements?.doubt(id);
-      this.#passUnreserved(thrown);
+      passUnreserved(thrown, this.options);
       return { amounts: NO_AMOUNTS, levels: undefined, isDoubtful: true };
     }
   }
@@ -241,134 +186,6 @@ export class LimitsPolicy implements Policy {
     }
   }
 
-  async #send(request: GatewayRequest, admitted: Admitted, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const { admission, reserved } = admitted;
-    const { model, claims, size, outputTokens } = admission;
-    if (reserved.unpaid !== undefined) throw reserved.unpaid;
-    const payment = await this.#paymentOf(request, admitted);
-    const cancellation = request.cancellation.child();
-    const bounded = payment.isDoubtful ? request : this.#bounded(request, admitted, payment.amounts);
-    const sent = { ...bounded, cancellation };
-    let metered: readonly MeteredSink[] = [];
-    let cut: MillraceError | undefined;
-    const { isPaid, hasContinuousUsage } = this.options.traits(model);
-    const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
-    // A paid API finishes a whole answer, and charges for it, even after the client has left.
-    const unseen = isPaid && !request.isStream ? usual : 0;
-    const noteDelivered = () => noteCut(admission, deliveredOf(metered), unseen);
-    // Called before the attempt is cut, so that the delivered part is recorded.
-    const endWatch = cancellation.onCancel(noteDelivered);
-    try {
-      // An upstream may stream an answer that was asked for whole.
-      if (claims.budgets.length === 0 || payment.isDoubtful) return await next(sent, sink);
-      const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
-      metered = this.#metered(asked, inner, admitted, payment, {
-        cut: () => {
-          cut = cutStream();
-          cancellation.cancel(cut);
-          return cut;
-        },
-        broken: noteDelivered,
-      });
-      const ending = await next(asked, metered.at(-1)!);
-      for (const each of metered.toReversed()) await each.whenOver;
-      noteUnreported(admission, deliveredOf(metered));
-      if (cut !== undefined && metered.some(({ isWithheld }) => isWithheld)) throw cut;
-      return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
-    } finally {
-      endWatch();
-    }
-  }
-
-  /** A route may have asked another model before, whose answer has cost something. */
-  async #paymentOf({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Promise<Payment> {
-    const { id, costs, want, least } = admission;
-    const spent: Amounts = {
-      money: chargeOf(record, admission),
-      tokens: costs.tokens === undefined ? 0 : tokensOf(record),
-    };
-    const isFirst = spent.money === 0 && spent.tokens === 0 && !isResized;
-    const { isDoubtful } = reserved;
-    if (isDoubtful || isFirst) return { amounts: reserved.amounts, spent, isDoubtful };
-    const amounts = { money: 0, tokens: 0 };
-    for (const unit of BUDGET_UNITS) {
-      if (costs[unit] === undefined) continue;
-      const result = await this.#resize(id, unit, spent[unit], want[unit], least[unit]).catch((thrown: unknown) => {
-        this.#passUnreserved(thrown);
-      });
-      if (result === undefined) return { amounts: NO_AMOUNTS, spent, isDoubtful: true };
-      record.isPayableLater = result.kind === "refused" && result.isHeld;
-      if (result.kind !== "resized") throw noneForAnother(record.isPayableLater);
-      amounts[unit] = result.money;
-    }
-    return { amounts, spent, isDoubtful };
-  }
-
-  /** Throws unless the store is down, and requests pass all the same. */
-  #passUnreserved(thrown: unknown): void {
-    if (!isStoreDown(thrown) || !this.options.isFailOpen()) throw thrown;
-    this.options.events.unreserved(thrown);
-  }
-
-  /** @param spent the cost of earlier answers to the request */
-  async #resize(id: string, unit: BudgetUnit, spent: number, want: number, least: number): Promise<ResizeResult> {
-    const result = await this.opened().store.resize(id, unit, spent + want, spent + least);
-    return result.kind === "resized" ? { kind: "resized", money: result.money - spent } : result;
-  }
-
-  /** A sink for each unit, from the innermost, which passes on to the client what its budgets pay. */
-  #metered(
-    { isStream, path, body }: GatewayRequest,
-    client: AnswerSink,
-    admitted: Admitted,
-    { amounts, spent }: Payment,
-    ends: Pick<StreamBudget, "cut" | "broken">,
-  ): readonly MeteredSink[] {
-    const { id, model, costs, size, outputTokens } = admitted.admission;
-    const { isPaid, hasContinuousUsage, maxTokensField } = this.options.traits(model);
-    const bytesPerToken = isPaid ? PAID_BYTES_PER_TOKEN : 1;
-    const metered: MeteredSink[] = [];
-    for (const unit of BUDGET_UNITS) {
-      const cost = costs[unit];
-      if (cost === undefined) continue;
-      const budget: StreamBudget = {
-        ...ends,
-        usage: new StreamUsage(bytesPerToken),
-        bytesPerToken: hasContinuousUsage ? undefined : bytesPerToken,
-        cost,
-        isStream,
-        promptTokens: size.promptTokens,
-        outputTokens: size.numAnswers * outputTokens,
-        maxOutputTokens: isBounded(path, body, maxTokensField) ? mostOutput(size) : undefined,
-        money: amounts[unit],
-        resize: (want, least) => {
-          admitted.isResized = true;
-          return this.#resize(id, unit, spent[unit], want, least);
-        },
-      };
-      metered.push(new MeteredSink(metered.at(-1) ?? client, budget));
-    }
-    return metered;
-  }
-
-  /** The request with a max_tokens that its budgets pay, where the gateway cannot watch all of the answer grow. */
-  #bounded(request: GatewayRequest, { admission, reserved }: Admitted, amounts: Amounts): GatewayRequest {
-    const { model, claims, size, outputTokens } = admission;
-    const { numAnswers, maxTokens } = size;
-    if (claims.budgets.length === 0 || numAnswers === 0 || reserved.levels === undefined) return request;
-    const { isPaid, maxTokensField: own } = this.options.traits(model);
-    const { isStream, path, body } = request;
-    if (isStream && !isPaid) return request;
-    const bound = Math.floor(payableTokens(admission, amounts, reserved.levels, isStream) / numAnswers);
-    if (maxTokens !== undefined && maxTokens <= bound && isBounded(path, body, own)) return request;
-    // A budget that pays for the longest answer needs no bound.
-    if (isStream && maxTokens === undefined && bound > MAX_USUAL_TOKENS) return request;
-    const most = isStream ? bound : (maxTokens ?? wholeTokens(outputTokens));
-    request.record.isLimitAdded = maxTokens === undefined;
-    request.record.isBounded = maxTokens === undefined || bound < maxTokens;
-    return withBody(request, boundedFields(path, body, own, Math.min(bound, most)));
-  }
-
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
     const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
@@ -404,17 +221,4 @@ export class LimitsPolicy implements Policy {
       this.#statistics.answered(subjectOf(request.caller), model, last.usage.output / size.numAnswers);
     }
   }
-}
-
-export const isStoreDown = (thrown: unknown): thrown is MillraceError =>
-  thrown instanceof MillraceError && thrown.code === "budget_store_failed";
-
-/** Most tokens of all answers. Undefined: the request says nothing about their length. */
-function mostOutput({ numAnswers, maxTokens }: RequestSize): number | undefined {
-  return maxTokens === undefined ? undefined : numAnswers * maxTokens;
-}
-
-/** Counts of the part that the client got: the innermost sink knows it, unless an outer one has let nothing pass. */
-function deliveredOf(metered: readonly MeteredSink[]): TokenCounts | undefined {
-  return metered.find(({ delivered }) => delivered !== undefined)?.delivered;
 }
