@@ -21,7 +21,7 @@ export interface LinesContext {
   readonly modelOf: LineModelOf;
 }
 
-export interface ReadyLine {
+interface ReadyLine {
   readonly batch: LineBatch;
   readonly id: LineId;
   readonly request: LineRequest;

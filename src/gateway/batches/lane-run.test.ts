@@ -1,4 +1,4 @@
-/** Lines of a batch that the gateway runs itself: those that run again, those that are given up, and those that wait. */
+/** Lines of a batch that the gateway runs itself: which run again, which are given up, and which wait. */
 import { afterEach, expect, test } from "vitest";
 import {
   answerLine,
