@@ -42,6 +42,8 @@ struct Groups {
   // Applies the scales of whole rows to one token's sums of the rows from group g on, adds the bias and the old output,
   // and stores them.
   void store(int64_t token, int64_t g, Floats sums) const {
+    // The second vector of a panel may lie past the end, where no scales are.
+    if (g >= end) return;
     if (info.headBytes > 0) sums = sums * loadFloats(head(g));
     f32x8 parts[kEights];
     memcpy(parts, &sums, sizeof sums);
