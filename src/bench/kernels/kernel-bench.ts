@@ -46,7 +46,7 @@ export interface KernelBenchResult {
   readonly rooflineShare?: number;
 }
 
-const FORMATS = ["blocks32", "blocks256", "row16", "centred32", "bf16"] as const;
+const FORMATS = ["blocks16", "blocks32", "blocks256", "row16", "centred32", "bf16"] as const;
 const VOCABULARIES = [32_000, 151_936];
 
 export function workloadsOf(spec: KernelBenchSpec): KernelWorkload[] {
