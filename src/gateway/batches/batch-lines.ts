@@ -34,6 +34,8 @@ export class BatchLines {
   #counts = NO_LINES;
   #usage = NO_USAGE;
   #log: ResultLog | undefined;
+  /** Results that the log could not take so far. */
+  readonly #unkept = new Map<number, LineResult>();
 
   private constructor(
     private readonly context: LinesContext,
@@ -125,10 +127,10 @@ export class BatchLines {
   async line(index: number, isPaid = false): Promise<ReadyLine | LineEnd> {
     const bytes = await this.#read(index);
     const refusedWith = (error: MillraceError) => refused(this.#idOf(index, customIdOf(bytes) ?? ""), error);
-    const { tenant, keyId } = this.record.owner;
-    const found = await callerNow(this.context.callerOf, this.record.owner);
+    const { callerOf } = this.context;
+    const found = await callerNow(callerOf, this.record.owner);
     if (found instanceof MillraceError && !isPaid) return refusedWith(found);
-    const caller: Caller = found instanceof MillraceError ? { tenant, keyId } : found;
+    const caller = found instanceof MillraceError ? await payerNow(callerOf, this.record.owner) : found;
     const model = this.record.models[this.index.modelAt(index)]!;
     try {
       const request = await readLine(bytes, termsOf(this.record, caller, isPaid ? () => model : this.context.modelOf));
@@ -142,10 +144,18 @@ export class BatchLines {
     }
   }
 
-  async keep(index: number, { outcome, usage, json }: LineResult): Promise<void> {
+  async keep(index: number, result: LineResult): Promise<void> {
+    const { outcome, usage, json } = result;
     const entry: LogEntry = { index, outcome, usage, json };
+    this.#unkept.set(index, result);
     await this.#log!.append([entry]);
+    this.#unkept.delete(index);
     this.#mark(entry);
+  }
+
+  /** The result of a line that could not be kept: the line has run, and is accounted for. */
+  unkept(index: number): LineResult | undefined {
+    return this.#unkept.get(index);
   }
 
   async expire(index: number): Promise<void> {
@@ -160,7 +170,7 @@ export class BatchLines {
       group = [];
     };
     for (const index of [...this.#queue.left()]) {
-      const entry: LogEntry = { index, ...(await this.#unrun(index, outcome)) };
+      const entry: LogEntry = { index, ...(this.#unkept.get(index) ?? (await this.#unrun(index, outcome))) };
       group.push(entry);
       this.#mark(entry);
       if (group.length === APPEND_GROUP) await flush();
@@ -218,6 +228,15 @@ export async function callerNow(callerOf: CallerOf, owner: CallerIdentity): Prom
     if (error.code === "invalid_api_key") return error;
     throw error;
   }
+}
+
+/** Who pays for what a key asked that is gone meanwhile: its team and organisation, as far as they are there. */
+async function payerNow(callerOf: CallerOf, { tenant, keyId, scopes = [] }: CallerIdentity): Promise<Caller> {
+  for (let count = scopes.length - 1; count > 0; count--) {
+    const found = await callerNow(callerOf, { tenant, scopes: scopes.slice(0, count) });
+    if (!(found instanceof MillraceError)) return { tenant, keyId, scopes: found.scopes };
+  }
+  return { tenant, keyId };
 }
 
 export function termsOf({ kind, endpoint }: BatchRecord, caller: Caller, modelOf: LineModelOf): LineTerms {

@@ -6,11 +6,11 @@ import type { BatchLines } from "./batch-lines.js";
 import type { HandedModels, ProviderAnswer } from "./handed-models.js";
 import { runLine } from "./run-line.js";
 
-/** Attempts to pass an answer through policies, such as one whose checker is away. */
+/** Attempts to pass an answer through the policies before it is taken. */
 const MAX_BOOKINGS = 6;
 const PAUSE_MS = 2000;
 
-/** Gives a line its result, and accounts for it. */
+/** Gives a line its result, and accounts for it, once: a result that could not be kept only is to be kept. */
 export async function bookLine(
   lines: BatchLines,
   handed: HandedModels,
@@ -18,6 +18,8 @@ export async function bookLine(
   answer: ProviderAnswer | MillraceError,
   signal: AbortSignal,
 ): Promise<void> {
+  const unkept = lines.unkept(index);
+  if (unkept !== undefined) return await lines.keep(index, unkept);
   const line = await lines.line(index, true);
   if ("kind" in line) {
     if (line.kind === "done") await lines.keep(index, line.result);

@@ -2,7 +2,7 @@
 import { rmSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import fc from "fast-check";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   answerLine,
   type BatchServiceTest,
@@ -19,6 +19,7 @@ import type { LineEstimate } from "../budget/handed-limits.js";
 import type { Amounts } from "../budget/store.js";
 import { batchEndpointOf } from "../provider-batches/endpoints.js";
 import type { HandedModels } from "./handed-models.js";
+import { ResultLog } from "./result-log.js";
 
 const KEY = "sk-test-0123456789abcdef";
 const DAY_MS = 86_400_000;
@@ -28,6 +29,7 @@ let provider: ProviderServer;
 let service: BatchServiceTest;
 let nowMs: number | undefined;
 let isCallerGone = false;
+let numBooked = 0;
 /** Reservations by their ids, and what was spent when they were released. */
 const reserved = new Map<string, Amounts>();
 const released: Amounts[] = [];
@@ -62,6 +64,7 @@ function handedModels(): HandedModels {
       };
     },
     book: async (_, answer, sink) => {
+      numBooked++;
       if (answer instanceof MillraceError) throw answer;
       return answerLine(sink, answer.status, JSON.parse(answer.body.toString("utf8")));
     },
@@ -114,6 +117,7 @@ const until = async (isSo: () => boolean): Promise<void> => {
 beforeEach(async () => {
   nowMs = undefined;
   isCallerGone = false;
+  numBooked = 0;
   reserved.clear();
   released.length = 0;
   batches = new OpenaiBatches();
@@ -187,4 +191,17 @@ test("answers that are paid for are given, although the key is gone meanwhile", 
   isCallerGone = true;
   batches.isHeld = false;
   expect((await client.ended(id)).request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+});
+
+test("a line is booked once, although its result cannot be kept for a while", async () => {
+  const append = vi.spyOn(ResultLog.prototype, "append");
+  const full = Object.assign(new Error("no space left"), { code: "ENOSPC" });
+  for (let i = 0; i < 3; i++) append.mockRejectedValueOnce(full);
+  try {
+    const id = await client.start([batchLine("a")]);
+    expect((await client.ended(id)).request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+    expect([append.mock.calls.length, numBooked]).toEqual([4, 1]);
+  } finally {
+    append.mockRestore();
+  }
 });
