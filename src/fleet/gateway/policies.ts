@@ -68,10 +68,11 @@ export async function createPolicies(context: PolicyContext): Promise<Policies> 
     handed: {
       limits: handedLimits,
       preparing: whole([access, guardrails, handedLimits.preparing, lengths]),
+      // What the provider has answered is charged, whatever guardrails say of it.
       booking: [
         ...observing,
-        ...whole([langfuse?.outer, recorder?.outer, guardrails, langfuse?.inner, recorder?.inner]),
-        ...whole([handedLimits.booking, lengths]),
+        ...whole([langfuse?.outer, recorder?.outer, handedLimits.booking]),
+        ...whole([guardrails?.booking, langfuse?.inner, recorder?.inner, lengths]),
       ],
     },
   };

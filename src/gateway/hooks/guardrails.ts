@@ -23,11 +23,31 @@ interface GuardrailsOptions {
 
 export class Guardrails implements Policy {
   readonly name = "hooks";
+  /**
+   * For the answer to a request that has passed before: nothing refuses the request any more, and no checker is asked
+   * again. Patterns redact it once more, for those who record it.
+   */
+  readonly booking: Policy = {
+    name: this.name,
+    handle: (request, sink, next) => {
+      const guards = hasTokenIds(request.body) ? [] : this.#guardsOf(request, "request");
+      const redacting = guards.filter(({ action }) => action === "redact");
+      return this.#handle(
+        request,
+        sink,
+        next,
+        redacting.map((guard) => ({ ...guard, checker: undefined })),
+      );
+    },
+  };
 
   constructor(private readonly options: GuardrailsOptions) {}
 
-  async handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const before = this.#guardsOf(request, "request");
+  handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+    return this.#handle(request, sink, next, this.#guardsOf(request, "request"));
+  }
+
+  async #handle(request: GatewayRequest, sink: AnswerSink, next: Handler, before: readonly Guard[]): Promise<Ending> {
     const after = this.#guardsOf(request, "answer");
     if (before.length === 0 && after.length === 0) return await next(request, sink);
     const findings = new Findings();
