@@ -237,7 +237,8 @@ function pricingOf(model: FleetConfig["models"][number], fleetsHour: bigint | un
     price: price && ownPrice(price),
     nanoPerHour: hardwarePrice ?? (isApi ? undefined : fleetsHour),
     listNames: isApi ? [...attach.flatMap(({ modelName }) => modelName ?? []), name] : [],
-    batchThousandths: provider.batchEndpoint ? thousandthsOf(provider.batchPriceShare) : undefined,
+    // Whatever batch-endpoint says now: lines that are under way there cost the same when they end.
+    batchThousandths: isApi ? thousandthsOf(provider.batchPriceShare) : undefined,
   };
 }
 

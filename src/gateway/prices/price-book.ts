@@ -16,7 +16,7 @@ export interface ModelPricing {
    * one's own.
    */
   readonly listNames: readonly string[];
-  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: it gets no lines. */
+  /** Share of the price that a paid API's batch endpoint charges, in thousandths. Absent: it has none. */
   readonly batchThousandths?: bigint | undefined;
 }
 
