@@ -100,7 +100,6 @@ export class HandedLines implements HandedModels {
     const { attempts, watcher } = request.record;
     const model = target.modelName ?? request.model;
     const { translation } = providerRequest(provider, target.url, model, request, new Date());
-    const counts = new AnswerCounts(true, translation);
     const attempt: AttemptRecord = {
       instance: upstream.id,
       engine: upstream.engine,
@@ -113,12 +112,15 @@ export class HandedLines implements HandedModels {
     try {
       translation.begin(status, { "content-type": "application/json" });
       const bytes = Buffer.concat([translation.push(body), translation.end()]);
-      if (translation.failure !== undefined) throw translation.failure;
-      counts.reader?.push(bytes);
+      const { failure } = translation;
+      // What cannot be translated is paid for all the same.
+      const counts = new AnswerCounts(true, failure === undefined ? translation : undefined);
+      counts.reader?.push(failure === undefined ? bytes : body);
       attempt.firstByteMs = performance.now();
       watcher?.answering(attempt);
       const usage = status < 300 ? (counts.whole() ?? this.#estimate(request, counts)) : undefined;
       if (usage !== undefined) attempt.usage = usage;
+      if (failure !== undefined) throw failure;
       attempt.outcome = "answered";
       watcher?.completing(attempt);
       sink.begin(translation.head());

@@ -26,8 +26,8 @@ export interface PartContext {
   readonly endsMs?: number | undefined;
 }
 
-/** As long as the longest answer that a translation takes. */
-const MAX_LINE_BYTES = 17 * 1024 * 1024;
+/** As long as the longest answer that is held for a line, with what stands around it. */
+const MAX_LINE_BYTES = 65 * 1024 * 1024;
 /** Lines of results beyond the part's own: more are no mistake. */
 const MAX_ODD_LINES = 1000;
 const MAX_RETRY_AFTER_MS = 15 * 60_000;
