@@ -1,0 +1,167 @@
+/** What lines cost that a paid API's own batch endpoint has answered, whatever has changed while they were there. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { toFile } from "openai";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { stringify } from "yaml";
+import type { Json } from "../../../test/helpers/json.js";
+import { type Gateway, startGateway } from "../../../test/helpers/providers/gateway.js";
+import { OpenaiBatches } from "../../../test/helpers/providers/openai-batches.js";
+import { startOpenaiServer } from "../../../test/helpers/providers/openai-server.js";
+import type { ProviderServer } from "../../../test/helpers/providers/provider-server.js";
+import { parseConfig } from "../config/read-config.js";
+
+const KEY = "sk-test-0123456789abcdef";
+const ADMIN = "boss-0123456789";
+const SHOP = "sk-shop-0123456789";
+/** Of one line: 12 fresh tokens at $1, 9 of output at $10 a million, and half of it. */
+const LINE_DOLLARS = 0.000051;
+
+let batches: OpenaiBatches;
+let provider: ProviderServer;
+let gateway: Gateway;
+let folder: string;
+
+const configOf = (more: object = {}, isHanded = true) => ({
+  "admin-key": ADMIN,
+  ledger: {},
+  "managed-keys": true,
+  "data-folder": folder,
+  "api-keys": [{ tenant: "shop", key: SHOP, limits: { budget: { day: "100" } } }],
+  models: [
+    {
+      name: "gpt",
+      engine: "openai",
+      provider: { "batch-endpoint": isHanded, "batch-price-share": 0.5 },
+      price: { input: "1", output: "10", "cache-read": "0" },
+      attach: [{ url: `${provider.url}/v1`, "api-key": KEY, "model-name": "gpt-5.2" }],
+    },
+  ],
+  ...more,
+});
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), "millrace-charges-"));
+  batches = new OpenaiBatches();
+  provider = await startOpenaiServer({ keys: [KEY], batches });
+});
+afterEach(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await provider[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function call(path: string, { body, key = SHOP, method }: { body?: object; key?: string; method?: string } = {}) {
+  const sent = body instanceof FormData ? body : body && JSON.stringify(body);
+  const asked = {
+    method: method ?? (body === undefined ? "GET" : "POST"),
+    ...(sent === undefined ? {} : { body: sent }),
+  };
+  const response = await fetch(gateway.url + path, { ...asked, headers: { authorization: `Bearer ${key}` } });
+  return (await response.json().catch(() => undefined)) as Json;
+}
+
+async function until<T>(look: () => Promise<T | undefined> | T | undefined): Promise<T> {
+  for (let i = 0; i < 1500; i++) {
+    const found = await look();
+    if (found !== undefined) return found;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  throw new Error("it did not happen in 30 s");
+}
+
+/** A batch of one line, which the provider runs, and ends only when it is no longer held. */
+async function begin(key = SHOP): Promise<string> {
+  batches.isHeld = true;
+  const body = { model: "gpt", messages: [{ role: "user", content: "Say hello" }], max_tokens: 50 };
+  const line = { custom_id: "a", method: "POST", url: "/v1/chat/completions", body };
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", await toFile(Buffer.from(JSON.stringify(line)), "in.jsonl"));
+  const { id } = await call("/v1/files", { body: form, key });
+  const asked = { input_file_id: id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+  const batch = await call("/v1/batches", { body: asked, key });
+  await until(() => (batches.batches[0]?.status === "in_progress" ? true : undefined));
+  return batch.id;
+}
+
+async function end(id: string, key = SHOP): Promise<Json> {
+  batches.isHeld = false;
+  return await until(async () => {
+    const batch = await call(`/v1/batches/${id}`, { key });
+    return batch.status === "completed" ? batch : undefined;
+  });
+}
+
+/** Dollars spent of a scope's day, once nothing is reserved any more. */
+async function spent(key = SHOP, kind?: string): Promise<number> {
+  return await until(async () => {
+    const { scopes } = await call("/v1/key", { key });
+    const { day } = scopes.find((each: Json) => each.budgets.day && (kind ?? each.kind) === each.kind).budgets;
+    return Number(day.reserved) === 0 ? Number(day.spent) : undefined;
+  });
+}
+
+test.each(["denies", "is away"])("a checker that %s when a request's answer comes is not asked again", async (how) => {
+  let [isAllowing, numAsked] = [true, 0];
+  const checker = createServer((asked, answer) => {
+    numAsked++;
+    asked.resume().on("end", () => {
+      const isAway = !isAllowing && how === "is away";
+      answer.writeHead(isAway ? 500 : 200, { "content-type": "application/json" });
+      answer.end(JSON.stringify({ allowed: isAllowing, reason: "no" }));
+    });
+  });
+  await new Promise<void>((resolve) => checker.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(checker.address() as AddressInfo).port}/check`;
+  const guard = { name: "mod", on: ["request"], checker: { url, "on-failure": "fail-closed" }, action: "refuse" };
+  gateway = await startGateway(configOf({ hooks: { guardrails: [guard] } }));
+  const id = await begin();
+  isAllowing = false;
+  expect((await end(id)).request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+  expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+  expect(numAsked).toBe(1);
+  checker.closeAllConnections();
+  checker.close();
+});
+
+test("an answer that a guardrail refuses is charged", async () => {
+  const guard = { name: "g", on: ["answer"], patterns: [{ name: "hello", regex: "Hello" }], action: "refuse" };
+  gateway = await startGateway(configOf({ hooks: { guardrails: [guard] } }));
+  expect((await end(await begin())).request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
+  expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+});
+
+test("lines under way cost what batches cost, although batch-endpoint is switched off meanwhile", async () => {
+  gateway = await startGateway(configOf());
+  const id = await begin();
+  const text = stringify({ port: 0, ...configOf({}, false) });
+  const machine = { cores: [], splits: new Map(), millraceSeats: 4 };
+  await gateway.fleet.reload(parseConfig(text, "millrace.yaml", process.env), machine);
+  await end(id);
+  expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+});
+
+test("the organisation pays for the lines of a key that is revoked meanwhile", async () => {
+  gateway = await startGateway(configOf());
+  const admin = (path: string, body: object) => call(`/admin/${path}`, { body, key: ADMIN });
+  await admin("orgs", { id: "acme", budgets: { day: { hard: "100" } } });
+  const [first, second] = [
+    await admin("keys", { org: "acme", name: "a" }),
+    await admin("keys", { org: "acme", name: "b" }),
+  ];
+  const id = await begin(first.key);
+  await call(`/admin/keys/${first.id}`, { method: "DELETE", key: ADMIN });
+  expect((await end(id, second.key)).request_counts.completed).toBe(1);
+  expect(await spent(second.key, "org")).toBeCloseTo(LINE_DOLLARS, 9);
+});
+
+test("an answer that is too long to be given is charged", async () => {
+  batches.tamper = (lines) => lines.map((each) => each.replace("Hello", "x".repeat(18 * 2 ** 20)));
+  gateway = await startGateway(configOf());
+  expect((await end(await begin())).request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
+  expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+});
