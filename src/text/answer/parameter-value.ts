@@ -20,6 +20,13 @@ export function schemaOfParameter(parameters: unknown, name: string): unknown {
   return isPlainObject(additionalProperties) ? additionalProperties : undefined;
 }
 
+/** The schemas of a function's parameters by their names; undefined: it may have others. */
+export function namedParameters(parameters: unknown): Readonly<Record<string, unknown>> | undefined {
+  if (!isPlainObject(parameters)) return undefined;
+  const { properties, additionalProperties } = parameters;
+  return isPlainObject(properties) && !isPlainObject(additionalProperties) ? properties : undefined;
+}
+
 /**
  * The schema and the alternatives and references in it, with those in them.
  * @param root the schema that references are into

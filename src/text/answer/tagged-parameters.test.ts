@@ -146,6 +146,24 @@ const CALLS: readonly Example[] = [
     ['f({"s": "line 1\\nline 2", "n": 5})', "Done."],
   ],
   [
+    "a parameter's tag within a string of JSON",
+    qwen3Coder,
+    qwenCall(qwen("o", '{"code": "a\n<parameter=s>\nb"}')),
+    ['f({"o": {"code": "a\\n<parameter=s>\\nb"}})'],
+  ],
+  [
+    "tags of parameters within a text, which the schema lacks or the call has already",
+    qwen3Coder,
+    qwenCall(qwen("n", "5") + qwen("s", "a\n<parameter=x>\n<parameter=n>\n<parameter=s>\nb")),
+    ['f({"n": 5, "s": "a\\n<parameter=x>\\n<parameter=n>\\n<parameter=s>\\nb"})'],
+  ],
+  [
+    "a value without its end tag, where any key may follow",
+    qwen3Coder,
+    "<tool_call>\n<function=g>\n<parameter=x>\n1\n<parameter=y>\n2\n</parameter>\n</function>\n</tool_call>",
+    ['g({"x": 1, "y": 2})'],
+  ],
+  [
     "a value without its end tag, before the end of all",
     qwen3Coder,
     `${qwenCall("<parameter=l>\n[1]\n")}\nDone.\n${qwenCall("<parameter=s>\n")}`,

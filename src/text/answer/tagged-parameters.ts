@@ -8,7 +8,14 @@
  */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
-import { isText, jsonOfText, schemaOfParameter, typesOfSchema, type ValueType } from "./parameter-value.js";
+import {
+  isText,
+  jsonOfText,
+  namedParameters,
+  schemaOfParameter,
+  typesOfSchema,
+  type ValueType,
+} from "./parameter-value.js";
 import { jsonUnit } from "./python-literal.js";
 
 interface Tags {
@@ -46,7 +53,8 @@ class TaggedCall implements CallRegion {
   #name = "";
   #hasBegun = false;
   #key = "";
-  #numParameters = 0;
+  /** Keys of the call's parameters so far. */
+  #given = new Set<string>();
   #types: ReadonlySet<ValueType> | undefined;
   #isFirstUnit = false;
   /** A value that is no text, up to its end. */
@@ -157,7 +165,7 @@ class TaggedCall implements CallRegion {
     this.#enter("name");
     this.#text = tag;
     this.#hasBegun = false;
-    this.#numParameters = 0;
+    this.#given.clear();
   }
 
   #readKey(char: string): CallStep {
@@ -174,7 +182,8 @@ class TaggedCall implements CallRegion {
     this.#begin();
     const parameters = this.#sink.tools.get(this.#name);
     this.#types = typesOfSchema(parameters, schemaOfParameter(parameters, this.#key));
-    this.#sink.arguments(`${this.#numParameters++ === 0 ? "" : ", "}${JSON.stringify(this.#key)}: `);
+    this.#sink.arguments(`${this.#given.size === 0 ? "" : ", "}${JSON.stringify(this.#key)}: `);
+    this.#given.add(this.#key);
     this.#enter("value");
     this.#isFirstUnit = true;
     this.#value = "";
@@ -215,15 +224,17 @@ class TaggedCall implements CallRegion {
 
   /**
    * Models leave end tags out. On a line of its own, the tag of the next parameter ends the value too, and so does the
-   * end of all parameters, where the call's end, another call or nothing follows.
+   * end of all parameters, where the call's end, another call or nothing follows. Within a string of JSON they do not,
+   * and of parameters only those that the schema has and the call has not yet: a text that quotes one of them on a line
+   * of its own is split.
    * @param text from the line's break on
    * @returns undefined: it belongs to the value
    */
   #readEndWithoutTag(text: string): CallStep | undefined {
     const { key, end, name, close } = this.#tags;
-    if (!text.startsWith("\n") || text.length > MAX_END_LENGTH) return undefined;
+    if (!text.startsWith("\n") || text.length > MAX_END_LENGTH || this.#scanner?.isInString === true) return undefined;
     const line = text.slice(1);
-    if (line === key[0]) return this.#endValueBefore(line);
+    if (line.startsWith(key[0])) return this.#readNextKey(line.slice(key[0].length));
     if ([key[0], end, close].some((tag) => tag.startsWith(line)) || this.#isEndWithoutTag(text.trimEnd())) {
       return line.length > end.length && line.startsWith(end) ? "held" : "taken";
     }
@@ -232,6 +243,19 @@ class TaggedCall implements CallRegion {
     const next = [close, name[0]].find((tag) => tag.startsWith(behind));
     if (next === undefined) return undefined;
     return behind === next ? this.#endValueBefore(next) : "held";
+  }
+
+  /** @param text behind the beginning of a tag of a parameter, which may end the value before it */
+  #readNextKey(text: string): CallStep | undefined {
+    const [start, end] = this.#tags.key;
+    const named = namedParameters(this.#sink.tools.get(this.#name));
+    if (named === undefined) return text === "" ? this.#endValueBefore(start) : undefined;
+    if (!text.endsWith(end)) return text.includes("\n") ? undefined : "taken";
+    const key = text.slice(0, -end.length);
+    if (this.#given.has(key) || !Object.hasOwn(named, key)) return undefined;
+    let step = this.#endValueBefore(start);
+    for (const char of text) step = this.#read(char);
+    return step;
   }
 
   #isEndWithoutTag(text: string): boolean {
