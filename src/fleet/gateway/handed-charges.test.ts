@@ -1,5 +1,5 @@
 /** What lines cost that a paid API's own batch endpoint has answered, whatever has changed while they were there. */
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -74,9 +74,9 @@ async function until<T>(look: () => Promise<T | undefined> | T | undefined): Pro
 }
 
 /** A batch of one line, which the provider runs, and ends only when it is no longer held. */
-async function begin(key = SHOP): Promise<string> {
+async function begin(key = SHOP, content = "Say hello"): Promise<string> {
   batches.isHeld = true;
-  const body = { model: "gpt", messages: [{ role: "user", content: "Say hello" }], max_tokens: 50 };
+  const body = { model: "gpt", messages: [{ role: "user", content }], max_tokens: 50 };
   const line = { custom_id: "a", method: "POST", url: "/v1/chat/completions", body };
   const form = new FormData();
   form.set("purpose", "batch");
@@ -133,6 +133,21 @@ test("an answer that a guardrail refuses is charged", async () => {
   gateway = await startGateway(configOf({ hooks: { guardrails: [guard] } }));
   expect((await end(await begin())).request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
   expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+});
+
+test("what is redacted in a request is redacted in its record", async () => {
+  const records = join(folder, "records");
+  const guard = { name: "g", on: ["request"], find: ["email"], action: "redact" };
+  gateway = await startGateway(configOf({ hooks: { guardrails: [guard], recorder: { folder: records } } }));
+  await end(await begin(SHOP, "I am ann@example.com"));
+  const text = await until(() => {
+    const all = (existsSync(records) ? readdirSync(records) : []).map((name) =>
+      readFileSync(join(records, name), "utf8"),
+    );
+    return all.join("").includes("I am") ? all.join("") : undefined;
+  });
+  expect(text).toContain("I am [email]");
+  expect(text).not.toContain("ann@example.com");
 });
 
 test("lines under way cost what batches cost, although batch-endpoint is switched off meanwhile", async () => {
