@@ -12,6 +12,7 @@ import { writeBatchFiles } from "./finish.js";
 import type { HandedModels } from "./handed-models.js";
 import { dropParts, HandedRun } from "./handed-run.js";
 import { DISK_PAUSE_MS, type LaneContext, LaneRun } from "./lane-run.js";
+import { BrokenPart } from "./part-file.js";
 import type { LineFaultCode } from "./read-line.js";
 import { type BatchRecord, type BatchState, type FileRecord, isOver, type LineFault, mayFollow } from "./record.js";
 
@@ -105,6 +106,7 @@ export class BatchRun {
       else if (this.#record.state === "in_progress") await this.#runLines();
       else await this.#finish();
     } catch (thrown) {
+      if (thrown instanceof BrokenPart) return await this.#fail([faultOf("file_unreadable", thrown.message)]);
       const { code, path } = thrown as NodeJS.ErrnoException;
       if (this.#stopping.signal.aborted || code !== "ENOENT" || path === undefined) throw thrown;
       // Without the path before it, which is the operator's.
@@ -179,7 +181,8 @@ export class BatchRun {
         isComplete = lines.numLeft === 0;
         // The disk has lost results that had been written: their lines run again.
         if (!(isComplete || isCancelled) && nowMs() < this.#record.expiresAt * 1000) return await this.#runLines();
-        if (!isComplete) isComplete = await this.#endHanded(lines);
+        // Parts of lines that have their results may hold reservations still.
+        isComplete = await this.#endHanded(lines);
         await lines.endAll(isCancelled ? "cancelled" : "expired");
       }
     } finally {
@@ -234,9 +237,10 @@ export class BatchRun {
 
   /** The whole batch cannot run. */
   async #fail(faults: readonly LineFault[]): Promise<void> {
-    this.#enter("failed", { faults });
     const { folders, handed } = this.context;
-    if (handed !== undefined) await dropParts(folders, handed, this.#record.id);
+    // Nobody ends the reservations of a batch that is over.
+    if (handed !== undefined) await dropParts({ folders, handed }, this.#record);
+    this.#enter("failed", { faults });
     await folders.removeRun(this.#record.id);
   }
 

@@ -38,7 +38,8 @@ export interface HandedModels {
     /** Rejects with budget_exceeded, and with other errors while the budget cannot be asked. */
     reserve(id: string, estimate: LineEstimate): Promise<void>;
     shrink(id: string, amounts: Amounts): Promise<void>;
-    release(id: string, spent: Amounts): void;
+    /** Ends a reservation, if there is one. Done again, it changes nothing. */
+    release(id: string, spent: Amounts): Promise<void>;
   };
   readonly pauses: {
     /** Between two questions of the same thing, which grows from the first to the most. */

@@ -1,5 +1,6 @@
 /** Lines that a provider's batch endpoint answers, whose gateway stops at any moment, or whose provider never ends. */
-import { rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
@@ -17,7 +18,9 @@ import type { ProviderServer } from "../../../test/helpers/providers/provider-se
 import { MillraceError } from "../../core/errors.js";
 import type { LineEstimate } from "../budget/handed-limits.js";
 import type { Amounts } from "../budget/store.js";
+import type { BatchEndpoint } from "../provider-batches/endpoint.js";
 import { batchEndpointOf } from "../provider-batches/endpoints.js";
+import { Refused } from "../provider-batches/provider-http.js";
 import type { HandedModels } from "./handed-models.js";
 import { ResultLog } from "./result-log.js";
 
@@ -30,11 +33,17 @@ let service: BatchServiceTest;
 let nowMs: number | undefined;
 let isCallerGone = false;
 let numBooked = 0;
+/** What of the provider's endpoint, of lines and of budgets is otherwise. */
+let changed: (endpoint: BatchEndpoint, model: string) => Partial<BatchEndpoint>;
+let prepared: (id: string) => Promise<number>;
+let booked: () => Promise<unknown>;
+let budget: Partial<HandedModels["budget"]>;
+let pauses: HandedModels["pauses"];
 /** Reservations by their ids, and what was spent when they were released. */
 const reserved = new Map<string, Amounts>();
 const released: Amounts[] = [];
 
-/** Every line is reserved 10 nano-dollars for. */
+/** Every line is reserved 10 nano-dollars for, unless a test says otherwise. */
 function handedModels(): HandedModels {
   const endpoint = batchEndpointOf(
     {
@@ -50,33 +59,43 @@ function handedModels(): HandedModels {
       defaultMaxTokens: 10,
     },
     provider.url,
-  );
+  )!;
   return {
     isHanded: () => true,
-    endpointOf: () => endpoint,
+    endpointOf: (model) => {
+      const changes = changed(endpoint, model);
+      return new Proxy(endpoint, {
+        get: (real, name: keyof BatchEndpoint) => {
+          const found = changes[name] ?? real[name];
+          return typeof found === "function" ? found.bind(real) : found;
+        },
+      });
+    },
     prepare: async ({ body }) => {
+      const money = await prepared(String(body.user));
       const asked = { model: "gpt", messages: [{ role: "user", content: "Hi" }], user: body.user };
       return {
         path: "/v1/chat/completions",
         headers: {},
         body: Buffer.from(JSON.stringify(asked)),
-        estimate: { amounts: { money: 10, tokens: 0 } } as LineEstimate,
+        estimate: { amounts: { money, tokens: 0 } } as LineEstimate,
       };
     },
     book: async (_, answer, sink) => {
       numBooked++;
+      await booked();
       if (answer instanceof MillraceError) throw answer;
       return answerLine(sink, answer.status, JSON.parse(answer.body.toString("utf8")));
     },
     budget: {
       reserve: async (id, { amounts }) => void reserved.set(id, amounts),
       shrink: async (id, amounts) => void reserved.set(id, amounts),
-      release: (id, spent) => {
-        reserved.delete(id);
-        released.push(spent);
+      release: async (id, spent) => {
+        if (reserved.delete(id)) released.push(spent);
       },
+      ...budget,
     },
-    pauses: { firstMs: 2, mostMs: 10, settleMs: 100 },
+    pauses,
   };
 }
 
@@ -92,11 +111,11 @@ const open = (folder?: string) =>
     },
   });
 
-/** Stops the gateway where it is, and goes on with what is on its disk. */
-async function restart(): Promise<void> {
-  await service.service.close();
+/** Kills the gateway where it is, and goes on with what is on its disk, which a test may change. */
+async function restart(change: (folder: string) => void = () => {}): Promise<void> {
   const folder = service.snapshot();
   await service[Symbol.asyncDispose]();
+  change(folder);
   service = await open(folder);
 }
 
@@ -118,6 +137,11 @@ beforeEach(async () => {
   nowMs = undefined;
   isCallerGone = false;
   numBooked = 0;
+  changed = () => ({});
+  prepared = async () => 10;
+  booked = async () => {};
+  budget = {};
+  pauses = { firstMs: 2, mostMs: 10, settleMs: 100 };
   reserved.clear();
   released.length = 0;
   batches = new OpenaiBatches();
@@ -204,4 +228,224 @@ test("a line is booked once, although its result cannot be kept for a while", as
   } finally {
     append.mockRestore();
   }
+});
+
+const runFolder = (id: string, folder = service.folder) => join(folder, "batches/runs", id);
+const sent = (id: string, number: number, model = 0) => join(runFolder(id), `part-${model}-${number}.json`);
+
+/** Changes the budget, which the gateway takes when it starts. */
+async function reopen(): Promise<void> {
+  await service[Symbol.asyncDispose]();
+  service = await open();
+}
+
+const odd = (status: number) => new Refused(status, "odd", undefined);
+/** Fails the first time. */
+function once<T extends unknown[], R>(thrown: Error, real: (...args: T) => R): (...args: T) => R {
+  let isFirst = true;
+  return (...args) => {
+    if (!isFirst) return real(...args);
+    isFirst = false;
+    throw thrown;
+  };
+}
+
+test.each(["look", "results"] as const)("an odd status of %s loses no result that is paid for", async (name) => {
+  for (const status of [302, 404]) {
+    const failing = once(odd(status), (endpoint: BatchEndpoint, ...args: [string, AbortSignal]) =>
+      (endpoint[name] as (...args: [string, AbortSignal]) => unknown).apply(endpoint, args),
+    );
+    changed = (endpoint) => ({ [name]: (...args: [string, AbortSignal]) => failing(endpoint, ...args) });
+    const batch = await client.ended(await client.start([batchLine("a"), batchLine("b")]));
+    expect(batch.request_counts).toEqual({ total: 2, completed: 2, failed: 0 });
+  }
+  expect(batches.ran).toHaveLength(4);
+});
+
+test("results that never come are given up: they are charged, and the provider is told", async () => {
+  batches.isHeld = true;
+  changed = () => ({
+    look: async () => {
+      throw odd(404);
+    },
+  });
+  const id = await client.start([batchLine("a"), batchLine("b")]);
+  await until(() => batches.batches.length === 1);
+  nowMs = Date.now() + DAY_MS + 1000;
+  await restart();
+  await until(() => batches.batches[0]!.status === "cancelling");
+  nowMs += 16 * 60_000;
+  expect((await client.ended(id)).status).toBe("expired");
+  expect(released).toEqual([{ money: 20, tokens: 0 }]);
+});
+
+test("a refused file ends its lines, and a file that the provider has lost is uploaded again", async () => {
+  changed = (endpoint) => ({ upload: endpoint.upload, send: () => Promise.reject(odd(400)) });
+  const refused = await client.ended(await client.start([batchLine("a")]));
+  expect(refused.request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
+  expect(batches.files.size).toBe(1);
+  batches.nextFailure = { code: "token_limit_exceeded", message: "Full." };
+  changed = (endpoint) => ({
+    look: async (id, signal) => {
+      const look = await endpoint.look(id, signal);
+      if (look.kind === "failed") batches.files.clear();
+      return look;
+    },
+  });
+  const batch = await client.ended(await client.start([batchLine("b")]));
+  expect(batch.request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+});
+
+test("a cancellation while the last line is booked leaves nothing reserved", async () => {
+  let id = "";
+  booked = () => client.call("POST", `/v1/batches/${id}/cancel`, {});
+  id = await client.start([batchLine("a")]);
+  expect((await client.ended(id)).status).toBe("cancelled");
+  expect([reserved.size, released.length]).toEqual([0, 1]);
+});
+
+test.each(["cancelled", "killed and cancelled", "killed"])("a reservation in doubt is ended: %s", async (how) => {
+  let isDown = true;
+  budget = {
+    reserve: async (id, { amounts }) => {
+      reserved.set(id, amounts);
+      if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
+    },
+  };
+  await reopen();
+  const id = await client.start([batchLine("a")]);
+  await until(() => reserved.size === 1);
+  if (how !== "cancelled") await restart();
+  if (how === "killed") isDown = false;
+  else await client.call("POST", `/v1/batches/${id}/cancel`, {});
+  expect((await client.ended(id)).status).toBe(how === "killed" ? "completed" : "cancelled");
+  expect(reserved.size).toBe(0);
+});
+
+test("a part is over only when its reservation is", async () => {
+  let isDown = true;
+  const release = async (id: string) => {
+    if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
+    reserved.delete(id);
+  };
+  budget = { release };
+  await reopen();
+  const id = await client.start([batchLine("a")]);
+  await until(() => service.lines.some(({ fields }) => fields?.stage === "sent"));
+  expect(JSON.parse(readFileSync(sent(id, 0), "utf8")).stage).toBe("sent");
+  isDown = false;
+  expect((await client.ended(id)).status).toBe("completed");
+  expect(reserved.size).toBe(0);
+});
+
+test("a batch that appears long after its request broke is not sent a second time", async () => {
+  let isFirst = true;
+  changed = (endpoint) => ({
+    send: async (file, signal) => {
+      if (!isFirst) return await endpoint.send(file, signal);
+      isFirst = false;
+      await wait(150);
+      setTimeout(() => void endpoint.send(file, signal), 50);
+      throw new Error("socket hang up");
+    },
+  });
+  expect((await client.ended(await client.start([batchLine("a")]))).status).toBe("completed");
+  await wait(100);
+  expect([batches.batches.length, batches.ran.length]).toEqual([1, 1]);
+});
+
+test("a cancellation that fails is asked for again", async () => {
+  batches.isHeld = true;
+  const cancel = once(odd(503), (endpoint: BatchEndpoint, id: string, signal: AbortSignal) =>
+    endpoint.cancel(id, signal),
+  );
+  changed = (endpoint) => ({ cancel: async (id, signal) => await cancel(endpoint, id, signal) });
+  const id = await client.start([batchLine("a")]);
+  await until(() => batches.batches[0]?.status === "in_progress");
+  await client.call("POST", `/v1/batches/${id}/cancel`, {});
+  expect((await client.ended(id)).status).toBe("cancelled");
+  expect(batches.batches[0]!.status).toBe("cancelled");
+});
+
+test("where the provider has no room, the file goes there once, and each batch waits longer", async () => {
+  pauses = { firstMs: 5, mostMs: 1000, settleMs: 100 };
+  changed = () => ({ look: async () => ({ kind: "failed", message: "Full.", isForNow: true }) });
+  await reopen();
+  await client.start([batchLine("a")]);
+  await wait(1000);
+  // 5, 10, 20, ... 640 ms
+  expect(batches.batches.length).toBeGreaterThan(1);
+  expect(batches.batches.length).toBeLessThan(9);
+  expect(batches.files.size).toBe(1);
+});
+
+test("results that a power cut takes are asked for again", async () => {
+  let isHeld = true;
+  changed = (endpoint, model) =>
+    model === "m2" && isHeld ? { look: async () => ({ kind: "running" }) } : { look: endpoint.look };
+  const id = await client.start([batchLine("a", { model: "m1" }), batchLine("b", { model: "m2" })]);
+  const stage = () => {
+    const files = readdirSync(runFolder(id));
+    return files.includes("part-0-0.json") ? JSON.parse(readFileSync(sent(id, 0), "utf8")).stage : undefined;
+  };
+  await until(() => stage() === "over");
+  await restart((folder) => truncateSync(join(runFolder(id, folder), "results"), 0));
+  isHeld = false;
+  expect((await client.ended(id)).request_counts).toEqual({ total: 2, completed: 2, failed: 0 });
+  expect(batches.ran).toHaveLength(2);
+});
+
+test("a gateway that stops while a checker is away leaves the line for the next one", async () => {
+  let [isDown, numAsked] = [true, 0];
+  prepared = async () => {
+    numAsked++;
+    if (isDown) throw new MillraceError("upstream_failed", "expected a checker, got none");
+    return 10;
+  };
+  const id = await client.start([batchLine("a")]);
+  await until(() => numAsked === 1);
+  await wait(20);
+  await service.service.close();
+  expect(numAsked).toBe(1);
+  isDown = false;
+  await restart();
+  expect((await client.ended(id)).request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+});
+
+test("a batch fails whose part cannot be read, or whose index is gone: what its open lines may cost is charged", async () => {
+  let numBooked = 0;
+  booked = async () => void numBooked++;
+  batches.isHeld = true;
+  for (const lost of ["part-0-0.json", "index"]) {
+    released.length = 0;
+    const [numBefore, wasBooked] = [batches.batches.length, numBooked];
+    changed = (endpoint) => ({
+      async *results(name, signal) {
+        for await (const chunk of endpoint.results(name, signal))
+          yield Buffer.from(`${String(chunk).split("\n")[0]}\n`);
+        await wait(1e6, undefined, { signal });
+      },
+    });
+    const id = await client.start([batchLine("a"), batchLine("b")]);
+    batches.isHeld = false;
+    await until(() => batches.batches.length > numBefore && numBooked > wasBooked);
+    await wait(50);
+    await restart((folder) => {
+      const path = join(runFolder(id, folder), lost);
+      if (lost === "index") rmSync(path);
+      else writeFileSync(path, "");
+    });
+    expect((await client.ended(id)).status).toBe("failed");
+    expect([reserved.size, released]).toEqual([0, [{ money: 10, tokens: 0 }]]);
+  }
+});
+
+test("what an open line has reserved stays reserved while others come", async () => {
+  const shrunk: Amounts[] = [];
+  prepared = async (id) => (id === "i100" ? 1_000_000 : 10);
+  budget = { shrink: async (_, amounts) => void shrunk.push(amounts) };
+  await reopen();
+  const lines = Array.from({ length: 101 }, (_, i) => batchLine(`i${i}`));
+  await client.ended(await client.start(lines));
+  expect(shrunk).toEqual([{ money: 1_000_000, tokens: 0 }]);
 });

@@ -14,8 +14,10 @@ import { bookLine } from "./book-line.js";
 import type { BatchFolders } from "./folders.js";
 import type { HandedModels, PreparedLine } from "./handed-models.js";
 import { MAX_BATCH_LINES } from "./limits.js";
-import { type Part, PartFiles } from "./part-file.js";
-import { lineId, type PartContext, PartRun, partId } from "./part-run.js";
+import { type LineCost, type Part, PartFiles, type PartName, sumOfOpen } from "./part-file.js";
+import { lineId, NOTHING, type PartContext, PartRun, partId } from "./part-run.js";
+import type { BatchRecord } from "./record.js";
+import { readEntries } from "./result-log.js";
 import { MAX_ATTEMPTS, submissionOf } from "./run-line.js";
 
 interface HandedContext extends Pick<PartContext, "nowMs" | "logger"> {
@@ -29,12 +31,16 @@ const WRITE_BYTES = 1024 * 1024;
 const RETRY_MS = 1000;
 /** How long a provider may take to end a batch that is cancelled. OpenAI names ten minutes. */
 const END_MS = 15 * 60_000;
+/** For the cancellation of a provider's batch that nobody waits for. */
+const DROP_MS = 10_000;
 
 export class HandedRun {
   readonly #stopping = new AbortController();
   readonly #files: PartFiles;
   #isLeaving = false;
   #running: Promise<unknown> = Promise.resolve();
+  /** Of each model, the part whose reservation may have been made. */
+  readonly #reserving = new Map<number, Part>();
 
   /** @param parts that an earlier run has made */
   private constructor(
@@ -45,8 +51,14 @@ export class HandedRun {
     this.#files = new PartFiles(context.folders, lines.batchId);
   }
 
+  /** Throws BrokenPart. */
   static async open(context: HandedContext, lines: BatchLines): Promise<HandedRun> {
-    return new HandedRun(context, lines, await new PartFiles(context.folders, lines.batchId).read());
+    const parts = await new PartFiles(context.folders, lines.batchId).read();
+    return new HandedRun(
+      context,
+      lines,
+      parts.map((part) => (isLost(part, lines) ? { ...part, stage: "sent" } : part)),
+    );
   }
 
   /** Whether lines of a model are handed. What has begun goes on, whatever the configuration says since. */
@@ -83,7 +95,9 @@ export class HandedRun {
   }
 
   async #runModel(model: number): Promise<void> {
-    const parts = this.parts.filter((part) => part.model === model);
+    const all = this.parts.filter((part) => part.model === model);
+    const parts = all.filter(({ stage }) => stage !== "reserving");
+    for (const part of all) if (part.stage === "reserving") this.#reserving.set(model, part);
     const running = parts.map((part) => this.#drive(part));
     let [from, number] = [parts.at(-1)?.to ?? 0, parts.length];
     while (from < this.lines.numLines && !this.#isLeaving && !this.#stopping.signal.aborted) {
@@ -116,10 +130,27 @@ export class HandedRun {
     const endpoint = handed.endpointOf(this.lines.models[model]!);
     if (endpoint === undefined)
       throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
+    await this.#unreserve(model);
     const written = await this.#writeLines(endpoint, { model, number }, from);
-    const { to, numLines, path, headers, estimate } = written;
+    const { to, numLines, path, headers, estimate, costs } = written;
     if (numLines === 0) return { to };
     const id = partId(this.lines.batchId, { model, number });
+    const reserved = estimate === undefined ? {} : { reserved: estimate.amounts };
+    const part: Part = {
+      model,
+      number,
+      from,
+      to,
+      numLines,
+      path,
+      headers,
+      ...reserved,
+      stage: "reserving",
+      attempt: 0,
+    };
+    if (estimate !== undefined) await this.#files.writeCosts(part, costs);
+    await this.#files.write(part);
+    this.#reserving.set(model, part);
     try {
       if (estimate !== undefined) await handed.budget.reserve(id, estimate);
     } catch (thrown) {
@@ -128,21 +159,33 @@ export class HandedRun {
       for (let index = from; index < to; index++) {
         if (this.lines.isOpen(index, model)) await this.#book(index, error);
       }
+      await this.#unreserve(model);
       return { to };
     }
-    const reserved = estimate === undefined ? {} : { reserved: estimate.amounts };
-    const part: Part = { model, number, from, to, numLines, path, headers, ...reserved, stage: "ready", attempt: 0 };
-    await this.#files.write(part);
-    return { part, to };
+    const ready: Part = { ...part, stage: "ready" };
+    await this.#files.write(ready);
+    this.#reserving.delete(model);
+    return { part: ready, to };
   }
 
-  async #writeLines(endpoint: BatchEndpoint, of: Pick<Part, "model" | "number">, from: number) {
+  /** The lines of the part may be others when it is made again. */
+  async #unreserve(model: number): Promise<void> {
+    const part = this.#reserving.get(model);
+    if (part === undefined) return;
+    if (part.reserved !== undefined)
+      await this.context.handed.budget.release(partId(this.lines.batchId, part), NOTHING);
+    await this.#files.remove(part);
+    this.#reserving.delete(model);
+  }
+
+  async #writeLines(endpoint: BatchEndpoint, of: PartName, from: number) {
     const { signal } = this.#stopping;
     const id = partId(this.lines.batchId, of);
     const handle = await open(this.#files.lines(of), "w", 0o600);
     let [to, numLines, numBytes, path] = [from, 0, 0, ""];
     let headers: PreparedLine["headers"] = {};
     let estimate: LineEstimate | undefined;
+    const costs: LineCost[] = [];
     let pending: Buffer[] = [];
     let numPending = 0;
     const flush = async (): Promise<void> => {
@@ -162,6 +205,7 @@ export class HandedRun {
         numLines++;
         ({ path, headers } = prepared);
         estimate = sumOf(estimate, prepared.estimate);
+        if (prepared.estimate !== undefined) costs.push({ index, ...prepared.estimate.amounts });
         if (numPending < WRITE_BYTES) continue;
         await flush();
       }
@@ -170,7 +214,7 @@ export class HandedRun {
     } finally {
       await handle.close();
     }
-    return { to, numLines, path, headers, estimate };
+    return { to, numLines, path, headers, estimate, costs };
   }
 
   /** @returns undefined where the line has got its result: it is refused */
@@ -187,12 +231,14 @@ export class HandedRun {
       try {
         return await handed.prepare(submissionOf(line.batch, line.id, line.request, new Cancellation()));
       } catch (thrown) {
+        this.#stopping.signal.throwIfAborted();
         const error = toMillraceError(thrown);
         if (error.status < 500 || attempt === MAX_ATTEMPTS) {
           await this.#book(index, error);
           return undefined;
         }
         await this.#wait(RETRY_MS * 2 ** attempt);
+        this.#stopping.signal.throwIfAborted();
       }
     }
   }
@@ -215,13 +261,32 @@ function sumOf(a: LineEstimate | undefined, b: LineEstimate | undefined): LineEs
   return { claims: a.claims, amounts };
 }
 
-/** Ends the reservations of a batch whose lines are lost: nobody waits for their results. */
-export async function dropParts(folders: BatchFolders, handed: HandedModels, batchId: string): Promise<void> {
-  const parts = await new PartFiles(folders, batchId).read().catch(() => []);
-  for (const part of parts) {
-    const isSpent = part.stage !== "ready";
-    const { reserved } = part;
-    if (part.stage === "over" || reserved === undefined) continue;
-    handed.budget.release(partId(batchId, part), isSpent ? reserved : { money: 0, tokens: 0 });
+/** A power cut has taken results of a part that is over: its provider has them still. */
+function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): boolean {
+  if (stage !== "over" || batchId === undefined) return false;
+  for (let index = from; index < to; index++) if (lines.isOpen(index, model)) return true;
+  return false;
+}
+
+/** Ends the reservations of a batch whose lines are lost, and its parts at the providers: nobody waits for them. */
+export async function dropParts(
+  { folders, handed }: Pick<HandedContext, "folders" | "handed">,
+  { id: batchId, models }: Pick<BatchRecord, "id" | "models">,
+): Promise<void> {
+  const files = new PartFiles(folders, batchId);
+  const names = await files.names();
+  if (names.length === 0) return;
+  const done = new Set<number>();
+  await readEntries(folders.log(batchId), async ({ index }) => void done.add(index));
+  for (const name of names) {
+    const part = await files.one(name).catch(() => undefined);
+    if (part?.stage === "over") continue;
+    const isUnsent = part?.stage === "reserving" || part?.stage === "ready";
+    const costs = await files.costs(name);
+    const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !done.has(index));
+    await handed.budget.release(partId(batchId, name), isUnsent ? NOTHING : left);
+    if (part?.batchId === undefined) continue;
+    const endpoint = handed.endpointOf(models[name.model]!);
+    await endpoint?.cancel(part.batchId, AbortSignal.timeout(DROP_MS)).catch(() => {});
   }
 }

@@ -2,13 +2,14 @@
  * A part of a batch: lines of one model that go to its provider in one file. What is known of it is written before each
  * step, so that a gateway that is killed finds out what it has sent.
  *
- * ready: the lines lie on the disk, and are paid for by a reservation; sending: the provider may have them; sent: its
- * batch is known; over: every line has its result, or will get none here.
+ * reserving: the lines lie on the disk, and a reservation for them may be made; ready: it is made; sending: the provider
+ * may have them; sent: its batch is known; over: every line has its result, or will get none here.
  */
-import { readdir, readFile, rename, writeFile } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import type { Amounts } from "../budget/store.js";
 import type { BatchFolders } from "./folders.js";
 
 const part = z.object({
@@ -24,7 +25,7 @@ const part = z.object({
   headers: z.record(z.string(), z.string()),
   /** Reserved of budgets; absent: none applies. */
   reserved: z.object({ money: z.number(), tokens: z.number() }).optional(),
-  stage: z.enum(["ready", "sending", "sent", "over"]),
+  stage: z.enum(["reserving", "ready", "sending", "sent", "over"]),
   /** From 0: the same lines may be sent again if the provider has run none of them. */
   attempt: z.number(),
   fileId: z.string().optional(),
@@ -34,8 +35,28 @@ const part = z.object({
 });
 
 export type Part = Readonly<z.output<typeof part>>;
+export type PartName = Pick<Part, "model" | "number">;
 
-const nameOf = ({ model, number }: Pick<Part, "model" | "number">): string => `part-${model}-${number}`;
+/** Nobody knows any more which lines the provider has. */
+export class BrokenPart extends MillraceError {}
+
+/** What a line has reserved of budgets. */
+export interface LineCost extends Amounts {
+  /** Position of the line in the batch's index, from 0. */
+  readonly index: number;
+}
+
+const nameOf = ({ model, number }: PartName): string => `part-${model}-${number}`;
+const NAME = /^part-(\d+)-(\d+)\.json$/;
+const BYTES_PER_COST = 3 * Float64Array.BYTES_PER_ELEMENT;
+
+/** What the lines that have no result yet have reserved together. */
+export function sumOfOpen(costs: readonly LineCost[], isOpen: (index: number) => boolean): Amounts {
+  let [money, tokens] = [0, 0];
+  for (const cost of costs.filter(({ index }) => isOpen(index)))
+    [money, tokens] = [money + cost.money, tokens + cost.tokens];
+  return { money, tokens };
+}
 
 export class PartFiles {
   constructor(
@@ -44,18 +65,34 @@ export class PartFiles {
   ) {}
 
   /** Lines of a part, as its provider gets them. */
-  lines(of: Pick<Part, "model" | "number">): string {
+  lines(of: PartName): string {
     return this.folders.part(this.batchId, `${nameOf(of)}.jsonl`);
   }
 
-  /** All parts of the batch, in order. */
+  /** All parts of the batch, in order. Throws BrokenPart. */
   async read(): Promise<readonly Part[]> {
-    const folder = dirname(this.#path({ model: 0, number: 0 }));
-    const names = await readdir(folder);
-    const parts = await Promise.all(
-      names.filter((name) => /^part-\d+-\d+\.json$/.test(name)).map((name) => readPart(join(folder, name))),
-    );
-    return parts.sort((a, b) => a.model - b.model || a.number - b.number);
+    const names = await this.names();
+    return await Promise.all(names.map((name) => this.one(name)));
+  }
+
+  /** In order; none where the batch's folder is gone. */
+  async names(): Promise<readonly PartName[]> {
+    const files = await readdir(this.#folder).catch((thrown: NodeJS.ErrnoException) => {
+      if (thrown.code === "ENOENT") return [];
+      throw thrown;
+    });
+    return files
+      .flatMap((file) => {
+        const match = NAME.exec(file);
+        return match === null ? [] : [{ model: Number(match[1]), number: Number(match[2]) }];
+      })
+      .sort((a, b) => a.model - b.model || a.number - b.number);
+  }
+
+  async one(of: PartName): Promise<Part> {
+    const read = part.safeParse(parsed(await readFile(this.#path(of), "utf8")));
+    if (read.success) return read.data;
+    throw new BrokenPart("file_unreadable", `expected a part of a batch in ${nameOf(of)}.json, got something else`);
   }
 
   /** Replaces the file at once, and waits until it would survive a power cut. */
@@ -63,15 +100,66 @@ export class PartFiles {
     const path = this.#path(written);
     await writeFile(`${path}.new`, JSON.stringify(written), { mode: 0o600, flush: true });
     await rename(`${path}.new`, path);
+    await this.#sync();
   }
 
-  #path(of: Pick<Part, "model" | "number">): string {
+  /** What each line of a part has reserved; undefined: nobody knows. */
+  async costs(of: PartName): Promise<readonly LineCost[] | undefined> {
+    const bytes = await readFile(this.#costs(of)).catch((thrown: NodeJS.ErrnoException) => {
+      if (thrown.code === "ENOENT") return undefined;
+      throw thrown;
+    });
+    if (bytes === undefined) return undefined;
+    const at = (i: number, field: number) => bytes.readDoubleLE(i * BYTES_PER_COST + 8 * field);
+    const length = Math.floor(bytes.length / BYTES_PER_COST);
+    return Array.from({ length }, (_, i) => ({ index: at(i, 0), money: at(i, 1), tokens: at(i, 2) }));
+  }
+
+  async writeCosts(of: PartName, costs: readonly LineCost[]): Promise<void> {
+    const bytes = Buffer.alloc(costs.length * BYTES_PER_COST);
+    for (const [i, { index, money, tokens }] of costs.entries()) {
+      for (const [field, value] of [index, money, tokens].entries()) {
+        bytes.writeDoubleLE(value, i * BYTES_PER_COST + 8 * field);
+      }
+    }
+    await writeFile(this.#costs(of), bytes, { mode: 0o600, flush: true });
+  }
+
+  /** Removes what only a part that is not over needs. */
+  async removeLines(of: PartName): Promise<void> {
+    await rm(this.lines(of), { force: true });
+    await rm(this.#costs(of), { force: true });
+  }
+
+  /** The part was never sent, and has reserved nothing. */
+  async remove(of: PartName): Promise<void> {
+    await rm(this.#path(of), { force: true });
+    await this.#sync();
+  }
+
+  get #folder(): string {
+    return dirname(this.#path({ model: 0, number: 0 }));
+  }
+
+  #path(of: PartName): string {
     return this.folders.part(this.batchId, `${nameOf(of)}.json`);
+  }
+
+  #costs(of: PartName): string {
+    return this.folders.part(this.batchId, `${nameOf(of)}.costs`);
+  }
+
+  /** The folder's names hold after a power cut. */
+  async #sync(): Promise<void> {
+    const handle = await open(this.#folder, "r");
+    await handle.sync().finally(() => handle.close());
   }
 }
 
-async function readPart(path: string): Promise<Part> {
-  const read = part.safeParse(JSON.parse(await readFile(path, "utf8")));
-  if (read.success) return read.data;
-  throw new MillraceError("file_unreadable", `expected a part of a batch in ${basename(path)}, got something else`);
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -3,16 +3,16 @@
  * results. What cannot be done now is tried again, until the batch itself ends.
  */
 import { createHash } from "node:crypto";
-import { rm } from "node:fs/promises";
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
+import type { Amounts } from "../budget/store.js";
 import type { BatchEndpoint, LineOutcome, Look, ResultLine, SentFile } from "../provider-batches/endpoint.js";
 import { Refused } from "../provider-batches/provider-http.js";
 import { splitLines } from "../provider-batches/split-lines.js";
 import type { BatchLines } from "./batch-lines.js";
 import { bookLine } from "./book-line.js";
 import type { HandedModels } from "./handed-models.js";
-import type { Part, PartFiles } from "./part-file.js";
+import { type LineCost, type Part, type PartFiles, type PartName, sumOfOpen } from "./part-file.js";
 
 export interface PartContext {
   readonly lines: BatchLines;
@@ -34,8 +34,9 @@ const MAX_RETRY_AFTER_MS = 15 * 60_000;
 /** Lines after whose results some of the reservation is given back. */
 const SHRINK_LINES = 100;
 
-export const partId = (batchId: string, { model, number }: Pick<Part, "model" | "number">): string =>
-  `${batchId}/${model}/${number}`;
+export const NOTHING: Amounts = { money: 0, tokens: 0 };
+
+export const partId = (batchId: string, { model, number }: PartName): string => `${batchId}/${model}/${number}`;
 
 /** Twelve hex digits. */
 const keyOf = (id: string): string => createHash("sha256").update(id).digest("hex").slice(0, 12);
@@ -48,6 +49,16 @@ export class PartRun {
   #part: Part;
   #pauseMs: number;
   #isCancelSent = false;
+  /** Uploaded by this run: what the provider says of it now holds for a further one, too. */
+  #isFileNew = false;
+  /**
+   * When a request that may have become a batch was heard of last, on the clock of `performance`; after a restart, when
+   * the run began to look for it.
+   */
+  #brokenMs: number | undefined;
+  /** Lists of the provider's batches without the part's, each when it had had its time to appear. */
+  #numWithout = 0;
+  #costs: readonly LineCost[] | undefined;
   /** Why the provider runs none of the lines; undefined: it may. */
   #verdict: string | undefined;
 
@@ -70,10 +81,16 @@ export class PartRun {
         else await this.#step();
       } catch (thrown) {
         if (signal.aborted) return;
-        if (thrown instanceof Refused && !thrown.isForNow) this.#verdict = thrown.message;
+        // What has been sent may be paid for, whatever is answered to questions for it.
+        const isFinal = thrown instanceof Refused && !thrown.isForNow && this.#part.stage === "ready";
+        if (isFinal) this.#verdict = thrown.message;
         else await this.#fail(thrown);
       }
     }
+  }
+
+  get #isUnsent(): boolean {
+    return this.#part.stage === "reserving" || this.#part.stage === "ready";
   }
 
   get #isEnding(): boolean {
@@ -82,7 +99,7 @@ export class PartRun {
 
   async #step(): Promise<void> {
     const { stage, model } = this.#part;
-    if (stage === "ready" && this.#isEnding) return await this.#end();
+    if (this.#isUnsent && this.#isEnding) return await this.#end();
     const endpoint = this.context.handed.endpointOf(this.context.lines.models[model]!);
     if (endpoint === undefined)
       throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
@@ -93,32 +110,43 @@ export class PartRun {
 
   async #send(endpoint: BatchEndpoint): Promise<void> {
     const { signal, nowMs } = this.context;
-    const fileId = this.#part.fileId ?? (await endpoint.upload(this.#sent(), signal));
+    let { fileId } = this.#part;
+    if (fileId === undefined) {
+      fileId = await endpoint.upload(this.#sent(), signal);
+      this.#isFileNew = true;
+    }
     await this.#write({ stage: "sending", fileId, sentMs: nowMs() });
     await this.#post(endpoint);
   }
 
   async #post(endpoint: BatchEndpoint): Promise<void> {
+    this.#numWithout = 0;
     try {
       const batchId = await endpoint.send(this.#sent(), this.context.signal);
       await this.#write({ stage: "sent", batchId });
       this.#pauseMs = this.context.handed.pauses.firstMs;
     } catch (thrown) {
+      this.#brokenMs = performance.now();
       // Anything else may have become a batch all the same.
-      if (thrown instanceof Refused && thrown.isCertain) await this.#write({ stage: "ready" });
-      throw thrown;
+      if (!(thrown instanceof Refused && thrown.isCertain)) throw thrown;
+      const isOld = !(thrown.isForNow || this.#isFileNew) && this.#part.fileId !== undefined;
+      await this.#write({ stage: "ready", ...(isOld ? { fileId: undefined } : {}) });
+      if (!isOld) throw thrown;
+      // The provider may not have the file any more.
+      await this.#fail(thrown);
     }
   }
 
   /** Was the part sent before this process began, or before the connection broke? */
   async #find(endpoint: BatchEndpoint): Promise<void> {
-    const { signal, nowMs, handed } = this.context;
-    const sent = this.#sent();
-    const found = await endpoint.find(sent, signal);
+    const { signal, handed } = this.context;
+    this.#brokenMs ??= performance.now();
+    const leftMs = this.#brokenMs + handed.pauses.settleMs - performance.now();
+    const found = await endpoint.find(this.#sent(), signal);
     if (found.kind === "found") return await this.#write({ stage: "sent", batchId: found.id });
-    const leftMs = sent.sentMs + handed.pauses.settleMs - nowMs();
     if (found.kind === "unsure") await this.#pause();
     else if (leftMs > 0) await wait(leftMs, undefined, { signal });
+    else if (++this.#numWithout < endpoint.numLists) this.#brokenMs = performance.now();
     else if (this.#isEnding) await this.#end();
     else await this.#post(endpoint);
   }
@@ -126,11 +154,7 @@ export class PartRun {
   async #look(endpoint: BatchEndpoint): Promise<void> {
     const { signal } = this.context;
     const id = this.#part.batchId!;
-    if (this.#isEnding && !this.#isCancelSent) {
-      this.#isCancelSent = true;
-      // It may be over by now: its state will tell.
-      await endpoint.cancel(id, signal).catch(() => {});
-    }
+    if (this.#isEnding) await this.#cancel(endpoint);
     const look = await endpoint.look(id, signal);
     if (look.kind === "running") await this.#pause();
     else if (look.kind === "ended") await this.#collect(endpoint, look);
@@ -138,12 +162,26 @@ export class PartRun {
     else await this.#end(look.message);
   }
 
-  /** The provider has run none of the lines, and says that it will have room for them. */
+  /** Asks again until the provider has understood. */
+  async #cancel(endpoint: BatchEndpoint): Promise<void> {
+    if (this.#isCancelSent) return;
+    try {
+      await endpoint.cancel(this.#part.batchId!, this.context.signal);
+      this.#isCancelSent = true;
+    } catch (thrown) {
+      // It may be over by now: its state will tell.
+      this.#isCancelSent = thrown instanceof Refused && thrown.isCertain && !thrown.isForNow;
+    }
+  }
+
+  /** The provider has run none of the lines, and says that it will have room for them: only its batch has failed. */
   async #sendAgain(why: string): Promise<void> {
     this.context.logger.warn({ batch: this.#id, why }, "the provider has no room for a part of a batch; waiting");
-    await this.#pause();
     const { attempt } = this.#part;
-    await this.#write({ stage: "ready", attempt: attempt + 1, fileId: undefined, batchId: undefined });
+    const { firstMs, mostMs } = this.context.handed.pauses;
+    await this.#pause(Math.min(mostMs, firstMs * 2 ** attempt));
+    this.#isFileNew = false;
+    await this.#write({ stage: "ready", attempt: attempt + 1, batchId: undefined });
   }
 
   async #collect(endpoint: BatchEndpoint, { results }: Extract<Look, { kind: "ended" }>): Promise<void> {
@@ -186,23 +224,33 @@ export class PartRun {
 
   /** Nothing more comes from the provider. @param why no line has run; absent: the results have come */
   async #end(why?: string): Promise<void> {
-    const { lines, handed, files, signal } = this.context;
+    const { lines, handed, signal } = this.context;
     if (!this.#isEnding) {
       const error = this.#failure(why ?? "no result of the line");
       for (const index of this.#open()) await bookLine(lines, handed, index, error, signal);
     }
-    this.#release(false);
-    await this.#write({ stage: "over" });
-    await rm(files.lines(this.#part), { force: true });
+    await this.#leave(false);
   }
 
   /** The provider may charge for what it has not told: what is reserved for it becomes a charge. */
   async #giveUp(): Promise<void> {
-    const { stage, batchId } = this.#part;
+    const { model, batchId } = this.#part;
+    const endpoint = this.context.handed.endpointOf(this.context.lines.models[model]!);
+    if (endpoint !== undefined && batchId !== undefined) await this.#cancel(endpoint);
     const fields = { batch: this.#id, providerBatch: batchId, lines: this.#numOpen() };
     this.context.logger.warn(fields, "the provider's batch did not end in time; its lines are charged as estimated");
-    this.#release(stage !== "ready");
+    await this.#leave(!this.#isUnsent);
+  }
+
+  /** @param isSpent what lines without a result have reserved becomes a charge */
+  async #leave(isSpent: boolean): Promise<void> {
+    const { lines, handed, files } = this.context;
+    // Behind a part that is over, nobody asks the provider for results that a power cut has taken.
+    await lines.sync();
+    const left = await this.#reservedNow();
+    if (left !== undefined) await handed.budget.release(this.#id, isSpent ? left : NOTHING);
     await this.#write({ stage: "over" });
+    await files.removeLines(this.#part);
   }
 
   async #fail(thrown: unknown): Promise<void> {
@@ -225,21 +273,16 @@ export class PartRun {
   }
 
   async #shrink(): Promise<void> {
-    const left = this.#reservedNow();
+    const left = await this.#reservedNow();
     if (left !== undefined) await this.context.handed.budget.shrink(this.#id, left);
   }
 
-  #release(isSpent: boolean): void {
-    const left = this.#reservedNow();
-    if (left !== undefined) this.context.handed.budget.release(this.#id, isSpent ? left : { money: 0, tokens: 0 });
-  }
-
-  /** What is still reserved: each line's share of the part's. Undefined: no budget applies. */
-  #reservedNow(): Part["reserved"] {
-    const { reserved, numLines } = this.#part;
+  /** What lines without a result have reserved. Undefined: no budget applies. */
+  async #reservedNow(): Promise<Part["reserved"]> {
+    const { reserved } = this.#part;
     if (reserved === undefined) return undefined;
-    const share = Math.min(1, this.#numOpen() / numLines);
-    return { money: Math.ceil(reserved.money * share), tokens: Math.ceil(reserved.tokens * share) };
+    this.#costs ??= await this.context.files.costs(this.#part);
+    return this.#costs === undefined ? reserved : sumOfOpen(this.#costs, (index) => this.#isOpen(index));
   }
 
   #failure(got: string): MillraceError {

@@ -67,9 +67,9 @@ export class HandedLimits {
     for (const unit of BUDGET_UNITS) await store.resize(LASTING + id, unit, amounts[unit], 0).catch(() => {});
   }
 
-  /** @param spent beyond the charges of the lines */
-  release(id: string, spent: Amounts): void {
-    this.limits.opened().settlements.settle(LASTING + id, NONE, spent.money, spent.tokens);
+  /** Rejects while the store is down. Done again, it changes nothing. @param spent beyond the charges of the lines */
+  async release(id: string, spent: Amounts): Promise<void> {
+    await this.limits.opened().store.settle(LASTING + id, spent.money, spent.tokens);
   }
 
   async #book(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {

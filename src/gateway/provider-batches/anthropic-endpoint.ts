@@ -36,6 +36,8 @@ const STATUSES: ReadonlyMap<unknown, number> = new Map([
 
 export class AnthropicEndpoint implements BatchEndpoint {
   readonly name: string;
+  /** Nothing else shows that a batch was made, and a second one costs as much as the first. */
+  readonly numLists = 6;
 
   constructor(private readonly http: ProviderHttp) {
     this.name = http.name;

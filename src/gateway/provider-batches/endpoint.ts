@@ -49,6 +49,8 @@ export interface BatchEndpoint {
   upload(file: SentFile, signal: AbortSignal): Promise<string | undefined>;
   /** @returns the provider's id of the batch */
   send(file: SentFile, signal: AbortSignal): Promise<string>;
+  /** So many times in turn `find` has to find nothing before a file counts as not sent. */
+  readonly numLists: number;
   /** Looks for a file that may have been sent. */
   find(file: SentFile, signal: AbortSignal): Promise<Found>;
   look(id: string, signal: AbortSignal): Promise<Look>;

@@ -19,6 +19,7 @@ const OVER = ["completed", "expired", "cancelled"];
 
 export class OpenAiEndpoint implements BatchEndpoint {
   readonly name: string;
+  readonly numLists = 2;
 
   constructor(private readonly http: ProviderHttp) {
     this.name = http.name;
@@ -60,13 +61,17 @@ export class OpenAiEndpoint implements BatchEndpoint {
     return this.http.idOf(batch.id);
   }
 
-  /** The file's id is this gateway's alone, so that a batch of it is the one that was sent. */
+  /**
+   * The file's id is this gateway's alone. Of its batches, those that had no room have failed; hosts that do not keep
+   * metadata name the file all the same.
+   */
   async find({ mark, fileId, sentMs }: SentFile, signal: AbortSignal): Promise<Found> {
     let after = "";
     for (let page = 0; page < MAX_PAGES; page++) {
       const list = await this.http.json({ method: "GET", path: `/batches?limit=100${after}`, signal });
       const batches = Array.isArray(list.data) ? list.data.filter(isPlainObject) : [];
-      const own = batches.find((each) => each.input_file_id === fileId || markOf(each) === mark);
+      const isUnmarked = (each: JsonObject) => markOf(each) === undefined && each.status !== "failed";
+      const own = batches.find((each) => markOf(each) === mark || (each.input_file_id === fileId && isUnmarked(each)));
       if (own !== undefined) return { kind: "found", id: this.http.idOf(own.id) };
       const last = batches.at(-1);
       // The newest are first.

@@ -23,9 +23,9 @@ export class Refused extends Error {
     return FOR_NOW.includes(this.status) || this.status >= 500;
   }
 
-  /** It is certain that nothing was done. */
+  /** It is certain that nothing was done: a redirect may come behind what was. */
   get isCertain(): boolean {
-    return this.status !== 408 && this.status !== 409 && this.status < 500;
+    return this.status >= 400 && this.status !== 408 && this.status !== 409 && this.status < 500;
   }
 }
 
