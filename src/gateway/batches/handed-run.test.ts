@@ -354,6 +354,41 @@ test("a batch that appears long after its request broke is not sent a second tim
   expect([batches.batches.length, batches.ran.length]).toEqual([1, 1]);
 });
 
+test("a file counts as not sent only behind as many lists as the provider's take", async () => {
+  let numFinds = 0;
+  const numFindsAtSend: number[] = [];
+  changed = (endpoint) => ({
+    numLists: 4,
+    find: async (file, signal) => {
+      numFinds++;
+      return await endpoint.find(file, signal);
+    },
+    send: async (file, signal) => {
+      numFindsAtSend.push(numFinds);
+      if (numFindsAtSend.length === 1) throw new Error("socket hang up");
+      return await endpoint.send(file, signal);
+    },
+  });
+  expect((await client.ended(await client.start([batchLine("a")]))).status).toBe("completed");
+  expect(numFindsAtSend).toHaveLength(2);
+  expect(numFindsAtSend[1]).toBeGreaterThanOrEqual(4);
+});
+
+test("a lost answer behind a batch without room is not taken for that batch, which has the same file", async () => {
+  batches.nextFailure = { code: "token_limit_exceeded", message: "Full." };
+  let numSends = 0;
+  changed = (endpoint) => ({
+    send: async (file, signal) => {
+      if (++numSends !== 2) return await endpoint.send(file, signal);
+      setTimeout(() => void endpoint.send(file, signal), 50);
+      throw new Error("socket hang up");
+    },
+  });
+  expect((await client.ended(await client.start([batchLine("a")]))).status).toBe("completed");
+  expect(batches.batches.map(({ status }) => status)).toEqual(["failed", "completed"]);
+  expect(batches.files.size).toBe(2);
+});
+
 test("a cancellation that fails is asked for again", async () => {
   batches.isHeld = true;
   const cancel = once(odd(503), (endpoint: BatchEndpoint, id: string, signal: AbortSignal) =>

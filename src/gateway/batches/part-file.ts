@@ -2,7 +2,7 @@
  * A part of a batch: lines of one model that go to its provider in one file. What is known of it is written before each
  * step, so that a gateway that is killed finds out what it has sent.
  *
- * reserving: the lines lie on the disk, and a reservation for them may be made; ready: it is made; sending: the provider
+ * reserving: the lines lie on the disk, and may be paid for by a reservation; ready: they are; sending: the provider
  * may have them; sent: its batch is known; over: every line has its result, or will get none here.
  */
 import { open, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
