@@ -25,6 +25,7 @@ const DECODING: Evidence = {
   interference: 1.2,
   clientUtilization: 0.2,
   isVoid: false,
+  isServerKnown: true,
 };
 
 const firstOf = (change: Partial<Evidence>, objective: Objective = "throughput"): Bottleneck =>

@@ -4,6 +4,7 @@ import type { Evidence } from "./evidence.js";
 
 export type Bottleneck =
   | "client"
+  | "unknown"
   | "kv memory"
   | "seats"
   | "threads"
@@ -44,6 +45,7 @@ type Rule = (evidence: Evidence, objective: Objective) => string | undefined;
 /** Ordered: a bottleneck that hides others comes before them. */
 const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["client", clientIsBusy],
+  ["unknown", serverIsUnknown],
   ["kv memory", kvIsFull],
   ["seats", seatsAreTaken],
   ["threads", threadsAreFew],
@@ -54,12 +56,13 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["prefill", ({ prefillShare }) => prefillFinding(prefillShare)],
 ];
 
-/** All findings, the bottleneck first. The last one holds always: steps read the weights. */
+/** All findings, the bottleneck first. The last one holds for every server that tells its figures: steps read weights. */
 export function findingsOf(evidence: Evidence, objective: Objective): Finding[] {
   const findings = RULES.flatMap(([bottleneck, rule]) => {
     const because = rule(evidence, objective);
     return because === undefined ? [] : [{ bottleneck, because }];
   });
+  if (!evidence.isServerKnown) return findings;
   const rows = evidence.maxRunning === undefined ? "" : `, ${Math.round(evidence.maxRunning)} requests in the batch`;
   const decode = evidence.prefillShare === undefined ? "" : `, ${percent(1 - evidence.prefillShare)} of it decoding`;
   const because = `no queue, memory or cache limit is reached: steps take the time${decode}${rows}`;
@@ -71,6 +74,11 @@ function clientIsBusy({ clientUtilization, numClients, queueShare, cpuCores, thr
   const isIdle = cpuCores !== undefined && cpuCores < IDLE * threads;
   if (numClients !== undefined || queueShare > WAITS || !isIdle) return undefined;
   return `requests do not wait, and the server uses ${cpuCores.toFixed(1)} of ${threads} threads: the rate is all there is to do`;
+}
+
+function serverIsUnknown({ isServerKnown, cacheHitShare }: Evidence): string | undefined {
+  if (isServerKnown) return undefined;
+  return `no /metrics: queue${cacheHitShare === undefined ? ", memory and cache" : " and memory"} are not known`;
 }
 
 function kvIsFull(evidence: Evidence, objective: Objective): string | undefined {
@@ -103,15 +111,17 @@ function threadsAreFew({ threads, cores, cpuCores }: Evidence): string | undefin
 function cacheIsMissed({
   repeatedShare,
   movedShare,
-  cacheHitShare = 0,
+  cacheHitShare,
   prefillShare = 1,
+  isServerKnown,
 }: Evidence): string | undefined {
   if (prefillShare < PROMPTS_COUNT) return undefined;
   if (movedShare > MISSED_CACHE) {
     return `${percent(movedShare)} of the prompts' text repeats behind something that changes, where no cache finds it: millrace prompts audit says what to move`;
   }
-  if (repeatedShare - cacheHitShare < MISSED_CACHE) return undefined;
-  return `${percent(repeatedShare)} of the prompts' tokens repeat earlier ones, ${percent(cacheHitShare)} come from the cache`;
+  if (cacheHitShare === undefined && !isServerKnown) return undefined;
+  if (repeatedShare - (cacheHitShare ?? 0) < MISSED_CACHE) return undefined;
+  return `${percent(repeatedShare)} of the prompts' tokens repeat earlier ones, ${percent(cacheHitShare ?? 0)} come from the cache`;
 }
 
 function draftsFail({ acceptance, rejectedPerToken }: Evidence): string | undefined {

@@ -1,12 +1,14 @@
 /** Money as the objective, on a simulated server whose hour has a price. */
 import { expect, test } from "vitest";
 import { QUIET, SETTINGS, SimulatedBench, World } from "../../../test/helpers/simulated-bench.js";
-import { MACHINE } from "../../../test/helpers/simulated-server.js";
+import { MACHINE, simulate } from "../../../test/helpers/simulated-server.js";
 import { closed, randomTraffic } from "../../../test/helpers/simulated-traffic.js";
 import { costByList } from "../../bench/measure/cost.js";
 import { geometricMean } from "../../bench/measure/intervals.js";
 import { diagnose, type Tuning, tune } from "./loop.js";
 import { costRows, htmlOf, markdownOf, moneyRows, summaryLines } from "./report.js";
+import { measuredOf } from "./server-bench.js";
+import { TUNED_ENGINES } from "./tuned-engines.js";
 
 const PRICE = { usd: 3.6, date: "2026-01", source: "--price-per-hour" };
 const ABOUT = {
@@ -72,6 +74,26 @@ test("a server that runs already is measured once, and what would be tried is to
   // Memory of another machine is not known.
   expect(proposals.filter(({ edit }) => "kv-cache-memory-bytes" in edit)).toEqual([]);
   expect(moneyRows([baseline.costs!])[0]).toEqual(["1M output tokens", expect.stringMatching(/^\$.* to /)]);
+});
+
+test("of a server without figures of its own nothing is asserted, and no flags are told", async () => {
+  const traffic = randomTraffic(64, 64, closed(16), 64);
+  const run = await simulate(MACHINE, traffic, {});
+  if (typeof run === "string") throw new Error(run);
+  const terms = { cores: 4, objective: "throughput", engine: TUNED_ENGINES.millrace, pricePerHour: undefined } as const;
+  const { server: _, metrics, ...bare } = run;
+  const told = (cachedTokens: number) => {
+    const runs = [{ ...bare, metrics: { ...metrics, cachedTokens, promptTokens: 1000 } }];
+    return diagnose({ ...SETTINGS }, { measure: async () => [measuredOf(runs, {}, traffic, terms)] });
+  };
+  const unknown = await told(0);
+  expect(unknown).toMatchObject({ proposals: [], evidence: { cacheHitShare: undefined } });
+  expect(unknown.findings).toEqual([
+    { bottleneck: "unknown", because: "no /metrics: queue, memory and cache are not known" },
+  ]);
+  const cached = await told(250);
+  expect(cached).toMatchObject({ proposals: [], evidence: { cacheHitShare: 0.25 } });
+  expect(cached.findings[0]!.because).toBe("no /metrics: queue and memory are not known");
 });
 
 test("an API's tokens cost its list price, cached ones theirs, long prompts theirs, failed requests nothing", () => {

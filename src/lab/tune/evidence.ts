@@ -3,7 +3,7 @@ import type { BenchRun } from "../../bench/results/schema.js";
 import type { Entry, Workload } from "../../bench/workload/workload.js";
 import { turnsOf } from "../../bench/workload/workload.js";
 import { median } from "../../core/statistics.js";
-import { type Configuration, instancesOf, numberOf } from "./configuration.js";
+import { type Configuration, numberOf } from "./configuration.js";
 import type { TunedEngine } from "./tuned-engines.js";
 
 export interface Evidence {
@@ -44,6 +44,8 @@ export interface Evidence {
   /** Utilisation of the busiest process that sends requests. */
   readonly clientUtilization: number;
   readonly isVoid: boolean;
+  /** False: the server has no figures of its own queue and memory, as behind an API. */
+  readonly isServerKnown: boolean;
 }
 
 interface Surroundings {
@@ -70,7 +72,7 @@ export function evidenceOf(
     p95(({ metrics }) => metrics.itlBesidePromptsMs),
     p95(({ metrics }) => metrics.itlUndisturbedMs),
   ];
-  const instances = instancesOf(configuration);
+  const instances = engine.instances(configuration);
   const threads = numberOf(configuration, "threads");
   return {
     numClients,
@@ -87,7 +89,7 @@ export function evidenceOf(
       middle(({ server, metrics }) => (server?.preemptions ?? 0) / Math.max(1, metrics.numRequests)) ?? 0,
     repeatedShare: repeatedShareOf(workload, runs[0]?.metrics.numRequests ?? 1),
     movedShare: movedShareOf(workload),
-    cacheHitShare: middle(({ server }) => server?.cacheHitShare),
+    cacheHitShare: middle(({ server }) => server?.cacheHitShare) ?? middle(cachedShareOf),
     acceptance: middle(({ server }) => server?.acceptance),
     rejectedPerToken: middle(({ server, metrics }) => (server?.rejected ?? 0) / Math.max(1, metrics.outputTokens)) ?? 0,
     prefillShare: middle(({ server }) => server?.prefillShare),
@@ -95,8 +97,15 @@ export function evidenceOf(
     interference: beside === undefined || undisturbed === undefined ? undefined : beside / undisturbed,
     clientUtilization: middle(({ client }) => client.utilization) ?? 0,
     isVoid: runs.some(({ voidReasons }) => voidReasons.length > 0),
+    isServerKnown: runs.some(
+      ({ server }) => (server?.queueMs ?? server?.maxRunning ?? server?.maxKvUsage) !== undefined,
+    ),
   };
 }
+
+/** By the answers' usage, in which no cached tokens may also mean that the server does not count them. */
+const cachedShareOf = ({ metrics: { cachedTokens, promptTokens } }: BenchRun): number | undefined =>
+  cachedTokens > 0 ? cachedTokens / promptTokens : undefined;
 
 const meanOf = (length: number | { readonly min: number; readonly max: number }): number =>
   typeof length === "number" ? length : (length.min + length.max) / 2;

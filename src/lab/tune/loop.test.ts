@@ -111,6 +111,7 @@ function evidenceFor(configuration: Configuration): Evidence {
     interference: 1,
     clientUtilization: 0.1,
     isVoid: false,
+    isServerKnown: true,
   };
 }
 

@@ -252,7 +252,8 @@ export async function diagnose(
   const [present] = await bench.measure([start], numRounds);
   const evidence = evidenceOf(present!);
   const findings = findingsOf(evidence, objective);
-  const proposals = proposalsFor(findings, start, evidence, alternatives);
+  // Flags of an engine that is not seen would be guesses.
+  const proposals = evidence.isServerKnown ? proposalsFor(findings, start, evidence, alternatives) : [];
   return { findings, evidence, baseline: baselineOf(present!, evidence), proposals };
 }
 

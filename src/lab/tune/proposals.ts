@@ -3,7 +3,7 @@
  * it does to answers. The least effort comes first.
  */
 import type { Bottleneck, Finding } from "./bottleneck.js";
-import { type Configuration, type Edit, edited, INSTANCES, instancesOf, keyOf, numberOf } from "./configuration.js";
+import { type Configuration, type Edit, edited, INSTANCES, keyOf, numberOf } from "./configuration.js";
 import type { Evidence } from "./evidence.js";
 import type { TunedEngine } from "./tuned-engines.js";
 
@@ -46,6 +46,8 @@ type Maker = (configuration: Configuration, evidence: Evidence, alternatives: Al
 
 const MAKERS: Readonly<Record<Bottleneck, Maker>> = {
   client: () => [],
+  // A trial of its own measures what the figures do not tell.
+  unknown: bandwidthProposals,
   "kv memory": kvProposals,
   seats: seatProposals,
   threads: threadProposals,
@@ -124,13 +126,17 @@ function memoryProposals(configuration: Configuration, gain: number, { freeBytes
   return [{ name: "half of the free memory for KV", edit: { [flag]: bytes }, predicted: gain, effort: 2 }];
 }
 
-function seatProposals(configuration: Configuration, { seats, numClients = 4 * seats }: Evidence): Sketch[] {
+function seatProposals(
+  configuration: Configuration,
+  { seats, numClients = 4 * seats }: Evidence,
+  { engine }: Alternatives,
+): Sketch[] {
   const counts = [Math.min(4 * seats, numClients), Math.min(2 * seats, numClients)].filter((count) => count > seats);
   return [
     ...resets(configuration, "batching", 2),
     ...counts.map((count) => ({
       name: `${count} seats`,
-      edit: { "max-num-seqs": String(Math.ceil(count / instancesOf(configuration))) },
+      edit: { "max-num-seqs": String(Math.ceil(count / engine.instances(configuration))) },
       predicted: moreRows(seats, count),
     })),
   ];
@@ -167,7 +173,7 @@ const defaultDrafts = (configuration: Configuration, predicted: number): Sketch[
     : [{ name: "the default drafts", edit: { "speculative-config": undefined }, predicted }];
 
 function interferenceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
-  const seats = seatsEach(configuration, evidence);
+  const seats = seatsEach(configuration, evidence, engine);
   const half = Math.max(seats, Math.floor(batchedTokens(configuration, evidence, engine) / 2));
   return [
     { name: "steps limited to 1.6 times decoding", edit: { "max-step-ms": "auto" }, predicted: 1.3 },
@@ -184,7 +190,7 @@ function hostProposals(configuration: Configuration, evidence: Evidence, alterna
   return [
     ...prefillProposals(configuration, evidence, alternatives),
     ...draftProposals(configuration),
-    ...instanceProposals(configuration, evidence),
+    ...instanceProposals(configuration, evidence, alternatives),
   ];
 }
 
@@ -192,24 +198,28 @@ function hostProposals(configuration: Configuration, evidence: Evidence, alterna
 const BALANCED_ROWS = 8;
 
 /**
- * Throughput of `ratio` times as many instances ÷ that of the present ones, whose cores they share. Each has a host of
- * its own, for its part of the rows. The kernels compute as before, but each instance reads the weights for itself.
+ * Throughput of `count` instances ÷ that of the present ones, whose cores they share. Each has a host of its own, for
+ * its part of the rows. The kernels compute as before, on whole cores of each, but each instance reads the weights for
+ * itself.
  */
-function moreInstances(ratio: number, { kernelShare = 1, maxRunning = 1 }: Evidence): number {
+function moreInstances(count: number, present: number, { cores, kernelShare = 1, maxRunning = 1 }: Evidence): number {
+  const ratio = count / present;
+  const usedShare = (count * Math.floor(cores / count)) / cores;
   const readShare = 1 / (1 + maxRunning / BALANCED_ROWS);
-  return 1 / (kernelShare * (1 + readShare * (ratio - 1)) + (1 - kernelShare) / ratio);
+  return 1 / ((kernelShare * (1 + readShare * (ratio - 1))) / usedShare + (1 - kernelShare) / ratio);
 }
 
-/** More instances than there are, each with as many threads as cores; none without a client. */
-function instanceProposals(configuration: Configuration, evidence: Evidence): Sketch[] {
+/** 2, 4, 8 … instances, more than there are, each with its whole share of the cores; none without a client. */
+function instanceProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
   const { cores, numClients = cores } = evidence;
-  const present = instancesOf(configuration);
-  return Array.from({ length: Math.min(cores, numClients) }, (_, index) => index + 1)
-    .filter((count) => count > present && cores % count === 0)
+  const present = engine.instances(configuration);
+  const most = Math.min(cores, numClients);
+  return Array.from({ length: Math.floor(Math.log2(most)) }, (_, index) => 2 ** (index + 1))
+    .filter((count) => count > present)
     .map((count) => ({
       name: `${count} instances`,
       edit: { [INSTANCES]: String(count), threads: undefined },
-      predicted: moreInstances(count / present, evidence),
+      predicted: moreInstances(count, present, evidence),
       effort: 2,
     }));
 }
@@ -219,10 +229,11 @@ const activationResets = (configuration: Configuration): Sketch[] =>
   resets(configuration, "activation-dtype", 1.5).map((sketch) => ({ ...sketch, isLossy: true }));
 
 const batchedTokens = (configuration: Configuration, evidence: Evidence, engine: TunedEngine): number =>
-  numberOf(configuration, "max-num-batched-tokens") ?? engine.batchedTokens(seatsEach(configuration, evidence));
+  numberOf(configuration, "max-num-batched-tokens") ?? engine.batchedTokens(seatsEach(configuration, evidence, engine));
 
 /** Seats of one instance. */
-const seatsEach = (configuration: Configuration, { seats }: Evidence): number => seats / instancesOf(configuration);
+const seatsEach = (configuration: Configuration, { seats }: Evidence, engine: TunedEngine): number =>
+  seats / engine.instances(configuration);
 
 function prefillProposals(configuration: Configuration, evidence: Evidence, { engine }: Alternatives): Sketch[] {
   const tokens = batchedTokens(configuration, evidence, engine);
@@ -231,7 +242,7 @@ function prefillProposals(configuration: Configuration, evidence: Evidence, { en
     ...sizes.map((size) => ({
       name: `steps of ${size} tokens`,
       edit: { "max-num-batched-tokens": String(size) },
-      predicted: tokens < engine.batchedTokens(seatsEach(configuration, evidence)) ? 1.5 : 1.05,
+      predicted: tokens < engine.batchedTokens(seatsEach(configuration, evidence, engine)) ? 1.5 : 1.05,
     })),
     ...resets(configuration, "max-step-ms", 1.2),
     ...activationResets(configuration),

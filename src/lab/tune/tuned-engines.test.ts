@@ -100,6 +100,7 @@ const EVIDENCE: Evidence = {
   interference: 1,
   clientUtilization: 0.1,
   isVoid: false,
+  isServerKnown: true,
 };
 
 describe("instances × cores", () => {
@@ -120,6 +121,14 @@ describe("instances × cores", () => {
     expect(namesFor({}, { ...EVIDENCE, numClients: 1 })).toEqual([]);
   });
 
+  test.each([
+    [7, ["2 instances", "4 instances"]],
+    [31, ["4 instances", "2 instances", "8 instances"]],
+  ])("need no whole share of %d cores", (cores, expected) => {
+    const evidence = { ...EVIDENCE, cores, threads: cores, kernelShare: 0.2, numClients: 32 };
+    expect(namesFor({}, evidence).map(([name]) => name)).toEqual(expected);
+  });
+
   test("are given up where the weights are read once for each", () => {
     const busy = { ...EVIDENCE, maxRunning: 2, kernelShare: 0.95 };
     expect(namesFor({ instances: "4" }, busy).map(([name]) => name)).toEqual(["without --instances"]);
@@ -135,5 +144,6 @@ describe("instances × cores", () => {
     );
     expect(serveWords({ engine: "millrace" }, best, undefined).slice(0, 3)).toEqual(["millrace", "--instances", "2"]);
     expect(() => instancesOf({ instances: "auto" })).toThrow(/a number with --instances/);
+    expect(TUNED_ENGINES.vllm.instances({ instances: "auto" })).toBe(1);
   });
 });

@@ -10,6 +10,8 @@ export interface TunedEngine {
   readonly isExact: boolean;
   /** Requests in the batch at once, without --max-num-seqs. */
   readonly seats: number;
+  /** Processes that share the machine. Throws invalid_option for a number that is none. */
+  instances(configuration: Configuration): number;
   /** Tokens of a step, without --max-num-batched-tokens. */
   batchedTokens(seats: number): number;
   /** The change in the engine's flags; undefined where the engine cannot make it. */
@@ -19,6 +21,7 @@ export interface TunedEngine {
 const millrace: TunedEngine = {
   isExact: true,
   seats: DEFAULT_MAX_NUM_SEQS,
+  instances: instancesOf,
   batchedTokens: defaultBatchedTokens,
   editFor: (edit) => edit,
 };
@@ -38,6 +41,7 @@ const VLLM_FLAGS = new Set([
 const vllm: TunedEngine = {
   isExact: false,
   seats: 128,
+  instances: () => 1,
   batchedTokens: () => 2048,
   editFor(edit) {
     const changes = Object.entries(edit).map(([flag, value]) => [flag, draftsOfVllm(flag, value)] as const);
