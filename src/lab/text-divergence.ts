@@ -3,12 +3,11 @@
  * Servers give the likeliest tokens of a place only, so that the divergence is a lower bound.
  */
 import { isDeepStrictEqual } from "node:util";
-import { type Difference, groupedMean } from "../bench/measure/intervals.js";
+import { type GroupedMean, groupedMean } from "../bench/measure/intervals.js";
 import { percentile } from "../bench/measure/percentiles.js";
 import { MillraceError } from "../core/errors.js";
 import { runAll } from "../quality/ask.js";
 import type { TextModel, TokenPrediction } from "../quality/harness/text-model.js";
-import { wilsonInterval } from "../quality/wilson.js";
 
 /** Likeliest tokens at each place: the most that vLLM gives without a flag. */
 export const NUM_TOP = 20;
@@ -21,6 +20,15 @@ export interface ScoredWindow {
   readonly predictions: readonly TokenPrediction[];
 }
 
+export interface ScoredText {
+  readonly windows: readonly ScoredWindow[];
+  /** Of the whole text, of which the windows may be a part. */
+  readonly numTokens: number;
+}
+
+/** The least tokens of a window. */
+export const LEAST_WINDOW = 2;
+
 export interface Windows {
   /** Tokens of each. */
   readonly size: number;
@@ -30,7 +38,8 @@ export interface Windows {
 
 /**
  * Scores a text in windows, each behind the token that begins texts.
- * Throws invalid_option for a text without tokens, and endpoint_failed where a server gives no prompt's predictions.
+ * Throws invalid_option for a text without tokens and for windows beyond the model's context, and endpoint_failed
+ * where a server gives no prompt's predictions.
  */
 export async function scoreText(
   { model, concurrency }: { readonly model: TextModel; readonly concurrency: number },
@@ -38,23 +47,40 @@ export async function scoreText(
   { size, count }: Windows,
   onProgress: (numDone: number, numWindows: number) => void,
   signal: AbortSignal,
-): Promise<ScoredWindow[]> {
+): Promise<ScoredText> {
+  // One token stands before each window, and servers generate one behind it.
+  const most = model.maxLength - 2;
+  if (size > most) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected a --window within the model's context of ${model.maxLength} tokens, got ${size}`,
+      { hint: most < LEAST_WINDOW ? "give a model with a longer context" : `give --window ${most} or less` },
+    );
+  }
   const ids = await model.encode(text);
   if (ids.length === 0)
     throw new MillraceError("invalid_option", "expected a text with tokens in --text-file, got none");
-  // One token stands before each window, and servers generate one behind it.
-  const most = Math.min(size, model.maxLength - 2);
-  const parts = Array.from({ length: Math.min(count, Math.ceil(ids.length / most)) }, (_, index) =>
-    ids.slice(index * most, (index + 1) * most),
+  const parts = Array.from({ length: Math.min(count, Math.ceil(ids.length / size)) }, (_, index) =>
+    ids.slice(index * size, (index + 1) * size),
   );
   const windows: ScoredWindow[] = new Array(parts.length);
   let numDone = 0;
   await runAll(parts, concurrency, async (part, index) => {
-    windows[index] = { ids: part, predictions: await model.predict([model.prefixId, ...part], NUM_TOP, signal) };
+    const predictions = await model.predict([model.prefixId, ...part], NUM_TOP, signal);
+    windows[index] = { ids: part, predictions: predictions.map(finite) };
     onProgress(++numDone, parts.length);
   });
-  return windows;
+  return { windows, numTokens: ids.length };
 }
+
+/** As vLLM writes the logarithm of zero, since JSON has no infinity. */
+const LEAST_LOGPROB = -9999;
+const atLeast = (logprob: number): number => Math.max(LEAST_LOGPROB, logprob);
+
+const finite = ({ logprob, known }: TokenPrediction): TokenPrediction => ({
+  logprob: atLeast(logprob),
+  known: Object.fromEntries(Object.entries(known).map(([id, each]) => [id, atLeast(each)])),
+});
 
 const sumsOf = (windows: readonly ScoredWindow[], valueAt: (window: number, place: number) => number) =>
   windows.map(({ ids }, window) => ({
@@ -63,25 +89,30 @@ const sumsOf = (windows: readonly ScoredWindow[], valueAt: (window: number, plac
   }));
 
 /** exp of the mean negative log-likelihood, with the interval by windows. */
-export const perplexityOf = (windows: readonly ScoredWindow[]): Difference =>
+export const perplexityOf = (windows: readonly ScoredWindow[]): GroupedMean =>
   exponential(groupedMean(sumsOf(windows, (window, place) => -windows[window]!.predictions[place]!.logprob)));
 
-const exponential = ({ value, low, high, numPairs }: Difference): Difference => ({
+const exponential = ({ value, low, high, numMembers }: GroupedMean): GroupedMean => ({
   value: Math.exp(value),
   ...(low === undefined || high === undefined ? {} : { low: Math.exp(low), high: Math.exp(high) }),
-  numPairs,
+  numMembers,
+});
+
+/** Its interval ends at 0 and 1. */
+const shareOf = ({ low, high, ...share }: GroupedMean): GroupedMean => ({
+  ...share,
+  ...(low === undefined || high === undefined ? {} : { low: Math.max(0, low), high: Math.min(1, high) }),
 });
 
 export interface TextComparison {
-  readonly perplexityBefore: Difference;
-  readonly perplexityAfter: Difference;
+  readonly perplexityBefore: GroupedMean;
+  readonly perplexityAfter: GroupedMean;
   /** After ÷ before, by paired windows. */
-  readonly perplexityRatio: Difference;
+  readonly perplexityRatio: GroupedMean;
   /** Of the tokens' distributions, before ‖ after, in nats: at least this much. */
-  readonly kl: { readonly mean: Difference; readonly p99: number | undefined; readonly max: number };
-  /** Share of the places with the same likeliest token, and Wilson's interval. */
-  readonly sameTop: number;
-  readonly sameTopInterval: readonly [low: number, high: number];
+  readonly kl: { readonly mean: GroupedMean; readonly p99: number | undefined; readonly max: number };
+  /** Share of the places with the same likeliest token. */
+  readonly sameTop: GroupedMean;
   /** Root of the mean square of the change in the text's tokens' probabilities. */
   readonly rmsChange: number;
   /** Mean probability before of the tokens that only their sum is compared of. */
@@ -101,7 +132,6 @@ export function compareTexts(before: readonly ScoredWindow[], after: readonly Sc
   const all = pairs.flat();
   const mean = (value: (pair: (typeof all)[number]) => number): number =>
     all.reduce((sum, pair) => sum + value(pair), 0) / all.length;
-  const numSame = all.filter(({ p, q }) => likeliest(p) === likeliest(q)).length;
   const sorted = all.map(({ kl }) => kl).sort((a, b) => a - b);
   return {
     perplexityBefore: perplexityOf(before),
@@ -116,8 +146,14 @@ export function compareTexts(before: readonly ScoredWindow[], after: readonly Sc
       p99: percentile(sorted, 0.99),
       max: sorted.at(-1)!,
     },
-    sameTop: numSame / all.length,
-    sameTopInterval: wilsonInterval(numSame, all.length),
+    sameTop: shareOf(
+      groupedMean(
+        sumsOf(before, (window, place) => {
+          const { p, q } = pairs[window]![place]!;
+          return Number(likeliest(p) === likeliest(q));
+        }),
+      ),
+    ),
     rmsChange: Math.sqrt(mean(({ p, q }) => (Math.exp(q.logprob) - Math.exp(p.logprob)) ** 2)),
     restShare: mean(({ rest }) => rest),
   };
@@ -154,6 +190,8 @@ export function coarseKl(p: TokenPrediction, q: TokenPrediction): { readonly kl:
     const other = q.known[id];
     if (other === undefined) continue;
     const share = Math.exp(logprob);
+    // Counts among the others: nothing times an infinite difference is no number.
+    if (share === 0) continue;
     kl += share * (logprob - other);
     restOfP -= share;
     restOfQ -= Math.exp(other);

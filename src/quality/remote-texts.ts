@@ -52,7 +52,7 @@ const unable = (what: string, cause?: Error): MillraceError =>
     "endpoint_failed",
     `expected a server that gives ${what}, got none${cause ? `: ${cause.message}` : ""}`,
     {
-      hint: "task files need echo and logprobs in /v1/completions, /tokenize and /tokenizer_info, as millrace and vLLM have them",
+      hint: "task files need echo and logprobs in /v1/completions, --text-file prompt_logprobs or echo with return_tokens_as_token_ids, and both /tokenize and /tokenizer_info, as millrace and vLLM have them",
       cause,
     },
   );
@@ -138,10 +138,17 @@ function predictor(model: string, call: CallServer): TextModel["predict"] {
     return readPredictions(prompt, (index) => {
       const [logprob, likeliest] = [own[index], top[index]];
       if (logprob == null || likeliest == null) return undefined;
-      const byId = Object.entries(likeliest).map(([name, each]) => [name.replace(/^token_id:/, ""), each]);
+      const byId = Object.entries(likeliest).map(([name, each]) => [idIn(name), each]);
       return { ...Object.fromEntries(byId), [String(prompt[index])]: logprob };
     });
   }
+}
+
+/** Texts of tokens would be taken for ids, or for tokens that no other model names. */
+function idIn(name: string): string {
+  const id = /^token_id:(\d+)$/.exec(name)?.[1];
+  if (id === undefined) throw unable("ids of the likeliest tokens (return_tokens_as_token_ids)");
+  return id;
 }
 
 /** Throws endpoint_failed where the prediction of a token is missing. @param knownAt by the place in the prompt */

@@ -77,8 +77,13 @@ export function variation(values: readonly number[]): number {
 
 export interface Difference extends Partial<Interval> {
   readonly value: number;
-  /** Of pairs, or of members of groups. */
   readonly numPairs: number;
+}
+
+export interface GroupedMean extends Partial<Interval> {
+  readonly value: number;
+  /** Of all groups. */
+  readonly numMembers: number;
 }
 
 /**
@@ -100,11 +105,11 @@ export function pairedDifference(a: readonly number[], b: readonly number[]): Di
  * interval by groups (Student's t, linearised ratio); no interval for fewer than three groups.
  * @param groups sum and number of each group's members
  */
-export function groupedMean(groups: readonly { readonly sum: number; readonly count: number }[]): Difference {
-  const numPairs = groups.reduce((sum, { count }) => sum + count, 0);
-  const value = groups.reduce((sum, group) => sum + group.sum, 0) / numPairs;
-  if (groups.length < MIN_RUNS) return { value, numPairs };
+export function groupedMean(groups: readonly { readonly sum: number; readonly count: number }[]): GroupedMean {
+  const numMembers = groups.reduce((sum, { count }) => sum + count, 0);
+  const value = groups.reduce((sum, group) => sum + group.sum, 0) / numMembers;
+  if (groups.length < MIN_RUNS) return { value, numMembers };
   const squares = groups.reduce((sum, group) => sum + (group.sum - value * group.count) ** 2, 0);
-  const half = (tQuantile(groups.length - 1) * Math.sqrt((groups.length / (groups.length - 1)) * squares)) / numPairs;
-  return { value, low: value - half, high: value + half, numPairs };
+  const half = (tQuantile(groups.length - 1) * Math.sqrt((groups.length / (groups.length - 1)) * squares)) / numMembers;
+  return { value, low: value - half, high: value + half, numMembers };
 }

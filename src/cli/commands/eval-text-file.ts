@@ -5,16 +5,17 @@ import { isOutlet, replaceFile } from "../../core/new-file.js";
 import { readText } from "../../core/read-text.js";
 import { type StartStage, silentStages } from "../../core/stages.js";
 import type { EvalSource, EvalTarget } from "../../lab/eval-target.js";
-import type { ScoredWindow } from "../../lab/text-divergence.js";
+import type { ScoredText } from "../../lab/text-divergence.js";
 import { engineSettingsFrom } from "../flags/engine-options.js";
 import type { TargetFlags } from "../flags/target-options.js";
 import { jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
-import { comparedTextRows, perplexityRows } from "../output/text-divergence-text.js";
+import { comparedTextRows, perplexityRows, tokensText } from "../output/text-divergence-text.js";
 
 export interface TextFlags extends TargetFlags {
   readonly textFile: string;
-  readonly window: number;
+  /** Tokens. */
+  readonly window?: number;
   /** Of windows, at most. */
   readonly count: number;
   readonly seed: number;
@@ -23,11 +24,13 @@ export interface TextFlags extends TargetFlags {
   readonly json?: boolean;
 }
 
+export const USUAL_WINDOW = 512;
 const FORMAT = "millrace-eval-text";
 
 const runSchema = z.object({
   format: z.literal(FORMAT),
   model: z.object({ name: z.string() }),
+  numTokens: z.int(),
   windows: z.array(
     z
       .object({
@@ -41,7 +44,7 @@ const runSchema = z.object({
 interface Scored {
   readonly name: string;
   readonly facts: object;
-  readonly windows: readonly ScoredWindow[];
+  readonly text: ScoredText;
 }
 
 export async function runTextEval(flags: TextFlags, source: EvalSource, signal: AbortSignal): Promise<void> {
@@ -53,13 +56,16 @@ export async function runTextEval(flags: TextFlags, source: EvalSource, signal: 
     import("../../lab/text-divergence.js"),
   ]);
   const other = baseline === undefined ? undefined : await scored(sourceOf(baseline), text, flags, startStage, signal);
-  const { name, facts, windows } = await scored(source, text, flags, startStage, signal);
-  const comparison = other && lab.compareTexts(other.windows, windows);
+  const own = await scored(source, text, flags, startStage, signal);
+  const { name, facts } = own;
+  const { windows, numTokens } = own.text;
+  const comparison = other && lab.compareTexts(other.text.windows, windows);
   const perplexity = lab.perplexityOf(windows);
   const report = {
     format: FORMAT,
     model: { name },
     ...facts,
+    numTokens,
     perplexity,
     ...(other && { baseline: { name: other.name, ...other.facts }, comparison }),
     windows,
@@ -68,7 +74,8 @@ export async function runTextEval(flags: TextFlags, source: EvalSource, signal: 
     replaceFile(out, `${jsonText(report)}\n`);
     if (!isOutlet(out)) process.stderr.write(`written: ${out}\n`);
   }
-  const table = comparison === undefined ? perplexityRows(perplexity, windows.length) : comparedTextRows(comparison);
+  const table =
+    comparison === undefined ? perplexityRows(perplexity, own.text) : comparedTextRows(comparison, own.text);
   process.stdout.write(`${json ? jsonText(report) : table}\n`);
 }
 
@@ -88,26 +95,26 @@ async function scored(
     return {
       name: target.name,
       facts: target.facts,
-      windows: await windowsOf(target, text, flags, startStage, signal),
+      text: await scoredText(target, text, flags, startStage, signal),
     };
   } finally {
     await target.close();
   }
 }
 
-async function windowsOf(
+async function scoredText(
   { name, texts }: EvalTarget,
   text: string,
-  { window, count }: TextFlags,
+  { window = USUAL_WINDOW, count }: TextFlags,
   startStage: StartStage,
   signal: AbortSignal,
-): Promise<ScoredWindow[]> {
+): Promise<ScoredText> {
   const { scoreText } = await import("../../lab/text-divergence.js");
   const stage = startStage(name);
   const tell = (numDone: number, numWindows: number): void => stage.update(`${numDone} of ${numWindows} windows`);
-  const windows = await scoreText(await texts!(), text, { size: window, count }, tell, signal);
-  stage.done(`${windows.reduce((sum, { ids }) => sum + ids.length, 0)} tokens in ${windows.length} windows`);
-  return windows;
+  const scored = await scoreText(await texts!(), text, { size: window, count }, tell, signal);
+  stage.done(`${tokensText(scored)} in ${scored.windows.length} windows`);
+  return scored;
 }
 
 function recorded(path: string): Scored {
@@ -119,7 +126,10 @@ function recorded(path: string): Scored {
     // Refused below, together with JSON of another shape.
   }
   const parsed = runSchema.safeParse(value);
-  if (parsed.success) return { name: parsed.data.model.name, facts: { recorded: path }, windows: parsed.data.windows };
+  if (parsed.success) {
+    const { model, numTokens, windows } = parsed.data;
+    return { name: model.name, facts: { recorded: path }, text: { numTokens, windows } };
+  }
   throw new MillraceError("invalid_option", `expected a run of eval --text-file in ${path}, got something else`, {
     hint: "write one: millrace eval --text-file text.txt --out before.json",
   });

@@ -31,7 +31,7 @@ interface EvalFlags extends TargetFlags, JudgeFlags {
   readonly seed: number;
   readonly chats?: string;
   readonly textFile?: string;
-  readonly window: number;
+  readonly window?: number;
   readonly out?: string;
   readonly json?: boolean;
 }
@@ -46,7 +46,12 @@ export function evalCommand(): Command {
     .description(
       "Score a model's answers to the last turns of chats, by task; with --baseline, tell whether it is as good as another.",
     )
-    .option("--count <n>", "items of each task", integerIn("--count", 1, MANY), 100)
+    .option(
+      "--count <n>",
+      "items of each task; with --text-file: the most windows of the text",
+      integerIn("--count", 1, MANY),
+      100,
+    )
     .option("--seed <n>", "seed of the held-out chats and of sampling", integerIn("--seed", 0, MANY), HELD_OUT_SEED)
     .option("--chats <file>", "file of chats as JSON lines, instead of the corpus; their families are the tasks")
     .addOption(
@@ -57,9 +62,8 @@ export function evalCommand(): Command {
     )
     .option(
       "--window <n>",
-      "with --text-file: tokens that are scored together, of which --count is the most",
+      "with --text-file: tokens that are scored together (default: 512); --count windows at most, so the usual 100 cover 51,200 tokens",
       integerIn("--window", 2, 1 << 20),
-      512,
     )
     .option(
       "--baseline <run|url|model>",
@@ -77,7 +81,10 @@ export function evalCommand(): Command {
     )
     .option("--json", "print one JSON object with every prompt, answer and score instead of a table");
   return addEngineOptions(addJudgeOptions(command)).action((flags: EvalFlags) =>
-    untilStopped((signal) => runEval(flags, signal), "what is answered is shown as a partial run"),
+    untilStopped(
+      (signal) => runEval(flags, signal),
+      flags.textFile === undefined ? "what is answered is shown as a partial run" : "nothing of the text is kept",
+    ),
   );
 }
 
@@ -90,6 +97,7 @@ async function runEval(flags: EvalFlags, signal: AbortSignal): Promise<void> {
     await runTextEval({ ...flags, textFile }, sourceFrom(flags), signal);
     return;
   }
+  if (flags.window !== undefined) throw optionError("--text-file", "given, as --window needs it", "nothing");
   if (baseline === undefined && (stopEarly || flags.maxDrop !== undefined)) {
     throw optionError("--baseline", "given, as --stop-early and --max-drop need it", "nothing");
   }

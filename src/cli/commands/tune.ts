@@ -143,7 +143,9 @@ export function tuneCommand(): Command {
     const again = flags.again === true || flags.schedule !== undefined;
     return untilStopped(
       (signal) => runTune(flags, command, signal),
-      `the same command ${again ? "" : "with --resume "}goes on from here`,
+      flags.url === undefined
+        ? `the same command ${again ? "" : "with --resume "}goes on from here`
+        : "nothing is kept",
     );
   });
 }
