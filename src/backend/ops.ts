@@ -189,7 +189,10 @@ export const OPS = {
       out: { kind: "bytes", shape: "[*]", access: "writes", note: "M rows of activationRowBytes(format, width)" },
       x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
       numRows: NUM_ROWS,
-      width: { kind: "integer", note: "a multiple of 256 for blocks256, of 32 otherwise" },
+      width: {
+        kind: "integer",
+        note: "a multiple of 256 for blocks256, of 16 for blocks16, any for bf16, of 32 otherwise",
+      },
       format: { kind: "code", of: "ActivationFormat", min: 1 },
     },
   },

@@ -61,6 +61,11 @@ test.each([
     JSON.stringify({ messages: [messages[0], { ...messages[1], content: "{" }], check: { kind: "json" } }),
     /line 2, got a JSON check/,
   ],
+  [
+    "a check of calls without tools",
+    JSON.stringify({ messages, check: { kind: "calls", calls: [{ name: "now", arguments: {} }] } }),
+    /line 2, got no tools: expected tools beside a check of calls/,
+  ],
 ])("refuses %s, naming the line", (_, line, message) => {
   expect(() => parseChats(`${JSON.stringify({ messages })}\n${line}`, "f")).toThrow(message);
 });

@@ -169,7 +169,9 @@ function parseChat(line: string, place: string): ScoredChat | undefined {
   if (!parsed.success) {
     return refuse(`another line (${problemText(parsed.error, value)})`);
   }
-  const problem = problemOfCheck(parsed.data.check, parsed.data.messages.at(-1)!.content);
+  const { check, messages, tools = [] } = parsed.data;
+  if (check.kind === "calls" && tools.length === 0) return refuse("no tools: expected tools beside a check of calls");
+  const problem = problemOfCheck(check, messages.at(-1)!.content);
   return problem === undefined ? parsed.data : refuse(problem);
 }
 

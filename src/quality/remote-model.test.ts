@@ -159,6 +159,25 @@ test("calls are read where tools were offered, and checked; a model whose calls 
   expect((await run()).items[0]).toMatchObject({ exact: false, note: expect.stringContaining("no right call of") });
   await model.close();
   const answer = { text: "", end: "stop", numPromptTokens: 1, numOutputTokens: 1 } as const;
+  const odd = (function_: unknown) => ({ type: "function", function: function_ });
+  const ofObjects = wanted.map(({ name, arguments: own }) => odd({ name, arguments: own }));
+  const answers = [ofObjects, [odd({ name: "now", arguments: null })], [odd(null), "?"], "?"].map((calls) => ({
+    body: { choices: [{ message: { content: null, tool_calls: calls }, finish_reason: "tool_calls" }] },
+  }));
+  const lenient = await serve(...answers, {
+    body: { choices: [{ message: { content: "Yes.", tool_calls: ["?"] }, finish_reason: "stop" }] },
+  });
+  const other = await open(lenient.url, "big");
+  const ask = () => runTask(other, { name: "tools", chats: [chat!] }, 1, () => {});
+  expect((await ask()).items[0]).toMatchObject({ exact: true });
+  expect((await ask()).items[0]).toMatchObject({ exact: false, calls: [{ name: "now", arguments: "" }] });
+  for (const numCalls of [2, 1]) {
+    const [item] = (await ask()).items;
+    expect(item).toMatchObject({ exact: false, note: expect.stringContaining("called unreadable") });
+    expect(item!.calls).toHaveLength(numCalls);
+  }
+  expect(await other.ask(QUESTION, signal)).toMatchObject({ text: "Yes." });
+  await other.close();
   const unread = runTask({ ask: async () => answer }, { name: "tools", chats: [chat!] }, 1, () => {});
   await expect(unread).rejects.toMatchObject({
     code: "invalid_option",

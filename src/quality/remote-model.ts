@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
-import { type Ask, seedOf } from "./ask.js";
+import { type Ask, seedOf, type ToolCall } from "./ask.js";
 import { failureText, noAnswer, parse, RemoteServer, type Reply, statusText } from "./remote-server.js";
 import { type CallServer, remoteTexts } from "./remote-texts.js";
 import type { AskedModel } from "./run-task.js";
@@ -30,15 +30,27 @@ const MAX_TRIES = 6;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 
+/** Servers write arguments as JSON's text, as an object, or as null. */
 const toolCallSchema = z
-  .object({ function: z.object({ name: z.string(), arguments: z.string() }) })
-  .transform(({ function: { name, arguments: own } }) => ({ name, arguments: own }));
+  .object({ function: z.object({ name: z.string(), arguments: z.unknown().optional() }) })
+  .transform(({ function: { name, arguments: own } }) => ({
+    name,
+    arguments: typeof own === "string" ? own : own == null ? "" : JSON.stringify(own),
+  }));
+
+/** No tool has this name: the call scores as wrong. */
+const UNREADABLE: ToolCall = { name: "unreadable", arguments: "" };
+
+const callsIn = (calls: unknown): readonly ToolCall[] =>
+  (Array.isArray(calls) ? calls : calls == null ? [] : [calls]).map(
+    (call) => toolCallSchema.safeParse(call).data ?? UNREADABLE,
+  );
 
 export const completionSchema = z.object({
   choices: z
     .array(
       z.object({
-        message: z.object({ content: z.string().nullish(), tool_calls: z.array(toolCallSchema).nullish() }),
+        message: z.object({ content: z.string().nullish(), tool_calls: z.unknown().optional() }),
         finish_reason: z.string(),
       }),
     )
@@ -69,7 +81,7 @@ export async function openRemoteModel(options: RemoteModelOptions, signal: Abort
         numPromptTokens: usage?.prompt_tokens ?? 0,
         numOutputTokens: usage?.completion_tokens ?? 0,
       };
-      const calls = tools.length === 0 ? [] : (message.tool_calls ?? []);
+      const calls = tools.length === 0 ? [] : callsIn(message.tool_calls);
       if (calls.length > 0) {
         return { text: message.content ?? "", end: end === "length" ? end : "stop", ...counts, calls };
       }

@@ -1,7 +1,7 @@
 /** `millrace tune --url`: measures a server that runs already, names its bottleneck, and tells what would be tried. */
 import type { Command } from "commander";
 import type { Cell } from "../../bench/workload/scenarios.js";
-import { optionError } from "../../core/option-error.js";
+import { MillraceError } from "../../core/errors.js";
 import { silentStages } from "../../core/stages.js";
 import { listedRows, readPriceList, rowAt } from "../../gateway/prices/price-list.js";
 import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
@@ -9,6 +9,7 @@ import type { Objective } from "../../lab/tune/bottleneck.js";
 import type { Edit } from "../../lab/tune/configuration.js";
 import type { Diagnosis } from "../../lab/tune/loop.js";
 import type { TunedEngineName } from "../../lab/tune/tuned-engines.js";
+import type { DatedPrice } from "../../plan/data/prices.js";
 import { planFromFlags, refuseGiven, type TrafficFlags } from "../flags/bench-options.js";
 import { formatTable, jsonText } from "../output/format.js";
 import { stagesTo } from "../output/stages.js";
@@ -47,11 +48,12 @@ interface AttachedFlags extends TrafficFlags {
 
 export async function diagnoseAttached(flags: AttachedFlags, command: Command, signal: AbortSignal): Promise<void> {
   refuseGiven(command, OF_TRIALS, "no flag of trials with --url", "a server that runs elsewhere is not started again");
-  const [{ diagnose }, lab, { TUNED_ENGINES }, { parseFlags }] = await Promise.all([
+  const [{ diagnose }, lab, { TUNED_ENGINES }, { parseFlags }, { givenPrice }] = await Promise.all([
     import("../../lab/tune/loop.js"),
     import("../../lab/tune/server-bench.js"),
     import("../../lab/tune/tuned-engines.js"),
     import("../../lab/tune/configuration.js"),
+    import("../plan/machine-price.js"),
   ]);
   const { url, model, apiKey, rounds, objective } = flags;
   const planned = await planFromFlags(flags, command);
@@ -59,6 +61,8 @@ export async function diagnoseAttached(flags: AttachedFlags, command: Command, s
   if (listPrice === undefined) lab.assertTunable(planned, objective);
   else lab.assertTunable(planned, "throughput");
   const start = parseFlags(words(flags.serverArgs));
+  // Refuses a wrong number of instances before any load is sent.
+  TUNED_ENGINES[flags.engine].instances(start);
   const startStage = flags.json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const bench = new lab.ServerBench(
     {
@@ -83,7 +87,8 @@ export async function diagnoseAttached(flags: AttachedFlags, command: Command, s
   const alternatives = { engine: TUNED_ENGINES[flags.engine], weights: [], freeBytes: undefined };
   const diagnosis = await diagnose({ start, objective, alternatives, numRounds: rounds }, bench);
   const { pricePerHour } = flags;
-  const price = listPrice?.version ?? (pricePerHour === undefined ? undefined : `$${pricePerHour} an hour`);
+  const ofMachine = pricePerHour === undefined ? undefined : givenPrice(pricePerHour, "--price-per-hour");
+  const price = listPrice === undefined ? ofMachine : { source: listPrice.version };
   const [{ name: load }] = planned.cells as [Cell];
   if (flags.json) process.stdout.write(`${jsonText({ url, load, objective, price, ...diagnosis })}\n`);
   else process.stdout.write(`${await textOf(diagnosis, url, price)}\n`);
@@ -91,15 +96,25 @@ export async function diagnoseAttached(flags: AttachedFlags, command: Command, s
 
 /** Of a paid API, where the user gives no price of a machine. Throws invalid_option where money has no price. */
 function listPriceFor({ model, objective, pricePerHour }: AttachedFlags): TieredPrice | undefined {
-  if (objective !== "cost" || pricePerHour !== undefined) return undefined;
-  const row = model === undefined ? undefined : rowAt(listedRows(readPriceList(), model), Date.now());
+  if (objective !== "cost" || (pricePerHour ?? 0) > 0) return undefined;
+  const isListed = pricePerHour === undefined && model !== undefined;
+  const row = isListed ? rowAt(listedRows(readPriceList(), model), Date.now()) : undefined;
   if (row !== undefined) return row.price;
-  throw optionError(
-    "--price-per-hour",
-    "given, or --model of a list price, with --objective cost and --url",
-    `${model}`,
+  const ofModel = model === undefined ? "neither" : `--model ${model}, which has no list price`;
+  const got = pricePerHour === undefined ? ofModel : `--price-per-hour ${pricePerHour}`;
+  throw new MillraceError(
+    "invalid_option",
+    `expected --price-per-hour above 0, or --model with a list price, with --objective cost and --url, got ${got}`,
+    {
+      hint: "give the dollars of the server's machine as --price-per-hour, or the --model of an API in the price list",
+    },
   );
 }
+
+/** Of the machine's hour; without dollars: the list price of this version. */
+type AttachedPrice = Pick<DatedPrice, "source"> & Partial<DatedPrice>;
+
+const priceText = ({ usd, source }: AttachedPrice): string => (usd === undefined ? source : `$${usd} an hour`);
 
 const flagsText = (edit: Edit): string =>
   Object.entries(edit)
@@ -109,7 +124,7 @@ const flagsText = (edit: Edit): string =>
 async function textOf(
   { findings, baseline, proposals }: Diagnosis,
   url: string,
-  price: string | undefined,
+  price: AttachedPrice | undefined,
 ): Promise<string> {
   const { moneyRows } = await import("../../lab/tune/report.js");
   const [bottleneck, ...others] = findings;
@@ -123,7 +138,9 @@ async function textOf(
   const money = baseline.costs && price !== undefined ? moneyRows([baseline.costs]) : [];
   const tables = [
     ...(changes.length === 0 ? [] : [[["change", "because of", "predicted", "answers", "flags"], ...changes]]),
-    ...(money.length === 0 ? [] : [[[`cost at ${price}`, "now (95 % interval)"], ...money]]),
+    ...(price === undefined || money.length === 0
+      ? []
+      : [[[`cost at ${priceText(price)}`, "now (95 % interval)"], ...money]]),
   ];
   return [
     ...tables.flatMap((rows) => [formatTable(rows), ""]),

@@ -46,15 +46,15 @@ export async function gpuNames(): Promise<readonly string[]> {
   }
 }
 
-/** @param names as nvidia-smi shows them, one per GPU */
-export function gpuMachine(names: readonly string[]): Machine {
+const NAME_THEM = `name those to plan for, for instance --hardware h100x2, of ${GPU_NAMES.join(", ")}`;
+
+/** @param names as nvidia-smi shows them, one per GPU. @param hint what to do about other GPUs */
+export function gpuMachine(names: readonly string[], hint = NAME_THEM): Machine {
   const [first = "", ...others] = names;
   const device = gpuBySmiName(first);
   if (device === undefined || others.some((name) => name !== first)) {
     const got = [...new Set(names)].join(", ");
-    throw new MillraceError("invalid_option", `expected GPUs of one known kind on this machine, got ${got}`, {
-      hint: `name those to plan for, for instance --hardware h100x2, of ${GPU_NAMES.join(", ")}`,
-    });
+    throw new MillraceError("invalid_option", `expected GPUs of one known kind on this machine, got ${got}`, { hint });
   }
   return { kind: "gpu", device, count: names.length };
 }

@@ -19,7 +19,7 @@ const coresPrice = (numCores: number): DatedPrice => ({ ...CPU_CORE_HOUR, usd: C
 export async function priceOfThisMachine(usesGpus: boolean): Promise<DatedPrice> {
   const names = usesGpus ? await gpuNames() : [];
   if (names.length === 0) return coresPrice(defaultNumThreads());
-  const price = listPrice(gpuMachine(names));
+  const price = listPrice(gpuMachine(names, "give your price in dollars as --price-per-hour"));
   return { ...price, usd: price.usd * names.length };
 }
 

@@ -392,8 +392,8 @@ function reordered(values: Float32Array, cols: number, { headDim, rowOf }: RowOr
 
 /**
  * The type in which the model's matrices lose the least at two bytes a value: GGML's quantised blocks have halves as
- * scales, so halves hold their values closest. The scales of MXFP4 are powers of two beyond the range of halves;
- * NVFP4 has values of six bits, which bfloat16 holds.
+ * scales, so halves hold their values closest. The scales of MXFP4 are powers of two beyond the range of halves.
+ * NVFP4's values have six bits times the matrix's F32 scale: bfloat16 rounds them to eight bits, whatever their range.
  * Matrices of F32 stay F32.
  */
 const IN_BF16: readonly WeightType[] = ["BF16", "F8_E4M3", "I8", "MXFP4", "NVFP4", "NVFP4_SCALED"];

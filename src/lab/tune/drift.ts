@@ -1,5 +1,6 @@
 /** Two tunings of one load at different times: what has drifted, and which changes may explain it. */
 import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
 import { type Estimate, unpairedRatio } from "../../bench/measure/intervals.js";
 import type { Finding } from "./bottleneck.js";
 import { type Configuration, keyOf } from "./configuration.js";
@@ -57,7 +58,7 @@ interface Told {
 /** @param maxDrift as a share: 0.05 for ±5 % */
 export function driftBetween(earlier: Told, later: Told, maxDrift: number): Drift {
   const [before, now] = [earlier.figures, later.figures];
-  const ratio = unpairedRatio(positive(now.baseline), positive(before.baseline));
+  const ratio = unpairedRatio(valuesOf(later), valuesOf(earlier));
   return {
     verdict: verdictOn(ratio, maxDrift),
     maxDrift,
@@ -70,9 +71,16 @@ export function driftBetween(earlier: Told, later: Told, maxDrift: number): Drif
   };
 }
 
-/** Ratios need positive values. */
-const positive = (baseline: Baseline | undefined): readonly number[] =>
-  baseline?.values.every((value) => value > 0) ? baseline.values : [];
+const pricedSchema = z.object({ objective: z.literal("cost"), plan: z.object({ pricePerHour: z.number() }) });
+
+/**
+ * Empty unless all are positive, as ratios need them. Tokens for a dollar become those of an hour: another price is no
+ * drift of the server.
+ */
+function valuesOf({ figures: { baseline }, facts }: Told): readonly number[] {
+  const pricePerHour = pricedSchema.safeParse(facts).data?.plan.pricePerHour ?? 1;
+  return baseline?.values.every((value) => value > 0) ? baseline.values.map((value) => value * pricePerHour) : [];
+}
 
 function verdictOn(ratio: Estimate | undefined, maxDrift: number): Drift["verdict"] {
   if (ratio?.low === undefined || ratio.high === undefined) return "open";

@@ -129,3 +129,17 @@ test("runs are ordered by number where the clock went back, and damaged or forei
   const third = await run(out, "2027-02-28", FACTS, { seed: 3 });
   expect(third).toMatchObject({ name: "0004-2027-02-28", previous: "0002-2027-01-31" });
 });
+
+test("where tokens for a dollar are compared, another price is no drift", async () => {
+  const out = tempTree({});
+  const priced = (pricePerHour: number): Facts => ({ ...FACTS, objective: "cost", plan: { pricePerHour } });
+  const dollars = async (date: string, price: number): Promise<EndedRun> => {
+    const open = openRun(out, priced(price), OPTIONS, at(date));
+    const tuning = await tuned(open, {});
+    const values = tuning.baseline!.values.map((value) => value / price);
+    return endRun(out, open, { ...tuning, baseline: { ...tuning.baseline!, values } }, 0.05);
+  };
+  await dollars("2027-01-31", 1);
+  const { drift } = await dollars("2027-02-28", 2);
+  expect(drift).toMatchObject({ verdict: "steady", changes: [{ name: "plan" }] });
+});
