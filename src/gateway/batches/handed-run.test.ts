@@ -1,4 +1,7 @@
-/** Lines that a provider's batch endpoint answers, whose gateway stops at any moment, or whose provider never ends. */
+/**
+ * Lines that a provider's batch endpoint answers, whose gateway stops at any moment, or whose provider never ends.
+ * size: all stand on one service, provider and budget, each of whose steps a test can change
+ */
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";

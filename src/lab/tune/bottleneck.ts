@@ -56,7 +56,7 @@ const RULES: readonly (readonly [Bottleneck, Rule])[] = [
   ["prefill", ({ prefillShare }) => prefillFinding(prefillShare)],
 ];
 
-/** All findings, the bottleneck first. The last one holds for each server that tells its figures: steps read weights. */
+/** All findings, the bottleneck first. The last one holds for a server that tells its figures: steps read weights. */
 export function findingsOf(evidence: Evidence, objective: Objective): Finding[] {
   const findings = RULES.flatMap(([bottleneck, rule]) => {
     const because = rule(evidence, objective);
