@@ -124,7 +124,7 @@ test("a text's perplexity here is a server's, and a recorded run is a baseline; 
   const own = ["--text-file", join(folder, "text.txt"), "--window", "64", "--count", "4"];
   const first = await evaluate(...own, "--out", run);
   expect(first.stdout).toMatch(
-    /^over the text +value +95 % interval\nperplexity +[\d.]+ +[\d.]+ to [\d.]+\ntokens +256\n/,
+    /^over the text +value +95 % interval\nperplexity +[\d.]+ +[\d.]+ to [\d.]+\nscored +256 of \d{3} tokens\n/,
   );
   const { stdout, exitCode } = await evaluate(...own, "--url", server.url, "--baseline", run, "--json");
   const { comparison, perplexity, model, windows } = JSON.parse(stdout);

@@ -35,7 +35,7 @@ test("beside the URL of a running server, trials and unknown prices are refused,
   expect(trials).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("no flag of trials with --url") });
   expect(price).toMatchObject({
     exitCode: 2,
-    stderr: expect.stringMatching(/--price-per-hour .*list price.* got "?mine/),
+    stderr: expect.stringMatching(/--price-per-hour .*list price.* got --model mine, which has no list price/),
   });
   expect(gone).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("peer_failed") });
 });
