@@ -10,6 +10,7 @@ import { type Gateway, startGateway } from "../../../test/helpers/providers/gate
 import { OpenaiBatches } from "../../../test/helpers/providers/openai-batches.js";
 import { startOpenaiServer } from "../../../test/helpers/providers/openai-server.js";
 import type { ProviderServer } from "../../../test/helpers/providers/provider-server.js";
+import { until } from "../../../test/helpers/until.js";
 
 const KEY = "sk-test-0123456789abcdef";
 const ADMIN = "boss-0123456789";
@@ -80,15 +81,6 @@ async function create(lines: readonly object[]): Promise<string> {
   const file = (await (await call("/v1/files", form)).json()) as Json;
   const asked = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
   return ((await (await call("/v1/batches", asked)).json()) as Json).id;
-}
-
-async function until<T>(look: () => Promise<T | undefined> | T | undefined): Promise<T> {
-  for (let i = 0; i < 1500; i++) {
-    const found = await look();
-    if (found !== undefined) return found;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error("it did not happen in 30 s");
 }
 
 const contentOf = async (id: string | null): Promise<Json[]> => {

@@ -12,6 +12,7 @@ import { type Gateway, startGateway } from "../../../test/helpers/providers/gate
 import { OpenaiBatches } from "../../../test/helpers/providers/openai-batches.js";
 import { startOpenaiServer } from "../../../test/helpers/providers/openai-server.js";
 import type { ProviderServer } from "../../../test/helpers/providers/provider-server.js";
+import { until } from "../../../test/helpers/until.js";
 import { parseConfig } from "../config/read-config.js";
 
 const KEY = "sk-test-0123456789abcdef";
@@ -62,15 +63,6 @@ async function call(path: string, { body, key = SHOP, method }: { body?: object;
   };
   const response = await fetch(gateway.url + path, { ...asked, headers: { authorization: `Bearer ${key}` } });
   return (await response.json().catch(() => undefined)) as Json;
-}
-
-async function until<T>(look: () => Promise<T | undefined> | T | undefined): Promise<T> {
-  for (let i = 0; i < 1500; i++) {
-    const found = await look();
-    if (found !== undefined) return found;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  throw new Error("it did not happen in 30 s");
 }
 
 /** A batch of one line, which the provider runs, and ends only when it is no longer held. */

@@ -8,14 +8,20 @@ import { Readable } from "node:stream";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { JsonObject } from "../../core/json-body.js";
 import { membersOf, parsed } from "../json-members.js";
-import type { BatchEndpoint, Found, LineOutcome, Look, ResultLine, SentFile } from "./endpoint.js";
+import {
+  type BatchEndpoint,
+  CLOCK_SKEW_MS,
+  type Found,
+  type LineOutcome,
+  type Look,
+  type ResultLine,
+  type SentFile,
+} from "./endpoint.js";
 import { type ProviderHttp, Refused } from "./provider-http.js";
 import { splitLines } from "./split-lines.js";
 
 const HEADERS = { "anthropic-version": "2023-06-01", "content-type": "application/json" };
 const BATCHES = "/v1/messages/batches";
-const MAX_PAGES = 100;
-const SKEW_MS = 10 * 60_000;
 const NEWLINE = 0x0a;
 const COMMA = 0x2c;
 const MAX_FIRST_LINE_BYTES = 16 * 1024 * 1024;
@@ -70,21 +76,14 @@ export class AnthropicEndpoint implements BatchEndpoint {
 
   async find(file: SentFile, signal: AbortSignal): Promise<Found> {
     let isUnsure = false;
-    let after = "";
-    for (let page = 0; page < MAX_PAGES; page++) {
-      const path = `${BATCHES}?limit=100${after}`;
-      const list = await this.http.json({ method: "GET", path, headers: HEADERS, signal });
-      const batches = Array.isArray(list.data) ? list.data.filter(isPlainObject) : [];
-      const isOld = ({ created_at: created }: JsonObject) => Date.parse(String(created)) < file.sentMs - SKEW_MS;
+    const isOld = ({ created_at: created }: JsonObject) => Date.parse(String(created)) < file.sentMs - CLOCK_SKEW_MS;
+    const pages = this.http.pages({ path: BATCHES, headers: HEADERS, cursor: "after_id", isOld, signal });
+    for await (const batches of pages) {
       for (const each of batches.filter((batch) => !isOld(batch) && numLinesOf(batch) === file.numLines)) {
         const id = this.http.idOf(each.id);
         if (each.processing_status !== "ended") isUnsure = true;
         else if (await this.#isOf(id, file.key, signal)) return { kind: "found", id };
       }
-      const last = batches.at(-1);
-      // The newest are first.
-      if (list.has_more !== true || last === undefined || isOld(last)) break;
-      after = `&after_id=${this.http.idOf(last.id)}`;
     }
     return { kind: isUnsure ? "unsure" : "none" };
   }

@@ -1,5 +1,8 @@
 /** The batch endpoint of a paid API, as a batch's run sees it. What it answers is hostile. */
 
+/** Difference of the provider's clock and ours, at most. */
+export const CLOCK_SKEW_MS = 10 * 60_000;
+
 /** A file of lines that is sent, or has been. */
 export interface SentFile {
   /** Begins the ids of its lines at the provider. */

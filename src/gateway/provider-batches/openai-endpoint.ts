@@ -5,14 +5,18 @@ import { Readable } from "node:stream";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { JsonObject } from "../../core/json-body.js";
 import { membersOf, parsed } from "../json-members.js";
-import type { BatchEndpoint, Found, LineOutcome, Look, ResultLine, SentFile } from "./endpoint.js";
+import {
+  type BatchEndpoint,
+  CLOCK_SKEW_MS,
+  type Found,
+  type LineOutcome,
+  type Look,
+  type ResultLine,
+  type SentFile,
+} from "./endpoint.js";
 import type { ProviderHttp } from "./provider-http.js";
 
 const JSON_BODY = { "content-type": "application/json" };
-/** Batches that are made meanwhile push one's own down the list. */
-const MAX_PAGES = 100;
-/** Difference of the clocks, at most. */
-const SKEW_MS = 10 * 60_000;
 /** The account has as many tokens in batches as it may have. */
 const FULL = "token_limit_exceeded";
 const OVER = ["completed", "expired", "cancelled"];
@@ -66,18 +70,12 @@ export class OpenAiEndpoint implements BatchEndpoint {
    * metadata name the file all the same.
    */
   async find({ mark, fileId, sentMs }: SentFile, signal: AbortSignal): Promise<Found> {
-    let after = "";
-    for (let page = 0; page < MAX_PAGES; page++) {
-      const list = await this.http.json({ method: "GET", path: `/batches?limit=100${after}`, signal });
-      const batches = Array.isArray(list.data) ? list.data.filter(isPlainObject) : [];
-      const isUnmarked = (each: JsonObject) => markOf(each) === undefined && each.status !== "failed";
+    const isOld = ({ created_at: created }: JsonObject) =>
+      typeof created === "number" && created * 1000 < sentMs - CLOCK_SKEW_MS;
+    const isUnmarked = (each: JsonObject) => markOf(each) === undefined && each.status !== "failed";
+    for await (const batches of this.http.pages({ path: "/batches", cursor: "after", isOld, signal })) {
       const own = batches.find((each) => markOf(each) === mark || (each.input_file_id === fileId && isUnmarked(each)));
       if (own !== undefined) return { kind: "found", id: this.http.idOf(own.id) };
-      const last = batches.at(-1);
-      // The newest are first.
-      if (list.has_more !== true || last === undefined) break;
-      if (typeof last.created_at === "number" && last.created_at * 1000 < sentMs - SKEW_MS) break;
-      after = `&after=${this.http.idOf(last.id)}`;
     }
     return { kind: "none" };
   }

@@ -2,6 +2,7 @@
 import type { Readable } from "node:stream";
 import { type Dispatcher, request } from "undici";
 import { MillraceError } from "../../core/errors.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
 import { type JsonObject, objectOf } from "../../core/json-body.js";
 import { type Provider, providerKey } from "../dialects/provider.js";
 import { readProviderError } from "../dialects/provider-error.js";
@@ -41,6 +42,15 @@ interface Call {
   readonly signal: AbortSignal;
 }
 
+interface BatchList extends Pick<Call, "path" | "headers" | "signal"> {
+  /** The parameter that names the last batch of the page before. */
+  readonly cursor: string;
+  /** Whether a batch, and so all behind it, is none that is looked for. */
+  readonly isOld: (batch: JsonObject) => boolean;
+}
+
+/** Batches that are made meanwhile push one's own down the list. */
+const MAX_PAGES = 100;
 /** Lists of a hundred batches are far smaller. */
 const MAX_JSON_BYTES = 4 * 1024 * 1024;
 const MAX_ERROR_BYTES = 64 * 1024;
@@ -76,6 +86,19 @@ export class ProviderHttp {
       return objectOf(bytes.toString("utf8"), bytes.length);
     } catch {
       throw this.unexpected("something that is no JSON object");
+    }
+  }
+
+  /** The pages of a list of batches, the newest first, up to one that ends with an old batch. */
+  async *pages({ path, headers = {}, cursor, isOld, signal }: BatchList): AsyncGenerator<readonly JsonObject[]> {
+    let after = "";
+    for (let page = 0; page < MAX_PAGES; page++) {
+      const list = await this.json({ method: "GET", path: `${path}?limit=100${after}`, headers, signal });
+      const batches = Array.isArray(list.data) ? list.data.filter(isPlainObject) : [];
+      yield batches;
+      const last = batches.at(-1);
+      if (list.has_more !== true || last === undefined || isOld(last)) return;
+      after = `&${cursor}=${this.idOf(last.id)}`;
     }
   }
 
