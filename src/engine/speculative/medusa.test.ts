@@ -1,4 +1,4 @@
-/** Medusa heads of the hub: what they guess, that texts stay those of plain decoding, and what is refused. */
+/** Medusa heads of the hub: their guesses, texts that stay those of plain decoding, and folders that are refused. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -36,7 +36,7 @@ let service: BatchServiceTest;
 let nowMs: number | undefined;
 let isCallerGone = false;
 let numBooked = 0;
-/** What of the provider's endpoint, of lines and of budgets is otherwise. */
+/** Parts of the provider's endpoint, of lines and of budgets that a test replaces. */
 let changed: (endpoint: BatchEndpoint, model: string) => Partial<BatchEndpoint>;
 let prepared: (id: string) => Promise<number>;
 let booked: () => Promise<unknown>;
@@ -114,7 +114,7 @@ const open = (folder?: string) =>
     },
   });
 
-/** Kills the gateway where it is, and goes on with what is on its disk, which a test may change. */
+/** Kills the gateway where it is, and goes on with the files on its disk, which a test may change. */
 async function restart(change: (folder: string) => void = () => {}): Promise<void> {
   const folder = service.snapshot();
   await service[Symbol.asyncDispose]();

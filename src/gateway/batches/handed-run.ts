@@ -25,7 +25,7 @@ interface HandedContext extends Pick<PartContext, "nowMs" | "logger"> {
   readonly handed: HandedModels;
 }
 
-/** Providers take twice as much; what is sent again after a broken connection stays small. */
+/** Providers take twice as much; an upload that is repeated after a broken connection stays small. */
 const MAX_PART_BYTES = 100 * 1024 * 1024;
 const WRITE_BYTES = 1024 * 1024;
 const RETRY_MS = 1000;
@@ -61,7 +61,7 @@ export class HandedRun {
     );
   }
 
-  /** Whether lines of a model are handed. What has begun goes on, whatever the configuration says since. */
+  /** Whether lines of a model are handed. A part that has begun goes on, whatever the configuration says since. */
   takes(model: number): boolean {
     return this.context.handed.isHanded(this.lines.models[model]!) || this.parts.some((part) => part.model === model);
   }

@@ -81,7 +81,7 @@ export class PartRun {
         else await this.#step();
       } catch (thrown) {
         if (signal.aborted) return;
-        // What has been sent may be paid for, whatever is answered to questions for it.
+        // Lines that have been sent may be paid for, whatever the provider answers to later questions.
         const isFinal = thrown instanceof Refused && !thrown.isForNow && this.#part.stage === "ready";
         if (isFinal) this.#verdict = thrown.message;
         else await this.#fail(thrown);
@@ -232,7 +232,7 @@ export class PartRun {
     await this.#leave(false);
   }
 
-  /** The provider may charge for what it has not told: what is reserved for it becomes a charge. */
+  /** The provider may charge for lines without a result: their reservation becomes a charge. */
   async #giveUp(): Promise<void> {
     const { model, batchId } = this.#part;
     const endpoint = this.context.handed.endpointOf(this.context.lines.models[model]!);

@@ -9,7 +9,7 @@ import { readProviderError } from "../dialects/provider-error.js";
 import { rateLimitsOf } from "../dialects/wire/rate-limits.js";
 import { Redactor } from "../dialects/wire/redact.js";
 
-/** The provider has answered, and has not done what was asked. */
+/** The provider has answered, and has refused the call. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -24,7 +24,7 @@ export class Refused extends Error {
     return FOR_NOW.includes(this.status) || this.status >= 500;
   }
 
-  /** It is certain that nothing was done: a redirect may come behind what was. */
+  /** It is certain that the call had no effect; a redirect may follow one that had. */
   get isCertain(): boolean {
     return this.status >= 400 && this.status !== 408 && this.status !== 409 && this.status < 500;
   }
@@ -77,7 +77,7 @@ export class ProviderHttp {
     return this.#redactor.text(String(text).slice(0, 500));
   }
 
-  /** Throws Refused, and other errors where no whole answer came: what was asked may then have been done. */
+  /** Throws Refused, and other errors where no whole answer came: the call may have had its effect then. */
   async json(call: Call): Promise<JsonObject> {
     const { body } = await this.#call(call);
     const bytes = await collected(body, MAX_JSON_BYTES);

@@ -45,7 +45,7 @@ export function drafterFrom(flag: string, word: string): DrafterChoice {
   return { method: isAuto ? "auto" : methodOfFile(path), path };
 }
 
-/** @returns undefined for what is no folder of heads from the hub */
+/** @returns undefined for a path that is no folder of heads from the hub */
 const methodOfFolder = (path: string): SpeculativeMethod | undefined =>
   isEagle3Folder(path) ? "eagle3" : isMedusaFolder(path) ? "medusa" : undefined;
 
