@@ -4,8 +4,9 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Database from "libsql";
 import { toFile } from "openai";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { stringify } from "yaml";
 import type { Json } from "../../../test/helpers/json.js";
 import { type Gateway, startGateway } from "../../../test/helpers/providers/gateway.js";
@@ -13,6 +14,7 @@ import { OpenaiBatches } from "../../../test/helpers/providers/openai-batches.js
 import { startOpenaiServer } from "../../../test/helpers/providers/openai-server.js";
 import type { ProviderServer } from "../../../test/helpers/providers/provider-server.js";
 import { until } from "../../../test/helpers/until.js";
+import { BatchLines } from "../../gateway/batches/batch-lines.js";
 import { parseConfig } from "../config/read-config.js";
 
 const KEY = "sk-test-0123456789abcdef";
@@ -150,6 +152,28 @@ test("lines under way cost what batches cost, although batch-endpoint is switche
   await gateway.fleet.reload(parseConfig(text, "millrace.yaml", process.env), machine);
   await end(id);
   expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+});
+
+test("kill -9 behind a line's result finds its charge and its row in the database", async () => {
+  gateway = await startGateway(configOf());
+  const id = await begin();
+  const database = new Database(join(folder, "gateway.db"), { readonly: true });
+  const first = (query: string) => database.prepare(query).raw().get([]) as number[];
+  const { keep } = BatchLines.prototype;
+  let atResult: unknown;
+  const spy = vi.spyOn(BatchLines.prototype, "keep").mockImplementation(async function (this: BatchLines, ...given) {
+    const [rows] = first("SELECT count(*) FROM ledger_requests WHERE status = 200");
+    const [charged] = first("SELECT max(used) FROM budget_meters");
+    atResult = { rows, charged };
+    await keep.apply(this, given);
+  });
+  try {
+    await end(id);
+  } finally {
+    spy.mockRestore();
+    database.close();
+  }
+  expect(atResult).toEqual({ rows: 1, charged: LINE_DOLLARS * 1e9 });
 });
 
 test("the organisation pays for the lines of a key that is revoked meanwhile", async () => {

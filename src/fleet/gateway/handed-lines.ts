@@ -84,15 +84,20 @@ export class HandedLines implements HandedModels {
     return prepared;
   }
 
-  book(line: LineSubmission, answer: ProviderAnswer | MillraceError, sink: AnswerSink): Promise<Ending> {
-    const handle = pipeline(this.#policies.booking, async (request, inner) => {
+  async book(line: LineSubmission, answer: ProviderAnswer | MillraceError, sink: AnswerSink): Promise<Ending> {
+    const { booking, booked } = this.#policies;
+    const handle = pipeline(booking, async (request, inner) => {
       if (answer instanceof MillraceError) throw answer;
       answer.isTaken = true;
       return this.#answered(request, answer, inner);
     });
     // The provider has answered: what the caller may ask now does not matter any more.
     const { tokenModels: _, allowsModel: __, ...caller } = line.caller;
-    return this.#submit({ ...line, caller }, handle, sink);
+    try {
+      return await this.#submit({ ...line, caller }, handle, sink);
+    } finally {
+      await booked();
+    }
   }
 
   #answered(request: GatewayRequest, { status, body }: ProviderAnswer, sink: AnswerSink): Ending {

@@ -112,6 +112,11 @@ export class Ledger {
     this.#timer.unref();
   }
 
+  /** Resolves when the rows so far are committed. */
+  async written(): Promise<void> {
+    await this.#started?.store.written();
+  }
+
   /** Undefined where the configuration asks for none. */
   get alerts(): AlertWatch | undefined {
     return this.#started?.alerts;

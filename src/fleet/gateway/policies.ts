@@ -20,6 +20,8 @@ export interface HandedPolicies {
   readonly limits: HandedLimits;
   readonly preparing: readonly Policy[];
   readonly booking: readonly Policy[];
+  /** Resolves when kill -9 can take no charge and no row of the ledger away that was booked so far. */
+  readonly booked: () => Promise<void>;
 }
 
 interface Policies {
@@ -34,7 +36,7 @@ interface Policies {
  * so behind the budgets.
  */
 export async function createPolicies(context: PolicyContext): Promise<Policies> {
-  const { config, models, observing, virtual, canary } = context;
+  const { config, models, ledger, observing, virtual, canary } = context;
   const langfuse = createLangfuse(context);
   const recorder = createRecorder(context);
   const limits = createLimits(context);
@@ -74,6 +76,9 @@ export async function createPolicies(context: PolicyContext): Promise<Policies> 
         ...whole([langfuse?.outer, recorder?.outer, handedLimits.booking]),
         ...whole([guardrails?.booking, langfuse?.inner, recorder?.inner, lengths]),
       ],
+      booked: async () => {
+        await Promise.all([limits.charged(), ledger.written()]);
+      },
     },
   };
 }

@@ -32,7 +32,10 @@ export interface HandedModels {
   endpointOf(model: string): BatchEndpoint | undefined;
   /** The line as the provider is to get it. Rejects with the error that the line's answer is to be. */
   prepare(line: LineSubmission): Promise<PreparedLine>;
-  /** Passes what became of a line through the policies that look at answers and account for them. */
+  /**
+   * Passes what became of a line through the policies that look at answers and account for them. Settles when kill -9
+   * cannot undo the booking: a line whose result is kept is never booked again.
+   */
   book(line: LineSubmission, answer: ProviderAnswer | MillraceError, sink: AnswerSink): Promise<Ending>;
   readonly budget: {
     /** Rejects with budget_exceeded, and with other errors while the budget cannot be asked. */

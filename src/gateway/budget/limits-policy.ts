@@ -123,6 +123,11 @@ export class LimitsPolicy implements Policy {
     return claims;
   }
 
+  /** Resolves when the charges so far are booked, or wait for a store that is down. */
+  async charged(): Promise<void> {
+    await this.#settlements?.tried();
+  }
+
   opened(): { readonly store: BudgetStore; readonly settlements: Settlements } {
     this.#store ??= this.options.openStore();
     this.#settlements ??= new Settlements(this.#store, this.options.events, this.options.now);

@@ -72,6 +72,11 @@ export class Settlements {
     void task.finally(() => this.#running.delete(task));
   }
 
+  /** Resolves when the settlements so far are booked, or the store has failed and they wait for it. */
+  async tried(): Promise<void> {
+    await Promise.all(this.#running);
+  }
+
   /** The reservation's request was refused, but the store may have made it. */
   doubt(id: string): void {
     if (this.#doubtful.size < MAX_DOUBTFUL) this.#doubtful.set(id, this.now());
@@ -103,7 +108,7 @@ export class Settlements {
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await Promise.all(this.#running);
+    await this.tried();
     await this.#tending;
     if (this.#waiting.length > 0) await this.#retry().catch(() => {});
   }

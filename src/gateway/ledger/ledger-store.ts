@@ -110,6 +110,11 @@ export class LedgerStore {
     this.#schedule();
   }
 
+  /** Resolves when the rows so far are committed, or the database has refused them and they are tried again. */
+  async written(): Promise<void> {
+    await this.commits.run(() => {}).catch(() => {});
+  }
+
   /**
    * Turns what an earlier process left open into lost requests.
    *
