@@ -62,8 +62,11 @@ export const CODES = {
     "IQ4_XS",
     "MXFP4",
   ],
-  /** Codes of `roundToScales`: 0 to 15 for −8 to 7; −127 to 127 in two's complement; E4M3's bits, of 448 at most. */
-  ScaledType: ["int4", "int8", "e4m3"],
+  /**
+   * Codes of `roundToScales`: 0 to 15 for −8 to 7; −127 to 127 in two's complement; E4M3's bits, of 448 at most; E2M1's
+   * bits, in the low half of a byte.
+   */
+  ScaledType: ["int4", "int8", "e4m3", "e2m1"],
 } as const;
 
 export type Scoring = (typeof CODES.Scoring)[number];

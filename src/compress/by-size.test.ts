@@ -21,7 +21,7 @@ test("files: the smallest first, in the order of docs/guides/quantize.md", () =>
 });
 
 test("folders: four bits in wide groups first; layouts have their own sizes", () => {
-  expect(bySize(BASE, FOLDER_METHODS, "compressed-tensors").slice(0, 3)).toEqual(["INT4_128", "INT4_64", "INT4_32"]);
+  expect(bySize(BASE, FOLDER_METHODS, "compressed-tensors").slice(0, 3)).toEqual(["INT4_128", "INT4_64", "NVFP4"]);
   expect(bySize(BASE, ["INT4_32", "INT4_128"], "gptq")).toEqual(["INT4_128", "INT4_32"]);
 });
 

@@ -11,7 +11,7 @@ import { readHfFolder } from "../formats/hf/folder.js";
 import { readRows } from "../model/description/read-rows.js";
 import { LayerTensors } from "../model/hf/quantized/tensors.js";
 import { openModel } from "../model/open-model.js";
-import { FOLDER_METHODS, type FolderMethod, LAYOUTS, type Layout, roundedAs } from "./folder-formats.js";
+import { FOLDER_METHODS, type FolderMethod, LAYOUTS, type Layout, roundedAs, takesLayer } from "./folder-formats.js";
 import { quantisedStorage } from "./storage.js";
 
 const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
@@ -58,7 +58,7 @@ test.each(
 )("%s is read back near the original, and the output matrix is not quantised", async (method) => {
   const { model, config } = await quantised(method, "compressed-tensors");
   const original = await plain();
-  const most = method.startsWith("INT4") ? 0.12 : method === "INT8" ? 0.012 : 0.03;
+  const most = method.startsWith("INT4") || method === "NVFP4" ? 0.12 : method === "INT8" ? 0.012 : 0.03;
   for (const name of NAMES) {
     const error = relativeError(matrixOf(model, name), matrixOf(original, name));
     expect(error).toBeGreaterThan(most / 10);
@@ -88,6 +88,24 @@ test.each(FOLDER_METHODS)("%s: rows that are rounded alone have the values that 
   const rounded = roundedAs(method, "F16", values, feedForward.width, { encoder, weights: undefined });
   encoder.close();
   expect(relativeError(matrixOf(model, name), rounded)).toBeLessThan(1e-6);
+});
+
+test("NVFP4: matrices that engines fuse share their divisor, and rows of no whole number of blocks stay", async () => {
+  const { model, config } = await quantised("NVFP4", "compressed-tensors");
+  const { files } = readHfFolder(model.files[0]!.slice(0, model.files[0]!.lastIndexOf("/")));
+  const divisorOf = (name: string): number => {
+    const layer = new LayerTensors(files, `model.layers.0.${name}`);
+    return layer.floats(layer.find("weight_global_scale")!)[0]!;
+  };
+  const shared = ["q_proj", "k_proj", "v_proj"].map((name) => divisorOf(`self_attn.${name}`));
+  expect(new Set(shared).size).toBe(1);
+  expect(divisorOf("self_attn.o_proj")).not.toBe(shared[0]);
+  expect(config).toMatchObject({
+    format: "nvfp4-pack-quantized",
+    config_groups: { group_0: { weights: { strategy: "tensor_group", group_size: 16 }, input_activations: null } },
+  });
+  const tensor = (cols: number) => ({ name: "blk.0.ffn_up.weight", shape: [64, cols] as const });
+  expect([64, 96, 128].map((cols) => takesLayer("NVFP4", tensor(cols)))).toEqual([true, false, true]);
 });
 
 /** compressed-tensors' own file with one scale for each tensor. */

@@ -9,18 +9,18 @@ import type { ScaledType } from "../backend/ops.js";
 import type { LayerStorage, ModelTensor } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { packageVersion } from "../core/package-root.js";
-import { E4M3 } from "../formats/dequantize.js";
+import { E2M1_GRID, E4M3 } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { AWQ_PLACES } from "../model/hf/quantized/packed-words.js";
 import { type Rounding, weightsOf } from "./error-feedback.js";
 import type { FusedMatrices } from "./fused-matrices.js";
-import { groupScales, rowScales, squareScales, tensorScale } from "./scales.js";
+import { FP4_GROUP, fp4Scales, groupScales, rowScales, squareScales, tensorScale } from "./scales.js";
 
 export const LAYOUTS = ["compressed-tensors", "awq", "gptq"] as const;
 export type Layout = (typeof LAYOUTS)[number];
 
 interface FolderRecipe {
-  readonly kind: "fp8" | "fp8 blocks" | "fp8 tensor" | "int8" | "int4";
+  readonly kind: "fp8" | "fp8 blocks" | "fp8 tensor" | "int8" | "int4" | "nvfp4";
   /** Columns of a row that share a scale; absent: all. */
   readonly group?: number;
 }
@@ -32,6 +32,7 @@ const RECIPES = {
   FP8_BLOCK: { kind: "fp8 blocks" },
   FP8_TENSOR: { kind: "fp8 tensor" },
   INT4_32: { kind: "int4", group: 32 },
+  NVFP4: { kind: "nvfp4", group: FP4_GROUP },
   INT4_64: { kind: "int4", group: 64 },
   INT4_128: { kind: "int4", group: 128 },
 } as const satisfies Readonly<Record<string, FolderRecipe>>;
@@ -52,10 +53,12 @@ interface Coded {
   readonly type: ScaledType;
   readonly codes: Uint8Array;
   /** As they are stored. */
-  readonly scales: Uint16Array | Float32Array;
+  readonly scales: Uint8Array | Uint16Array | Float32Array;
   /** One for each `group` columns of a row. */
   readonly perGroup: Float32Array;
   readonly group: number;
+  /** NVFP4's: the stored scales are divided by it. */
+  readonly divisor?: number;
 }
 
 /** How rows are rounded. `weights` are of the columns' squared errors; undefined: equal. */
@@ -63,7 +66,7 @@ interface RowsRounding {
   readonly encoder: RowEncoder;
   readonly weights: Float32Array | undefined;
   readonly feedback?: Feedback | undefined;
-  /** Largest of all values that share FP8_TENSOR's scale; absent: the largest of the rounded values. */
+  /** Largest of all values that share a scale or divisor of the matrix; absent: the largest of the rounded values. */
   readonly largest?: number | undefined;
 }
 
@@ -103,6 +106,10 @@ function codesOf(
       const scales = groupScales(values, cols, group!, plain, weights);
       return coded("int4", scales.stored, scales.values, group!);
     }
+    case "nvfp4": {
+      const { stored, values: perGroup, divisor } = fp4Scales(values, cols, weights, largest);
+      return { ...coded("e2m1", stored, perGroup, group!), divisor };
+    }
   }
 }
 
@@ -127,12 +134,15 @@ const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
   e4m3: (code) => E4M3[code]!,
   int8: (code) => (code << 24) >> 24,
   int4: (code) => code - 8,
+  e2m1: (code) => E2M1_GRID[code]! / 2,
 };
 
 /** Whether a layer is quantised. */
 export function takesLayer(method: FolderMethod, { name, shape: [rows, cols] }: ModelTensor): boolean {
-  const { group }: FolderRecipe = RECIPES[method];
-  return LINEAR.test(name) && cols !== undefined && (group === undefined || (cols % group === 0 && rows % 8 === 0));
+  const { kind, group }: FolderRecipe = RECIPES[method];
+  if (cols === undefined || !LINEAR.test(name)) return false;
+  // This engine's kernels read NVFP4 in blocks of four groups.
+  return group === undefined || (cols % (kind === "nvfp4" ? 4 * group : group) === 0 && rows % 8 === 0);
 }
 
 /**
@@ -148,6 +158,7 @@ export function layerStorage(
 ): LayerStorage {
   const recipe: FolderRecipe = RECIPES[method];
   const { kind, group } = recipe;
+  const hasOneScale = kind === "fp8 tensor" || kind === "nvfp4";
   const peaks = kind === "fp8 tensor" ? rounding.peaks : undefined;
   return {
     takes: (tensor) => takesLayer(method, tensor),
@@ -159,9 +170,11 @@ export function layerStorage(
       const { encoder, feedback: errors } = rounding;
       const { name } = tensor;
       const weights = weightsOf(rounding, name, cols);
-      const largest = kind === "fp8 tensor" ? fused.largest(tensor) : undefined;
+      const largest = hasOneScale ? fused.largest(tensor) : undefined;
       const coded = codesOf(recipe, plain, values, cols, { encoder, weights, feedback: errors?.of(name), largest });
       if (kind === "int4") return packed(layout, values.length / cols, cols, group!, coded);
+      if (coded.divisor !== undefined)
+        return [inPairs(coded.codes), bytesOf(coded.scales), bytesOf(Float32Array.of(coded.divisor))];
       const parts = [coded.codes, bytesOf(coded.scales)];
       if (peaks === undefined) return parts;
       return [...parts, bytesOf(Float32Array.of(peaks.scaleOf(name, rounding.mover?.moved.columnsOf(name))))];
@@ -172,6 +185,10 @@ export function layerStorage(
 }
 
 const INPUT_SCALE = { part: "input_scale", type: "F32", shape: [1] } as const;
+
+/** Two columns' codes a byte, the first in its low half. */
+const inPairs = (codes: Uint8Array): Uint8Array =>
+  Uint8Array.from({ length: codes.length / 2 }, (_, i) => codes[2 * i]! | (codes[2 * i + 1]! << 4));
 
 /** Where NVIDIA's ModelOpt says how a folder is quantised; TensorRT-LLM believes it before config.json. */
 const MODELOPT_NAME = "hf_quant_config.json";
@@ -204,6 +221,11 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
       { part: "weight_scale_inv", type: "F32", shape: [rows / SQUARE, cols / SQUARE] },
     ];
   },
+  nvfp4: (rows, cols, group) => [
+    { part: "weight_packed", type: "U8", shape: [rows, cols / 2] },
+    { part: "weight_scale", type: "F8_E4M3", shape: [rows, cols / group] },
+    { part: "weight_global_scale", type: "F32", shape: [1] },
+  ],
   int4: (rows, cols, group, layout, plain) => {
     const numGroups = cols / group;
     switch (layout) {
@@ -278,6 +300,15 @@ function packed(
   return [...parts, bytesOf(Int32Array.from({ length: cols }, (_, col) => Math.floor(col / group)))];
 }
 
+/** The names that compressed-tensors has. */
+const COMPRESSED = {
+  int8: { format: "int-quantized", type: "int", strategy: "channel" },
+  fp8: { format: "float-quantized", type: "float", strategy: "channel" },
+  "fp8 tensor": { format: "float-quantized", type: "float", strategy: "tensor" },
+  int4: { format: "pack-quantized", type: "int", strategy: "group" },
+  nvfp4: { format: "nvfp4-pack-quantized", type: "float", strategy: "tensor_group" },
+} as const satisfies Partial<Readonly<Record<FolderRecipe["kind"], object>>>;
+
 function configOf(
   kind: FolderRecipe["kind"],
   layout: Layout,
@@ -319,28 +350,21 @@ function configOf(
       ),
     };
   }
-  const isFloat = kind === "fp8" || kind === "fp8 tensor";
-  const type = isFloat ? "float" : "int";
-  const weights = {
-    num_bits: kind === "int4" ? 4 : 8,
-    type,
-    symmetric: true,
-    strategy: kind === "int4" ? "group" : kind === "fp8 tensor" ? "tensor" : "channel",
-    group_size: group ?? null,
-    dynamic: false,
-  };
+  const { format, type, strategy } = COMPRESSED[kind];
+  const bits = group === undefined ? 8 : 4;
+  const weights = { num_bits: bits, type, symmetric: true, strategy, group_size: group ?? null, dynamic: false };
   const scaled = hasInputScales ? { strategy: "tensor", dynamic: false } : { strategy: "token", dynamic: true };
   const activations = { num_bits: 8, type, symmetric: true, ...scaled };
   return {
     quant_method: "compressed-tensors",
-    format: kind === "int4" ? "pack-quantized" : isFloat ? "float-quantized" : "int-quantized",
+    format,
     quantization_status: "compressed",
     ignore: ignored,
     config_groups: {
       group_0: {
         targets: ["Linear"],
         weights,
-        input_activations: kind === "int4" ? null : activations,
+        input_activations: bits === 4 ? null : activations,
         output_activations: null,
       },
     },

@@ -3,11 +3,11 @@
  * group of a row.
  */
 import { MillraceError } from "../core/errors.js";
-import { f16ToNumber } from "../formats/dequantize.js";
+import { E4M3, f16ToNumber } from "../formats/dequantize.js";
 import { encodeValues, type PlainType } from "../formats/files/plain-values.js";
 
 /** Largest magnitudes of the codes. */
-const LARGEST = { int8: 127, e4m3: 448 } as const;
+const LARGEST = { int8: 127, e4m3: 448, e2m1: 6 } as const;
 
 /** For each row its largest magnitude ÷ the type's. */
 export function rowScales(values: Float32Array, cols: number, type: keyof typeof LARGEST): Float32Array {
@@ -118,4 +118,85 @@ function bestScale(values: Float32Array, start: number, weights: Float64Array): 
     best = square > 0 ? dot / square : scale;
   }
   return Math.max(best, 0);
+}
+
+/** Columns of a row that share a scale in NVFP4. */
+export const FP4_GROUP = 16;
+
+interface Fp4Scales {
+  /** E4M3, one for each group. */
+  readonly stored: Uint8Array;
+  /** F32: the groups' scales are divided by it. */
+  readonly divisor: number;
+  readonly values: Float32Array;
+}
+
+/** E4M3's numbers above zero and up to 448 are those of the codes 1 to 126. */
+const LAST_E4M3 = 126;
+/** E4M3 steps above the scale that takes a group's largest magnitude to 6: five take it below 4. */
+const TRIED_STEPS = 5;
+
+/**
+ * NVFP4's scales: by the divisor, the largest magnitude would have the largest E4M3 scale. Of each group's tried scales
+ * the one with the least error is kept: between 4 and 6, codes have gaps of 2, so that a larger scale is often better.
+ * @param largest magnitude that the divisor must allow for; absent: that of the values
+ * @param importance [cols], of squared errors; undefined: equal
+ */
+export function fp4Scales(
+  values: Float32Array,
+  cols: number,
+  importance: Float32Array | undefined,
+  largest = largestIn(values, 0, values.length),
+): Fp4Scales {
+  const whole = Math.fround((LARGEST.e4m3 * LARGEST.e2m1) / largest);
+  // Values that need a larger one are zeros beside any input.
+  const divisor = whole < 2 ** 126 ? whole : 1;
+  const stored = new Uint8Array(values.length / FP4_GROUP);
+  const scales = new Float32Array(stored.length);
+  for (let g = 0, start = 0; g < stored.length; g++, start += FP4_GROUP) {
+    const ofLargest = (largestIn(values, start, FP4_GROUP) / LARGEST.e2m1) * divisor;
+    const first = Math.max(1, lastBelow(ofLargest));
+    let least = Number.POSITIVE_INFINITY;
+    for (let code = first; code <= Math.min(first + TRIED_STEPS, LAST_E4M3); code++) {
+      const scale = Math.fround(E4M3[code]! / divisor);
+      const error = fp4Error(values, start, scale, importance, start % cols);
+      if (error >= least) continue;
+      [least, stored[g], scales[g]] = [error, code, scale];
+    }
+  }
+  return { stored, divisor, values: scales };
+}
+
+/** The code of the largest E4M3 number that is no larger; 0 where all are. */
+function lastBelow(value: number): number {
+  let [low, high] = [0, LAST_E4M3];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (E4M3[middle]! <= value) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+function fp4Error(
+  values: Float32Array,
+  start: number,
+  scale: number,
+  importance: Float32Array | undefined,
+  col: number,
+): number {
+  let error = 0;
+  for (let i = 0; i < FP4_GROUP; i++) {
+    const magnitude = Math.abs(values[start + i]!);
+    const difference = magnitude - scale * nearestE2m1(magnitude / scale);
+    error += (importance === undefined ? 1 : importance[col + i]!) * difference * difference;
+  }
+  return error;
+}
+
+/** The nearest of E2M1's magnitudes: 0, 0.5, 1, 1.5, 2, 3, 4 and 6. */
+function nearestE2m1(magnitude: number): number {
+  if (magnitude < 1.75) return Math.round(2 * magnitude) / 2;
+  if (magnitude < 3.5) return magnitude < 2.5 ? 2 : 3;
+  return magnitude < 5 ? 4 : 6;
 }

@@ -266,7 +266,7 @@ function decodeIq4Xs(bytes: DataView, at: number, out: Float32Array, to: number)
  * Twice the values of E2M1, the 4-bit float of the OCP microscaling formats (MX v1.0, §5.3.3); GGML has no negative
  * zero.
  */
-const E2M1_GRID = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const;
+export const E2M1_GRID = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12] as const;
 
 /**
  * u8 exponent (E8M0), 16 bytes of nibbles that index the grid; grid·2^(e − 128), the halved scale of a doubled grid.

@@ -1,5 +1,6 @@
 /** Cases of the operations that make weights smaller; breadth is in kernels.encode.test.ts. */
 import { NO_BUFFER } from "../../src/backend/handles.js";
+import { CODES } from "../../src/backend/ops.js";
 import { rowByteLength } from "../../src/formats/dequantize.js";
 import { type Bench, normals } from "./compare.js";
 import type { OpCase } from "./op-case.js";
@@ -28,7 +29,7 @@ function encodeRowsCases(): OpCase[] {
 
 /** With a factor the order of sums decides ties; kernels.encode.test.ts compares the errors. */
 function roundToScalesCases(): OpCase[] {
-  return (["int4", "int8", "e4m3"] as const).flatMap((type) =>
+  return CODES.ScaledType.flatMap((type) =>
     [1, 35].map((group) => ({
       op: "roundToScales" as const,
       label: `${type} [3, 70], groups of ${group}`,

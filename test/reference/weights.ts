@@ -29,17 +29,24 @@ export const E4M3 = Array.from({ length: 127 }, (_, code) =>
   code < 8 ? code * 2 ** -9 : (1 + (code & 7) / 8) * 2 ** ((code >> 3) - 7),
 );
 
+/** The magnitudes of E2M1, by code. */
+export const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6];
+
 const CODE_OF: Readonly<Record<ScaledType, (value: number) => number>> = {
   int4: (value) => 8 + nearestOf(-8, 7, value),
   int8: (value) => nearestOf(-127, 127, value) & 0xff,
-  e4m3: (value) => {
-    const distance = (code: number) => Math.abs(E4M3[code]! - Math.abs(value));
-    // Of two that are as near the even one.
-    const nearer = (a: number, b: number) => distance(b) < distance(a) || (distance(b) === distance(a) && b % 2 === 0);
-    const best = E4M3.reduce((a, _, b) => (nearer(a, b) ? b : a), 0);
-    return best | (value < 0 || Object.is(value, -0) ? 0x80 : 0);
-  },
+  e4m3: (value) => nearestIn(E4M3, value) | (isNegative(value) ? 0x80 : 0),
+  e2m1: (value) => nearestIn(E2M1, value) | (isNegative(value) ? 8 : 0),
 };
+
+const isNegative = (value: number): boolean => value < 0 || Object.is(value, -0);
+
+/** The code of the magnitude that is nearest; of two that are as near the even one. */
+function nearestIn(magnitudes: readonly number[], value: number): number {
+  const distance = (code: number) => Math.abs(magnitudes[code]! - Math.abs(value));
+  const nearer = (a: number, b: number) => distance(b) < distance(a) || (distance(b) === distance(a) && b % 2 === 0);
+  return magnitudes.reduce((a, _, b) => (nearer(a, b) ? b : a), 0);
+}
 
 function nearestOf(low: number, high: number, value: number): number {
   const bounded = Math.min(high, Math.max(low, value));

@@ -155,8 +155,8 @@ enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred
 constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16", "blocks16"};
 enum class BlockType : uint8_t { Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 };
 constexpr const char* kBlockTypeNames[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
-enum class ScaledType : uint8_t { int4, int8, e4m3 };
-constexpr const char* kScaledTypeNames[] = {"int4", "int8", "e4m3"};
+enum class ScaledType : uint8_t { int4, int8, e4m3, e2m1 };
+constexpr const char* kScaledTypeNames[] = {"int4", "int8", "e4m3", "e2m1"};
 
 // Columns of a row of sampler parameters.
 enum SampleParam {
@@ -524,7 +524,7 @@ struct roundToScales {
   static constexpr operand::Integer<roundToScales> numRows{{5, "numRows"}};
   static constexpr operand::Integer<roundToScales> width{{6, "width"}};
   static constexpr operand::Integer<roundToScales> group{{7, "group"}};
-  static constexpr operand::Code<roundToScales, ScaledType> type{{8, "type"}, 0, 2};
+  static constexpr operand::Code<roundToScales, ScaledType> type{{8, "type"}, 0, 3};
 };
 
 struct addSquares {

@@ -82,6 +82,11 @@ struct E4m3 {
   static float level(uint8_t code) { return ((code & 0x80) != 0 ? -256.0f : 256.0f) * kE4m3Magnitudes.at[code & 0x7f]; }
 };
 
+struct E2m1 {
+  static uint8_t code(float x) { return static_cast<uint8_t>(magnitudeToE2m1(x < 0 ? -x : x) | (bitsOf(x) >> 28 & 8)); }
+  static float level(uint8_t code) { return ((code & 8) != 0 ? -1.0f : 1.0f) * kE2m1Magnitudes[code & 7]; }
+};
+
 template <class Type>
 MILLRACE_INLINE uint8_t codeOf(float x, float scale) {
   return Type::code(scale > 0 ? x / scale : 0);
@@ -125,6 +130,7 @@ void roundToScalesKernel(const Op& op, int64_t begin, int64_t end, std::byte* sc
     case ScaledType::int4: return run<Int4>(args, begin, end, scratch);
     case ScaledType::int8: return run<Int8>(args, begin, end, scratch);
     case ScaledType::e4m3: return run<E4m3>(args, begin, end, scratch);
+    case ScaledType::e2m1: return run<E2m1>(args, begin, end, scratch);
   }
 }
 

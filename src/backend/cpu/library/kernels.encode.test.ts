@@ -1,7 +1,7 @@
 /** encodeRows: how close its blocks come to the values, on every instruction set of this CPU. */
 import { afterAll, expect, test } from "vitest";
 import { normals } from "../../../../test/reference/compare.js";
-import { E4M3 } from "../../../../test/reference/weights.js";
+import { E2M1, E4M3 } from "../../../../test/reference/weights.js";
 import { dequantizeRow, rowByteLength } from "../../../formats/dequantize.js";
 import { type BufferHandle, NO_BUFFER } from "../../handles.js";
 import { BLOCK_TYPES, type BlockType, CODES, type OperandsOf, type ScaledType } from "../../ops.js";
@@ -229,12 +229,13 @@ const LEVELS: Readonly<Record<ScaledType, (code: number) => number>> = {
   int4: (code) => code - 8,
   int8: (code) => (code << 24) >> 24,
   e4m3: (code) => (code < 128 ? 1 : -1) * E4M3[code & 127]!,
+  e2m1: (code) => (code < 8 ? 1 : -1) * E2M1[code & 7]!,
 };
 
 test.each(SCALED_TYPES)("%s over scales: with feedback products err less on every instruction set", (type) => {
   const [width, group] = [200, 40];
   const [weights, x] = [normals(21 * width, 13), inputs(300, width)];
-  const scales = new Float32Array(weights.length / group).fill(type === "int4" ? 0.4 : type === "int8" ? 0.03 : 0.01);
+  const scales = new Float32Array(weights.length / group).fill({ int4: 0.4, int8: 0.03, e4m3: 0.01, e2m1: 0.5 }[type]);
   for (const on of devices) {
     const factor = factorOf(on, x, width);
     const [fed, nearest, zero] = [factor, undefined, new Float32Array(width * width)].map((each) =>
