@@ -6,7 +6,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { fixture } from "../../../test/helpers/fixtures.js";
-import { expectLogprobs } from "../../../test/helpers/hf-models.js";
+import { expectLogprobs, TOLERANCES } from "../../../test/helpers/hf-models.js";
 import { attentionMixers } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 
@@ -35,7 +35,7 @@ describe("a folder of", () => {
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       expect([...kinds].sort()).toEqual(name.startsWith("qwen35") || name === "qwen3next" ? ["attention", "delta"] : ["attention"]);
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
-      await expectLogprobs(folder, expected);
+      await expectLogprobs(folder, expected, TOLERANCES[name]);
     });
   }
 });
