@@ -14,7 +14,7 @@ import swc from "@swc/wasm-typescript";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
 /** Files that the table imports, beside it. */
-const PARTS = ["attention-ops", "expert-ops", "row-ops", "weight-ops"];
+const PARTS = ["attention-ops", "expert-ops", "recurrent-ops", "row-ops", "weight-ops"];
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 
@@ -77,6 +77,7 @@ export function renderHeader({
   SAMPLE_PARAMS,
   ATTENTION_PART,
   KV_OCTET,
+  STATE_COLUMNS,
   signatureOf,
 }) {
   const params = Object.keys(SAMPLE_PARAM);
@@ -111,6 +112,8 @@ constexpr int kNumOperands[kNumOps] = {${counts.join(", ")}};
 constexpr int64_t kAttentionPart = ${ATTENTION_PART};
 // Entries of a KV block are stored eight by eight; a block is a whole number of octets.
 constexpr int64_t kKvOctet = ${KV_OCTET};
+// Columns of a recurrent state that lie together, and that one task computes.
+constexpr int64_t kStateColumns = ${STATE_COLUMNS};
 
 ${Object.entries(CODES)
   .map(([name, values]) => cppEnum(name, values))

@@ -2,8 +2,7 @@
  * The table of operations: for each one, its meaning and its operands in encoding order. The operand types, the
  * recorder, the reference device's decoder and the malformed-program tests derive from this table;
  * `scripts/write-op-table.js` writes native/cpu/kernels/op_table.h and docs/reference/operations.md from it. This file
- * imports only types, attention-ops.ts, expert-ops.ts, row-ops.ts and weight-ops.ts, so that the script can load it
- * alone.
+ * imports only types and the other files of the table beside it, so that the script can load it alone.
  *
  * size: one table, most of whose statements are the lines of its operands.
  *
@@ -13,6 +12,7 @@
 import { ATTENTION_OPS } from "./attention-ops.js";
 import { EXPERT_OPS } from "./expert-ops.js";
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
+import { RECURRENT_OPS } from "./recurrent-ops.js";
 import { ROW_OPS } from "./row-ops.js";
 import { WEIGHT_OPS } from "./weight-ops.js";
 
@@ -21,6 +21,9 @@ export const ATTENTION_PART = 256;
 
 /** Entries stored together in a KV block; every block size is a multiple of it. */
 export const KV_OCTET = 8;
+
+/** Columns of a recurrent state that lie together, and that one task computes. */
+export const STATE_COLUMNS = 32;
 
 /** Names that an operand may have instead of a number; a name's index in its list is its code. */
 export const CODES = {
@@ -40,6 +43,8 @@ export const CODES = {
    * 7)) · (clamp(u, ±7) + 1).
    */
   Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
+  /** A function of a gate, by which `applyGate` multiplies. */
+  Gate: ["sigmoid", "silu"],
   /**
    * Format of the left operand of `linear`: unrounded; int8 with a scale per block of 32 or 256 columns; int16 with a
    * scale per row; int8 per block of 32 for weights that are stored as bytes centred on 128; bfloat16; int8 with a
@@ -349,6 +354,7 @@ export const OPS = {
     },
   },
   ...EXPERT_OPS,
+  ...RECURRENT_OPS,
   ...WEIGHT_OPS,
 } as const satisfies Readonly<Record<string, OpSpec>>;
 

@@ -3,6 +3,7 @@
  * are multiplied, and the model computes what it did. SmoothQuant (arXiv 2211.10438) and AWQ (arXiv 2306.00978) choose
  * such scales, each for a purpose of its own.
  */
+import { attentionMixers } from "../model/description/servable.js";
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
 import { readRange } from "../model/description/read-rows.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -26,7 +27,8 @@ export interface Channels {
  */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
   const { width, isPostNormed, normsSums, activation } = config;
-  const { mixer, feedForward } = config.layers[layer]!;
+  const { feedForward } = config.layers[layer]!;
+  const mixer = attentionMixers(config)[layer]!;
   const source = tensors();
   const tensor = (name: string): string => `blk.${layer}.${name}.weight`;
   const has = (name: string): boolean => source.has(tensor(name));

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
-import { type ServableModel, unservedVariant } from "../model/description/servable.js";
+import { refuseRecurrent, type ServableModel, unservedVariant } from "../model/description/servable.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { PROBE } from "../text/tokenizer/probes.js";
@@ -104,6 +104,7 @@ export async function writeWholeCopy(
 ): Promise<string> {
   const opened = openModel(path);
   refuseEncoder(opened.config);
+  refuseRecurrent(opened.config, "to convert");
   const model = change?.(opened) ?? opened;
   const text = await loadTextSide(path);
   try {

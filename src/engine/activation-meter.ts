@@ -2,12 +2,13 @@
  * Statistics of the inputs of a model's matrices over given texts: mean squares and largest magnitudes of columns, and
  * Gram matrices.
  */
+import { refuseRecurrent } from "../model/description/servable.js";
 import type { AnyWeight, Backend } from "../backend/backend.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { InputMeter } from "./blocks/products.js";
-import type { DenseWeights, LayerWeights } from "./blocks/weights.js";
+import { type DeltaLayerWeights, type DenseWeights, isDeltaLayer, type LayerWeights } from "./blocks/weights.js";
 import type { EngineParts } from "./engine-parts.js";
 import { openAlone, wholeText } from "./lone-model.js";
 import { computeText } from "./rehearsal.js";
@@ -49,7 +50,7 @@ export class ActivationMeter {
 
   /** Rejects with the errors of opening a model. */
   static async open(options: EngineOptions): Promise<ActivationMeter> {
-    const { model, parts, backend } = await openAlone(options);
+    const { model, parts, backend } = await openAlone(options, (config) => refuseRecurrent(config, "to quantise"));
     return new ActivationMeter(model, parts, backend);
   }
 
@@ -181,7 +182,12 @@ interface LayerInput {
 }
 
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
-function inputsOf(layer: LayerWeights, width: number, headsWidth: number): readonly LayerInput[] {
+function inputsOf(
+  layer: LayerWeights | DeltaLayerWeights,
+  width: number,
+  headsWidth: number,
+): readonly LayerInput[] {
+  if (isDeltaLayer(layer)) throw new Error("expected layers with attention, got a recurrent one");
   const { query, attentionOutput, feedForward } = layer;
   const attention = [
     { first: query.weight, names: ["attn_q", "attn_k", "attn_v", "attn_qkv"], cols: width },

@@ -21,6 +21,7 @@ const INFO: EngineInfo = {
   maxNumSeqs: 4,
   numKvBlocks: 8,
   kvBytes: 1,
+  recurrentBytes: 0,
   kvCacheDtype: "f16",
   kvEviction: undefined,
   numThreads: 1,

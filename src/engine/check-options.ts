@@ -2,7 +2,8 @@
 
 import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
-import type { ServableModel } from "../model/description/servable.js";
+import { attentionMixers, type ServableModel } from "../model/description/servable.js";
+import { isRecurrent } from "../model/description/sizes.js";
 import type { EngineOptions } from "./api/options.js";
 import { NO_SPECULATION } from "./api/speculative-config.js";
 
@@ -23,6 +24,7 @@ export function resolveMaxModelLen(asked: number | undefined, contextLength: num
  */
 export function optionsFor(config: ServableModel, asked: EngineOptions): EngineOptions {
   const { head, pooling = asked.pooling } = config;
+  if (isRecurrent(config)) return recurrentOptions(asked);
   if (head !== undefined && asked.pooling !== "auto" && asked.pooling !== pooling) {
     throw new MillraceError(
       "invalid_option",
@@ -53,8 +55,26 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
   };
 }
 
+/**
+ * A recurrent state stands after one token and cannot go back: a cached prefix has no state at its end, and a refused
+ * draft would have to be taken out of it again. Throws invalid_option where an option asks for these by name.
+ */
+function recurrentOptions(asked: EngineOptions): EngineOptions {
+  const { kvEviction, prefixCacheDisk, speculative } = asked;
+  const refuse = (option: string): never => {
+    throw new MillraceError("invalid_option", `expected a model without recurrent layers for ${option}, got one with them`, {
+      hint: `Start without ${option}.`,
+    });
+  };
+  if (prefixCacheDisk !== undefined) refuse("--prefix-cache-disk");
+  if (kvEviction !== undefined) refuse("--kv-eviction");
+  const isAsked = !["auto", "none"].includes(speculative.method) || speculative.draftModelPath !== undefined;
+  if (isAsked) refuse("--speculative-config");
+  return { ...asked, enablePrefixCaching: false, speculative: NO_SPECULATION };
+}
+
 /** Throws invalid_option where entries cannot be evicted, or a part of the engine would read those that are gone. */
-function checkEviction({ layers, contextLength }: ServableModel, options: EngineOptions): void {
+function checkEviction(config: ServableModel, options: EngineOptions): void {
   const { kvLayout, speculative, maxModelLen } = options;
   const refuse = (expected: string, got: string): never => {
     throw new MillraceError("invalid_option", `expected ${expected} for --kv-eviction, got ${got}`);
@@ -63,11 +83,11 @@ function checkEviction({ layers, contextLength }: ServableModel, options: Engine
   if (speculative.draftModelPath !== undefined) {
     refuse('--speculative-config {"method":"auto"} or another method without a model', speculative.method);
   }
-  const length = resolveMaxModelLen(maxModelLen, contextLength);
+  const length = resolveMaxModelLen(maxModelLen, config.contextLength);
   // As kvGroups has it: a window that no text leaves is full attention.
-  const full = layers.filter(({ mixer }) => mixer.window === 0 || mixer.window >= length);
+  const full = attentionMixers(config).filter(({ window }) => window === 0 || window >= length);
   if (full.length === 0) refuse("a model with layers of full attention", "sliding windows in every layer");
-  const shapes = new Set(full.map(({ mixer: { numKvHeads, headDim } }) => `${numKvHeads} × ${headDim}`));
+  const shapes = new Set(full.map(({ numKvHeads, headDim }) => `${numKvHeads} × ${headDim}`));
   if (shapes.size > 1) refuse("layers with KV heads of one shape", [...shapes].join(" and "));
 }
 

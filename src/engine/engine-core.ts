@@ -117,7 +117,7 @@ export class EngineCore {
     this.#collector = new Collector(parts, speculator);
     this.#scheduler = new Scheduler(
       {
-        maxNumSeqs: options.maxNumSeqs,
+        maxNumSeqs: parts.info.maxNumSeqs,
         maxNumBatchedTokens: options.maxNumBatchedTokens,
         maxExtraLogitRows: parts.maxExtraLogitRows,
         numForks: parts.numForks,

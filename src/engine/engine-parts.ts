@@ -4,8 +4,9 @@
  */
 
 import type { Backend, LoadReport } from "../backend/backend.js";
-import { type ServableLayer, tasksOf } from "../model/description/servable.js";
-import { mostOf, tokenKvBytes } from "../model/description/sizes.js";
+import { formatBytes } from "../core/quantities.js";
+import { attentionMixers, tasksOf } from "../model/description/servable.js";
+import { stateBytes, tokenKvBytes } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineInfo } from "./api/stats.js";
@@ -21,6 +22,7 @@ import { Evictor } from "./memory/evictor.js";
 import { encoderKvBudget, kvGroups, mainGroup, planKvBudget, poolSizes } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
+import { RecurrentStates, seatsWithStates } from "./memory/recurrent-states.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { isEagle3Folder } from "./speculative/eagle3-folder.js";
@@ -68,19 +70,24 @@ export async function buildParts(
   report: LoadReport,
 ): Promise<EngineParts> {
   const { config } = model;
-  const { blockSize, maxNumSeqs, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
+  const { blockSize, maxNumBatchedTokens, kvCacheDtype: kvType } = options;
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
   const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
+  const maxNumSeqs = seatsWithStates(config, options.maxNumSeqs, backend.freeBytes());
+  const recurrentBytes = maxNumSeqs * stateBytes(config);
+  if (recurrentBytes > 0) noteRecurrent(report, options.maxNumSeqs, maxNumSeqs, recurrentBytes);
   const isPaged = options.kvLayout === "paged";
   const eviction = options.kvEviction && new Eviction(options.kvEviction, blockSize);
   const groups = kvGroups(config, isPaged ? maxModelLen : 0, eviction !== undefined);
   const windows = groups.map(({ window }) => window);
   const pools = groups.map(({ pool }) => pool);
-  const entryBytes = tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / config.layers.length;
+  const numLayers = attentionMixers(config).length;
+  const entryBytes = tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / numLayers;
+  const freeBytes = backend.freeBytes() - recurrentBytes;
   const demand = { maxNumSeqs, maxModelLen, maxNumBatchedTokens };
   const { numBlocks, kvBytes } = config.isCausal
-    ? planKvBudget(groups, entryBytes, blockSize, demand, backend.freeBytes(), options.kvCacheMemoryBytes)
+    ? planKvBudget(groups, entryBytes, blockSize, demand, freeBytes, options.kvCacheMemoryBytes)
     : encoderKvBudget(entryBytes, blockSize, demand);
   checkOptions(options, backend, maxModelLen, numBlocks[mainGroup(windows)]!);
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
@@ -91,7 +98,7 @@ export async function buildParts(
   const hasForks = draftModelPath !== undefined && isEagle3Folder(draftModelPath);
   const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs + numForks, tableStride };
-  const window = mostOf(config, ({ mixer }: ServableLayer) => mixer.window);
+  const window = Math.max(...attentionMixers(config).map((mixer) => mixer.window));
   const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };
   const batch = new StepBatch({ ...capacity, ...encoderWindow, numGroups: groups.length }, backend);
   const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
@@ -108,6 +115,7 @@ export async function buildParts(
   });
   const layout = { kvType, blockSize, numBlocks: poolSizes(numBlocks, pools), groups, numSpare: numForks };
   const caches = new KvCaches(config, layout, backend);
+  const states = recurrentBytes > 0 ? new RecurrentStates(config, maxNumSeqs, backend) : undefined;
   const observing = eviction?.isObserving === true ? eviction : undefined;
   const attentionCounts =
     observing &&
@@ -120,7 +128,7 @@ export async function buildParts(
     sampler: new SamplerIo(backend, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
     caches,
-    transformer: new Transformer({ config, weights, backend, caches, batch, attentionCounts, maxModelLen }),
+    transformer: new Transformer({ config, weights, backend, caches, states, batch, attentionCounts, maxModelLen }),
     kv,
     evictor: eviction && new Evictor(eviction, kv, groups, attentionCounts),
     forks: new Forks(caches, batch, { numBlocks, blockSize, firstSeat: maxNumSeqs }),
@@ -144,9 +152,21 @@ export async function buildParts(
       kvWindows: windows.filter((_, group) => pools[group] !== pools[group - 1]),
       numKvBlocks: kv.numBlocks,
       kvBytes,
+      recurrentBytes,
       kvCacheDtype: kvType,
       kvEviction: options.kvEviction,
       ...backend.description,
     },
   };
+}
+
+/** What a model with recurrent layers does otherwise than others. */
+function noteRecurrent(report: LoadReport, asked: number, maxNumSeqs: number, numBytes: number): void {
+  const each = formatBytes(numBytes / maxNumSeqs);
+  report.note(
+    `recurrent layers: a state of ${each} for each of ${maxNumSeqs} sequences (${formatBytes(numBytes)}); no prefix is ` +
+      "taken from a cache, and nothing is drafted",
+  );
+  if (maxNumSeqs === asked) return;
+  report.note(`${maxNumSeqs} sequences run at once, not ${asked}: their states may take a quarter of the free memory`);
 }

@@ -3,6 +3,7 @@
  * computes.
  */
 
+import { attentionMixers, refuseRecurrent } from "../model/description/servable.js";
 import type { Backend } from "../backend/backend.js";
 import { MODEL_LIMITS } from "../model/description/model-description.js";
 import { readRows } from "../model/description/read-rows.js";
@@ -42,7 +43,7 @@ export class ModelStates {
 
   /** Rejects with the errors of opening a model. */
   static async open(options: EngineOptions): Promise<ModelStates> {
-    const { model, parts, backend } = await openAlone(options);
+    const { model, parts, backend } = await openAlone(options, (config) => refuseRecurrent(config, "to draft for"));
     return new ModelStates(model, parts, backend);
   }
 
@@ -96,8 +97,8 @@ export class ModelStates {
 function factsOf({ config }: OpenModel, { info }: EngineParts): ModelFacts {
   const { name, width, vocabSize, rmsEps, logitScale, logitCap } = config;
   const numLayers = config.layers.length;
-  const { mixer, feedForward } = config.layers.at(-1)!;
-  const { numHeads, numKvHeads, headDim } = mixer;
+  const { feedForward } = config.layers.at(-1)!;
+  const { numHeads, numKvHeads, headDim } = attentionMixers(config).at(-1)!;
   const ffWidth = feedForward.kind === "dense" ? feedForward.width : Math.min(MODEL_LIMITS.ff, FF_FACTOR * width);
   const high = numLayers >= DEEP_LAYERS ? numLayers - 3 : numLayers - 1;
   const inputLayers = [Math.min(2, numLayers - 1), Math.floor(numLayers / 2), high];

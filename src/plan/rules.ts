@@ -326,6 +326,7 @@ export function widthsOf(
 function sharesHeads(mixer: Mixer, numDevices: number): boolean {
   if (mixer.numHeads % numDevices !== 0) return false;
   if (mixer.kind === "latent") return true;
+  if (mixer.kind === "delta") return mixer.numKeyHeads % numDevices === 0;
   const { numKvHeads } = mixer;
   return numKvHeads % numDevices === 0 || numDevices % numKvHeads === 0;
 }

@@ -36,7 +36,7 @@ import { cases } from "../helpers/long.js";
 import { randomMedusa, writeMedusa } from "../helpers/medusa-folder.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
-import { RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
+import { isRecurrentModel, RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
 import { TestRng } from "../helpers/rng.js";
 import { ISAS } from "../reference/compare.js";
 
@@ -139,7 +139,8 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   const blockSize = rng.pick([8, 16, 32]);
   const speculative = randomSpeculation(rng, model);
   // What is evicted depends on the size of blocks, and on nothing else.
-  const kvEviction = speculative.draftModelPath === undefined && rng.chance(0.6) ? randomEviction(rng) : undefined;
+  const mayEvict = speculative.draftModelPath === undefined && !isRecurrentModel(model);
+  const kvEviction = mayEvict && rng.chance(0.6) ? randomEviction(rng) : undefined;
   const plain = await openCore(isa, model, {
     kvEviction,
     blockSize,
@@ -183,7 +184,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     speculative,
     schedulingPolicy: rng.pick(SCHEDULING_POLICIES),
     maxStepMs: rng.pick(["auto", 0, 0.01] as const),
-    prefixCacheDisk: rng.chance(0.3) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
+    prefixCacheDisk: rng.chance(0.3) && !isRecurrentModel(model) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
   };
   const planned = planRequests(rng, plain.core.info.vocabSize);
   for (const { request: engineRequest } of planned) outputs.push(await runAlone(plain.core, engineRequest));
@@ -278,12 +279,14 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
 }
 
 function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
+  if (isRecurrentModel(model)) return DEFAULT_SPECULATIVE_CONFIG;
+  const others = RANDOM_MODELS.filter((other) => !isRecurrentModel(other));
   const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads", "eagle3"] as const);
   const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
   const hasHeads = method === "heads" || method === "eagle3" || (method === "auto" && rng.chance(0.4));
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
   const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3", "medusa-folder"] as const);
-  const path = hasHeads ? headsPath(model, kind) : modelPath(rng.chance(0.5) ? model : rng.pick(RANDOM_MODELS));
+  const path = hasHeads ? headsPath(model, kind) : modelPath(rng.chance(0.5) ? model : rng.pick(others));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
     method,

@@ -1,5 +1,6 @@
 /** Writes the GGUF copy of a fixture's encoder, under llama.cpp's names, with a vocabulary of made-up tokens. */
 
+import { attentionMixers } from "../../src/model/description/servable.js";
 import { f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../src/formats/gguf/write.js";
 import { readRange, readRows } from "../../src/model/description/read-rows.js";
 import { expertsOf } from "../../src/model/description/sizes.js";
@@ -45,8 +46,9 @@ export function writeEncoderGguf(
   if (positionTable !== undefined) matrix("position_embd", positionTable.numRows, width, positionTable.firstRow);
   if (numTokenTypes > 0) matrix("token_types", numTokenTypes, width);
   for (const name of ["token_embd_norm", "output_norm"]) norm(name);
-  for (const [index, { mixer, feedForward }] of layers.entries()) {
+  for (const [index, { feedForward }] of layers.entries()) {
     const prefix = `blk.${index}.`;
+    const mixer = attentionMixers({ layers })[index]!;
     const [q, kv] = [mixer.numHeads * mixer.headDim, mixer.numKvHeads * mixer.headDim];
     matrix(`${prefix}attn_q`, q, width);
     matrix(`${prefix}attn_k`, kv, width);
@@ -84,8 +86,10 @@ export function writeEncoderGguf(
     if (layer.kind === "linear") matrix(layer.name, layer.outputs, layer.inputs);
     else norm(layer.name);
   }
-  const { mixer, feedForward } = layers[0]!;
-  const window = Math.max(...layers.map((layer) => layer.mixer.window));
+  const { feedForward } = layers[0]!;
+  const mixers = attentionMixers({ layers });
+  const mixer = mixers[0]!;
+  const window = Math.max(...mixers.map((each) => each.window));
   const key = (name: string) => `${architecture}.${name}`;
   const isRanked = config.head?.scoring !== undefined;
   const experts = expertsOf(config);

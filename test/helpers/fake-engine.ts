@@ -96,6 +96,7 @@ export class FakeEngine implements Engine {
       maxNumSeqs: 64,
       numKvBlocks: 256,
       kvBytes: 1 << 20,
+      recurrentBytes: 0,
       kvCacheDtype: "f16",
       kvEviction: undefined,
       numThreads: 1,

@@ -20,6 +20,8 @@ export interface ExpectedLogprobs {
 
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;
+/** An output of its own is sharper than a tied one: transformers' own F32 is 3e-5 off its F64. */
+export const TOLERANCES: Readonly<Record<string, number>> = { qwen35_vision: 1e-4 };
 
 /** @returns of each token after the first */
 export async function expectLogprobs(

@@ -69,10 +69,20 @@ export interface RandomModel {
 }
 
 const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "gemma3", "smollm3"];
-const LAYERS: Partial<Record<RandomArchitecture, number>> = { gemma3: 6, smollm3: 4, olmo2: 4 };
+const LAYERS: Partial<Record<RandomArchitecture, number>> = {
+  gemma3: 6,
+  smollm3: 4,
+  olmo2: 4,
+  qwen3next: 4,
+  qwen35: 4,
+  qwen35moe: 4,
+};
 const SLIDING_WINDOW = 24;
 /** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss", "glm4moe"];
+const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss", "glm4moe", "qwen3next", "qwen35moe"];
+/** Every second layer of theirs has attention, the others have a recurrent state. */
+const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
+const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
 export function writeRandomModel(path: string, options: RandomModelOptions): RandomModel {
@@ -190,7 +200,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 }
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
-function ownMetadata({ architecture, headDim }: Dimensions): Record<string, WritableValue> {
+function ownMetadata({ architecture, headDim, ff }: Dimensions): Record<string, WritableValue> {
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
@@ -215,6 +225,19 @@ function ownMetadata({ architecture, headDim }: Dimensions): Record<string, Writ
         expert_weights_scale: f32(1.7),
         expert_group_count: u32(4),
         expert_group_used_count: u32(2),
+      };
+    case "qwen3next":
+    case "qwen35":
+    case "qwen35moe":
+      return {
+        "rope.dimension_count": u32(16),
+        full_attention_interval: u32(2),
+        "ssm.group_count": u32(DELTA.keyHeads),
+        "ssm.time_step_rank": u32(DELTA.heads),
+        "ssm.state_size": u32(DELTA.keyDim),
+        "ssm.inner_size": u32(DELTA.heads * DELTA.valueDim),
+        "ssm.conv_kernel": u32(DELTA.taps),
+        ...(architecture === "qwen35" ? {} : { expert_shared_feed_forward_length: u32(ff) }),
       };
     case "granite":
       return {
@@ -313,6 +336,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
   const isGlm = architecture === "glm4moe";
+  const isDelta = DELTA_ARCHITECTURES.includes(architecture);
+  const isRecurrent = isDelta && layer % 2 === 0;
   const hasExperts = experts.count > 0 && !(isGlm && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
@@ -320,7 +345,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const isGptOss = architecture === "gpt-oss";
   // Some values are beyond the bounds of gpt-oss's activation.
   const gain = isGptOss ? 4 : 1;
-  const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm ? "post_attention_norm" : "ffn_norm";
+  const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm || isDelta ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
     ? []
     : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
@@ -328,9 +353,12 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
-    tensors.push(create.matrix(name("attn_q.weight"), width, queryRows));
-    tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
-    tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
+    if (isRecurrent) tensors.push(...recurrentTensors(create, dimensions, name));
+    else {
+      tensors.push(create.matrix(name("attn_q.weight"), width, isDelta ? 2 * queryRows : queryRows));
+      tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
+      tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
+    }
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
     tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
@@ -340,6 +368,12 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
+  }
+  if (isDelta && hasExperts) {
+    tensors.push(create.gate(name("ffn_gate_inp_shexp.weight"), width));
+    tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, ff));
+    tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, ff));
+    tensors.push(create.matrix(name("ffn_down_shexp.weight"), ff, width));
   }
   if (isGptOss) {
     tensors.push(create.bias(name("attn_sinks.weight"), heads), create.bias(name("attn_output.bias"), width));
@@ -354,7 +388,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if (architecture.startsWith("qwen3") || architecture === "gemma3") {
+  if ((architecture.startsWith("qwen3") && !isRecurrent) || architecture === "gemma3") {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
   if (isPostNormed) {
@@ -364,9 +398,32 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_attention_norm.weight"), width));
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
-  tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
+  if (!isRecurrent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
   tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
+}
+
+function recurrentTensors(
+  create: TensorFactory,
+  { architecture, width }: Dimensions,
+  name: (part: string) => string,
+): readonly WritableTensor[] {
+  const { keyHeads, heads, keyDim, valueDim, taps } = DELTA;
+  const mixed = 2 * keyHeads * keyDim + heads * valueDim;
+  const gates =
+    architecture === "qwen3next"
+      ? [create.matrix(name("ssm_ba.weight"), width, 2 * heads)]
+      : ["ssm_beta", "ssm_alpha"].map((part) => create.matrix(name(`${part}.weight`), width, heads));
+  return [
+    create.matrix(name("attn_qkv.weight"), width, mixed),
+    create.matrix(name("attn_gate.weight"), width, heads * valueDim),
+    ...gates,
+    create.taps(name("ssm_conv1d.weight"), taps, mixed),
+    create.decay(name("ssm_a"), heads),
+    create.bias(name("ssm_dt.bias"), heads),
+    create.norm(name("ssm_norm.weight"), valueDim),
+    create.matrix(name("ssm_out.weight"), heads * valueDim, width),
+  ];
 }
 
 /** The experts' tensors in another layout, with the same values. */
@@ -454,6 +511,19 @@ class TensorFactory {
 
   router(name: string, numColumns: number, numRows: number): WritableTensor {
     return this.#tensor(name, "F32", [numColumns, numRows], 0, SHARPNESS / Math.sqrt(numColumns));
+  }
+
+  gate(name: string, numValues: number): WritableTensor {
+    return this.#tensor(name, "F32", [numValues], 0, SHARPNESS / Math.sqrt(numValues));
+  }
+
+  taps(name: string, numTaps: number, numColumns: number): WritableTensor {
+    return this.#tensor(name, "F32", [numTaps, numColumns], 0, SHARPNESS / Math.sqrt(numTaps));
+  }
+
+  /** Negative, so that states fade. */
+  decay(name: string, numValues: number): WritableTensor {
+    return this.#tensor(name, "F32", [numValues], -0.4, 0.1);
   }
 
   norm(name: string, numValues: number): WritableTensor {

@@ -30,7 +30,15 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "gpt-oss", seed: 23, type: "MXFP4" },
   { architecture: "glm4moe", seed: 24, type: "Q5_0" },
   { architecture: "qwen3moe", seed: 25, type: "NVFP4", hasMatrixScales: true },
+  { architecture: "qwen35", seed: 26, type: "F16" },
+  { architecture: "qwen35", seed: 27, type: "Q4_K", width: 256 },
+  { architecture: "qwen35moe", seed: 28, type: "Q8_0" },
+  { architecture: "qwen3next", seed: 29, type: "BF16" },
 ];
+/** A draft that is refused cannot be taken out of a recurrent state, nor can entries be evicted or prefixes kept. */
+export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
+  ["qwen35", "qwen35moe", "qwen3next"].includes(architecture);
+
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(
   rng: TestRng,

@@ -12,6 +12,7 @@ import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/pro
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { EXPERT_CASES } from "./expert-cases.js";
+import { RECURRENT_CASES } from "./recurrent-cases.js";
 import type { OpCase, Result } from "./op-case.js";
 import { recordAttention, recordCounts, recordSample, storeSequences } from "./recorders.js";
 import { WEIGHT_CASES } from "./weight-cases.js";
@@ -474,6 +475,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   pack: packCases(),
   ...WEIGHT_CASES,
   ...EXPERT_CASES,
+  ...RECURRENT_CASES,
 };
 
 /** The operation's last case as words that can be tampered with. */

@@ -18,6 +18,7 @@ import * as experts from "./experts.js";
 import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js";
 import * as ops from "./ops.js";
 import { pack, quantize, readActivations } from "./packed.js";
+import { applyGate, causalConv, deltaRule } from "./recurrent.js";
 import { sample } from "./sample.js";
 import { addGram, addSquares, encodeRows, factorise, keepLargest, roundToScales } from "./weights.js";
 
@@ -46,6 +47,9 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   expertGatedLinear: (operands) => experts.expertGatedLinear(operands, readActivations),
   expertLinear: (operands) => experts.expertLinear(operands, readActivations),
   combineExperts: experts.combineExperts,
+  causalConv,
+  deltaRule,
+  applyGate,
   encodeRows,
   roundToScales,
   addSquares,

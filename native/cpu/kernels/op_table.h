@@ -33,6 +33,9 @@ namespace millrace {
   X(expertGatedLinear) \
   X(expertLinear) \
   X(combineExperts) \
+  X(causalConv) \
+  X(deltaRule) \
+  X(applyGate) \
   X(encodeRows) \
   X(roundToScales) \
   X(addSquares) \
@@ -65,6 +68,9 @@ enum class OpCode : uint32_t {
     expertGatedLinear,
     expertLinear,
     combineExperts,
+    causalConv,
+    deltaRule,
+    applyGate,
     encodeRows,
     roundToScales,
     addSquares,
@@ -72,7 +78,7 @@ enum class OpCode : uint32_t {
     addGram,
     factorise,
 };
-constexpr int kNumOps = 30;
+constexpr int kNumOps = 33;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -98,6 +104,9 @@ constexpr const char* kOpNames[kNumOps] = {
     "expertGatedLinear",
     "expertLinear",
     "combineExperts",
+    "causalConv",
+    "deltaRule",
+    "applyGate",
     "encodeRows",
     "roundToScales",
     "addSquares",
@@ -131,6 +140,9 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width, bias)",
+    "causalConv(out, x, kernel, state, sources, targets, copies, numRows, numSlots, width, taps)",
+    "deltaRule(out, x, alpha, beta, decay, bias, state, sources, targets, copies, numRows, numSlots, numKeyHeads, numValueHeads, keyDim, valueDim, isTiled, eps)",
+    "applyGate(x, gate, numRows, width, gateWidth, kind)",
     "encodeRows(out, x, importance, factor, numRows, width, type)",
     "roundToScales(out, x, scales, factor, order, numRows, width, group, type)",
     "addSquares(sums, x, numRows, width)",
@@ -138,12 +150,14 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 8, 7, 9, 4, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 8, 11, 18, 6, 7, 9, 4, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
 // Entries of a KV block are stored eight by eight; a block is a whole number of octets.
 constexpr int64_t kKvOctet = 8;
+// Columns of a recurrent state that lie together, and that one task computes.
+constexpr int64_t kStateColumns = 32;
 
 enum class KvType : uint8_t { f16, f32, int8, fp8_e4m3, fp8_e5m2, fp4 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"};
@@ -151,6 +165,8 @@ enum class Scoring : uint8_t { softmax, sigmoid };
 constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
 enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
 constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "clampedSwiglu"};
+enum class Gate : uint8_t { sigmoid, silu };
+constexpr const char* kGateNames[] = {"sigmoid", "silu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16, blocks16 };
 constexpr const char* kActivationFormatNames[] = {"f32", "blocks32", "blocks256", "row16", "centred32", "bf16", "blocks16"};
 enum class BlockType : uint8_t { Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, MXFP4 };
@@ -501,6 +517,53 @@ struct combineExperts {
   static constexpr operand::Integer<combineExperts> numChosen{{5, "numChosen"}};
   static constexpr operand::Integer<combineExperts> width{{6, "width"}};
   static constexpr operand::OptionalBuffer<combineExperts, const float> bias{{7, "bias"}};
+};
+
+struct causalConv {
+  static constexpr OpCode code = OpCode::causalConv;
+  static constexpr operand::Buffer<causalConv, float> out{{0, "out"}};
+  static constexpr operand::Buffer<causalConv, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<causalConv, const float> kernel{{2, "kernel"}};
+  static constexpr operand::Buffer<causalConv, float> state{{3, "state"}};
+  static constexpr operand::Buffer<causalConv, const int32_t> sources{{4, "sources"}};
+  static constexpr operand::Buffer<causalConv, const int32_t> targets{{5, "targets"}};
+  static constexpr operand::OptionalBuffer<causalConv, const int32_t> copies{{6, "copies"}};
+  static constexpr operand::Integer<causalConv> numRows{{7, "numRows"}};
+  static constexpr operand::Integer<causalConv> numSlots{{8, "numSlots"}};
+  static constexpr operand::Integer<causalConv> width{{9, "width"}};
+  static constexpr operand::Integer<causalConv> taps{{10, "taps"}};
+};
+
+struct deltaRule {
+  static constexpr OpCode code = OpCode::deltaRule;
+  static constexpr operand::Buffer<deltaRule, float> out{{0, "out"}};
+  static constexpr operand::Buffer<deltaRule, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<deltaRule, const float> alpha{{2, "alpha"}};
+  static constexpr operand::Buffer<deltaRule, const float> beta{{3, "beta"}};
+  static constexpr operand::Buffer<deltaRule, const float> decay{{4, "decay"}};
+  static constexpr operand::Buffer<deltaRule, const float> bias{{5, "bias"}};
+  static constexpr operand::Buffer<deltaRule, float> state{{6, "state"}};
+  static constexpr operand::Buffer<deltaRule, const int32_t> sources{{7, "sources"}};
+  static constexpr operand::Buffer<deltaRule, const int32_t> targets{{8, "targets"}};
+  static constexpr operand::OptionalBuffer<deltaRule, const int32_t> copies{{9, "copies"}};
+  static constexpr operand::Integer<deltaRule> numRows{{10, "numRows"}};
+  static constexpr operand::Integer<deltaRule> numSlots{{11, "numSlots"}};
+  static constexpr operand::Integer<deltaRule> numKeyHeads{{12, "numKeyHeads"}};
+  static constexpr operand::Integer<deltaRule> numValueHeads{{13, "numValueHeads"}};
+  static constexpr operand::Integer<deltaRule> keyDim{{14, "keyDim"}};
+  static constexpr operand::Integer<deltaRule> valueDim{{15, "valueDim"}};
+  static constexpr operand::Flag<deltaRule> isTiled{{16, "isTiled"}};
+  static constexpr operand::Number<deltaRule> eps{{17, "eps"}};
+};
+
+struct applyGate {
+  static constexpr OpCode code = OpCode::applyGate;
+  static constexpr operand::Buffer<applyGate, float> x{{0, "x"}};
+  static constexpr operand::Buffer<applyGate, const float> gate{{1, "gate"}};
+  static constexpr operand::Integer<applyGate> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<applyGate> width{{3, "width"}};
+  static constexpr operand::Integer<applyGate> gateWidth{{4, "gateWidth"}};
+  static constexpr operand::Code<applyGate, Gate> kind{{5, "kind"}, 0, 1};
 };
 
 struct encodeRows {

@@ -1,5 +1,6 @@
 /** The least work of a model's tokens, computed from its file: bytes to read and multiply-adds. */
 
+import { attentionMixers } from "../../model/description/servable.js";
 import type { KvType } from "../../backend/ops.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufTensor } from "../../formats/gguf/types.js";
@@ -25,7 +26,7 @@ export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | und
   if (!/\.gguf$/i.test(path)) return undefined;
   const gguf = readGguf(path);
   const config = servableGguf(gguf);
-  const windows = config.layers.map(({ mixer }) => mixer.window);
+  const windows = attentionMixers(config).map(({ window }) => window);
   const matrices = [...gguf.tensors.values()].filter(({ shape }) => shape.length > 1);
   const isTable = ({ name }: GgufTensor) => name === "token_embd.weight" || name === "output.weight";
   const output = gguf.tensors.get("output.weight") ?? gguf.tensors.get("token_embd.weight");

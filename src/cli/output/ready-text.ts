@@ -66,7 +66,7 @@ export function aboutModel(path: string): string {
 
 export function readyText(instance: ReadyFacts): string {
   const { engine, server, modelNames, samplingDefaults, path } = instance;
-  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, kvEviction } = engine.info;
+  const { numKvBlocks, blockSize, kvBytes, kvCacheDtype, kvEviction, recurrentBytes, maxNumSeqs } = engine.info;
   const { numThreads, isa, maxModelLen, isCausal, tasks } = engine.info;
   const sampling = describeSampling(samplingDefaults);
   const rows = [
@@ -87,6 +87,10 @@ export function readyText(instance: ReadyFacts): string {
       "  KV",
       `${formatBytes(kvBytes)} of ${kvCacheDtype}: room for ${numKvBlocks * blockSize} tokens${evicted}`,
     ]);
+    if (recurrentBytes > 0) {
+      const stated = `${formatBytes(recurrentBytes)} of recurrent states: ${maxNumSeqs} sequences at once`;
+      rows.push(["  states", `${stated}; no cached prefixes, no drafts`]);
+    }
   } else
     rows.splice(2, 0, ["  for", tasks.includes("rerank") ? "scores of texts against a query" : "vectors of texts"]);
   if (instance.sharing !== undefined) rows.push(["  keys", instance.sharing]);

@@ -20,7 +20,7 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
@@ -81,14 +81,17 @@ export function* writeFile(
 }
 
 /** llama.cpp knows Mistral's models as llamas; a window needs a name of its own. */
-function architectureOf({ architecture, layers }: ServableModel): Architecture {
-  return architecture === "mistral" && layers.every(({ mixer }) => mixer.window === 0) ? "llama" : architecture;
+function architectureOf(config: ServableModel): Architecture {
+  const { architecture } = config;
+  return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
+    ? "llama"
+    : architecture;
 }
 
 /** Differences in llama.cpp's computation that no key of its files can express. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
-  const { layers, ropes, routing } = config;
-  const window = Math.max(...layers.map(({ mixer }) => mixer.window));
+  const { ropes, routing } = config;
+  const window = Math.max(...attentionMixers(config).map((mixer) => mixer.window));
   if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
   if (window > 0 && architecture === "phi3") {
@@ -114,8 +117,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
  * Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the
  * architecture.
  */
-function windowPattern({ architecture, layers }: ServableModel): WritableValue | undefined {
-  const isLocal = layers.map(({ mixer }) => mixer.window > 0 || mixer.rope === 1);
+function windowPattern(config: ServableModel): WritableValue | undefined {
+  const { architecture, layers } = config;
+  const isLocal = attentionMixers(config).map(({ window, rope }) => window > 0 || rope === 1);
   const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));
   if (hasPeriod(factsOf(architecture).windows?.period ?? 0)) return undefined;
   const period = layers.findIndex((_, index) => hasPeriod(index + 1)) + 1;
@@ -154,10 +158,10 @@ function writable(
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {
-  const { mixer } = config.layers[0]!;
+  const mixer = attentionMixers(config)[0]!;
   const experts = expertsOf(config);
   const [rope, local] = config.ropes;
-  const window = Math.max(...config.layers.map((layer) => layer.mixer.window));
+  const window = Math.max(...attentionMixers(config).map((each) => each.window));
   const own: Metadata = {
     vocab_size: u32(config.vocabSize),
     context_length: u32(config.contextLength),

@@ -2,9 +2,9 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/description/architectures.js";
+import { type DecoderArchitecture, factsOf, isEncoder, type RecurrentArchitecture } from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { attentionMixers, refuseRecurrent, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
@@ -45,7 +45,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
+const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, RecurrentArchitecture>, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -72,11 +72,13 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 function classOf(model: ServableModel): HfClass {
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
-  if (!isEncoder(model.architecture)) return CLASSES[model.architecture];
+  refuseRecurrent(model, "to convert");
+  const { architecture } = model;
+  if (!isEncoder(architecture)) return CLASSES[architecture as keyof typeof CLASSES];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }
 
-const hasLocalRope = ({ layers }: ServableModel): boolean => layers.some(({ mixer }) => mixer.rope === 1);
+const hasLocalRope = (model: ServableModel): boolean => attentionMixers(model).some(({ rope }) => rope === 1);
 
 function sharingExpertsJson(
   { routing, layers }: ServableModel,
@@ -136,7 +138,7 @@ export function hfConfigOf(
 ): Json {
   const ofModel = classOf(model);
   const experts = expertsOf(model);
-  const { mixer } = model.layers[0]!;
+  const mixer = attentionMixers(model)[0]!;
   if (model.pooling !== undefined) {
     const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;
     throw new MillraceError("architecture_unsupported", message, {
@@ -195,7 +197,7 @@ function partsOf(model: ServableModel): Json {
     throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
   }
   if (noRopePeriod !== undefined) {
-    parts.no_rope_layers = layers.map(({ mixer }) => (mixer.rope === NO_ROPE ? 0 : 1));
+    parts.no_rope_layers = attentionMixers(model).map(({ rope }) => (rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
     // The class's own is beyond smaller vocabularies, which transformers refuses.
     parts.pad_token_id = null;
@@ -228,11 +230,13 @@ function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: Serv
   return Object.fromEntries(Object.entries(biases).map(([key, parts]) => [key, isOn(parts)]));
 }
 
-function windowsOf({ architecture, contextLength, layers }: ServableModel, { windows }: HfClass): Json {
-  const widths = layers.map(({ mixer }) => mixer.window);
+function windowsOf(model: ServableModel, { windows }: HfClass): Json {
+  const { architecture, contextLength } = model;
+  const mixers = attentionMixers(model);
+  const widths = mixers.map(({ window }) => window);
   const width = Math.max(...widths);
-  const types = layers.map(({ mixer }) =>
-    mixer.window === 0 && mixer.rope !== 1 ? "full_attention" : "sliding_attention",
+  const types = mixers.map(({ window, rope }) =>
+    window === 0 && rope !== 1 ? "full_attention" : "sliding_attention",
   );
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {

@@ -7,7 +7,7 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { TensorLog } from "../../formats/files/write-tensors.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
-import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
 
@@ -199,7 +199,9 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
   vector("output_norm.weight", width);
   matrix("output", vocabSize, width);
   for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
-  model.layers.forEach(({ mixer, feedForward }, index) => {
+  const mixers = attentionMixers(model);
+  model.layers.forEach(({ feedForward }, index) => {
+    const mixer = mixers[index]!;
     const layer = `blk.${index}.`;
     const numQueryRows = mixer.numHeads * mixer.headDim;
     const numKeyRows = mixer.numKvHeads * mixer.headDim;

@@ -32,6 +32,8 @@ export interface EngineInfo {
   /** Blocks of the group with full attention; groups with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
+  /** Memory of recurrent states, of all sequences that can run at once; 0: the model has no recurrent layers. */
+  readonly recurrentBytes: number;
   readonly kvCacheDtype: KvType;
   readonly kvEviction: EvictionOptions | undefined;
   readonly numThreads: number;

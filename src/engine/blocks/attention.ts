@@ -6,12 +6,14 @@ import type { Backend } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { AttentionMixer } from "../../model/description/model-description.js";
-import type { ServableModel } from "../../model/description/servable.js";
+import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
 import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { LayerCounts } from "../memory/attention-counts.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
+import { constantInts } from "./constant-ints.js";
 import type { Rows } from "./last-rows.js";
+import type { LayerMixer } from "./layer-mixer.js";
 import { ADDED, type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
 import type { RopeTable } from "./rope-tables.js";
@@ -30,6 +32,19 @@ interface AttentionScratch {
   /** [copies, numKvHeads · headDim] */
   readonly copiedKey: BufferHandle;
   readonly copiedValue: BufferHandle;
+  /** undefined: no layer is gated */
+  readonly gated: GatedScratch | undefined;
+}
+
+/** For layers whose query matrix has rows of each head's query, then of its gate. */
+interface GatedScratch {
+  /** [M, numHeads, 2, headDim] */
+  readonly both: BufferHandle;
+  /** [M, numHeads · headDim] */
+  readonly gate: BufferHandle;
+  /** i32 [M, numHeads] each: vectors of `both` that are queries, and that are gates. */
+  readonly queryRows: BufferHandle;
+  readonly gateRows: BufferHandle;
 }
 
 /** @param normed [M, width], shared with the feed-forward part; @param maxCopies most rows that are stored twice */
@@ -50,6 +65,25 @@ export function allocateAttentionScratch(
     value: floats(mostOf(config, keyWidth)),
     copiedKey: backend.allocate(copies),
     copiedValue: backend.allocate(copies),
+    gated: allocateGatedScratch(config, backend, maxRows),
+  };
+}
+
+function allocateGatedScratch(config: ServableModel, backend: Backend, maxRows: number): GatedScratch | undefined {
+  const mixer = attentionMixers(config).find(({ isGated }) => isGated);
+  if (mixer === undefined) return undefined;
+  const { numHeads, headDim } = mixer;
+  const numVectors = maxRows * numHeads;
+  const everyOther = (first: number) =>
+    constantInts(
+      backend,
+      Int32Array.from({ length: numVectors }, (_, i) => 2 * i + first),
+    );
+  return {
+    both: backend.allocate(2 * numVectors * headDim * 4),
+    gate: backend.allocate(numVectors * headDim * 4),
+    queryRows: everyOther(0),
+    gateRows: everyOther(1),
   };
 }
 
@@ -66,7 +100,7 @@ export interface LayerPast {
   readonly isNeox: boolean;
 }
 
-export class Attention {
+export class Attention implements LayerMixer {
   constructor(
     private readonly config: ServableModel,
     private readonly mixer: AttentionMixer,
@@ -86,14 +120,21 @@ export class Attention {
     const { normed, query: q, key: k, value: v } = this.scratch;
     const { numRows } = batch;
     const input = recordNorm(program, normed, hidden, numRows, { weights: attentionNorm, width, eps: rmsEps });
+    const gated = this.mixer.isGated ? this.scratch.gated : undefined;
     const projections = (from: Pick<LayerWeights, "query" | "key" | "value">) => [
-      { out: q, linear: from.query },
+      { out: gated?.both ?? q, linear: from.query },
       { out: k, linear: from.key },
       { out: v, linear: from.value },
     ];
     this.products.multiplyAll(program, projections({ query, key, value }), input, numRows, width);
     if (besides !== undefined) {
       this.products.multiplyAll(program, projections(besides), besides.input, numRows, width, ADDED);
+    }
+    if (gated !== undefined) {
+      const { both: x, gate, queryRows, gateRows } = gated;
+      const vectors = { x, numRows: numRows * numHeads, width: headDim };
+      program.record("gatherRows", { ...vectors, out: q, rows: queryRows }, { concurrent: true });
+      program.record("gatherRows", { ...vectors, out: gate, rows: gateRows });
     }
     const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
       const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
@@ -183,6 +224,11 @@ export class Attention {
       sinks: this.weights.sinks,
       ...shape,
     });
+    if (this.mixer.isGated) {
+      const headsWidth = numHeads * headDim;
+      const gate = { gate: rows.gate, numRows, width: headsWidth, gateWidth: headsWidth, kind: "sigmoid" } as const;
+      program.record("applyGate", { x: attended, ...gate });
+    }
     const { attentionOutput, attentionPostNorm, attentionSumNorm } = this.weights;
     const residual = { normed, width, rmsEps, residualScale, postNorm: attentionPostNorm, sumNorm: attentionSumNorm };
     addToResidual(program, this.products, residual, rows, attended, numHeads * headDim, attentionOutput);

@@ -50,6 +50,8 @@ export interface Binder {
   /** A bias of a norm. */
   optionalVector(name: string, length: number): BufferHandle | undefined;
   values(name: string, length: number): Float32Array;
+  /** A small matrix f32 [length, count] that is stored as `count` vectors. */
+  transposed(name: string, length: number, count: number): BufferHandle;
 }
 
 /** A model's tensors with their facts. */
@@ -133,6 +135,10 @@ class MatrixPlan implements Binder {
     return new Float32Array();
   }
 
+  transposed(name: string): BufferHandle {
+    return this.vector(name);
+  }
+
   #add(spec: MatrixSpec): void {
     this.matrices.push(spec);
     this.names.add(spec.name);
@@ -201,6 +207,11 @@ class PlacedBinder implements Binder {
 
   values(name: string, length: number): Float32Array {
     return this.source.values(name, length);
+  }
+
+  transposed(name: string, length: number, count: number): BufferHandle {
+    const stored = this.source.values(name, length, count);
+    return this.#upload(stored.map((_, i) => stored[(i % count) * length + Math.floor(i / count)]!));
   }
 
   #upload(values: Float32Array): BufferHandle {

@@ -27,6 +27,8 @@ interface ExpertScratch extends FeedForwardScratch {
   readonly groups: BufferHandle;
   /** f32 [M · k, width] */
   readonly out: BufferHandle;
+  /** f32 [M] */
+  readonly sharedGate: BufferHandle;
   /** Inputs of the products, for the rows of all places. */
   readonly inputs: ProductInputs;
 }
@@ -50,6 +52,7 @@ export function allocateExpertScratch(
     weights: backend.allocate(maxPlaces * 4),
     groups: backend.allocate(count * 3 * 4),
     out: backend.allocate(maxPlaces * config.width * 4),
+    sharedGate: backend.allocate(maxRows * 4),
     inputs: backend.productInputs(maxPlaces),
   };
 }
@@ -65,9 +68,9 @@ export class Experts {
 
   record(program: Program, { hidden, numRows }: Rows): void {
     const { width, rmsEps, activation } = this.config;
-    const { part, downs, sumBias, shared } = this.weights;
+    const { part, downs, sumBias, shared, sharedGate } = this.weights;
     const { active: numChosen, width: inner } = part;
-    const { normed, places, weights, groups, gate, up, out, inputs } = this.scratch;
+    const { normed, places, weights, groups, gate, up, out, inputs, sharedGate: gates } = this.scratch;
     const numSlots = numRows * numChosen;
     const { ffNorm, ffSumNorm } = this.norms;
     const input = recordNorm(program, normed, hidden, numRows, { weights: ffNorm, width, eps: rmsEps });
@@ -82,6 +85,11 @@ export class Experts {
       const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
       const linears = gatedOperands(toGate!, toUp!);
       program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+      if (sharedGate !== undefined) {
+        program.record("linear", { out: gates, x: input, ...sharedGate, numRows });
+        const product = { x: gate, gate: gates, numRows, width: shared.width, gateWidth: 1, kind: "sigmoid" } as const;
+        program.record("applyGate", product);
+      }
       this.products.multiply(program, hidden, gate, shared.down, numRows, shared.width, ADDED);
     }
     recordNorm(program, hidden, hidden, numRows, { weights: ffSumNorm, width, eps: rmsEps });

@@ -1,8 +1,8 @@
 /** Selects the rows that the last layer still has to compute: rows whose logits or hidden states are read. */
 import type { Backend, HostBuffer } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
-import type { ServableModel } from "../../model/description/servable.js";
+import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
 import { mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { StepBatch } from "../step/step-batch.js";
 
@@ -13,6 +13,8 @@ export interface Rows {
   readonly hidden: BufferHandle;
   /** [numRows, numHeads · headDim] */
   readonly query: BufferHandle;
+  /** [numRows, numHeads · headDim], or NO_BUFFER where attention is not gated. */
+  readonly gate: BufferHandle;
   /** Per KV group: i32 [numRows] */
   readonly kvLengths: readonly HostBuffer<"i32">[];
   readonly windowBegins: HostBuffer<"i32">;
@@ -40,10 +42,12 @@ export class LastRows {
     this.#width = config.width;
     this.#queryWidth = mostOf(config, queryWidth);
     const ints = () => backend.input("i32", capacity);
+    const isGated = attentionMixers(config).some((mixer) => mixer.isGated);
     this.#rows = ints();
     this.#gathered = {
       hidden: backend.allocate(capacity * this.#width * 4),
       query: backend.allocate(capacity * this.#queryWidth * 4),
+      gate: isGated ? backend.allocate(capacity * this.#queryWidth * 4) : NO_BUFFER,
       kvLengths: Array.from({ length: numGroups }, ints),
       windowBegins: ints(),
       windowEnds: ints(),
@@ -82,11 +86,13 @@ export class LastRows {
 
   /** Records the gathering of the selected rows from `all` rows of the batch. @param numRows as returned by `layOut` */
   gather(program: Program, all: Rows, numRows: number): Rows {
-    const { hidden, query } = this.#gathered;
+    const { hidden, query, gate } = this.#gathered;
     if (numRows > 0) {
       const rows = this.#rows.buffer;
+      const width = this.#queryWidth;
       program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
-      program.record("gatherRows", { out: query, x: all.query, rows, numRows, width: this.#queryWidth });
+      program.record("gatherRows", { out: query, x: all.query, rows, numRows, width });
+      if (gate !== NO_BUFFER) program.record("gatherRows", { out: gate, x: all.gate, rows, numRows, width });
     }
     return { ...this.#gathered, numRows };
   }

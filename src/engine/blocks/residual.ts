@@ -24,7 +24,7 @@ export function addToResidual(
   program: Program,
   products: Products,
   { normed, width, rmsEps, residualScale, postNorm, sumNorm }: ResidualPart,
-  { hidden, numRows }: Rows,
+  { hidden, numRows }: Pick<Rows, "hidden" | "numRows">,
   x: BufferHandle,
   cols: number,
   linear: Linear,

@@ -1,22 +1,25 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { Backend } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
-import { NO_ROPE } from "../../model/description/model-description.js";
+import { type AttentionMixer, type DeltaMixer, NO_ROPE } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { AttentionCounts } from "../memory/attention-counts.js";
 import type { KvCaches } from "../memory/kv-caches.js";
+import type { RecurrentStates } from "../memory/recurrent-states.js";
 import type { StepBatch } from "../step/step-batch.js";
 import { Attention, allocateAttentionScratch, type LayerPast } from "./attention.js";
 import type { Linear } from "./binder.js";
+import { allocateDeltaScratch, DeltaNet } from "./delta-net.js";
 import { Embedding } from "./embedding.js";
 import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
+import type { LayerMixer } from "./layer-mixer.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
-import type { LayerWeights, ModelWeights } from "./weights.js";
+import { type DeltaLayerWeights, isDeltaLayer, type LayerWeights, type ModelWeights } from "./weights.js";
 
 /**
  * Records the operations that fill `hidden` [rows, width] before the first layer.
@@ -29,6 +32,8 @@ interface TransformerParts {
   readonly weights: ModelWeights;
   readonly backend: Backend;
   readonly caches: KvCaches;
+  /** Absent: the model has no recurrent layers. */
+  readonly states?: RecurrentStates | undefined;
   /** The batch of every step. */
   readonly batch: StepBatch;
   /** Where the attention of observed rows is counted; absent: no row is observed. */
@@ -44,7 +49,7 @@ interface TransformerParts {
 }
 
 interface Layer {
-  readonly attention: Attention;
+  readonly mixer: LayerMixer;
   readonly feedForward: FeedForward | Experts;
 }
 
@@ -74,6 +79,7 @@ export class Transformer {
   isCapturing = true;
   /** [maxRows, numHeads · headDim] */
   readonly #query: BufferHandle;
+  readonly #gate: BufferHandle;
 
   constructor(private readonly parts: TransformerParts) {
     const { config, weights, backend, caches, batch, maxModelLen } = parts;
@@ -84,29 +90,26 @@ export class Transformer {
     const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
     const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
-    const feedForwardOf = (layer: LayerWeights) =>
+    const feedForwardOf = (layer: LayerWeights | DeltaLayerWeights) =>
       layer.feedForward.kind === "experts"
         ? new Experts(config, layer.feedForward, layer, ofExperts!, products)
         : new FeedForward(config, layer.feedForward, layer, ofFeedForward, products);
     this.#hidden = backend.allocate(maxRows * config.width * 4);
     this.#query = ofAttention.query;
+    this.#gate = ofAttention.gated?.gate ?? NO_BUFFER;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
-    this.#layers = weights.layers.map((layer, index) => {
-      const { mixer } = config.layers[index]!;
+    const ofDelta = allocateDeltaScratch(config, backend, maxRows, normed);
+    const attentionOf = (mixer: AttentionMixer, layer: LayerWeights, index: number) => {
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
-      return {
-        attention: new Attention(
-          config,
-          mixer,
-          layer,
-          caches.layer(index),
-          table,
-          ofAttention,
-          products,
-          parts.attentionCounts?.ofLayer(index),
-        ),
-        feedForward: feedForwardOf(layer),
-      };
+      const counts = parts.attentionCounts?.ofLayer(index);
+      return new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products, counts);
+    };
+    this.#layers = weights.layers.map((layer, index) => {
+      const mixer = config.layers[index]!.mixer;
+      const own = isDeltaLayer(layer)
+        ? new DeltaNet(config, mixer as DeltaMixer, layer.delta, parts.states!.layer(index), ofDelta!, products)
+        : attentionOf(mixer as AttentionMixer, layer, index);
+      return { mixer: own, feedForward: feedForwardOf(layer) };
     });
     this.#embedding = new Embedding(config, weights, backend, maxRows);
     this.#last = new LastRows(config, backend, maxLogitRows, batch.capacity.numGroups);
@@ -175,19 +178,19 @@ export class Transformer {
     recordRopeTables(program, this.#ropes, batch);
     if (recordInput !== undefined) recordInput(program, hidden, batch, variant);
     else this.#embedding.record(program, hidden, batch);
-    let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
-    this.#layers.slice(0, this.#depth).forEach(({ attention, feedForward }, index) => {
+    let rows: Rows = { ...batch, numRows, hidden, query: this.#query, gate: this.#gate };
+    this.#layers.slice(0, this.#depth).forEach(({ mixer, feedForward }, index) => {
       const out = this.isCapturing ? this.#captured.get(index) : undefined;
       if (out !== undefined) {
         const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };
         program.record("gatherRows", operands, { concurrent: true });
       }
-      attention.store(program, hidden, batch);
-      if (batch.numObservedRows > 0) attention.observe(program, batch);
+      mixer.store(program, hidden, batch);
+      if (batch.numObservedRows > 0) mixer.observe(program, batch);
       // The last layer stores keys and values of all rows, then computes only the rows that are read.
       if (index === this.#layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);
       if (rows.numRows === 0) return;
-      attention.attend(program, batch, rows);
+      mixer.attend(program, batch, rows);
       feedForward.record(program, rows);
     });
     if (numLogitRows > 0) {
@@ -202,7 +205,9 @@ export class Transformer {
   }
 
   past(layer: number): LayerPast {
-    return this.#layers[layer]!.attention.past(this.parts.batch);
+    const { mixer } = this.#layers[layer]!;
+    if (mixer instanceof Attention) return mixer.past(this.parts.batch);
+    throw new Error(`expected attention in layer ${layer}, got a recurrent layer`);
   }
 
   /** [*, width]: hidden states of the latest step's taps, until the next step. */

@@ -1,8 +1,13 @@
 /** A model's weights as its blocks take them, and the names of the tensors that they are bound from. */
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
-import type { DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
-import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
-import { keyWidth, queryWidth } from "../../model/description/sizes.js";
+import type { DeltaMixer, DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
+import {
+  type AttentionLayer,
+  isAttention,
+  type ServableLayer,
+  type ServableModel,
+} from "../../model/description/servable.js";
+import { keyWidth, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { Binder, Linear, LinearStack } from "./binder.js";
 
 /** A norm's parameters, f32 [width]. */
@@ -40,9 +45,51 @@ export interface ExpertWeights {
   readonly sumBias: BufferHandle | undefined;
   /** The part that every token passes. */
   readonly shared: GatedWeights | undefined;
+  /** [1, width]: the gate of the shared part's output; undefined: it has none. */
+  readonly sharedGate: Linear | undefined;
 }
 
-export interface LayerWeights {
+/** The feed-forward part of a layer, with the norms around it. */
+interface FeedForwardWeights {
+  /** Norm before the part; undefined: it reads the residual stream itself (olmo2). */
+  readonly ffNorm: NormWeights | undefined;
+  readonly feedForward: DenseWeights | ExpertWeights;
+  readonly ffPostNorm: NormWeights | undefined;
+  readonly ffSumNorm: NormWeights | undefined;
+}
+
+/** Projections of a recurrent layer's input, each with its own matrix. */
+interface DeltaProjections {
+  /** [queries, keys and values, width] */
+  readonly mixed: Linear;
+  /** [values, width] */
+  readonly gate: Linear;
+  /** [heads, width] each */
+  readonly alpha: Linear;
+  readonly beta: Linear;
+}
+
+export interface DeltaWeights {
+  readonly norm: NormWeights;
+  /** fused: one matrix in order of key heads, with query, key, values and gates of each (qwen3next). */
+  readonly mixed: Pick<DeltaProjections, "mixed" | "gate"> | { readonly fused: Linear };
+  /** The same of alpha and beta: each key head's betas, then its alphas. */
+  readonly gates: Pick<DeltaProjections, "alpha" | "beta"> | { readonly fused: Linear };
+  /** f32 [taps, queries, keys and values] */
+  readonly kernel: BufferHandle;
+  /** f32 [heads] each */
+  readonly decay: BufferHandle;
+  readonly bias: BufferHandle;
+  /** Of each head's output, f32 [valueDim]. */
+  readonly headNorm: NormWeights;
+  readonly output: Linear;
+}
+
+export interface DeltaLayerWeights extends FeedForwardWeights {
+  readonly delta: DeltaWeights;
+}
+
+export interface LayerWeights extends FeedForwardWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
   readonly attentionNorm: NormWeights | undefined;
   readonly query: Linear;
@@ -63,11 +110,9 @@ export interface LayerWeights {
   readonly attentionPostNorm: NormWeights | undefined;
   /** Norms of the sum of a sub-layer and its input (bert). */
   readonly attentionSumNorm: NormWeights | undefined;
-  readonly ffNorm: NormWeights | undefined;
-  readonly feedForward: DenseWeights | ExpertWeights;
-  readonly ffPostNorm: NormWeights | undefined;
-  readonly ffSumNorm: NormWeights | undefined;
 }
+
+export const isDeltaLayer = (layer: LayerWeights | DeltaLayerWeights): layer is DeltaLayerWeights => "delta" in layer;
 
 interface BesidesWeights extends Pick<LayerWeights, "query" | "key" | "value"> {
   /** f32 [rows, width] */
@@ -83,7 +128,7 @@ export interface ModelWeights {
   readonly positions: WeightHandle | undefined;
   readonly tokenTypes: WeightHandle | undefined;
   readonly embeddingNorm: NormWeights | undefined;
-  readonly layers: readonly LayerWeights[];
+  readonly layers: readonly (LayerWeights | DeltaLayerWeights)[];
   /** undefined: heads without a norm of their own */
   readonly outputNorm: NormWeights | undefined;
   /** undefined: an encoder, which has no logits */
@@ -128,10 +173,83 @@ function bindNorm(binder: Binder, name: string, width: number, { isLayerNormed }
   return isLayerNormed ? { gain, bias: binder.optionalVector(`${name}.bias`, width) ?? NO_BUFFER } : { gain };
 }
 
-/** @param prefix of the layer's tensor names */
-function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): LayerWeights {
-  const { width, isPostNormed, hasHeadNorms, hasPostNorms, normsSums, isLayerNormed, hasSinks } = config;
-  const { headDim } = layer.mixer;
+/** The norms of a layer. @param prefix of the layer's tensor names */
+function layerNorms(binder: Binder, config: ServableModel, prefix: string) {
+  const { width, isPostNormed, hasHeadNorms, hasPostNorms, normsSums } = config;
+  const norm = (name: string, length: number) => bindNorm(binder, `${prefix}${name}`, length, config);
+  const optional = (name: string, length: number) =>
+    binder.has(`${prefix}${name}.weight`) ? norm(name, length) : undefined;
+  return {
+    optional,
+    ofHeads: hasHeadNorms ? norm : optional,
+    after: hasPostNorms ? norm : optional,
+    before: (name: string) => (isPostNormed || normsSums ? undefined : norm(name, width)),
+    ofSum: (name: string) => (normsSums ? norm(name, width) : undefined),
+  };
+}
+
+function bindLayer(
+  binder: Binder,
+  layer: ServableLayer,
+  config: ServableModel,
+  prefix: string,
+): LayerWeights | DeltaLayerWeights {
+  if (isAttention(layer)) return bindAttentionLayer(binder, layer, config, prefix);
+  const { mixer, feedForward } = layer as { readonly mixer: DeltaMixer } & ServableLayer;
+  const delta = bindDelta(binder, mixer, config, prefix);
+  return { delta, ...bindFeedForward(binder, feedForward, config, prefix) };
+}
+
+function bindFeedForward(
+  binder: Binder,
+  feedForward: ServableLayer["feedForward"],
+  config: ServableModel,
+  prefix: string,
+): FeedForwardWeights {
+  const { width } = config;
+  const norms = layerNorms(binder, config, prefix);
+  return {
+    ffNorm: norms.before("ffn_norm"),
+    feedForward:
+      feedForward.kind === "dense"
+        ? bindDense(binder, feedForward, width, prefix)
+        : bindExperts(binder, feedForward, config, prefix),
+    ffPostNorm: norms.after("post_ffw_norm", width),
+    ffSumNorm: norms.ofSum("layer_output_norm"),
+  };
+}
+
+function bindDelta(binder: Binder, mixer: DeltaMixer, config: ServableModel, prefix: string): DeltaWeights {
+  const { width } = config;
+  const { numHeads, valueDim, numTaps } = mixer;
+  const mixed = mixedWidth(mixer);
+  const inner = numHeads * valueDim;
+  const linear = (name: string, rows: number, cols = width) => binder.linear(`${prefix}${name}`, rows, cols);
+  const has = (name: string) => binder.has(`${prefix}${name}.weight`);
+  return {
+    norm: bindNorm(binder, `${prefix}attn_norm`, width, config),
+    mixed: has("ssm_in")
+      ? { fused: linear("ssm_in", mixed + inner) }
+      : { mixed: linear("attn_qkv", mixed), gate: linear("attn_gate", inner) },
+    gates: has("ssm_ba")
+      ? { fused: linear("ssm_ba", 2 * numHeads) }
+      : { alpha: linear("ssm_alpha", numHeads), beta: linear("ssm_beta", numHeads) },
+    kernel: binder.transposed(`${prefix}ssm_conv1d.weight`, numTaps, mixed),
+    decay: binder.vector(`${prefix}ssm_a`, numHeads),
+    bias: binder.vector(`${prefix}ssm_dt.bias`, numHeads),
+    headNorm: bindNorm(binder, `${prefix}ssm_norm`, valueDim, config),
+    output: linear("ssm_out", width, inner),
+  };
+}
+
+function bindAttentionLayer(
+  binder: Binder,
+  layer: AttentionLayer,
+  config: ServableModel,
+  prefix: string,
+): LayerWeights {
+  const { width, isPostNormed, isLayerNormed, hasSinks } = config;
+  const { headDim, isGated } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
   // phi3 fuses q, k and v into one matrix.
@@ -141,33 +259,21 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     isQkvFused
       ? binder.linear(`${prefix}attn_qkv`, qkvRows, width, start, rows)
       : binder.linear(`${prefix}${name}`, rows, width);
-  const norm = (name: string, length: number) => bindNorm(binder, `${prefix}${name}`, length, config);
-  const optionalNorm = (name: string, length: number) =>
-    binder.has(`${prefix}${name}.weight`) ? norm(name, length) : undefined;
-  const headNorm = hasHeadNorms ? norm : optionalNorm;
-  const postNorm = hasPostNorms ? norm : optionalNorm;
+  const norms = layerNorms(binder, config, prefix);
   // The first layer of modern-bert reads the normed embeddings as they are.
   const isFirstPlain = isLayerNormed && prefix === "blk.0.";
-  const normBefore = (name: string) => (isPostNormed || normsSums ? undefined : norm(name, width));
-  const normOfSum = (name: string) => (normsSums ? norm(name, width) : undefined);
   return {
-    attentionNorm: isFirstPlain ? optionalNorm("attn_norm", width) : normBefore("attn_norm"),
-    query: part("attn_q", 0, numQueryRows),
+    attentionNorm: isFirstPlain ? norms.optional("attn_norm", width) : norms.before("attn_norm"),
+    query: isGated ? binder.linear(`${prefix}attn_q`, 2 * numQueryRows, width) : part("attn_q", 0, numQueryRows),
     key: part("attn_k", numQueryRows, numKeyRows),
     value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
-    queryNorm: headNorm("attn_q_norm", isPostNormed ? numQueryRows : headDim),
-    keyNorm: headNorm("attn_k_norm", isPostNormed ? numKeyRows : headDim),
+    queryNorm: norms.ofHeads("attn_q_norm", isPostNormed ? numQueryRows : headDim),
+    keyNorm: norms.ofHeads("attn_k_norm", isPostNormed ? numKeyRows : headDim),
     sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
-    attentionPostNorm: postNorm("post_attention_norm", width),
-    attentionSumNorm: normOfSum("attn_output_norm"),
-    ffNorm: normBefore("ffn_norm"),
-    feedForward:
-      layer.feedForward.kind === "dense"
-        ? bindDense(binder, layer.feedForward, width, prefix)
-        : bindExperts(binder, layer.feedForward, config, prefix),
-    ffPostNorm: postNorm("post_ffw_norm", width),
-    ffSumNorm: normOfSum("layer_output_norm"),
+    attentionPostNorm: norms.after("post_attention_norm", width),
+    attentionSumNorm: norms.ofSum("attn_output_norm"),
+    ...bindFeedForward(binder, layer.feedForward, config, prefix),
   };
 }
 
@@ -195,7 +301,7 @@ function bindExperts(
   { width, hasExpertBiases: isBiased, routing }: ServableModel,
   prefix: string,
 ): ExpertWeights {
-  const { count, width: ffWidth, sharedWidth } = part;
+  const { count, width: ffWidth, sharedWidth, isSharedGated } = part;
   const shared = (name: string, rows: number, cols: number) => binder.linear(`${prefix}ffn_${name}_shexp`, rows, cols);
   const inputs = { count, cols: width, isBiased };
   const sumBias = `${prefix}ffn_exps.bias`;
@@ -224,5 +330,6 @@ function bindExperts(
             up: shared("up", sharedWidth, width),
             down: shared("down", width, sharedWidth),
           },
+    sharedGate: isSharedGated ? binder.exact(`${prefix}ffn_gate_inp_shexp`, 1, width, false) : undefined,
   };
 }

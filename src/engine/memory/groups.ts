@@ -25,8 +25,11 @@ export interface KvGroupSpec {
  */
 export function kvGroups(config: ServableModel, length: number, isSplit = false): readonly KvGroupSpec[] {
   if (!config.isCausal) return [{ window: 0, layers: config.layers.map((_, index) => index), pool: 0 }];
-  const kept = config.layers.map(({ mixer }) => (mixer.window < length ? mixer.window : 0));
-  const windows = [...new Set(kept)].sort((a, b) => a - b);
+  // Recurrent layers keep no entries.
+  const kept = config.layers.map(({ mixer }) =>
+    mixer.kind === "attention" ? (mixer.window < length ? mixer.window : 0) : undefined,
+  );
+  const windows = [...new Set(kept)].filter((window) => window !== undefined).sort((a, b) => a - b);
   return windows.flatMap((window, pool) => {
     const layers = kept.flatMap((own, index) => (own === window ? [index] : []));
     if (!isSplit || window > 0) return [{ window, layers, pool }];

@@ -35,7 +35,8 @@ export interface LayerCache {
 }
 
 export class KvCaches implements BlockMemory {
-  readonly #layers: readonly LayerCache[];
+  /** undefined: a recurrent layer, which keeps no keys and values */
+  readonly #layers: readonly (LayerCache | undefined)[];
   /** K and V of all layers. */
   readonly #parts: readonly BlockPart[];
   /** Bytes of one block in all layers. */
@@ -54,7 +55,9 @@ export class KvCaches implements BlockMemory {
     };
     /** By pool, then by the layer's place in its group: the layers of groups that share a pool share its memory. */
     const ofPool: { readonly keys: BufferHandle; readonly values: BufferHandle }[][] = groups.map(() => []);
-    this.#layers = layers.map(({ mixer: { numHeads, numKvHeads, headDim } }, layer) => {
+    this.#layers = layers.map(({ mixer }, layer) => {
+      if (mixer.kind !== "attention") return undefined;
+      const { numHeads, numKvHeads, headDim } = mixer;
       const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
       const group = groups.findIndex((each) => each.layers.includes(layer));
       const numBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);

@@ -4,6 +4,7 @@
  * and values of its own, in blocks beside the model's: a prefix that the cache has is the head's too. Blocks from disk
  * lack the head's part, so that fewer drafts come true after them.
  */
+import { attentionMixers } from "../../model/description/servable.js";
 import type { Backend, HostBuffer, LoadReport } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
@@ -124,7 +125,7 @@ export class Eagle3Heads implements BatchDrafter {
       backend,
       caches: new KvCaches(
         config,
-        { ...layout, groups: [{ window: config.layers[0]!.mixer.window, layers: [0], pool: 0 }] },
+        { ...layout, groups: [{ window: attentionMixers(config)[0]!.window, layers: [0], pool: 0 }] },
         backend,
       ),
       batch: this.batch,

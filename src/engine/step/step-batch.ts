@@ -59,6 +59,12 @@ export class StepBatch {
   readonly hiddenTaps: Ints;
   /** [maxRows]: rows whose attention is counted, since it decides which entries stay. */
   readonly observedRows: Ints;
+  /**
+   * [maxRows] each, as `deltaRule` reads them: the slot of the recurrent state that the row continues, and the one that
+   * keeps the state after it. A sequence's slot is its seat.
+   */
+  readonly stateSources: Ints;
+  readonly stateTargets: Ints;
 
   constructor(
     readonly capacity: StepCapacity,
@@ -86,6 +92,8 @@ export class StepBatch {
     this.logitRows = ints(maxLogitRows);
     this.hiddenTaps = ints(maxRows);
     this.observedRows = ints(maxRows);
+    this.stateSources = ints(maxRows);
+    this.stateTargets = ints(maxRows);
   }
 
   clear(): void {
@@ -116,6 +124,16 @@ interface RowTraits {
   readonly numTokenTypes: number;
 }
 
+/** Values of `stateSources` that are no slot, and of `stateTargets`. */
+const EMPTY_STATE = -1;
+const STATE_OF_ROW_BEFORE = -2;
+const NO_SLOT = -1;
+
+/** The state after the last row added stays, as that of the tokens that the sequence has then computed. */
+export function keepState(batch: StepBatch, { seat }: Sequence): void {
+  batch.stateTargets.values[batch.numRows - 1] = seat;
+}
+
 /** Appends the row that computes the token at `position`. */
 export function addRow(
   batch: StepBatch,
@@ -131,6 +149,9 @@ export function addRow(
   batch.windowBegins.values[row] = Math.max(0, position - half);
   batch.windowEnds.values[row] = Math.min(sequence.numTokens, position + half + 1);
   batch.sequenceIndex.values[row] = sequence.seat;
+  const isFirst = position === sequence.numComputedTokens;
+  batch.stateSources.values[row] = position === 0 ? EMPTY_STATE : isFirst ? sequence.seat : STATE_OF_ROW_BEFORE;
+  batch.stateTargets.values[row] = NO_SLOT;
   const numEntries = isCausal ? position + 1 : sequence.numTokens;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {

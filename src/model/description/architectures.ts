@@ -13,6 +13,9 @@ export const DECODERS = [
   "qwen2",
   "qwen3",
   "qwen3moe",
+  "qwen3next",
+  "qwen35",
+  "qwen35moe",
   "gemma2",
   "gemma3",
   "phi3",
@@ -26,6 +29,8 @@ export const DECODERS = [
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
 export type DecoderArchitecture = (typeof DECODERS)[number];
+/** Those of models with recurrent layers. */
+export type RecurrentArchitecture = Extract<DecoderArchitecture, "qwen3next" | "qwen35" | "qwen35moe">;
 export type EncoderArchitecture = (typeof ENCODERS)[number];
 
 export const ARCHITECTURES = [...DECODERS, ...ENCODERS] as const;
@@ -43,8 +48,12 @@ interface ArchitectureFacts {
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
-  /** Embeddings are multiplied by √width, and folders store norms as their distance from one. */
+  /** Embeddings are multiplied by √width. */
   readonly isGemma?: true;
+  /** Folders store norms as their distance from one. */
+  readonly hasOffsetNorms?: true;
+  /** Most layers keep a recurrent state in place of keys and values, and attention is gated. */
+  readonly delta?: DeltaFacts;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
@@ -93,6 +102,14 @@ interface ArchitectureFacts {
   readonly numLayersOf27b?: number;
 }
 
+/** The layers with a recurrent state. */
+export interface DeltaFacts {
+  /** GGUF files order value heads so that head h shares the key head h modulo their number. */
+  readonly isTiledInFiles: boolean;
+  /** Every n-th layer has attention, where a file does not list the layers. */
+  readonly period: number;
+}
+
 interface ExpertFacts {
   /**
    * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says.
@@ -107,6 +124,8 @@ interface ExpertFacts {
    * passes.
    */
   readonly mayShare?: true;
+  /** The shared part's output has a gate. */
+  readonly isSharedGated?: true;
   /** The key, in both formats, of a number n: the second of each n layers has experts, and the others have none. */
   readonly periodKey?: "moe_every_n_layers";
 }
@@ -135,7 +154,21 @@ const BERT: ArchitectureFacts = {
   isLayerNormed: true,
   hasEmbeddingNorm: true,
 };
-const GEMMA: ArchitectureFacts = { activation: "geluTanh", isNeoxInFiles: true, isGemma: true, hasPostNorms: true };
+const GEMMA: ArchitectureFacts = {
+  activation: "geluTanh",
+  isNeoxInFiles: true,
+  isGemma: true,
+  hasOffsetNorms: true,
+  hasPostNorms: true,
+};
+const QWEN_DELTA: ArchitectureFacts = {
+  ...NEOX,
+  hasHeadNorms: true,
+  hasOffsetNorms: true,
+  delta: { isTiledInFiles: true, period: 4 },
+  hasDraftBlocks: true,
+};
+const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // Mixtral is one.
@@ -145,6 +178,10 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   qwen2: NEOX,
   qwen3: { ...NEOX, hasHeadNorms: true },
   qwen3moe: { ...NEOX, hasHeadNorms: true, experts: SOFTMAX },
+  // Qwen3-Next and Qwen3-Coder-Next; Qwen3.5 to 3.8.
+  qwen3next: { ...QWEN_DELTA, delta: { isTiledInFiles: false, period: 4 }, experts: QWEN_EXPERTS },
+  qwen35: QWEN_DELTA,
+  qwen35moe: { ...QWEN_DELTA, experts: QWEN_EXPERTS },
   gemma2: {
     ...GEMMA,
     caps: { attention: 50, logits: 30 },

@@ -19,6 +19,8 @@ export interface AttentionMixer {
   readonly window: number;
   /** Index of the layer's rope among the model's, or NO_ROPE. */
   readonly rope: number;
+  /** Each head has a gate as wide as its queries, by which its output is multiplied; absent: it has none. */
+  readonly isGated?: true;
 }
 
 /** Queries and keys are not rotated: the layer does not know positions. */
@@ -42,8 +44,30 @@ export interface LatentMixer {
   readonly queryRank: number;
 }
 
+/**
+ * A state of a fixed size for each sequence, which every token changes by the gated delta rule (arXiv 2412.06464), behind
+ * a short convolution of queries, keys and values.
+ */
+export interface DeltaMixer {
+  readonly kind: "delta";
+  /** Heads of values, each of which has a state [headDim, valueDim]. */
+  readonly numHeads: number;
+  /** Heads of queries and keys; several value heads share one. */
+  readonly numKeyHeads: number;
+  /** Width of a query and of a key. */
+  readonly headDim: number;
+  readonly valueDim: number;
+  /** Tokens that the convolution sees, the present one included. */
+  readonly numTaps: number;
+  /**
+   * Value head h shares the key head h mod numKeyHeads, as GGUF files of some models order their heads; false: the
+   * value heads of one key head lie side by side.
+   */
+  readonly isTiled: boolean;
+}
+
 /** How a layer mixes the tokens of a sequence. */
-export type Mixer = AttentionMixer | LatentMixer;
+export type Mixer = AttentionMixer | LatentMixer | DeltaMixer;
 
 /** Feed-forward part of three matrices, one of which is the gate; of two where it has none. */
 export interface DenseFeedForward {
@@ -65,6 +89,8 @@ export interface ExpertsFeedForward {
   readonly width: number;
   /** Width of the part that every token passes; 0: there is none. */
   readonly sharedWidth: number;
+  /** A token has a gate of its own for the shared part's output; absent: it is added as it is. */
+  readonly isSharedGated?: true;
 }
 
 export type FeedForward = DenseFeedForward | ExpertsFeedForward;
@@ -96,6 +122,8 @@ export const MODEL_LIMITS = {
   latent: 1 << 16,
   ff: 1 << 20,
   experts: 1 << 14,
+  /** Tokens that a convolution sees. */
+  taps: 64,
   context: 1 << 27,
   vocab: 1 << 24,
 } as const;

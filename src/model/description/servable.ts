@@ -5,15 +5,25 @@
 import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
-import type { AttentionMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
+import type { AttentionMixer, DeltaMixer, FeedForward, Layer, ModelDescription } from "./model-description.js";
 import type { HeadDescription, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
 export interface ServableLayer {
-  readonly mixer: AttentionMixer;
+  readonly mixer: AttentionMixer | DeltaMixer;
   readonly feedForward: FeedForward;
 }
+
+export interface AttentionLayer extends ServableLayer {
+  readonly mixer: AttentionMixer;
+}
+
+export const isAttention = (layer: ServableLayer): layer is AttentionLayer => layer.mixer.kind === "attention";
+
+/** The mixers of a model's layers with attention, of which there is at least one. */
+export const attentionMixers = ({ layers }: Pick<ServableModel, "layers">): readonly AttentionMixer[] =>
+  layers.filter(isAttention).map(({ mixer }) => mixer);
 
 /** How a router's logits become a choice of experts and their weights. */
 export interface ExpertRouting {
@@ -53,7 +63,7 @@ export interface PositionTable {
 
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
-  /** They differ in their windows, ropes and feed-forward parts only. */
+  /** Those with attention differ in their windows, ropes and feed-forward parts only. */
   readonly layers: readonly ServableLayer[];
   readonly rmsEps: number;
   readonly embeddingScale: number;
@@ -126,6 +136,16 @@ export function fixedBy(architecture: Architecture, width: number) {
   } as const satisfies Partial<ServableModel>;
 }
 
+/** @throws architecture_unsupported for a model with recurrent layers @example refuseRecurrent(config, "to convert") */
+export function refuseRecurrent({ architecture, layers }: Pick<ServableModel, "architecture" | "layers">, aim: string) {
+  if (layers.every(isAttention)) return;
+  throw new MillraceError(
+    "architecture_unsupported",
+    `expected a model with attention in every layer ${aim}, got one with recurrent layers (${architecture})`,
+    { hint: "The embedded engine serves it as it is." },
+  );
+}
+
 /** The tasks that a model can do for requests. */
 export const TASKS = ["generate", "embed", "rerank"] as const;
 export type Task = (typeof TASKS)[number];
@@ -140,9 +160,10 @@ export function servableLayers(
   { layers }: Pick<ModelDescription, "layers">,
   architecture: Architecture,
 ): readonly ServableLayer[] {
-  if (!layers.every(hasAttention)) {
+  if (!layers.every(isServed)) {
     throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
   }
+  if (!layers.some(isAttention)) throw unservedVariant("expected at least one layer with attention, got none");
   const { sharedWidth = 0, count = 0 } = expertsOf({ layers }) ?? {};
   if (sharedWidth > 0 && factsOf(architecture).experts?.mayShare !== true) {
     throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
@@ -151,24 +172,24 @@ export function servableLayers(
   if (numExperts > MOST_EXPERTS) {
     throw unservedVariant(`expected at most ${MOST_EXPERTS} experts in all layers, got ${numExperts}`);
   }
-  const [first] = layers;
+  const mixers = attentionMixers({ layers });
   for (const [name, sizeOf] of SAME_IN_ALL_LAYERS) {
-    if (layers.some((layer) => sizeOf(layer) !== sizeOf(first!))) {
+    if (mixers.some((mixer) => sizeOf(mixer) !== sizeOf(mixers[0]!))) {
       throw unservedVariant(`expected the same ${name} in every layer, got several values`);
     }
   }
   return layers;
 }
 
-const hasAttention = (layer: Layer): layer is Layer & Pick<ServableLayer, "mixer"> => layer.mixer.kind === "attention";
+const isServed = (layer: Layer): layer is ServableLayer => layer.mixer.kind !== "latent";
 
 /** Each is three matrices to place: far above real models, and a bound for hostile files. */
 const MOST_EXPERTS = 1 << 17;
 
-/** Scratch memory and the KV memory have one size for all layers. */
-const SAME_IN_ALL_LAYERS: readonly (readonly [string, (layer: ServableLayer) => number])[] = [
-  ["number of query heads", ({ mixer }) => mixer.numHeads],
-  ["number of key/value heads", ({ mixer }) => mixer.numKvHeads],
+/** Scratch memory and the KV memory have one size for all layers with attention. */
+const SAME_IN_ALL_LAYERS: readonly (readonly [string, (mixer: AttentionMixer) => number])[] = [
+  ["number of query heads", ({ numHeads }) => numHeads],
+  ["number of key/value heads", ({ numKvHeads }) => numKvHeads],
 ];
 
 /** @throws architecture_unsupported for groups that do not hold the experts, or too few of them */

@@ -2,10 +2,11 @@
  * Arithmetic on a model's description: parameters, bytes of weights and of keys and values, multiply-adds. Norms and
  * biases are not counted.
  */
-import type { KvType } from "../../backend/ops.js";
+import { type KvType, STATE_COLUMNS } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import type {
   AttentionMixer,
+  DeltaMixer,
   ExpertsFeedForward,
   FeedForward,
   Layer,
@@ -49,15 +50,47 @@ export const expertsOf = (model: Layered): ExpertsFeedForward | undefined =>
     .map(({ layer }) => layer.feedForward)
     .find((part) => part.kind === "experts");
 
-/** Values of a token's queries in all heads of a layer. */
-export const queryWidth = ({ mixer }: { readonly mixer: AttentionMixer }): number => mixer.numHeads * mixer.headDim;
+type ServedMixer = AttentionMixer | DeltaMixer;
 
-/** Values of a token's keys in all heads of a layer. */
-export const keyWidth = ({ mixer }: { readonly mixer: AttentionMixer }): number => mixer.numKvHeads * mixer.headDim;
+/** Values of a token's queries in all heads of a layer with attention. */
+export const queryWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =>
+  mixer.kind === "attention" ? mixer.numHeads * mixer.headDim : 0;
+
+/** Values of a token's keys in all heads of a layer with attention. */
+export const keyWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =>
+  mixer.kind === "attention" ? mixer.numKvHeads * mixer.headDim : 0;
+
+/** Values of a token's queries, keys and values in a layer with a recurrent state, which its convolution takes. */
+export const mixedWidth = ({ numKeyHeads, headDim, numHeads, valueDim }: DeltaMixer): number =>
+  2 * numKeyHeads * headDim + numHeads * valueDim;
+
+/** Values of a sequence's state in one layer: the delta rule's, as operations lay it out, and the convolution's. */
+export function stateValues(mixer: DeltaMixer): { readonly recurrent: number; readonly past: number } {
+  const columns = Math.ceil(mixer.valueDim / STATE_COLUMNS) * STATE_COLUMNS;
+  return { recurrent: mixer.numHeads * mixer.headDim * columns, past: (mixer.numTaps - 1) * mixedWidth(mixer) };
+}
+
+/** Bytes of a sequence's recurrent states in all layers, however long it is; 0: the model has none. */
+export const stateBytes = (model: Layered): number =>
+  sumOf(model, ({ mixer }) => {
+    if (mixer.kind !== "delta") return 0;
+    const { recurrent, past } = stateValues(mixer);
+    return 4 * (recurrent + past);
+  });
+
+/** The model keeps a recurrent state of each sequence. */
+export const isRecurrent = (model: Layered): boolean => layerKinds(model).some(({ layer }) => layer.mixer.kind === "delta");
 
 function mixerParameters(mixer: Mixer, width: number): number {
   const { numHeads, headDim, valueDim } = mixer;
-  if (mixer.kind === "attention") return width * (numHeads + mixer.numKvHeads) * (headDim + valueDim);
+  if (mixer.kind === "attention") {
+    const gates = mixer.isGated ? numHeads * headDim : 0;
+    return width * ((numHeads + mixer.numKvHeads) * (headDim + valueDim) + gates);
+  }
+  if (mixer.kind === "delta") {
+    const mixed = mixedWidth(mixer);
+    return width * (mixed + 2 * numHeads * valueDim + 2 * numHeads) + mixer.numTaps * mixed;
+  }
   const { kvRank, ropeDim, queryRank } = mixer;
   const queryDim = numHeads * (headDim + ropeDim);
   const query = queryRank === 0 ? width * queryDim : (width + queryDim) * queryRank;
@@ -71,7 +104,7 @@ const partParameters = (width: number, { isGated }: FeedForward, inner: number):
 
 function feedForwardParameters(part: FeedForward, width: number, numExperts: (experts: ExpertsFeedForward) => number) {
   if (part.kind === "dense") return partParameters(width, part, part.width);
-  const router = width * part.count;
+  const router = width * (part.count + (part.isSharedGated ? 1 : 0));
   return partParameters(width, part, numExperts(part) * part.width + part.sharedWidth) + router;
 }
 
@@ -145,11 +178,13 @@ export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numT
 type VectorBytes = (width: number) => number;
 
 /** Vectors of one token that a layer keeps, which a device cannot cut up. */
-const numKept = (mixer: Mixer): number => (mixer.kind === "latent" ? 1 : mixer.numKvHeads);
+const numKept = (mixer: Mixer): number =>
+  mixer.kind === "latent" ? 1 : mixer.kind === "delta" ? 0 : mixer.numKvHeads;
 
 /** Bytes that one token leaves in a layer's KV memory. */
 function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {
   if (mixer.kind === "latent") return vectorBytes(mixer.kvRank + mixer.ropeDim);
+  if (mixer.kind === "delta") return 0;
   return mixer.numKvHeads * (vectorBytes(mixer.headDim) + vectorBytes(mixer.valueDim));
 }
 
@@ -183,7 +218,7 @@ export function kvBytes(model: Layered, vectorBytes: VectorBytes, numTokens: num
 /** Multiply-adds of one token in attention over `context` tokens, itself included. */
 export function attentionMacs(model: Layered, context: number): number {
   return sumOf(model, ({ mixer }) => {
-    if (numKept(mixer) === 0) return 0;
+    if (mixer.kind === "delta" || numKept(mixer) === 0) return 0;
     const perToken = mixer.kind === "latent" ? 2 * mixer.kvRank + mixer.ropeDim : mixer.headDim + mixer.valueDim;
     return seenOf(mixer, context) * mixer.numHeads * perToken;
   });
@@ -209,10 +244,10 @@ export interface LayerSummary {
 export function summarizeLayers(model: Layered): LayerSummary {
   return {
     numLayers: model.layers.length,
-    numHeads: mostOf(model, ({ mixer }) => mixer.numHeads),
+    numHeads: mostOf(model, ({ mixer }) => (mixer.kind === "delta" ? 0 : mixer.numHeads)),
     // Every head of latent attention has keys and values of its own, once they are computed.
-    numKvHeads: mostOf(model, ({ mixer }) => (mixer.kind === "latent" ? mixer.numHeads : mixer.numKvHeads)),
-    headDim: mostOf(model, ({ mixer }) => mixer.headDim),
+    numKvHeads: mostOf(model, ({ mixer }) => (mixer.kind === "latent" ? mixer.numHeads : numKept(mixer))),
+    headDim: mostOf(model, ({ mixer }) => (mixer.kind === "delta" ? 0 : mixer.headDim)),
     ffWidth: mostOf(model, ({ feedForward }) => (feedForward.kind === "dense" ? feedForward.width : 0)),
     window: mostOf(model, ({ mixer }) => windowOf(mixer)),
     numWindowLayers: sumOf(model, ({ mixer }) => (windowOf(mixer) > 0 ? 1 : 0)),

@@ -1,8 +1,9 @@
 /** Reads the description of a model from a GGUF file, of any architecture. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import { isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
+import { type DeltaFacts, isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
+  type DeltaMixer,
   type ExpertsFeedForward,
   type FeedForward,
   isSecond,
@@ -32,7 +33,8 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
   const windowOf = readWindows(read, architecture, { numBlocks, contextLength });
-  const mixerOf = readMixers(read, { numBlocks, width, windowOf });
+  const attentionOf = readMixers(read, { numBlocks, width, windowOf });
+  const mixerOf = withRecurrent(read, architecture, numBlocks, attentionOf);
   const feedForwardOf = readFeedForwards(read, architecture, numBlocks);
   return Object.freeze({
     name: metadata.string("general.name") ?? architecture,
@@ -112,6 +114,44 @@ function readMixers(read: MetadataReader, { numBlocks, width, windowOf }: LayerC
   };
 }
 
+/** Of architectures with recurrent layers: these where the file, or else the architecture, has them. */
+function withRecurrent(
+  read: MetadataReader,
+  architecture: string,
+  numBlocks: number,
+  attentionOf: (index: number) => Mixer,
+): (index: number) => Mixer {
+  const { delta } = knownFacts(architecture) ?? {};
+  if (delta === undefined) return attentionOf;
+  const recurrent = readDelta(read, delta);
+  const period = read.size("full_attention_interval", MODEL_LIMITS.layers, delta.period);
+  const isRecurrent =
+    read.layers("attention.recurrent_layers", numBlocks) ?? ((index: number) => !seesAll(index, period));
+  return (index) => {
+    if (isRecurrent(index)) return recurrent;
+    const mixer = attentionOf(index);
+    return mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
+  };
+}
+
+function readDelta(read: MetadataReader, { isTiledInFiles }: DeltaFacts): DeltaMixer {
+  const numHeads = read.size("ssm.time_step_rank", MODEL_LIMITS.heads);
+  const numKeyHeads = read.size("ssm.group_count", MODEL_LIMITS.heads);
+  const headDim = read.size("ssm.state_size", MODEL_LIMITS.headDim);
+  const inner = read.size("ssm.inner_size", MODEL_LIMITS.heads * MODEL_LIMITS.headDim);
+  if (numHeads % numKeyHeads !== 0) {
+    const message = `expected ${numHeads} value heads (ssm.time_step_rank) in whole groups per key head, got ${numKeyHeads}`;
+    throw new MillraceError("gguf_metadata", message);
+  }
+  const valueDim = inner / numHeads;
+  if (!Number.isInteger(valueDim) || valueDim > MODEL_LIMITS.headDim) {
+    const expected = `${numHeads} value heads of at most ${MODEL_LIMITS.headDim} values in ssm.inner_size`;
+    throw new MillraceError("gguf_metadata", `expected ${expected}, got ${inner}`);
+  }
+  const numTaps = read.size("ssm.conv_kernel", MODEL_LIMITS.taps);
+  return { kind: "delta", numHeads, numKeyHeads, headDim, valueDim, numTaps, isTiled: isTiledInFiles };
+}
+
 function readLatent(read: MetadataReader): Omit<LatentMixer, "numHeads"> {
   // Newer files call the width of the compressed keys `key_length`, and that of a head's own `key_length_mla`.
   const [keyLength, valueLength] = read.has("attention.key_length_mla")
@@ -136,7 +176,7 @@ function readFeedForwards(
 ): (index: number) => FeedForward {
   const { isGateless, experts: facts } = knownFacts(architecture) ?? {};
   const gate = isGateless ? { isGated: false as const } : {};
-  const experts = readExperts(read);
+  const experts = readExperts(read, facts?.isSharedGated);
   const numDense = experts === undefined ? numBlocks : read.optionalSize("leading_dense_block_count", numBlocks);
   const period =
     experts === undefined || facts?.periodKey === undefined
@@ -151,20 +191,16 @@ function readFeedForwards(
       : { kind: "dense", width: widths[index]!, ...gate };
 }
 
-function readExperts(read: MetadataReader): ExpertsFeedForward | undefined {
+function readExperts(read: MetadataReader, isSharedGated: true | undefined): ExpertsFeedForward | undefined {
   const count = read.optionalSize("expert_count", MODEL_LIMITS.experts);
   if (count === 0) return undefined;
   const width = read.size(
     read.has("expert_feed_forward_length") ? "expert_feed_forward_length" : "feed_forward_length",
     MODEL_LIMITS.ff,
   );
-  return {
-    kind: "experts",
-    count,
-    active: read.size("expert_used_count", count),
-    width,
-    sharedWidth: read.has("expert_shared_feed_forward_length")
-      ? read.optionalSize("expert_shared_feed_forward_length", MODEL_LIMITS.ff)
-      : width * read.optionalSize("expert_shared_count", count),
-  };
+  const sharedWidth = read.has("expert_shared_feed_forward_length")
+    ? read.optionalSize("expert_shared_feed_forward_length", MODEL_LIMITS.ff)
+    : width * read.optionalSize("expert_shared_count", count);
+  const gate = isSharedGated && sharedWidth > 0 ? { isSharedGated } : {};
+  return { kind: "experts", count, active: read.size("expert_used_count", count), width, sharedWidth, ...gate };
 }

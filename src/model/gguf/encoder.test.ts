@@ -2,6 +2,7 @@
  * Encoders in GGUF files: the same vectors, bit for bit, as from the folder that the file was made of; and damaged
  * files are refused or bounded.
  */
+import { attentionMixers } from "../description/servable.js";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -69,7 +70,7 @@ it("nomic-bert-moe has experts in the second of so many layers, and without thei
 it("gemma-embedding has windows, two ropes and further layers", () => {
   copy("gemma_embedding");
   const { config } = openModel(path);
-  expect(config.layers.map(({ mixer }) => [mixer.window, mixer.rope])).toEqual([
+  expect(attentionMixers(config).map((mixer) => [mixer.window, mixer.rope])).toEqual([
     [15, 1],
     [15, 1],
     [15, 1],
@@ -84,7 +85,7 @@ it("gemma-embedding has windows, two ropes and further layers", () => {
 it("the pattern of windows is the file's, and a number counts from the first layer of modern-bert on", () => {
   const windows = (name: string, key: string, pattern?: WritableValue) => {
     copy(name, pattern === undefined ? {} : { [`${key}.attention.sliding_window_pattern`]: pattern });
-    return openModel(path).config.layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+    return attentionMixers(openModel(path).config).map((mixer) => [mixer.window, mixer.rope]);
   };
   const [local, all] = [
     [13, 1],
@@ -139,7 +140,7 @@ describe.each([
           const { config, tensors } = openModel(path);
           expect(config.contextLength).toSatisfy(Number.isSafeInteger);
           expect(config.rmsEps).toBeGreaterThan(0);
-          for (const { mixer } of config.layers) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
+          for (const mixer of attentionMixers(config)) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
           expect(tensors().has("token_embd.weight")).toBe(true);
         } catch (thrown) {
           if (!(thrown instanceof MillraceError)) throw thrown;

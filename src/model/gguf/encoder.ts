@@ -3,7 +3,7 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import { fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import { attentionMixers, fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
 import { describeGguf } from "./describe.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
@@ -21,7 +21,8 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
   const { activation, hasPositionTable, isLayerNormed, normsSums, isNeoxInFiles = false } = factsOf(architecture);
   const description = describeGguf(gguf);
   const layers = servableLayers(description, architecture);
-  const headDim = headDimOf(layers);
+  const mixers = attentionMixers({ layers });
+  const headDim = headDimOf(mixers[0]!);
   const numPositions = hasPositionTable
     ? rowsOf(gguf, "position_embd.weight", MODEL_LIMITS.context)
     : description.contextLength;
@@ -42,7 +43,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
     activation,
     routing: readRouting(read, metadata, architecture),
     isNeoxRope: isNeoxInFiles,
-    ropes: hasPositionTable ? [] : ropesFromMetadata(metadata, architecture, layers),
+    ropes: hasPositionTable ? [] : ropesFromMetadata(metadata, architecture, mixers),
     ...encoderPooling(gguf, architecture, description.width),
   });
 }

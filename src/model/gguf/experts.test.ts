@@ -2,6 +2,7 @@
  * Mixtures of experts in GGUF files: the layouts there are have the same values, and a file that is not what its header
  * says is refused.
  */
+import { attentionMixers } from "../description/servable.js";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -116,10 +117,10 @@ describe("tensors", () => {
     };
     const { config } = openModel(gptOss());
     expect(config).toMatchObject({ hasSinks: true, activation: "clampedSwiglu", routing: { normalises: true } });
-    expect(config.layers.map(({ mixer }) => mixer.window)).toEqual([24, 0]);
+    expect(attentionMixers(config).map((mixer) => mixer.window)).toEqual([24, 0]);
     expect(config.ropes[0]!.roundsYarnRange).toBe(false);
     const unsaid = gptOss({}, "attention.sliding_window", "attention.sliding_wondow");
-    expect(openModel(unsaid).config.layers.map(({ mixer }) => mixer.window)).toEqual([128, 0]);
+    expect(attentionMixers(openModel(unsaid).config).map((mixer) => mixer.window)).toEqual([128, 0]);
     const refused = (message: RegExp) => ({ code: "gguf_tensor", message: expect.stringMatching(message) });
     await expect(completionsOf(gptOss({}, "blk.1.attn_sinks", "mm.x1.attn_sinks"))).rejects.toMatchObject(
       refused(/blk\.1\.attn_sinks\.weight of shape \[4\], got none/),

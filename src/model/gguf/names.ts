@@ -5,7 +5,7 @@ import type { Architecture } from "../description/architectures.js";
  * Their files call the norm before the feed-forward part `post_attention_norm`, elsewhere the name of a norm after
  * attention.
  */
-const RENAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe"];
+const RENAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe", "qwen3next", "qwen35", "qwen35moe"];
 
 /**
  * @example ggufNameOf("blk.3.ffn_norm.weight", "seed_oss") // "blk.3.post_attention_norm.weight"

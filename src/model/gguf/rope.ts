@@ -2,8 +2,8 @@
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
+import type { AttentionMixer } from "../description/model-description.js";
 import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
-import type { ServableLayer } from "../description/servable.js";
 import { MetadataReader } from "./metadata-reader.js";
 
 function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, headDim: number): RopeConfig {
@@ -52,10 +52,10 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, he
 export function ropesFromMetadata(
   metadata: GgufMetadata,
   architecture: Architecture,
-  layers: readonly ServableLayer[],
+  mixers: readonly AttentionMixer[],
 ): readonly RopeConfig[] {
-  const rope = ropeFromMetadata(metadata, architecture, layers[0]!.mixer.headDim);
-  if (layers.every(({ mixer }) => mixer.rope <= 0)) return [rope];
+  const rope = ropeFromMetadata(metadata, architecture, mixers[0]!.headDim);
+  if (mixers.every((mixer) => mixer.rope <= 0)) return [rope];
   const fallback = factsOf(architecture).windows?.localRope?.base;
   const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback ?? rope.base);
   return [rope, { ...rope, base, scaling: "none" as const }];

@@ -2,6 +2,7 @@
  * The first fault of a GGUF header decides how it is refused: a model of another kind is unsupported, whatever else its
  * header lacks.
  */
+import { attentionMixers } from "../description/servable.js";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,7 +56,7 @@ test("what early files leave out has llama.cpp's defaults", () => {
     writeRandomModel(path, { architecture, seed: 1, width: 64, headDim: 32, layers, contextLength: 8192, metadata });
     return openModel(path).config;
   };
-  const windows = (metadata = {}) => read("gemma2", metadata).layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+  const windows = (metadata = {}) => attentionMixers(read("gemma2", metadata)).map((mixer) => [mixer.window, mixer.rope]);
   expect(windows()).toEqual([
     [24, 0],
     [0, 0],
@@ -64,7 +65,7 @@ test("what early files leave out has llama.cpp's defaults", () => {
   const bytes = readFileSync(path);
   bytes.write("sliding_other!", bytes.indexOf("sliding_window"));
   writeFileSync(path, bytes);
-  expect(openModel(path).config.layers.map(({ mixer }) => mixer.window)).toEqual([4096, 0]);
+  expect(attentionMixers(openModel(path).config).map((mixer) => mixer.window)).toEqual([4096, 0]);
   expect(read("gemma2", {}, 46).attentionScale).toBe(1 / 4);
   expect(read("olmo2", { "olmo2.rope.freq_base": f32(5e5) }, 4).ropes.map(({ base }) => base)).toEqual([5e5, 5e5]);
   const { magnitude } = ropeFrequencies(read("mistral3").ropes[0]!, undefined);
@@ -86,7 +87,7 @@ describe("the pattern of windows", () => {
   const windows = (architecture: RandomArchitecture, pattern?: WritableValue) => {
     const metadata = pattern === undefined ? {} : { [`${architecture}.attention.sliding_window_pattern`]: pattern };
     writeRandomModel(path, { architecture, seed: 1, width: 64, headDim: 32, layers: 8, metadata });
-    return openModel(path).config.layers.map(({ mixer }) => [mixer.window, mixer.rope]);
+    return attentionMixers(openModel(path).config).map((mixer) => [mixer.window, mixer.rope]);
   };
   const [local, all] = [24, 0];
   const of = (flags: string, rope: number) => Array.from(flags, (flag) => (flag === "1" ? [local, rope] : [all, 0]));
@@ -132,9 +133,10 @@ test.each(
     for (const value of HOSTILE_VALUES) {
       write({ [key]: value });
       try {
-        const { layers, ropes, width, contextLength, ...model } = openModel(path).config;
+        const config = openModel(path).config;
+        const { layers, ropes, width, contextLength, ...model } = config;
         for (const rope of ropes) ropeFrequencies(rope, undefined);
-        for (const { mixer } of layers) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
+        for (const mixer of attentionMixers(config)) expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
         for (const size of [width, contextLength]) expect(size).toSatisfy(Number.isSafeInteger);
         const { attentionScale, residualScale, logitScale, attentionCap, logitCap, queryScaling } = model;
         for (const factor of [attentionScale, residualScale, logitScale]) expect(factor).toBeGreaterThan(0);

@@ -5,6 +5,7 @@ import { ARCHITECTURES, type Architecture, factsOf, isEncoder } from "../descrip
 import { MODEL_LIMITS } from "../description/model-description.js";
 import {
   assertGroups,
+  attentionMixers,
   fixedBy,
   type ServableLayer,
   type ServableModel,
@@ -45,7 +46,8 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description, architecture);
-  const headDim = headDimOf(layers);
+  const [mixer] = attentionMixers({ layers });
+  const headDim = headDimOf(mixer!);
   const { activation, isNeoxInFiles = false } = factsOf(architecture);
   const read = new MetadataReader(metadata, architecture);
   const routing = readRouting(read, metadata, architecture);
@@ -55,26 +57,18 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     layers,
     ...fixedBy(architecture, width),
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
-    attentionScale: attentionScaleOf(architecture, layers, headDim, width),
+    attentionScale: 1 / Math.sqrt(is27b(architecture, layers) ? width / mixer!.numHeads : headDim),
     ...scalesOf(read, architecture, description.contextLength),
     activation,
     routing,
     isNeoxRope: isNeoxInFiles,
-    ropes: ropesFromMetadata(metadata, architecture, layers),
+    ropes: ropesFromMetadata(metadata, architecture, attentionMixers({ layers })),
     ...decoderPooling(gguf, architecture, width),
   });
 }
 
-function attentionScaleOf(
-  architecture: Architecture,
-  layers: readonly ServableLayer[],
-  headDim: number,
-  width: number,
-): number {
-  const { numHeads } = layers[0]!.mixer;
-  const is27b = layers.length === factsOf(architecture).numLayersOf27b;
-  return 1 / Math.sqrt(is27b ? width / numHeads : headDim);
-}
+const is27b = (architecture: Architecture, layers: readonly ServableLayer[]): boolean =>
+  layers.length === factsOf(architecture).numLayersOf27b;
 
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {

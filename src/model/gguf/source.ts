@@ -121,6 +121,8 @@ export class GgufSource implements TensorSource {
     }
     const actual = [...tensor.shape];
     while (actual.length > shape.length && actual.at(-1) === 1) actual.pop();
+    // A matrix of one row is stored as a vector.
+    while (actual.length < shape.length) actual.push(1);
     if (actual.length !== shape.length || actual.some((size, i) => size !== shape[i])) {
       throw new MillraceError("gguf_tensor", `expected ${name} of shape [${shape}], got [${tensor.shape}]`);
     }

@@ -1,4 +1,5 @@
 /** Damaged config.json files: each is refused with a code, or describes a model within the engine's bounds. */
+import { attentionMixers } from "../description/servable.js";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -24,7 +25,8 @@ it.each(folders)("%s", (name) => {
         const config = new JsonObject(json as Record<string, unknown>, "config.json", "");
         const { model } = servableConfig(config, name, { numEmbeddings: 288, hasOutput: true });
         expect(model.layers.length).toSatisfy((count: number) => count >= 1 && count <= MODEL_LIMITS.layers);
-        const { mixer, feedForward } = model.layers[0]!;
+        const { feedForward } = model.layers[0]!;
+        const mixer = attentionMixers(model)[0]!;
         expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
         for (const size of [model.width, feedForward.width, mixer.headDim, model.contextLength]) {
           expect(size).toSatisfy(

@@ -2,6 +2,7 @@
  * What config.json says becomes the engine's description; what it leaves out has transformers' defaults; what is not
  * served is refused.
  */
+import { attentionMixers } from "../description/servable.js";
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
@@ -20,8 +21,8 @@ const WEIGHTS = { numEmbeddings: 100, hasOutput: true };
 const read = (changes: object) =>
   servableConfig(new JsonObject({ ...BASE, ...changes }, "config.json", ""), "m", WEIGHTS);
 const modelOf = (changes: object) => read(changes).model;
-const mixerOf = (changes: object) => modelOf(changes).layers[0]!.mixer;
-const windows = (changes: object) => modelOf(changes).layers.map(({ mixer }) => mixer.window);
+const mixerOf = (changes: object) => attentionMixers(modelOf(changes))[0]!;
+const windows = (changes: object) => attentionMixers(modelOf(changes)).map(({ window }) => window);
 const none = Array(8).fill(0);
 
 it("fills in what is not stated", () => {
@@ -237,7 +238,7 @@ describe("the wrapper of Mistral's models with a vision tower", () => {
 
 it("reads which layers have no rope, and refuses their windows", () => {
   const ropes = (changes: object) =>
-    modelOf({ model_type: "smollm3", ...changes }).layers.map(({ mixer }) => mixer.rope);
+    attentionMixers(modelOf({ model_type: "smollm3", ...changes })).map(({ rope }) => rope);
   expect(ropes({})).toEqual([0, 0, 0, -1, 0, 0, 0, -1]);
   expect(ropes({ no_rope_layer_interval: 2 })).toEqual([0, -1, 0, -1, 0, -1, 0, -1]);
   expect(ropes({ no_rope_layers: [0, 1, 1, 1, 1, 1, 1, 0] })).toEqual([-1, 0, 0, 0, 0, 0, 0, -1]);
@@ -319,5 +320,5 @@ it("gives OLMo 3's windows the model's base, without its scaling", () => {
     { base: 4e5, scaling: "yarn" },
     { base: 4e5, scaling: "none" },
   ]);
-  expect(layers.map(({ mixer }) => mixer.rope)).toEqual([1, 1, 1, 0, 1, 1, 1, 0]);
+  expect(attentionMixers({ layers }).map(({ rope }) => rope)).toEqual([1, 1, 1, 0, 1, 1, 1, 0]);
 });

@@ -4,8 +4,9 @@
  */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { factsOf, isEncoder, windowOfBothSides } from "../description/architectures.js";
+import { type DeltaFacts, factsOf, isEncoder, windowOfBothSides } from "../description/architectures.js";
 import {
+  type DeltaMixer,
   type ExpertsFeedForward,
   type FeedForward,
   isSecond,
@@ -18,7 +19,7 @@ import {
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
-import { type ExpertTraits, periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
+import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
@@ -102,6 +103,13 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
+  const { delta } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  if (delta !== undefined) {
+    const recurrent = readDelta(read);
+    const isRecurrent = recurrentLayers(text, delta, context.numLayers);
+    const gated = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, isGated: true } as const;
+    return (index) => (isRecurrent(index) ? recurrent : { ...gated, window: 0, rope: 0 });
+  }
   const window = readWindow(text, traits, context.contextLength);
   const hasWindow = layersWithWindow(text, traits, context.numLayers);
   const ropeOfWindows = periodicWindows(traits)?.localRope === undefined ? 0 : 1;
@@ -112,6 +120,41 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
       : { window: 0, rope: isRotated(index) ? 0 : NO_ROPE };
     return { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, ...local };
   };
+}
+
+/** Defaults are those of all classes that have such layers. */
+function readDelta(read: ConfigReader): DeltaMixer {
+  const numHeads = read.size("linear_num_value_heads", MODEL_LIMITS.heads, 32);
+  const numKeyHeads = read.size("linear_num_key_heads", MODEL_LIMITS.heads, 16);
+  if (numHeads % numKeyHeads !== 0) {
+    throw configError(`expected ${numHeads} value heads in whole groups per key head, got ${numKeyHeads}`);
+  }
+  return {
+    kind: "delta",
+    numHeads,
+    numKeyHeads,
+    headDim: read.size("linear_key_head_dim", MODEL_LIMITS.headDim, 128),
+    valueDim: read.size("linear_value_head_dim", MODEL_LIMITS.headDim, 128),
+    numTaps: read.size("linear_conv_kernel_dim", MODEL_LIMITS.taps, 4),
+    isTiled: false,
+  };
+}
+
+function recurrentLayers(
+  text: JsonObject,
+  { period: ofClass }: DeltaFacts,
+  numLayers: number,
+): (index: number) => boolean {
+  const types = text.strings("layer_types");
+  if (types === undefined) {
+    const period = new ConfigReader(text).size("full_attention_interval", MODEL_LIMITS.layers, ofClass);
+    return (index) => !seesAll(index, period);
+  }
+  const unknown = types.find((type) => type !== "linear_attention" && type !== "full_attention");
+  if (types.length === numLayers && unknown === undefined) return (index) => types[index] === "linear_attention";
+  throw configError(
+    `expected ${text.nameOf("layer_types")} to name ${numLayers} layers linear_attention or full_attention, got ${unknown ?? types.length}`,
+  );
 }
 
 function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
@@ -181,7 +224,7 @@ function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: numbe
     const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
     return { kind: "dense", width, ...gate };
   };
-  const stated = readExperts(read, traits.experts);
+  const stated = readExperts(read, traits);
   if (stated === undefined) {
     const dense = readDense();
     return () => dense;
@@ -211,8 +254,10 @@ function layersWithExperts(
   return (_, index) => index >= numDense && (index + 1) % period === 0 && !denseLayers.includes(index);
 }
 
-/** @param ofClass undefined: the class has none, or is not known */
-function readExperts(read: ConfigReader, ofClass: ExpertTraits | undefined): ExpertsFeedForward | undefined {
+function readExperts(
+  read: ConfigReader,
+  { architecture, experts: ofClass }: TypeTraits,
+): ExpertsFeedForward | undefined {
   const countKey = read.firstOf(["num_local_experts", "n_routed_experts", "num_experts"]);
   const count = read.optionalSize(countKey, MODEL_LIMITS.experts, ofClass?.count);
   if (count === 0) return undefined;
@@ -220,11 +265,9 @@ function readExperts(read: ConfigReader, ofClass: ExpertTraits | undefined): Exp
   const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
   const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
   const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.numShared);
-  return {
-    kind: "experts",
-    count,
-    active: read.size("num_experts_per_tok", count, ofClass?.active ?? 1),
-    width,
-    sharedWidth: sharedKey === "n_shared_experts" ? shared * width : shared,
-  };
+  const sharedWidth = sharedKey === "n_shared_experts" ? shared * width : shared;
+  const { isSharedGated } = (architecture && factsOf(architecture).experts) ?? {};
+  const gate = isSharedGated && sharedWidth > 0 ? { isSharedGated } : {};
+  const active = read.size("num_experts_per_tok", count, ofClass?.active ?? 1);
+  return { kind: "experts", count, active, width, sharedWidth, ...gate };
 }

@@ -2,6 +2,7 @@
  * Mixtures of experts in folders: which layers have them, and a folder that is not what its config.json says is
  * refused.
  */
+import { attentionMixers } from "../description/servable.js";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -101,7 +102,8 @@ it("a window that is switched on and not stated has the class's width", () => {
       use_sliding_window: true,
     };
     const config = new JsonObject({ ...json, max_window_layers: 0 }, "config.json", "");
-    expect(servableConfig(config, "m", { numEmbeddings: 9, hasOutput: true }).model.layers[0]!.mixer.window).toBe(4096);
+    const { model } = servableConfig(config, "m", { numEmbeddings: 9, hasOutput: true });
+    expect(attentionMixers(model)[0]!.window).toBe(4096);
   }
 });
 
@@ -111,7 +113,7 @@ it("qwen3moe weighs its experts as norm_topk_prob says, a window is for all laye
   expect(weighs(changed("qwen3moe", { norm_topk_prob: undefined }))).toBe(false);
   expect(weighs(changed("mixtral", { norm_topk_prob: false }))).toBe(true);
   const windowed = openModel(changed("qwen3moe", { use_sliding_window: true, sliding_window: 16 }));
-  expect(windowed.config.layers.map(({ mixer }) => mixer.window)).toEqual([16, 16, 16]);
+  expect(attentionMixers(windowed.config).map(({ window }) => window)).toEqual([16, 16, 16]);
 });
 
 describe.each(["qwen3moe", "mixtral"])("fused experts of %s", (name) => {

@@ -49,6 +49,8 @@ export interface ExpertTraits {
   readonly widthKey: string;
   /** The config.json says which layers have them, and whether their weights are relative to one another. */
   readonly hasChoice: boolean;
+  /** With a choice, where the config.json is silent: weights are relative to one another. */
+  readonly normalises?: true;
   /** Layers at the beginning that have none. */
   readonly numDenseLayers?: number;
   /** Width of the part that every token passes, in experts. */
@@ -146,6 +148,26 @@ const NOMIC_MOE: ServedTraits = {
 };
 
 const QWEN = { ...LLAMA.defaults, window: 4096 };
+const QWEN35: ServedTraits = {
+  ...LLAMA,
+  architecture: "qwen35",
+  defaults: {
+    ...LLAMA.defaults,
+    ffWidth: 12_288,
+    headDim: 256,
+    numHeads: 16,
+    numKvHeads: 4,
+    maxPositions: 32_768,
+    vocabSize: 248_320,
+    rotatedShare: 0.25,
+  },
+};
+const QWEN35_MOE: ServedTraits = {
+  ...QWEN35,
+  architecture: "qwen35moe",
+  experts: { count: 256, active: 8, width: 512, widthKey: "moe_intermediate_size", hasChoice: false, numShared: 1 },
+  defaults: { ...QWEN35.defaults, numKvHeads: 2 },
+};
 
 /** By `model_type`. */
 const TRAITS = {
@@ -165,6 +187,24 @@ const TRAITS = {
     windows: "allWhenUsed",
     experts: { count: 128, active: 8, width: 768, widthKey: "moe_intermediate_size", hasChoice: true },
     defaults: { ...QWEN, numHeads: 32, numKvHeads: 4, ffWidth: 6144, maxPositions: 32_768, vocabSize: 151_936 },
+  },
+  qwen3_5: QWEN35,
+  qwen3_5_text: QWEN35,
+  qwen3_5_moe: QWEN35_MOE,
+  qwen3_5_moe_text: QWEN35_MOE,
+  qwen3_next: {
+    ...QWEN35,
+    architecture: "qwen3next",
+    experts: {
+      count: 512,
+      active: 10,
+      width: 512,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      normalises: true,
+      numShared: 1,
+    },
+    defaults: { ...QWEN35.defaults, numKvHeads: 2, ffWidth: 5632, vocabSize: 151_936 },
   },
   mixtral: {
     ...LLAMA,

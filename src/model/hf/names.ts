@@ -55,6 +55,20 @@ const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
   "ffn_up.": "mlp.experts.#.up_proj",
   "ffn_down.": "mlp.experts.#.down_proj",
 };
+const DELTA_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  attn_qkv: "linear_attn.in_proj_qkv",
+  attn_gate: "linear_attn.in_proj_z",
+  ssm_alpha: "linear_attn.in_proj_a",
+  ssm_beta: "linear_attn.in_proj_b",
+  ssm_in: "linear_attn.in_proj_qkvz",
+  ssm_ba: "linear_attn.in_proj_ba",
+  ssm_conv1d: "linear_attn.conv1d",
+  ssm_a: "linear_attn.A_log",
+  ssm_dt: "linear_attn.dt_bias",
+  ssm_norm: "linear_attn.norm",
+  ssm_out: "linear_attn.out_proj",
+};
 const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
   ...QWEN3_MOE_PARTS,
   exp_probs_b: "mlp.gate.e_score_correction_bias",
@@ -89,6 +103,9 @@ const OLMO2_PARTS: Readonly<Record<string, string>> = {
 const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   llama: LLAMA_PARTS,
   qwen3moe: QWEN3_MOE_PARTS,
+  qwen3next: DELTA_PARTS,
+  qwen35: DELTA_PARTS,
+  qwen35moe: DELTA_PARTS,
   gemma2: GEMMA_PARTS,
   gemma3: GEMMA_PARTS,
   "gemma-embedding": GEMMA_PARTS,
@@ -98,13 +115,16 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   glm4moe: GLM4_MOE_PARTS,
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
-const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b"]);
+const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "ssm_a", "ssm_dt"]);
 /** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight. */
 const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
 
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
-  factsOf(architecture).isGemma === true && name.endsWith("norm.weight");
+  factsOf(architecture).hasOffsetNorms === true && name.endsWith("norm.weight") && !name.endsWith(".ssm_norm.weight");
+
+/** Whether folders store the logarithm of the tensor's negative. */
+export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");
 
 /** Prefixes of the tensors of one checkpoint. */
 interface HfPrefixes {
@@ -221,7 +241,7 @@ function encoderNameOf(base: string, names: EncoderNames, { model, hasOwnClassif
  */
 export function hfNameOf(name: string, architecture: Architecture, prefixes: HfPrefixes): string | undefined {
   const { model, head } = prefixes;
-  const [, base = "", kind = ""] = /^(.*)\.(weight|bias)$/.exec(name) ?? [];
+  const [, base = "", kind = ""] = /^(.*?)(?:\.(weight|bias))?$/.exec(name) ?? [];
   const ofEncoder = ENCODER_NAMES[architecture];
   if (ofEncoder !== undefined) {
     const stored = encoderNameOf(base, ofEncoder, prefixes);
@@ -241,6 +261,7 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
 /** @param part of the loader's name */
 function withKind(stored: string, part: string, kind: string): string | undefined {
   if (KINDLESS.has(part)) return stored;
+  if (kind === "") return undefined;
   if (!WEIGHTLESS.has(part)) return `${stored}.${kind}`;
   return kind === "weight" ? stored : undefined;
 }

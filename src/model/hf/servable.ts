@@ -6,6 +6,7 @@ import { MODEL_LIMITS, type ModelDescription } from "../description/model-descri
 import { linearLayer } from "../description/pooling.js";
 import {
   assertGroups,
+  attentionMixers,
   type ExpertRouting,
   fixedBy,
   PLAIN_ROUTING,
@@ -50,7 +51,7 @@ export function servableConfig(
   const text = textConfig(config);
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
-  const { headDim } = layers[0]!.mixer;
+  const { headDim } = attentionMixers({ layers })[0]!;
   const { ropes, factors } = facts.hasPositionTable
     ? { ropes: [], factors: {} }
     : ropesFromHf(text, {
@@ -170,7 +171,7 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
   const weighedBy = factsOf(architecture).experts?.weighedBy;
   if (weighedBy === "softmaxOfAll") return { ...PLAIN_ROUTING, normalises: false };
   if (weighedBy !== "sigmoid") {
-    return { ...PLAIN_ROUTING, normalises: experts?.hasChoice !== true || stated === true };
+    return { ...PLAIN_ROUTING, normalises: experts?.hasChoice !== true || (stated ?? experts.normalises === true) };
   }
   const read = new ConfigReader(text);
   const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);

@@ -20,7 +20,7 @@ import { factsOf } from "../description/architectures.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { textConfig } from "./model-types.js";
-import { type HfNames, isOffsetNorm } from "./names.js";
+import { type HfNames, isNegativeLog, isOffsetNorm } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { FP4_SCALES, hasFp4Codes, nvfp4Rows } from "./quantized/nvfp4.js";
@@ -129,9 +129,12 @@ export class HfSource implements TensorSource {
     if (stack !== undefined) return stack.biases(length, count ?? 1);
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
-    const tensor = this.#tensor(name, [length]);
+    // Of vectors without an expert there are the taps of convolutions, each with one input.
+    const tensor = this.#tensor(name, count === undefined ? [length] : [count, 1, length]);
     using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
-    const values = dequantizeRow(plainType(tensor), readExactly(file, tensor.byteOffset, tensor.byteLength), length);
+    const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
+    const values = dequantizeRow(plainType(tensor), bytes, length * (count ?? 1));
+    if (isNegativeLog(name)) return values.map((value) => -Math.exp(value));
     return isOffsetNorm(name, this.#model.architecture) ? values.map((value) => 1 + value) : values;
   }
 

@@ -1,0 +1,45 @@
+/**
+ * Memory of recurrent layers: for each seat a slot with the state after the tokens that its sequence has computed. The
+ * rows of a step name the slots that they continue and leave (`StepBatch`), so nothing here is cleared or moved.
+ */
+import type { Backend } from "../../backend/backend.js";
+import type { BufferHandle } from "../../backend/handles.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { stateBytes, stateValues } from "../../model/description/sizes.js";
+
+/** One layer's slots, as `causalConv` and `deltaRule` lay them out. */
+export interface LayerState {
+  readonly past: BufferHandle;
+  readonly recurrent: BufferHandle;
+  readonly numSlots: number;
+}
+
+/** Share of the free memory that states may take beside keys and values. */
+const MOST_SHARE = 1 / 4;
+
+/**
+ * How many sequences can run at once: as many as asked for, or as have room for their states.
+ * @param freeBytes beside the weights
+ */
+export function seatsWithStates(config: ServableModel, maxNumSeqs: number, freeBytes: number): number {
+  const ofOne = stateBytes(config);
+  if (ofOne === 0) return maxNumSeqs;
+  return Math.max(1, Math.min(maxNumSeqs, Math.floor((freeBytes * MOST_SHARE) / ofOne)));
+}
+
+export class RecurrentStates {
+  readonly #layers: readonly (LayerState | undefined)[];
+
+  constructor({ layers }: ServableModel, numSlots: number, backend: Backend) {
+    this.#layers = layers.map(({ mixer }) => {
+      if (mixer.kind !== "delta") return undefined;
+      const { recurrent, past } = stateValues(mixer);
+      const floats = (count: number) => backend.allocate(numSlots * count * 4);
+      return { past: floats(past), recurrent: floats(recurrent), numSlots };
+    });
+  }
+
+  layer(index: number): LayerState {
+    return this.#layers[index]!;
+  }
+}

@@ -1,0 +1,108 @@
+/** Models with recurrent layers: what they refuse, how many sequences run at once, and that states start empty. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
+import { stateBytes } from "../model/description/sizes.js";
+import { openModel } from "../model/open-model.js";
+import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
+import { DEFAULT_SPECULATIVE_CONFIG } from "./api/speculative-config.js";
+import { EngineCore } from "./engine-core.js";
+import { seatsWithStates } from "./memory/recurrent-states.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-recurrent-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const modelPath = join(folder, "qwen35.gguf");
+const llamaPath = join(folder, "llama.gguf");
+beforeAll(() => {
+  writeRandomModel(modelPath, { architecture: "qwen35", seed: 1 });
+  writeRandomModel(llamaPath, { architecture: "llama", seed: 1 });
+});
+
+const TEXT = Array.from({ length: 90 }, (_, i) => (i * 37 + 5) % 300);
+
+async function withCore<T>(
+  changes: Partial<EngineOptions>,
+  use: (core: EngineCore, notes: readonly string[]) => Promise<T>,
+): Promise<T> {
+  const backend = createCpuBackend({ numThreads: 2 });
+  const notes: string[] = [];
+  try {
+    const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 2, maxNumSeqs: 4, ...changes };
+    const report = { progress: () => {}, note: (text: string) => void notes.push(text) };
+    const core = await EngineCore.create(openModel(options.modelPath), options, backend, report);
+    return await use(core, notes);
+  } finally {
+    backend.destroy();
+  }
+}
+
+describe("options", () => {
+  it.each([
+    { prefixCacheDisk: { folder, maxBytes: 2 ** 20 } },
+    { kvEviction: { policy: "window", budget: { tokens: 32 } } },
+    { speculative: { ...DEFAULT_SPECULATIVE_CONFIG, method: "ngram" } },
+    { speculative: { ...DEFAULT_SPECULATIVE_CONFIG, draftModelPath: llamaPath } },
+  ] as const)("that need a state to go back are refused (%#)", async (changes) => {
+    const refused = withCore(changes as Partial<EngineOptions>, async () => {});
+    await expect(refused).rejects.toMatchObject({ code: "invalid_option" });
+  });
+
+  it("by default there are no drafts and no cached prefixes, and the start says so", async () => {
+    await withCore({}, async (core, notes) => {
+      const again = [];
+      for (let i = 0; i < 2; i++) again.push(await runAlone(core, request(TEXT, { maxTokens: 8, numLogprobs: 2 })));
+      expect(again[1]).toEqual(again[0]);
+      expect(core.stats()).toMatchObject({ prefixCacheHitTokens: 0, speculation: { numDraftTokens: 0 } });
+      expect(core.info.recurrentBytes).toBe(4 * stateBytes(openModel(modelPath).config));
+      expect(notes.join()).toMatch(/state of .* for each of 4 sequences .*no prefix .*nothing is drafted/);
+    });
+  });
+
+  it("a draft model has none", async () => {
+    const speculative = { ...DEFAULT_SPECULATIVE_CONFIG, method: "draft_model", draftModelPath: modelPath } as const;
+    const refused = withCore({ modelPath: llamaPath, speculative }, async () => {});
+    await expect(refused).rejects.toMatchObject({ code: "invalid_option" });
+  });
+});
+
+it("as many sequences run as have room for their states", () => {
+  const { config } = openModel(modelPath);
+  const each = stateBytes(config);
+  expect(seatsWithStates(config, 64, 4 * 10 * each)).toBe(10);
+  expect(seatsWithStates(config, 64, 4 * 100 * each)).toBe(64);
+  expect(seatsWithStates(config, 64, each)).toBe(1);
+  expect(seatsWithStates(openModel(llamaPath).config, 64, 0)).toBe(64);
+});
+
+it("a seat's next sequence starts anew, in chunks, beside others and after pre-emption", async () => {
+  const requests = [
+    request(TEXT, { maxTokens: 20, numLogprobs: 1 }),
+    request(TEXT.slice(3), { maxTokens: 24, numLogprobs: 1 }),
+    request([7], { maxTokens: 30, numLogprobs: 1 }),
+    request(TEXT.slice(0, 40), { maxTokens: 1, numPromptLogprobs: 1 }),
+    poolingRequest(TEXT.slice(10), "mean"),
+    request(TEXT.slice(50), { maxTokens: 30, temperature: 1, seed: 5n, numLogprobs: 1 }),
+  ];
+  const alone = await withCore({ maxNumSeqs: 1, maxModelLen: 128 }, async (core) => {
+    const all: Completion[] = [];
+    for (const each of requests) all.push(await runAlone(core, each));
+    return all;
+  });
+  const tight = { maxModelLen: 128, maxNumSeqs: 3, maxNumBatchedTokens: 7, blockSize: 8 };
+  // Two attention layers of F16: room for about two of the texts.
+  const kvCacheMemoryBytes = 26 * 8 * 2 * 2 * 2 * 48 * 2;
+  await withCore({ ...tight, kvCacheMemoryBytes }, async (core) => {
+    const completions = new Map<number, Completion>();
+    requests.forEach((each, id) => {
+      core.add(id, { ...each, promptIds: each.promptIds.slice() });
+    });
+    while (core.hasWork) for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
+    expect(core.stats().numPreemptions).toBeGreaterThan(0);
+    expect(requests.map((_, id) => completions.get(id)?.tokenIds)).toEqual(alone.map(({ tokenIds }) => tokenIds));
+    expect(requests.map((_, id) => completions.get(id))).toEqual(alone);
+  });
+});
