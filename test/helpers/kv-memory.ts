@@ -1,6 +1,8 @@
 /** KV memory that is as tight as a test wants it. */
+
+import { kvEntryBytes } from "../../src/backend/program.js";
 import type { EngineOptions } from "../../src/engine/api/options.js";
-import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
+import { groupEntryBytes, type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
 import { kvBytesPerToken } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 
@@ -13,11 +15,11 @@ export function leastKvBudget(modelPath: string, numBlocks: number, options: KvO
   const { config } = openModel(modelPath);
   const { kvCacheDtype, blockSize, maxModelLen } = options;
   const groups = kvGroups(config, maxModelLen);
-  const tokenBytes = kvBytesPerToken(config, kvCacheDtype);
-  const evenBytes = tokenBytes * blockSize;
+  const entryBytes = groupEntryBytes(config, groups, (width) => kvEntryBytes(kvCacheDtype, width));
+  const evenBytes = kvBytesPerToken(config, kvCacheDtype) * blockSize;
   // One layer's block at a time.
   for (let bytes = evenBytes; ; bytes += evenBytes / config.layers.length) {
-    const budget = planKvBudget(groups, tokenBytes / config.layers.length, blockSize, options, 0, bytes);
+    const budget = planKvBudget(groups, entryBytes, blockSize, options, 0, bytes);
     if (Math.max(...budget.numBlocks) >= numBlocks) return budget;
   }
 }

@@ -99,6 +99,18 @@ function addCases(): OpCase[] {
   }));
 }
 
+function multiplyCases(): OpCase[] {
+  return [1, 8, 33].map((width) => ({
+    op: "multiply",
+    label: `3 rows of ${width}, from columns of 40`,
+    record: (bench) => {
+      const [out, x] = [bench.f32(extremes(3 * width, 8)), bench.f32(normals(3 * 40, 9))];
+      bench.program.record("multiply", { out, x, numRows: 3, width, xWidth: 40, first: 7 });
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
 function scaleAndCapCases(): OpCase[] {
   return [1, 8, 33, 1000].flatMap((width) =>
     [undefined, 3].map((cap) => ({
@@ -459,6 +471,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   layerNorm: layerNormCases(),
   linear: linearCases(),
   add: addCases(),
+  multiply: multiplyCases(),
   scaleAndCap: scaleAndCapCases(),
   scaleByPosition: scaleByPositionCases(),
   activate: activateCases(),

@@ -45,7 +45,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
+const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "gemma4">, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -72,6 +72,7 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 function classOf(model: ServableModel): HfClass {
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
+  if (model.architecture === "gemma4") throw unservedVariant("expected a model that is converted, got a gemma4");
   if (!isEncoder(model.architecture)) return CLASSES[model.architecture];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }
@@ -174,10 +175,10 @@ export function hfConfigOf(
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, layers, attentionScale } = model;
-  const { activation, isGemma, caps, hasFactors, noRopePeriod } = factsOf(architecture);
+  const { activation, hasOffsetNorms, caps, hasFactors, noRopePeriod } = factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
-  if (isGemma) {
+  if (hasOffsetNorms) {
     return {
       hidden_activation: name,
       query_pre_attn_scalar: Math.round(1 / attentionScale ** 2),

@@ -50,6 +50,8 @@ export interface Binder {
   /** A bias of a norm. */
   optionalVector(name: string, length: number): BufferHandle | undefined;
   values(name: string, length: number): Float32Array;
+  /** The tensor may be there; it is not read. */
+  ignore(name: string): void;
 }
 
 /** A model's tensors with their facts. */
@@ -133,6 +135,10 @@ class MatrixPlan implements Binder {
     return new Float32Array();
   }
 
+  ignore(name: string): void {
+    this.names.add(name);
+  }
+
   #add(spec: MatrixSpec): void {
     this.matrices.push(spec);
     this.names.add(spec.name);
@@ -202,6 +208,8 @@ class PlacedBinder implements Binder {
   values(name: string, length: number): Float32Array {
     return this.source.values(name, length);
   }
+
+  ignore(): void {}
 
   #upload(values: Float32Array): BufferHandle {
     const buffer = this.backend.allocate(values.byteLength);

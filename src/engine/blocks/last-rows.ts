@@ -1,9 +1,9 @@
 /** Selects the rows that the last layer still has to compute: rows whose logits or hidden states are read. */
 import type { Backend, HostBuffer } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
-import { mostOf, queryWidth } from "../../model/description/sizes.js";
+import { queryWidth } from "../../model/description/sizes.js";
 import type { StepBatch } from "../step/step-batch.js";
 
 /** Rows that pass through a layer: all of a step, or in the last layer the selected ones. */
@@ -13,6 +13,8 @@ export interface Rows {
   readonly hidden: BufferHandle;
   /** [numRows, numHeads · headDim] */
   readonly query: BufferHandle;
+  /** Inputs of all layers, as `LayerInputs` has them, or NO_BUFFER */
+  readonly layerInputs: BufferHandle;
   /** Per KV group: i32 [numRows] */
   readonly kvLengths: readonly HostBuffer<"i32">[];
   readonly windowBegins: HostBuffer<"i32">;
@@ -25,7 +27,9 @@ export interface Rows {
 
 export class LastRows {
   readonly #width: number;
+  /** Of the last layer. */
   readonly #queryWidth: number;
+  readonly #inputWidth: number;
   /** Row numbers in the batch. */
   readonly #rows: HostBuffer<"i32">;
   readonly #gathered: Omit<Rows, "numRows">;
@@ -38,12 +42,14 @@ export class LastRows {
     numGroups: number,
   ) {
     this.#width = config.width;
-    this.#queryWidth = mostOf(config, queryWidth);
+    this.#queryWidth = queryWidth(config.layers.at(-1)!);
+    this.#inputWidth = config.layers.length * (config.layerInputWidth ?? 0);
     const ints = () => backend.input("i32", capacity);
     this.#rows = ints();
     this.#gathered = {
       hidden: backend.allocate(capacity * this.#width * 4),
       query: backend.allocate(capacity * this.#queryWidth * 4),
+      layerInputs: this.#inputWidth === 0 ? NO_BUFFER : backend.allocate(capacity * this.#inputWidth * 4),
       kvLengths: Array.from({ length: numGroups }, ints),
       windowBegins: ints(),
       windowEnds: ints(),
@@ -82,11 +88,15 @@ export class LastRows {
 
   /** Records the gathering of the selected rows from `all` rows of the batch. @param numRows as returned by `layOut` */
   gather(program: Program, all: Rows, numRows: number): Rows {
-    const { hidden, query } = this.#gathered;
+    const { hidden, query, layerInputs } = this.#gathered;
     if (numRows > 0) {
       const rows = this.#rows.buffer;
       program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
       program.record("gatherRows", { out: query, x: all.query, rows, numRows, width: this.#queryWidth });
+      if (this.#inputWidth > 0) {
+        const operands = { out: layerInputs, x: all.layerInputs, rows, numRows, width: this.#inputWidth };
+        program.record("gatherRows", operands);
+      }
     }
     return { ...this.#gathered, numRows };
   }

@@ -1,6 +1,6 @@
 /** The forward pass of every supported architecture: records one step's operations and submits them together. */
 import type { Backend } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
 import { NO_ROPE } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
@@ -13,6 +13,7 @@ import { Embedding } from "./embedding.js";
 import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
+import { LayerInputs } from "./layer-inputs.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
@@ -46,6 +47,7 @@ interface TransformerParts {
 interface Layer {
   readonly attention: Attention;
   readonly feedForward: FeedForward | Experts;
+  readonly weights: LayerWeights;
 }
 
 /** Programs kept: decoding repeats few shapes. */
@@ -60,6 +62,8 @@ export class Transformer {
   readonly #layers: readonly Layer[];
   readonly #ropes: readonly RopeTable[];
   readonly #embedding: Embedding;
+  /** undefined: layers have no inputs of their own */
+  readonly #layerInputs: LayerInputs | undefined;
   readonly #last: LastRows;
   readonly #output: Output;
   readonly #products: Products;
@@ -106,9 +110,12 @@ export class Transformer {
           parts.attentionCounts?.ofLayer(index),
         ),
         feedForward: feedForwardOf(layer),
+        weights: layer,
       };
     });
     this.#embedding = new Embedding(config, weights, backend, maxRows);
+    this.#layerInputs =
+      weights.layerInputs && new LayerInputs(config, weights.layerInputs, backend, maxRows, products, normed);
     this.#last = new LastRows(config, backend, maxLogitRows, batch.capacity.numGroups);
     this.#output = new Output(config, weights, backend, batch.capacity, products, parts.tapsBeforeNorm !== true);
   }
@@ -175,8 +182,10 @@ export class Transformer {
     recordRopeTables(program, this.#ropes, batch);
     if (recordInput !== undefined) recordInput(program, hidden, batch, variant);
     else this.#embedding.record(program, hidden, batch);
-    let rows: Rows = { ...batch, numRows, hidden, query: this.#query };
-    this.#layers.slice(0, this.#depth).forEach(({ attention, feedForward }, index) => {
+    this.#layerInputs?.record(program, hidden, batch);
+    const layerInputs = this.#layerInputs?.inputs ?? NO_BUFFER;
+    let rows: Rows = { ...batch, numRows, hidden, query: this.#query, layerInputs };
+    this.#layers.slice(0, this.#depth).forEach(({ attention, feedForward, weights: layer }, index) => {
       const out = this.isCapturing ? this.#captured.get(index) : undefined;
       if (out !== undefined) {
         const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };
@@ -189,6 +198,11 @@ export class Transformer {
       if (rows.numRows === 0) return;
       attention.attend(program, batch, rows);
       feedForward.record(program, rows);
+      if (layer.input !== undefined) this.#layerInputs!.add(program, rows, index, layer.input);
+      const { scale = 1 } = layer;
+      if (scale !== 1) {
+        program.record("scaleAndCap", { x: rows.hidden, numRows: rows.numRows, width: this.width, scale });
+      }
     });
     if (numLogitRows > 0) {
       this.#output.sample(program, rows, numLogitRows, samples, outputs?.[variant] ?? weights.output);

@@ -40,14 +40,49 @@ export interface ExpertWeights {
   readonly sumBias: BufferHandle | undefined;
   /** The part that every token passes. */
   readonly shared: GatedWeights | undefined;
+  /** Where that part is beside the experts and has norms of its own. */
+  readonly beside: BesideWeights | undefined;
+}
+
+/** f32 [width], except for what says otherwise. */
+interface BesideWeights {
+  /** Gain of the residual stream's norm that the router reads. */
+  readonly routerNorm: NormWeights;
+  /** Factors of experts' weights, f32 [experts] */
+  readonly factors: BufferHandle;
+  readonly expertsNorm: NormWeights;
+  readonly expertsPostNorm: NormWeights;
+  readonly sharedPostNorm: NormWeights;
+}
+
+/** A layer's part of what makes its inputs part of its hidden state. */
+export interface LayerInputWeights {
+  /** [inputWidth, width] */
+  readonly gate: Linear;
+  /** [width, inputWidth] */
+  readonly projection: Linear;
+  /** f32 [width] */
+  readonly norm: NormWeights;
+}
+
+/** What makes the inputs of all layers. */
+export interface LayerInputsWeights {
+  /** [vocabSize, layers · inputWidth] */
+  readonly table: WeightHandle;
+  /** [layers · inputWidth, width] */
+  readonly projection: Linear;
+  /** Of each layer's part, f32 [inputWidth] */
+  readonly norm: NormWeights;
 }
 
 export interface LayerWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
   readonly attentionNorm: NormWeights | undefined;
   readonly query: Linear;
-  readonly key: Linear;
-  readonly value: Linear;
+  /** undefined: the layer reads the keys and values of another */
+  readonly key: Linear | undefined;
+  /** undefined: also where values are keys */
+  readonly value: Linear | undefined;
   /**
    * A second input of queries, keys and values, to whose products with these matrices those of the residual stream are
    * added (EAGLE-3).
@@ -67,6 +102,9 @@ export interface LayerWeights {
   readonly feedForward: DenseWeights | ExpertWeights;
   readonly ffPostNorm: NormWeights | undefined;
   readonly ffSumNorm: NormWeights | undefined;
+  readonly input?: LayerInputWeights | undefined;
+  /** Factor of the residual stream behind the layer; absent: 1. */
+  readonly scale?: number;
 }
 
 interface BesidesWeights extends Pick<LayerWeights, "query" | "key" | "value"> {
@@ -83,6 +121,8 @@ export interface ModelWeights {
   readonly positions: WeightHandle | undefined;
   readonly tokenTypes: WeightHandle | undefined;
   readonly embeddingNorm: NormWeights | undefined;
+  /** undefined: layers have no inputs of their own */
+  readonly layerInputs: LayerInputsWeights | undefined;
   readonly layers: readonly LayerWeights[];
   /** undefined: heads without a norm of their own */
   readonly outputNorm: NormWeights | undefined;
@@ -100,6 +140,7 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   const { width, vocabSize } = config;
   const layers = config.layers.map((layer, index) => bindLayer(binder, layer, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
+  const layerInputs = bindLayerInputs(binder, config);
   const { positionTable: table, numTokenTypes } = config;
   const positions =
     table && binder.rows("position_embd", table.numRows - table.firstRow, width, table.firstRow, table.numRows);
@@ -114,12 +155,24 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
     positions,
     tokenTypes,
     embeddingNorm: config.hasEmbeddingNorm ? bindNorm(binder, "token_embd_norm", width, config) : undefined,
+    layerInputs,
     layers,
     outputNorm: config.normsSums ? undefined : bindNorm(binder, "output_norm", width, config),
     output,
     ropeFactors: rope("rope_freqs.weight"),
     ropeFactorsShort: rope("rope_factors_short.weight"),
     ropeFactorsLong: rope("rope_factors_long.weight"),
+  };
+}
+
+function bindLayerInputs(binder: Binder, config: ServableModel): LayerInputsWeights | undefined {
+  const { width, vocabSize, layers, layerInputWidth } = config;
+  if (layerInputWidth === undefined) return undefined;
+  const total = layers.length * layerInputWidth;
+  return {
+    table: binder.rows("per_layer_token_embd", vocabSize, total),
+    projection: binder.linear("per_layer_model_proj", total, width),
+    norm: bindNorm(binder, "per_layer_proj_norm", layerInputWidth, config),
   };
 }
 
@@ -131,7 +184,7 @@ function bindNorm(binder: Binder, name: string, width: number, { isLayerNormed }
 /** @param prefix of the layer's tensor names */
 function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): LayerWeights {
   const { width, isPostNormed, hasHeadNorms, hasPostNorms, normsSums, isLayerNormed, hasSinks } = config;
-  const { headDim } = layer.mixer;
+  const { headDim, keysOf, areValuesKeys } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
   // phi3 fuses q, k and v into one matrix.
@@ -150,13 +203,16 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
   const isFirstPlain = isLayerNormed && prefix === "blk.0.";
   const normBefore = (name: string) => (isPostNormed || normsSums ? undefined : norm(name, width));
   const normOfSum = (name: string) => (normsSums ? norm(name, width) : undefined);
+  const hasKeys = keysOf === undefined;
+  if (!hasKeys) for (const name of KEY_TENSORS) binder.ignore(`${prefix}${name}`);
+  const scale = `${prefix}layer_output_scale.weight`;
   return {
     attentionNorm: isFirstPlain ? optionalNorm("attn_norm", width) : normBefore("attn_norm"),
     query: part("attn_q", 0, numQueryRows),
-    key: part("attn_k", numQueryRows, numKeyRows),
-    value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
+    key: hasKeys ? part("attn_k", numQueryRows, numKeyRows) : undefined,
+    value: hasKeys && !areValuesKeys ? part("attn_v", numQueryRows + numKeyRows, numKeyRows) : undefined,
     queryNorm: headNorm("attn_q_norm", isPostNormed ? numQueryRows : headDim),
-    keyNorm: headNorm("attn_k_norm", isPostNormed ? numKeyRows : headDim),
+    keyNorm: hasKeys ? headNorm("attn_k_norm", isPostNormed ? numKeyRows : headDim) : undefined,
     sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: postNorm("post_attention_norm", width),
@@ -168,6 +224,21 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
         : bindExperts(binder, layer.feedForward, config, prefix),
     ffPostNorm: postNorm("post_ffw_norm", width),
     ffSumNorm: normOfSum("layer_output_norm"),
+    input: bindLayerInput(binder, config, prefix),
+    ...(binder.has(scale) ? { scale: binder.values(scale, 1)[0] ?? 1 } : {}),
+  };
+}
+
+/** Files may have them for layers that read the keys and values of others, too. */
+const KEY_TENSORS = ["attn_k", "attn_v", "attn_k_norm"].flatMap((name) => [`${name}.weight`, `${name}.bias`]);
+
+function bindLayerInput(binder: Binder, config: ServableModel, prefix: string): LayerInputWeights | undefined {
+  const { width, layerInputWidth } = config;
+  if (layerInputWidth === undefined) return undefined;
+  return {
+    gate: binder.linear(`${prefix}inp_gate`, layerInputWidth, width),
+    projection: binder.linear(`${prefix}proj`, width, layerInputWidth),
+    norm: bindNorm(binder, `${prefix}post_norm`, width, config),
   };
 }
 
@@ -189,14 +260,13 @@ function bindDense(binder: Binder, part: DenseFeedForward, width: number, prefix
   };
 }
 
-function bindExperts(
-  binder: Binder,
-  part: ExpertsFeedForward,
-  { width, hasExpertBiases: isBiased, routing }: ServableModel,
-  prefix: string,
-): ExpertWeights {
+function bindExperts(binder: Binder, part: ExpertsFeedForward, config: ServableModel, prefix: string): ExpertWeights {
+  const { width, hasExpertBiases: isBiased, routing, hasDenseBesideExperts } = config;
   const { count, width: ffWidth, sharedWidth } = part;
-  const shared = (name: string, rows: number, cols: number) => binder.linear(`${prefix}ffn_${name}_shexp`, rows, cols);
+  const sharedEnd = hasDenseBesideExperts ? "" : "_shexp";
+  const shared = (name: string, rows: number, cols: number) =>
+    binder.linear(`${prefix}ffn_${name}${sharedEnd}`, rows, cols);
+  const norm = (name: string) => bindNorm(binder, `${prefix}${name}`, width, config);
   const inputs = { count, cols: width, isBiased };
   const sumBias = `${prefix}ffn_exps.bias`;
   // Newer files fuse each expert's gate and up.
@@ -224,5 +294,14 @@ function bindExperts(
             up: shared("up", sharedWidth, width),
             down: shared("down", width, sharedWidth),
           },
+    beside: hasDenseBesideExperts
+      ? {
+          routerNorm: { gain: binder.vector(`${prefix}ffn_gate_inp.scale`, width) },
+          factors: binder.vector(`${prefix}ffn_down_exps.scale`, count),
+          expertsNorm: norm("pre_ffw_norm_2"),
+          expertsPostNorm: norm("post_ffw_norm_2"),
+          sharedPostNorm: norm("post_ffw_norm_1"),
+        }
+      : undefined,
   };
 }

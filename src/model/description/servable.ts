@@ -53,7 +53,7 @@ export interface PositionTable {
 
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
-  /** They differ in their windows, ropes and feed-forward parts only. */
+  /** They have as many query heads each. */
   readonly layers: readonly ServableLayer[];
   readonly rmsEps: number;
   readonly embeddingScale: number;
@@ -84,7 +84,11 @@ export interface ServableModel extends ModelDescription {
   /** Every linear layer and every norm must have a bias; false: biases are used where the file has them. */
   readonly hasBiases: boolean;
   readonly hasHeadNorms: boolean;
+  /** Heads of values are normed without weights (Gemma 4). */
+  readonly hasValueNorm: boolean;
   readonly hasPostNorms: boolean;
+  /** Layers with experts have a dense part beside them, each with norms of its own (Gemma 4). */
+  readonly hasDenseBesideExperts: boolean;
   readonly activation: Activation;
   readonly routing: ExpertRouting;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
@@ -111,10 +115,12 @@ export function fixedBy(architecture: Architecture, width: number) {
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,
     hasHeadNorms: facts.hasHeadNorms ?? facts.isPostNormed ?? false,
+    hasValueNorm: facts.hasValueNorm ?? false,
     hasPostNorms: facts.hasPostNorms ?? facts.isPostNormed ?? false,
+    hasDenseBesideExperts: facts.experts?.areBesideDense ?? false,
     hasSinks: facts.hasSinks ?? false,
     hasExpertBiases: facts.experts?.hasBiases ?? false,
-    embeddingScale: facts.isGemma ? Math.fround(Math.sqrt(width)) : 1,
+    embeddingScale: facts.scalesEmbeddings ? Math.fround(Math.sqrt(width)) : 1,
     positionTable: undefined,
     numTokenTypes: 0,
     residualScale: 1,
@@ -144,7 +150,8 @@ export function servableLayers(
     throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
   }
   const { sharedWidth = 0, count = 0 } = expertsOf({ layers }) ?? {};
-  if (sharedWidth > 0 && factsOf(architecture).experts?.mayShare !== true) {
+  const { mayShare = false, areBesideDense = false } = factsOf(architecture).experts ?? {};
+  if (sharedWidth > 0 && !mayShare && !areBesideDense) {
     throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
   }
   const numExperts = count * layers.filter(({ feedForward }) => feedForward.kind === "experts").length;
@@ -152,11 +159,13 @@ export function servableLayers(
     throw unservedVariant(`expected at most ${MOST_EXPERTS} experts in all layers, got ${numExperts}`);
   }
   const [first] = layers;
-  for (const [name, sizeOf] of SAME_IN_ALL_LAYERS) {
-    if (layers.some((layer) => sizeOf(layer) !== sizeOf(first!))) {
-      throw unservedVariant(`expected the same ${name} in every layer, got several values`);
-    }
+  if (layers.some(({ mixer }) => mixer.numHeads !== first!.mixer.numHeads)) {
+    throw unservedVariant("expected the same number of query heads in every layer, got several values");
   }
+  if (layers.some(({ mixer }) => mixer.numKvHeads === 0)) {
+    throw unservedVariant("expected key/value heads in every layer, got layers without any");
+  }
+  assertKeysAreThere(layers);
   return layers;
 }
 
@@ -165,11 +174,19 @@ const hasAttention = (layer: Layer): layer is Layer & Pick<ServableLayer, "mixer
 /** Each is three matrices to place: far above real models, and a bound for hostile files. */
 const MOST_EXPERTS = 1 << 17;
 
-/** Scratch memory and the KV memory have one size for all layers. */
-const SAME_IN_ALL_LAYERS: readonly (readonly [string, (layer: ServableLayer) => number])[] = [
-  ["number of query heads", ({ mixer }) => mixer.numHeads],
-  ["number of key/value heads", ({ mixer }) => mixer.numKvHeads],
-];
+/** Layers that read the keys and values of another must have heads of the same shape, and see as far. */
+function assertKeysAreThere(layers: readonly ServableLayer[]): void {
+  layers.forEach(({ mixer }, index) => {
+    if (mixer.keysOf === undefined) return;
+    const source = layers[mixer.keysOf]?.mixer;
+    const { numKvHeads, headDim, window } = mixer;
+    const isAlike = source?.numKvHeads === numKvHeads && source.headDim === headDim && source.window === window;
+    if (isAlike) return;
+    throw unservedVariant(
+      `expected layer ${index} to read keys and values of a layer before it with the same heads and window, got none`,
+    );
+  });
+}
 
 /** @throws architecture_unsupported for groups that do not hold the experts, or too few of them */
 export function assertGroups({ layers }: Pick<ModelDescription, "layers">, routing: ExpertRouting): void {

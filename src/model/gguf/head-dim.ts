@@ -2,9 +2,12 @@
 import { MillraceError } from "../../core/errors.js";
 import type { ServableLayer } from "../description/servable.js";
 
-/** @throws gguf_metadata for value heads of another width */
+/** @returns the width in the first layer @throws gguf_metadata for value heads of another width than key heads */
 export function headDimOf(layers: readonly ServableLayer[]): number {
-  const { headDim, valueDim } = layers[0]!.mixer;
-  if (valueDim === headDim) return headDim;
-  throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
+  for (const { mixer } of layers) {
+    const { headDim, valueDim } = mixer;
+    if (valueDim === headDim) continue;
+    throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
+  }
+  return layers[0]!.mixer.headDim;
 }

@@ -25,7 +25,10 @@ import { readRouting } from "./routing.js";
  */
 const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
 /** Bounds that only some architectures have. */
-const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
+const LOGIT_CAP = "final_logit_softcapping";
+const ATTENTION_CAP = "attn_logit_softcapping";
+/** Parts that only some architectures have. */
+const SHARING = ["attention.shared_kv_layers", "embedding_length_per_layer_input"] as const;
 /** A factor of architectures whose queries may grow. */
 const QUERY_SCALE = "attention.temperature_scale";
 
@@ -46,7 +49,12 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const { width } = description;
   const layers = servableLayers(description, architecture);
   const headDim = headDimOf(layers);
-  const { activation, isNeoxInFiles = false } = factsOf(architecture);
+  const { activation, isNeoxInFiles = false, hasPartialRope = false } = factsOf(architecture);
+  if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
+    throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
+      hint: "The file is incomplete: without it, positions would turn more of each head than the model was trained for.",
+    });
+  }
   const read = new MetadataReader(metadata, architecture);
   const routing = readRouting(read, metadata, architecture);
   assertGroups(description, routing);
@@ -72,17 +80,20 @@ function attentionScaleOf(
   width: number,
 ): number {
   const { numHeads } = layers[0]!.mixer;
-  const is27b = layers.length === factsOf(architecture).numLayersOf27b;
+  const { numLayersOf27b, attentionScale } = factsOf(architecture);
+  if (attentionScale !== undefined) return attentionScale;
+  const is27b = layers.length === numLayersOf27b;
   return 1 / Math.sqrt(is27b ? width / numHeads : headDim);
 }
 
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {
-  const { caps, hasFactors, scalesQueries } = factsOf(architecture);
+  const { caps, hasFactors, scalesQueries, mayCapLogits } = factsOf(architecture);
+  if (mayCapLogits) return { logitCap: read.has(LOGIT_CAP) ? read.positive(LOGIT_CAP, 0) : 0 };
   if (caps !== undefined) {
     return {
-      attentionCap: read.positive("attn_logit_softcapping", caps.attention),
-      logitCap: read.positive("final_logit_softcapping", caps.logits),
+      attentionCap: read.positive(ATTENTION_CAP, caps.attention),
+      logitCap: read.positive(LOGIT_CAP, caps.logits),
     };
   }
   if (hasFactors) {
@@ -105,11 +116,13 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks } = factsOf(known);
+  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = factsOf(known);
   const unserved = [
     ...UNSERVED_KEYS,
     ...(experts === undefined ? ["expert_count"] : []),
-    ...(caps === undefined ? CAPS : []),
+    ...(caps === undefined ? [ATTENTION_CAP] : []),
+    ...(caps === undefined && !mayCapLogits ? [LOGIT_CAP] : []),
+    ...(mayShareKeys ? [] : SHARING),
     ...(scalesQueries ? [] : [QUERY_SCALE]),
     ...(hasDraftBlocks ? [] : [DRAFT_BLOCKS]),
   ];
