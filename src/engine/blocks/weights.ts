@@ -1,5 +1,6 @@
 /** A model's weights as its blocks take them, and the names of the tensors that they are bound from. */
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
+import { KEY_TENSORS } from "../../model/description/key-tensors.js";
 import type { DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
 import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, queryWidth } from "../../model/description/sizes.js";
@@ -228,9 +229,6 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
     ...(binder.has(scale) ? { scale: binder.values(scale, 1)[0] ?? 1 } : {}),
   };
 }
-
-/** Files may have them for layers that read the keys and values of others, too. */
-const KEY_TENSORS = ["attn_k", "attn_v", "attn_k_norm"].flatMap((name) => [`${name}.weight`, `${name}.bias`]);
 
 function bindLayerInput(binder: Binder, config: ServableModel, prefix: string): LayerInputWeights | undefined {
   const { width, layerInputWidth } = config;
