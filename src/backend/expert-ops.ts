@@ -32,6 +32,13 @@ export const EXPERT_OPS = {
       numGroups: { kind: "integer", note: "G, at least 1; E is a multiple, and of two or more if G > 1" },
       numUsedGroups: { kind: "integer", note: "at least 1, at most G; they have at least k experts" },
       bias: { kind: "f32", shape: "[numExperts]", access: "reads", optional: true, note: "with sigmoid only" },
+      factors: {
+        kind: "f32",
+        shape: "[numExperts]",
+        access: "reads",
+        optional: true,
+        note: "of weights, by which experts[m, s] multiplies its own",
+      },
     },
   },
   groupExperts: {

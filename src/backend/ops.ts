@@ -231,6 +231,17 @@ export const OPS = {
       width: { kind: "integer" },
     },
   },
+  multiply: {
+    computes: "out[m, i] ·= x[m, first + i].",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      x: { kind: "f32", shape: "[numRows, xWidth]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer" },
+      xWidth: { kind: "integer", note: "at least first + width" },
+      first: { kind: "integer" },
+    },
+  },
   scaleAndCap: {
     computes: "x[i] = scale · x[i], then, where cap > 0, x[i] = cap · tanh(x[i] / cap).",
     operands: {

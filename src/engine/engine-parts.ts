@@ -19,7 +19,7 @@ import { GrammarLanes } from "./constraint/grammar-lanes.js";
 import { AttentionCounts } from "./memory/attention-counts.js";
 import { Eviction } from "./memory/eviction.js";
 import { Evictor } from "./memory/evictor.js";
-import { encoderKvBudget, kvGroups, mainGroup, planKvBudget, poolSizes } from "./memory/groups.js";
+import { encoderKvBudget, groupEntryBytes, kvGroups, mainGroup, planKvBudget, poolSizes } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { RecurrentStates, seatsWithStates } from "./memory/recurrent-states.js";
@@ -82,13 +82,18 @@ export async function buildParts(
   const groups = kvGroups(config, isPaged ? maxModelLen : 0, eviction !== undefined);
   const windows = groups.map(({ window }) => window);
   const pools = groups.map(({ pool }) => pool);
-  const numLayers = attentionMixers(config).length;
-  const entryBytes = tokenKvBytes(config, (width) => backend.kvEntryBytes(kvType, width)) / numLayers;
-  const freeBytes = backend.freeBytes() - recurrentBytes;
+  const vectorBytes = (width: number) => backend.kvEntryBytes(kvType, width);
   const demand = { maxNumSeqs, maxModelLen, maxNumBatchedTokens };
   const { numBlocks, kvBytes } = config.isCausal
-    ? planKvBudget(groups, entryBytes, blockSize, demand, freeBytes, options.kvCacheMemoryBytes)
-    : encoderKvBudget(entryBytes, blockSize, demand);
+    ? planKvBudget(
+        groups,
+        groupEntryBytes(config, groups, vectorBytes),
+        blockSize,
+        demand,
+        backend.freeBytes() - recurrentBytes,
+        options.kvCacheMemoryBytes,
+      )
+    : encoderKvBudget(tokenKvBytes(config, vectorBytes) / config.layers.length, blockSize, demand);
   checkOptions(options, backend, maxModelLen, numBlocks[mainGroup(windows)]!);
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;

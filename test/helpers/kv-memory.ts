@@ -1,8 +1,10 @@
 /** KV memory that is as tight as a test wants it. */
+
+import { kvEntryBytes } from "../../src/backend/program.js";
 import type { EngineOptions } from "../../src/engine/api/options.js";
-import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
-import { kvBytesPerToken } from "../../src/model/description/sizes.js";
+import { groupEntryBytes, type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
 import { attentionMixers } from "../../src/model/description/servable.js";
+import { kvBytesPerToken } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 
 type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
@@ -15,11 +17,11 @@ export function leastKvBudget(modelPath: string, numBlocks: number, options: KvO
   const numLayers = attentionMixers(config).length;
   const { kvCacheDtype, blockSize, maxModelLen } = options;
   const groups = kvGroups(config, maxModelLen);
-  const tokenBytes = kvBytesPerToken(config, kvCacheDtype);
-  const evenBytes = tokenBytes * blockSize;
+  const entryBytes = groupEntryBytes(config, groups, (width) => kvEntryBytes(kvCacheDtype, width));
+  const evenBytes = kvBytesPerToken(config, kvCacheDtype) * blockSize;
   // One layer's block at a time.
   for (let bytes = evenBytes; ; bytes += evenBytes / numLayers) {
-    const budget = planKvBudget(groups, tokenBytes / numLayers, blockSize, options, 0, bytes);
+    const budget = planKvBudget(groups, entryBytes, blockSize, options, 0, bytes);
     if (Math.max(...budget.numBlocks) >= numBlocks) return budget;
   }
 }

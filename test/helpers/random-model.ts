@@ -38,6 +38,8 @@ export interface RandomModelOptions {
   readonly experts?: { readonly count: number; readonly active: number };
   /** stacked; in one tensor for each expert; gate and up fused. */
   readonly expertLayout?: "stacked" | "apart" | "fused";
+  /** For gemma4: the last two layers read the keys of others, and layers have inputs of their own. */
+  readonly sharesKeys?: boolean;
   /** 384; at least 300. */
   readonly vocab?: number;
   /** 512. */
@@ -68,9 +70,10 @@ export interface RandomModel {
   readonly dimensions: Dimensions;
 }
 
-const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "gemma3", "smollm3"];
+const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "gemma3", "gemma4", "smollm3"];
 const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
+  gemma4: 4,
   smollm3: 4,
   olmo2: 4,
   qwen3next: 4,
@@ -79,7 +82,13 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
 };
 const SLIDING_WINDOW = 24;
 /** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss", "glm4moe", "qwen3next", "qwen35moe"];
+const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+  "qwen3moe",
+  "gpt-oss",
+  "glm4moe",
+  "qwen3next",
+  "qwen35moe",
+];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;
@@ -160,6 +169,7 @@ function completed(options: RandomModelOptions): Dimensions {
     type: "F32",
     isDequantised: false,
     hasMatrixScales: false,
+    sharesKeys: false,
     poolingType: 0,
     markers: { texts: [], areSpecial: false },
     metadata: {},
@@ -190,7 +200,9 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     ...(experts.count === 0
       ? {}
       : { [key("expert_count")]: u32(experts.count), [key("expert_used_count")]: u32(experts.active) }),
-    ...(EXPERT_ARCHITECTURES.includes(architecture) ? { [key("expert_feed_forward_length")]: u32(ff) } : {}),
+    ...(EXPERT_ARCHITECTURES.includes(architecture) || architecture === "gemma4"
+      ? { [key("expert_feed_forward_length")]: u32(ff) }
+      : {}),
     ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
@@ -200,7 +212,8 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 }
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
-function ownMetadata({ architecture, headDim, ff }: Dimensions): Record<string, WritableValue> {
+function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
+  const { architecture, headDim, ff } = dimensions;
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
@@ -212,6 +225,8 @@ function ownMetadata({ architecture, headDim, ff }: Dimensions): Record<string, 
       return { ...window, attn_logit_softcapping: f32(3), final_logit_softcapping: f32(6) };
     case "gemma3":
       return { ...window, "rope.freq_base_swa": f32(1e4) };
+    case "gemma4":
+      return { ...window, ...gemma4Metadata(dimensions) };
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
@@ -251,6 +266,108 @@ function ownMetadata({ architecture, headDim, ff }: Dimensions): Record<string, 
     default:
       return {};
   }
+}
+
+/** Every second layer sees everything. Its heads are twice as wide, and it has half as many of keys. */
+function gemma4Layer({ heads, kvHeads, headDim, layers, ff, sharesKeys }: Dimensions, layer: number) {
+  const isFull = layer % 2 === 1;
+  const readsOthers = sharesKeys && layer >= layers - 2;
+  return {
+    isFull,
+    kvHeads: isFull ? kvHeads / 2 : kvHeads,
+    headDim: isFull ? 2 * headDim : headDim,
+    queryRows: heads * headDim * (isFull ? 2 : 1),
+    ff: readsOthers ? 2 * ff : ff,
+    readsOthers,
+  };
+}
+
+function gemma4Metadata(dimensions: Dimensions): Record<string, WritableValue> {
+  const { headDim, layers, sharesKeys } = dimensions;
+  const each = Array.from({ length: layers }, (_, layer) => gemma4Layer(dimensions, layer));
+  const ofKind = (kind: string, size: number) => ({
+    [`attention.key_length${kind}`]: u32(size),
+    [`attention.value_length${kind}`]: u32(size),
+    [`rope.dimension_count${kind}`]: u32(size),
+  });
+  const lists = {
+    "attention.sliding_window_pattern": arr(
+      "bool",
+      each.map(({ isFull }) => !isFull),
+    ),
+    "attention.head_count_kv": arr(
+      "i32",
+      each.map(({ kvHeads }) => kvHeads),
+    ),
+    feed_forward_length: arr(
+      "i32",
+      each.map(({ ff }) => ff),
+    ),
+  };
+  return {
+    ...ofKind("", 2 * headDim),
+    ...ofKind("_swa", headDim),
+    ...lists,
+    "rope.freq_base_swa": f32(100),
+    final_logit_softcapping: f32(6),
+    ...(sharesKeys
+      ? { "attention.shared_kv_layers": u32(2), embedding_length_per_layer_input: u32(LAYER_INPUT_WIDTH) }
+      : {}),
+  };
+}
+
+const LAYER_INPUT_WIDTH = 32;
+
+function gemma4Globals(create: TensorFactory, dimensions: Dimensions): readonly WritableTensor[] {
+  const { headDim, layers, vocab, width, sharesKeys } = dimensions;
+  // The first half of the pairs turn.
+  const factors = Float32Array.from({ length: headDim }, (_, pair) => (pair < headDim / 2 ? 1 : 1e30));
+  const bytes = new Uint8Array(factors.buffer);
+  const tensors: WritableTensor[] = [{ name: "rope_freqs.weight", type: "F32", shape: [headDim], data: () => [bytes] }];
+  if (!sharesKeys) return tensors;
+  const total = layers * LAYER_INPUT_WIDTH;
+  return [
+    ...tensors,
+    create.matrix("per_layer_token_embd.weight", total, vocab),
+    create.matrix("per_layer_model_proj.weight", width, total),
+    create.norm("per_layer_proj_norm.weight", LAYER_INPUT_WIDTH),
+  ];
+}
+
+function gemma4Tensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
+  const { width, ff: expertFf, experts, sharesKeys } = dimensions;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  const { isFull, kvHeads, headDim, queryRows, ff, readsOthers } = gemma4Layer(dimensions, layer);
+  const norms = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"];
+  const ofExperts = experts.count === 0 ? [] : ["post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"];
+  const tensors = [...norms, ...ofExperts].map((part) => create.norm(name(`${part}.weight`), width));
+  const matrix = (part: string, cols: number, rows: number, count = 0) =>
+    tensors.push(create.matrix(name(`${part}.weight`), cols, rows, count));
+  matrix("attn_q", width, queryRows);
+  tensors.push(create.norm(name("attn_q_norm.weight"), headDim));
+  if (!readsOthers) {
+    matrix("attn_k", width, kvHeads * headDim);
+    // Elsewhere values are keys.
+    if (!isFull || sharesKeys) matrix("attn_v", width, kvHeads * headDim);
+    tensors.push(create.norm(name("attn_k_norm.weight"), headDim));
+  }
+  matrix("attn_output", queryRows, width);
+  matrix("ffn_gate", width, ff);
+  matrix("ffn_up", width, ff);
+  matrix("ffn_down", ff, width);
+  tensors.push(create.norm(name("layer_output_scale.weight"), 1));
+  if (sharesKeys) {
+    matrix("inp_gate", width, LAYER_INPUT_WIDTH);
+    matrix("proj", LAYER_INPUT_WIDTH, width);
+    tensors.push(create.norm(name("post_norm.weight"), width));
+  }
+  if (experts.count === 0) return tensors;
+  tensors.push(create.router(name("ffn_gate_inp.weight"), width, experts.count));
+  tensors.push(create.norm(name("ffn_gate_inp.scale"), width), create.norm(name("ffn_down_exps.scale"), experts.count));
+  matrix("ffn_gate_exps", width, expertFf, experts.count);
+  matrix("ffn_up_exps", width, expertFf, experts.count);
+  matrix("ffn_down_exps", expertFf, width, experts.count);
+  return tensors;
 }
 
 const END_OF_TEXT = "<|endoftext|>";
@@ -326,12 +443,14 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const isTied = TIED_ARCHITECTURES.includes(architecture);
   const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm("output_norm.weight", width)];
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
+  if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
   return tensors;
 }
 
 function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
   const { architecture, width, heads, kvHeads, headDim, ff, experts } = dimensions;
+  if (architecture === "gemma4") return gemma4Tensors(create, dimensions, layer);
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;

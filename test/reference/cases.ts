@@ -12,9 +12,9 @@ import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/pro
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { EXPERT_CASES } from "./expert-cases.js";
-import { RECURRENT_CASES } from "./recurrent-cases.js";
 import type { OpCase, Result } from "./op-case.js";
 import { recordAttention, recordCounts, recordSample, storeSequences } from "./recorders.js";
+import { RECURRENT_CASES } from "./recurrent-cases.js";
 import { WEIGHT_CASES } from "./weight-cases.js";
 
 /** A few roundings of f32. */
@@ -95,6 +95,18 @@ function addCases(): OpCase[] {
     record: (bench) => {
       const out = bench.f32(extremes(3 * width, 6));
       bench.program.record("add", { out, x: bench.f32(extremes(3 * width, 7)), numRows: 3, width });
+      return [f32Result("out", out, EXACT)];
+    },
+  }));
+}
+
+function multiplyCases(): OpCase[] {
+  return [1, 8, 33].map((width) => ({
+    op: "multiply",
+    label: `3 rows of ${width}, from columns of 40`,
+    record: (bench) => {
+      const [out, x] = [bench.f32(extremes(3 * width, 8)), bench.f32(normals(3 * 40, 9))];
+      bench.program.record("multiply", { out, x, numRows: 3, width, xWidth: 40, first: 7 });
       return [f32Result("out", out, EXACT)];
     },
   }));
@@ -460,6 +472,7 @@ export const OP_CASES: Readonly<Record<OpName, readonly OpCase[]>> = {
   layerNorm: layerNormCases(),
   linear: linearCases(),
   add: addCases(),
+  multiply: multiplyCases(),
   scaleAndCap: scaleAndCapCases(),
   scaleByPosition: scaleByPositionCases(),
   activate: activateCases(),

@@ -29,6 +29,7 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   quantize,
   linear: (operands) => ops.linear(operands, readActivations),
   add: ops.add,
+  multiply: ops.multiply,
   scaleAndCap: ops.scaleAndCap,
   scaleByPosition: ops.scaleByPosition,
   activate: ops.activate,

@@ -24,6 +24,7 @@ function stackOf(bench: Bench, rows: number, cols: number, seed: number): Weight
 const ROUTERS = [
   { normalises: true },
   { normalises: false },
+  { normalises: true, hasFactors: true },
   { normalises: false, scale: 2.5, numExperts: 6, numGroups: 3, numUsedGroups: 2 },
   { scoring: "sigmoid", normalises: false, scale: 0.5 },
   { scoring: "sigmoid", normalises: true, hasBias: true, scale: 1.5 },
@@ -36,7 +37,7 @@ function routeCases(): OpCase[] {
     op: "routeExperts",
     label: JSON.stringify(router),
     record: (bench) => {
-      const { hasBias, ...settings } = { ...CHOICE, hasBias: false, ...router };
+      const { hasBias, hasFactors, ...settings } = { ...CHOICE, hasBias: false, hasFactors: false, ...router };
       const { numExperts } = settings;
       // The first row's experts are equal but for a bias.
       const logits = normals(3 * numExperts, 60).map((value, i) => (i < numExperts ? 1 : value));
@@ -52,6 +53,7 @@ function routeCases(): OpCase[] {
         weights,
         logits: bench.f32(logits),
         bias: hasBias ? bench.f32(normals(numExperts, 59)) : undefined,
+        factors: hasFactors ? bench.f32(normals(numExperts, 58)) : undefined,
       });
       return [
         { name: "experts", handle: experts, as: "i32" },

@@ -24,6 +24,7 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
   const numGroups = operands.integer("numGroups", 1, numExperts);
   const numUsedGroups = operands.integer("numUsedGroups", 1, numGroups);
   const bias = operands.optionalF32("bias", numExperts);
+  const factors = operands.optionalF32("factors", numExperts);
   if (bias !== undefined && !isSigmoid) operands.refuse("bias", "none beside a softmax", "one");
   const perGroup = numExperts / numGroups;
   if (numGroups > 1 && (!Number.isInteger(perGroup) || perGroup < 2)) {
@@ -62,7 +63,7 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
         isSigmoid && !normalises ? 1 : all.reduce((total, e) => total + power(e), 0) + (isSigmoid ? 1e-20 : 0);
       experts.set(chosen, m * numChosen);
       weights.set(
-        chosen.map((e) => (power(e) / sum) * scale),
+        chosen.map((e) => Math.fround((power(e) / sum) * scale) * (factors?.[e] ?? 1)),
         m * numChosen,
       );
     }

@@ -155,6 +155,20 @@ export function add(operands: Operands<"add">): Work {
   };
 }
 
+export function multiply(operands: Operands<"multiply">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width");
+  const xWidth = operands.integer("xWidth", width);
+  const first = operands.integer("first", 0, xWidth - width);
+  const x = operands.f32("x", numRows * xWidth);
+  const out = operands.f32("out", numRows * width);
+  return () => {
+    out.forEach((value, i) => {
+      out[i] = value * x[Math.floor(i / width) * xWidth + first + (i % width)]!;
+    });
+  };
+}
+
 /** 0: `x` itself. */
 export const capped = (x: number, cap: number): number => (cap > 0 ? cap * Math.tanh(x / cap) : x);
 

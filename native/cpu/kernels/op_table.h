@@ -15,6 +15,7 @@ namespace millrace {
   X(quantize) \
   X(linear) \
   X(add) \
+  X(multiply) \
   X(scaleAndCap) \
   X(scaleByPosition) \
   X(activate) \
@@ -50,6 +51,7 @@ enum class OpCode : uint32_t {
     quantize,
     linear,
     add,
+    multiply,
     scaleAndCap,
     scaleByPosition,
     activate,
@@ -78,7 +80,7 @@ enum class OpCode : uint32_t {
     addGram,
     factorise,
 };
-constexpr int kNumOps = 33;
+constexpr int kNumOps = 34;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -86,6 +88,7 @@ constexpr const char* kOpNames[kNumOps] = {
     "quantize",
     "linear",
     "add",
+    "multiply",
     "scaleAndCap",
     "scaleByPosition",
     "activate",
@@ -122,6 +125,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "quantize(out, x, numRows, width, format)",
     "linear(out, x, weight, bias, numRows, accumulate)",
     "add(out, x, numRows, width)",
+    "multiply(out, x, numRows, width, xWidth, first)",
     "scaleAndCap(x, numRows, width, scale, cap)",
     "scaleByPosition(x, positions, numRows, width, beta, length)",
     "activate(x, numRows, width, kind)",
@@ -134,7 +138,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "spreadColumns(out, x, columns, numRows, width, outWidth)",
     "sample(logits, numRows, vocabSize, params, history, biasIds, biasValues, bannedIds, masks, outIds, outLogprobs, outRanks, topIds, topLogprobs, topStride)",
     "pack(out, byteOffset, weight)",
-    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises, scoring, scale, numGroups, numUsedGroups, bias)",
+    "routeExperts(experts, weights, logits, numRows, numExperts, numChosen, normalises, scoring, scale, numGroups, numUsedGroups, bias, factors)",
     "groupExperts(groups, places, experts, numRows, numExperts, numChosen)",
     "dispatchRows(out, x, places, numRows, numChosen, width, format)",
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
@@ -150,7 +154,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 12, 6, 7, 11, 6, 8, 11, 18, 6, 7, 9, 4, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 11, 18, 6, 7, 9, 4, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -281,6 +285,16 @@ struct add {
   static constexpr operand::Buffer<add, const float> x{{1, "x"}};
   static constexpr operand::Integer<add> numRows{{2, "numRows"}};
   static constexpr operand::Integer<add> width{{3, "width"}};
+};
+
+struct multiply {
+  static constexpr OpCode code = OpCode::multiply;
+  static constexpr operand::Buffer<multiply, float> out{{0, "out"}};
+  static constexpr operand::Buffer<multiply, const float> x{{1, "x"}};
+  static constexpr operand::Integer<multiply> numRows{{2, "numRows"}};
+  static constexpr operand::Integer<multiply> width{{3, "width"}};
+  static constexpr operand::Integer<multiply> xWidth{{4, "xWidth"}};
+  static constexpr operand::Integer<multiply> first{{5, "first"}};
 };
 
 struct scaleAndCap {
@@ -459,6 +473,7 @@ struct routeExperts {
   static constexpr operand::Integer<routeExperts> numGroups{{9, "numGroups"}};
   static constexpr operand::Integer<routeExperts> numUsedGroups{{10, "numUsedGroups"}};
   static constexpr operand::OptionalBuffer<routeExperts, const float> bias{{11, "bias"}};
+  static constexpr operand::OptionalBuffer<routeExperts, const float> factors{{12, "factors"}};
 };
 
 struct groupExperts {

@@ -17,6 +17,7 @@ struct RouteExpertsArgs {
   float* weights;       // [M, k]
   const float* logits;  // [M, E]
   const float* bias;    // [E] or null; of scores alone
+  const float* factors;  // [E] or null; of weights alone
   int64_t numExperts;
   int64_t numChosen;
   int64_t numGroups;
@@ -93,6 +94,7 @@ Op decode(const Operands<ops::routeExperts>& in, DecodeMemo&) {
   args.numUsedGroups = in.integer(routeExperts::numUsedGroups, 1, args.numGroups);
   args.bias = in.optionalBuffer(routeExperts::bias, choice.numExperts);
   if (args.bias != nullptr && args.scoring != Scoring::sigmoid) in.refuse(routeExperts::bias, "none beside a softmax", "one");
+  args.factors = in.optionalBuffer(routeExperts::factors, choice.numExperts);
   const int64_t perGroup = choice.numExperts / args.numGroups;
   if (args.numGroups > 1 && (choice.numExperts % args.numGroups != 0 || perGroup < 2)) {
     in.refuse(routeExperts::numGroups, "such that " + std::to_string(choice.numExperts) + " experts make whole groups of two or more", static_cast<double>(args.numGroups));
@@ -233,6 +235,19 @@ static void weighBySigmoid(const RouteExpertsArgs& args, const float* logits, co
   for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(sigmoidDouble(logits[experts[s]]) / divisor * args.scale);
 }
 
+// weights: the largest logits, which become their experts' weights.
+static void weighBySoftmax(const RouteExpertsArgs& args, const float* logits, float* weights) {
+  const double largest = static_cast<double>(weights[0]);
+  const auto power = [&](float logit) { return expDouble(static_cast<double>(logit) - largest); };
+  double sum = 0;
+  if (args.normalises) {
+    for (int64_t s = 0; s < args.numChosen; s++) sum += power(weights[s]);
+  } else {
+    for (int64_t e = 0; e < args.numExperts; e++) sum += power(logits[e]);
+  }
+  for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(power(weights[s]) / sum * args.scale);
+}
+
 // Exponentials and sums in double, one after the other: the same bits everywhere.
 void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const RouteExpertsArgs& args = op.args<RouteExpertsArgs>();
@@ -241,19 +256,10 @@ void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scr
     int32_t* experts = args.experts + m * args.numChosen;
     float* weights = args.weights + m * args.numChosen;
     chooseExperts(args, logits, reinterpret_cast<float*>(scratch), experts, weights);
-    if (args.scoring == Scoring::sigmoid) {
-      weighBySigmoid(args, logits, experts, weights);
-      continue;
-    }
-    const double largest = static_cast<double>(weights[0]);
-    const auto power = [&](float logit) { return expDouble(static_cast<double>(logit) - largest); };
-    double sum = 0;
-    if (args.normalises) {
-      for (int64_t s = 0; s < args.numChosen; s++) sum += power(weights[s]);
-    } else {
-      for (int64_t e = 0; e < args.numExperts; e++) sum += power(logits[e]);
-    }
-    for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(power(weights[s]) / sum * args.scale);
+    if (args.scoring == Scoring::sigmoid) weighBySigmoid(args, logits, experts, weights);
+    else weighBySoftmax(args, logits, weights);
+    if (args.factors == nullptr) continue;
+    for (int64_t s = 0; s < args.numChosen; s++) weights[s] *= args.factors[experts[s]];
   }
 }
 

@@ -189,8 +189,9 @@ async function describeModel(
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../model/open-model.js");
   const { kvBytesPerToken, summarizeLayers } = await import("../../model/description/sizes.js");
-  const { encoderKvBudget, kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
+  const { encoderKvBudget, groupEntryBytes, kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api/options.js");
+  const { kvEntryBytes } = await import("../../backend/program.js");
   try {
     const { config } = openModel(path);
     const { contextLength, width, vocabSize } = config;
@@ -209,11 +210,12 @@ async function describeModel(
     const kvTypes = config.isCausal ? KV_TYPES : (["f32"] as const);
     const stepTokens = { ...demand, maxNumBatchedTokens: Math.max(maxNumBatchedTokens, numTokens) };
     const memory = kvTypes.map((kvType): KvReport => {
-      const entryBytes = kvBytesPerToken(config, kvType) / layers.numLayers;
-      const bytesPerToken = config.isCausal ? entryBytes * layers.numLayers : entryBytes;
+      const ofAllLayers = kvBytesPerToken(config, kvType);
+      const bytesPerToken = config.isCausal ? ofAllLayers : ofAllLayers / layers.numLayers;
+      const entryBytes = groupEntryBytes(config, groups, (size) => kvEntryBytes(kvType, size));
       const { kvBytes } = config.isCausal
         ? planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined)
-        : encoderKvBudget(entryBytes, blockSize, stepTokens);
+        : encoderKvBudget(bytesPerToken, blockSize, stepTokens);
       return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
     });
     const parts = config.layers.map(({ feedForward }) => feedForward);

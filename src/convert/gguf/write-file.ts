@@ -91,9 +91,11 @@ function architectureOf(config: ServableModel): Architecture {
 /** Differences in llama.cpp's computation that no key of its files can express. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
   const { ropes, routing } = config;
-  const window = Math.max(...attentionMixers(config).map((mixer) => mixer.window));
+  const mixers = attentionMixers(config);
+  const window = Math.max(...mixers.map((mixer) => mixer.window));
   if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
+  const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
   if (window > 0 && architecture === "phi3") {
     notes.push(
       `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
@@ -105,6 +107,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
       architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
     "rounds YaRN's range to whole frequencies":
       ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
+    "takes keys of other layers": mixers.some(
+      ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
+    ),
     "scales the weights of a token's experts to a sum of one": routing.scoring === "softmax" && !routing.normalises,
   };
   for (const [what, differs] of Object.entries(differences)) {
@@ -158,7 +163,8 @@ function writable(
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {
-  const mixer = attentionMixers(config)[0]!;
+  const mixers = attentionMixers(config);
+  const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;
   const experts = expertsOf(config);
   const [rope, local] = config.ropes;
   const window = Math.max(...attentionMixers(config).map((each) => each.window));
@@ -167,7 +173,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     context_length: u32(config.contextLength),
     embedding_length: u32(config.width),
     block_count: u32(config.layers.length),
-    feed_forward_length: u32(denseWidthOf(config) ?? experts!.width),
+    feed_forward_length: numberOrList(densePartWidths(config)),
     "attention.head_count": u32(mixer.numHeads),
     "attention.head_count_kv": u32(mixer.numKvHeads),
     "attention.key_length": u32(mixer.headDim),
@@ -195,7 +201,8 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    if (experts.sharedWidth > 0) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
+    if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
+      own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A rope of its own without a window, or a window that silent files have: the window is as long as the context.
@@ -204,6 +211,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     const pattern = windowPattern(config);
     if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
   }
+  if (factsOf(architecture).windows?.hasOwnHeads) Object.assign(own, ownHeads(config));
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
@@ -236,6 +244,42 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     "general.architecture": str(architecture),
     "general.name": str(config.name),
     ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value])),
+  };
+}
+
+const numberOrList = (values: readonly number[]): WritableValue =>
+  values.every((value) => value === values[0]) ? u32(values[0]!) : arr("i32", values);
+
+/**
+ * Of each layer; the width of experts, where there are no others.
+ * @throws architecture_unsupported, where they differ and llama.cpp's files of the architecture have one width
+ */
+function densePartWidths(config: ServableModel): readonly number[] {
+  const { architecture, layers, hasDenseBesideExperts } = config;
+  if (factsOf(architecture).windows?.hasOwnHeads) {
+    return layers.map(({ feedForward }) =>
+      feedForward.kind === "experts" && hasDenseBesideExperts ? feedForward.sharedWidth : feedForward.width,
+    );
+  }
+  return [denseWidthOf(config) ?? expertsOf(config)!.width];
+}
+
+/** Where layers with a window have heads of their own. */
+function ownHeads(config: ServableModel): Metadata {
+  const { ropes, layerInputWidth = 0 } = config;
+  const mixers = attentionMixers(config);
+  const local = mixers.find(({ rope }) => rope === 1) ?? mixers[0]!;
+  return {
+    "attention.head_count_kv": numberOrList(mixers.map(({ numKvHeads }) => numKvHeads)),
+    "attention.key_length_swa": u32(local.headDim),
+    "attention.value_length_swa": u32(local.valueDim),
+    "rope.dimension_count_swa": u32(ropes[1]?.dim ?? local.headDim),
+    [WINDOW_PATTERN]: arr(
+      "bool",
+      mixers.map(({ rope }) => rope === 1),
+    ),
+    "attention.shared_kv_layers": u32(mixers.filter(({ keysOf }) => keysOf !== undefined).length),
+    embedding_length_per_layer_input: u32(layerInputWidth),
   };
 }
 

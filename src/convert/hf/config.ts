@@ -2,9 +2,19 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import { type DecoderArchitecture, factsOf, isEncoder, type RecurrentArchitecture } from "../../model/description/architectures.js";
+import {
+  type DecoderArchitecture,
+  factsOf,
+  isEncoder,
+  type RecurrentArchitecture,
+} from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import { attentionMixers, refuseRecurrent, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import {
+  attentionMixers,
+  refuseRecurrent,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
@@ -45,7 +55,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, RecurrentArchitecture>, HfClass>> = {
+const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, RecurrentArchitecture | "gemma4">, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -74,6 +84,7 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   refuseRecurrent(model, "to convert");
   const { architecture } = model;
+  if (architecture === "gemma4") throw unservedVariant("expected a model that is converted, got a gemma4");
   if (!isEncoder(architecture)) return CLASSES[architecture as keyof typeof CLASSES];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }
@@ -176,10 +187,10 @@ export function hfConfigOf(
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, layers, attentionScale } = model;
-  const { activation, isGemma, caps, hasFactors, noRopePeriod } = factsOf(architecture);
+  const { activation, hasOffsetNorms, caps, hasFactors, noRopePeriod } = factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
-  if (isGemma) {
+  if (hasOffsetNorms) {
     return {
       hidden_activation: name,
       query_pre_attn_scalar: Math.round(1 / attentionScale ** 2),
@@ -235,9 +246,7 @@ function windowsOf(model: ServableModel, { windows }: HfClass): Json {
   const mixers = attentionMixers(model);
   const widths = mixers.map(({ window }) => window);
   const width = Math.max(...widths);
-  const types = mixers.map(({ window, rope }) =>
-    window === 0 && rope !== 1 ? "full_attention" : "sliding_attention",
-  );
+  const types = mixers.map(({ window, rope }) => (window === 0 && rope !== 1 ? "full_attention" : "sliding_attention"));
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {
     // A rope of its own without a window: the window is as long as the context.

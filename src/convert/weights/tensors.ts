@@ -7,6 +7,7 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { TensorLog } from "../../formats/files/write-tensors.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
+import { KEY_TENSORS } from "../../model/description/key-tensors.js";
 import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -179,6 +180,7 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
 export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
   const { width, vocabSize } = model;
   const tensors: ModelTensor[] = [];
+  const unread: string[] = [];
   const vector = (name: string, length: number) => {
     if (source.has(name)) tensors.push({ name, shape: [length] });
   };
@@ -199,6 +201,13 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
   vector("output_norm.weight", width);
   matrix("output", vocabSize, width);
   for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
+  const { layerInputWidth = 0 } = model;
+  const totalInputWidth = model.layers.length * layerInputWidth;
+  if (layerInputWidth > 0) {
+    table("per_layer_token_embd", vocabSize, totalInputWidth);
+    table("per_layer_model_proj", totalInputWidth, width);
+    vector("per_layer_proj_norm.weight", layerInputWidth);
+  }
   const mixers = attentionMixers(model);
   model.layers.forEach(({ feedForward }, index) => {
     const mixer = mixers[index]!;
@@ -210,11 +219,15 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     if (source.has(`${layer}attn_qkv.weight`)) matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
     else {
       matrix(`${layer}attn_q`, numQueryRows, width);
-      matrix(`${layer}attn_k`, numKeyRows, width);
-      matrix(`${layer}attn_v`, numKeyRows, width);
+      if (mixer.keysOf === undefined) {
+        matrix(`${layer}attn_k`, numKeyRows, width);
+        if (!mixer.areValuesKeys) matrix(`${layer}attn_v`, numKeyRows, width);
+      } else unread.push(...KEY_TENSORS.map((part) => `${layer}${part}`));
     }
     vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
-    vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
+    if (mixer.keysOf === undefined) {
+      vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
+    }
     if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
@@ -232,10 +245,16 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
       stack(`${layer}ffn_down_exps`, count, width, inner);
       if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
       const { sharedWidth } = feedForward;
+      const end = model.hasDenseBesideExperts ? "" : "_shexp";
       if (sharedWidth > 0) {
-        matrix(`${layer}ffn_gate_shexp`, sharedWidth, width);
-        matrix(`${layer}ffn_up_shexp`, sharedWidth, width);
-        matrix(`${layer}ffn_down_shexp`, width, sharedWidth);
+        matrix(`${layer}ffn_gate${end}`, sharedWidth, width);
+        matrix(`${layer}ffn_up${end}`, sharedWidth, width);
+        matrix(`${layer}ffn_down${end}`, width, sharedWidth);
+      }
+      if (model.hasDenseBesideExperts) {
+        vector(`${layer}ffn_gate_inp.scale`, width);
+        vector(`${layer}ffn_down_exps.scale`, count);
+        for (const name of NORMS_BESIDE) vector(`${layer}${name}.weight`, width);
       }
     } else {
       matrix(`${layer}ffn_gate`, inner, width);
@@ -243,10 +262,19 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
       matrix(`${layer}ffn_down`, width, inner);
     }
     vector(`${layer}post_ffw_norm.weight`, width);
+    if (layerInputWidth > 0) {
+      matrix(`${layer}inp_gate`, layerInputWidth, width);
+      matrix(`${layer}proj`, width, layerInputWidth);
+      vector(`${layer}post_norm.weight`, width);
+    }
+    vector(`${layer}layer_output_scale.weight`, 1);
   });
-  source.expectNoOthers(new Set(tensors.flatMap(namesOf)));
+  source.expectNoOthers(new Set([...tensors.flatMap(namesOf), ...unread]));
   return tensors;
 }
+
+/** Norms of experts that have a dense part beside them. */
+const NORMS_BESIDE = ["post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"];
 
 /** Names under which sources may have the tensor. */
 const namesOf = (tensor: ModelTensor): readonly string[] => [

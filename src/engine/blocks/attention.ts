@@ -29,6 +29,10 @@ interface AttentionScratch {
   /** [M, numKvHeads · headDim] */
   readonly key: BufferHandle;
   readonly value: BufferHandle;
+  /** Gains of values' norm, f32 [headDim]; undefined: values are not normed */
+  readonly ones: BufferHandle | undefined;
+  /** i32 [M] slots that store nothing; undefined: every layer stores its keys and values */
+  readonly noSlots: BufferHandle | undefined;
   /** [copies, numKvHeads · headDim] */
   readonly copiedKey: BufferHandle;
   readonly copiedValue: BufferHandle;
@@ -57,12 +61,22 @@ export function allocateAttentionScratch(
 ): AttentionScratch {
   const copies = maxCopies * mostOf(config, keyWidth) * 4;
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
+  const filled = (values: Float32Array | Int32Array) => {
+    const buffer = backend.allocate(values.byteLength);
+    backend.write(buffer, 0, values);
+    return buffer;
+  };
+  const mixers = attentionMixers(config);
+  const mostValues = Math.max(...mixers.map(({ headDim }) => headDim));
+  const readsOthers = mixers.some(({ keysOf }) => keysOf !== undefined);
   return {
     normed,
     query: floats(mostOf(config, queryWidth)),
     attended: floats(mostOf(config, queryWidth)),
     key: floats(mostOf(config, keyWidth)),
     value: floats(mostOf(config, keyWidth)),
+    ones: config.hasValueNorm ? filled(new Float32Array(mostValues).fill(1)) : undefined,
+    noSlots: readsOthers ? filled(new Int32Array(maxRows).fill(-1)) : undefined,
     copiedKey: backend.allocate(copies),
     copiedValue: backend.allocate(copies),
     gated: allocateGatedScratch(config, backend, maxRows),
@@ -112,20 +126,24 @@ export class Attention implements LayerMixer {
     private readonly counts: LayerCounts | undefined,
   ) {}
 
-  /** Records queries, keys and values of all rows, and stores keys and values. @param hidden [numRows, width] */
+  /**
+   * Records queries, keys and values of all rows, and stores keys and values, where the layer has its own.
+   * @param hidden [numRows, width]
+   */
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, rmsEps, isNeoxRope, isPostNormed, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
     const { attentionNorm, query, key, value, besides, queryNorm, keyNorm } = this.weights;
-    const { normed, query: q, key: k, value: v } = this.scratch;
+    const { normed, query: q, key: k, value: v, ones, noSlots } = this.scratch;
     const { numRows } = batch;
     const input = recordNorm(program, normed, hidden, numRows, { weights: attentionNorm, width, eps: rmsEps });
     const gated = this.mixer.isGated ? this.scratch.gated : undefined;
-    const projections = (from: Pick<LayerWeights, "query" | "key" | "value">) => [
-      { out: gated?.both ?? q, linear: from.query },
-      { out: k, linear: from.key },
-      { out: v, linear: from.value },
-    ];
+    const projections = (from: Pick<LayerWeights, "query" | "key" | "value">) =>
+      [
+        { out: gated?.both ?? q, linear: from.query },
+        { out: k, linear: from.key },
+        { out: v, linear: from.value },
+      ].flatMap(({ out, linear }) => (linear === undefined ? [] : [{ out, linear }]));
     this.products.multiplyAll(program, projections({ query, key, value }), input, numRows, width);
     if (besides !== undefined) {
       this.products.multiplyAll(program, projections(besides), besides.input, numRows, width, ADDED);
@@ -141,6 +159,11 @@ export class Attention implements LayerMixer {
       recordNorm(program, x, x, numRows * perRow, { weights, width: normWidth, eps: rmsEps });
     };
     headsNorm(q, queryNorm, numHeads);
+    const hasKeys = key !== undefined;
+    if (hasKeys && ones !== undefined) {
+      const x = value === undefined ? k : v;
+      recordNorm(program, v, x, numRows * numKvHeads, { weights: { gain: ones }, width: headDim, eps: rmsEps });
+    }
     headsNorm(k, keyNorm, numKvHeads);
     const { keys, values, shape, group } = this.cache;
     const cache = { keyCache: keys, valueCache: values, isNeox: isNeoxRope, ...shape };
@@ -149,12 +172,12 @@ export class Attention implements LayerMixer {
       k,
       v,
       table: this.rope.table,
-      slots: batch.kvSlots[group]!.buffer,
+      slots: hasKeys ? batch.kvSlots[group]!.buffer : noSlots!,
       numRows,
       half: this.rope.half,
       ...cache,
     });
-    if (batch.numKvCopies > 0) {
+    if (batch.numKvCopies > 0 && hasKeys) {
       const copied = { numRows: batch.numKvCopies, rows: batch.kvCopyRows.buffer, width: numKvHeads * headDim };
       const { copiedKey, copiedValue } = this.scratch;
       program.record("gatherRows", { out: copiedKey, x: k, ...copied }, { concurrent: true });

@@ -52,6 +52,8 @@ export interface Binder {
   values(name: string, length: number): Float32Array;
   /** A small matrix f32 [length, count] that is stored as `count` vectors. */
   transposed(name: string, length: number, count: number): BufferHandle;
+  /** The tensor may be there; it is not read. */
+  ignore(name: string): void;
 }
 
 /** A model's tensors with their facts. */
@@ -139,6 +141,10 @@ class MatrixPlan implements Binder {
     return this.vector(name);
   }
 
+  ignore(name: string): void {
+    this.names.add(name);
+  }
+
   #add(spec: MatrixSpec): void {
     this.matrices.push(spec);
     this.names.add(spec.name);
@@ -213,6 +219,8 @@ class PlacedBinder implements Binder {
     const stored = this.source.values(name, length, count);
     return this.#upload(stored.map((_, i) => stored[(i % count) * length + Math.floor(i / count)]!));
   }
+
+  ignore(): void {}
 
   #upload(values: Float32Array): BufferHandle {
     const buffer = this.backend.allocate(values.byteLength);

@@ -12,7 +12,7 @@ import { expertsOf } from "../../model/description/sizes.js";
 import type { FeedForwardScratch } from "./feed-forward.js";
 import type { Rows } from "./last-rows.js";
 import { ADDED, type Products, recordNorm } from "./products.js";
-import type { ExpertWeights, LayerWeights } from "./weights.js";
+import type { ExpertWeights, LayerWeights, NormWeights } from "./weights.js";
 
 /** Scratch of a step's rows, M = maxRows, k experts of each; all layers share it. */
 interface ExpertScratch extends FeedForwardScratch {
@@ -29,8 +29,19 @@ interface ExpertScratch extends FeedForwardScratch {
   readonly out: BufferHandle;
   /** f32 [M] */
   readonly sharedGate: BufferHandle;
+  /** Where a dense part is beside the experts. */
+  readonly beside: BesideScratch | undefined;
   /** Inputs of the products, for the rows of all places. */
   readonly inputs: ProductInputs;
+}
+
+interface BesideScratch {
+  /** f32 [M, width]: sums of the experts, and of the dense part */
+  readonly mixed: BufferHandle;
+  readonly dense: BufferHandle;
+  /** f32 [1, width], and the row of it that each row of a step starts from, i32 [M] */
+  readonly zeros: BufferHandle;
+  readonly zeroRows: BufferHandle;
 }
 
 /** @returns undefined for a model without experts @param dense shared with the dense parts */
@@ -53,55 +64,119 @@ export function allocateExpertScratch(
     groups: backend.allocate(count * 3 * 4),
     out: backend.allocate(maxPlaces * config.width * 4),
     sharedGate: backend.allocate(maxRows * 4),
+    beside: config.hasDenseBesideExperts ? allocateBeside(config.width, backend, maxRows) : undefined,
     inputs: backend.productInputs(maxPlaces),
   };
+}
+
+function allocateBeside(width: number, backend: Backend, maxRows: number): BesideScratch {
+  const zeros = backend.allocate(width * 4);
+  const zeroRows = backend.allocate(maxRows * 4);
+  backend.write(zeros, 0, new Float32Array(width));
+  backend.write(zeroRows, 0, new Int32Array(maxRows));
+  const floats = () => backend.allocate(maxRows * width * 4);
+  return { mixed: floats(), dense: floats(), zeros, zeroRows };
 }
 
 export class Experts {
   constructor(
     private readonly config: ServableModel,
     private readonly weights: ExpertWeights,
-    private readonly norms: Pick<LayerWeights, "ffNorm" | "ffSumNorm">,
+    private readonly norms: Pick<LayerWeights, "ffNorm" | "ffPostNorm" | "ffSumNorm">,
     private readonly scratch: ExpertScratch,
     private readonly products: Products,
   ) {}
 
-  record(program: Program, { hidden, numRows }: Rows): void {
-    const { width, rmsEps, activation } = this.config;
-    const { part, downs, sumBias, shared, sharedGate } = this.weights;
-    const { active: numChosen, width: inner } = part;
-    const { normed, places, weights, groups, gate, up, out, inputs, sharedGate: gates } = this.scratch;
-    const numSlots = numRows * numChosen;
+  record(program: Program, rows: Rows): void {
+    const { beside, shared } = this.weights;
+    if (beside !== undefined && shared !== undefined) this.#recordBeside(program, rows, beside, shared);
+    else this.#recordSummed(program, rows);
+  }
+
+  /** hidden += experts(norm(hidden)) + shared(norm(hidden)) */
+  #recordSummed(program: Program, { hidden, numRows }: Rows): void {
+    const { shared } = this.weights;
+    const { width, rmsEps } = this.config;
     const { ffNorm, ffSumNorm } = this.norms;
-    const input = recordNorm(program, normed, hidden, numRows, { weights: ffNorm, width, eps: rmsEps });
+    const normOf = { weights: ffNorm, width, eps: rmsEps };
+    const input = recordNorm(program, this.scratch.normed, hidden, numRows, normOf);
     this.#recordChoice(program, input, numRows);
+    this.#recordExperts(program, input, numRows, hidden);
+    if (shared !== undefined) this.#recordShared(program, input, numRows, shared, hidden, ADDED);
+    recordNorm(program, hidden, hidden, numRows, { weights: ffSumNorm, width, eps: rmsEps });
+  }
+
+  /** hidden += norm(norm(dense(norm(hidden))) + norm(experts(norm(hidden)))); the router reads a norm of its own. */
+  #recordBeside(
+    program: Program,
+    { hidden, numRows }: Rows,
+    { routerNorm, expertsNorm, expertsPostNorm, sharedPostNorm }: NonNullable<ExpertWeights["beside"]>,
+    shared: NonNullable<ExpertWeights["shared"]>,
+  ): void {
+    const { width, rmsEps } = this.config;
+    const { ffNorm, ffPostNorm } = this.norms;
+    const { normed } = this.scratch;
+    const { mixed, dense, zeros, zeroRows } = this.scratch.beside!;
+    const norm = (out: BufferHandle, x: BufferHandle, weights: NormWeights | undefined) =>
+      recordNorm(program, out, x, numRows, { weights, width, eps: rmsEps });
+    this.#recordShared(program, norm(normed, hidden, ffNorm), numRows, shared, dense);
+    norm(dense, dense, sharedPostNorm);
+    norm(normed, hidden, routerNorm);
+    program.record("scaleAndCap", { x: normed, numRows, width, scale: 1 / Math.sqrt(width) });
+    this.#recordChoice(program, normed, numRows);
+    norm(normed, hidden, expertsNorm);
+    program.record("gatherRows", { out: mixed, x: zeros, rows: zeroRows, numRows, width });
+    this.#recordExperts(program, normed, numRows, mixed);
+    norm(mixed, mixed, expertsPostNorm);
+    program.record("add", { out: dense, x: mixed, numRows, width });
+    norm(dense, dense, ffPostNorm);
+    program.record("add", { out: hidden, x: dense, numRows, width });
+  }
+
+  /** out (+)= the part that every row passes */
+  #recordShared(
+    program: Program,
+    input: BufferHandle,
+    numRows: number,
+    shared: NonNullable<ExpertWeights["shared"]>,
+    out: BufferHandle,
+    options?: typeof ADDED,
+  ): void {
+    const { width, activation } = this.config;
+    const { sharedGate } = this.weights;
+    const { gate, up, sharedGate: gates } = this.scratch;
+    const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
+    const linears = gatedOperands(toGate!, toUp!);
+    program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+    if (sharedGate !== undefined) {
+      program.record("linear", { out: gates, x: input, ...sharedGate, numRows });
+      const product = { x: gate, gate: gates, numRows, width: shared.width, gateWidth: 1, kind: "sigmoid" } as const;
+      program.record("applyGate", product);
+    }
+    this.products.multiply(program, out, gate, shared.down, numRows, shared.width, options);
+  }
+
+  /** sum += the weighted sum of the chosen experts. Call after `#recordChoice`. */
+  #recordExperts(program: Program, input: BufferHandle, numRows: number, sum: BufferHandle): void {
+    const { width } = this.config;
+    const { part, gates, ups, downs, sumBias } = this.weights;
+    const { active: numChosen, width: inner } = part;
+    const { places, weights, groups, gate, out, inputs } = this.scratch;
+    const numSlots = numRows * numChosen;
+    this.products.measure(program, (gates ?? ups).weights, input, numRows, width);
     this.#recordInner(program, input, numRows);
     this.products.measure(program, downs.weights, gate, numSlots, inner);
     const [downX] = inputs.prepare(program, gate, [downs.weights], numSlots, inner);
     program.record("expertLinear", { out, x: downX!, ...downs, groups, numSlots });
-    const sums = { out: hidden, x: out, places, weights, numRows, numChosen, width, bias: sumBias };
-    program.record("combineExperts", sums);
-    if (shared !== undefined) {
-      const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
-      const linears = gatedOperands(toGate!, toUp!);
-      program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
-      if (sharedGate !== undefined) {
-        program.record("linear", { out: gates, x: input, ...sharedGate, numRows });
-        const product = { x: gate, gate: gates, numRows, width: shared.width, gateWidth: 1, kind: "sigmoid" } as const;
-        program.record("applyGate", product);
-      }
-      this.products.multiply(program, hidden, gate, shared.down, numRows, shared.width, ADDED);
-    }
-    recordNorm(program, hidden, hidden, numRows, { weights: ffSumNorm, width, eps: rmsEps });
+    program.record("combineExperts", { out: sum, x: out, places, weights, numRows, numChosen, width, bias: sumBias });
   }
 
   /** Each row's experts, their weights, and the places of the rows of each expert. */
   #recordChoice(program: Program, input: BufferHandle, numRows: number): void {
-    const { width, routing } = this.config;
-    const { part, router, gates, ups, scoreBias } = this.weights;
+    const { routing } = this.config;
+    const { part, router, scoreBias, beside } = this.weights;
     const { logits, chosen, places, weights, groups } = this.scratch;
     const choice = { numRows, numExperts: part.count, numChosen: part.active };
-    this.products.measure(program, (gates ?? ups).weights, input, numRows, width);
     program.record("linear", { out: logits, x: input, ...router, numRows });
     const { scoring, scale, normalises, numGroups, numUsedGroups } = routing;
     program.record("routeExperts", {
@@ -115,6 +190,7 @@ export class Experts {
       numGroups,
       numUsedGroups,
       bias: scoreBias,
+      factors: beside?.factors,
     });
     program.record("groupExperts", { ...choice, groups, places, experts: chosen });
   }

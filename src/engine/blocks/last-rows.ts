@@ -3,7 +3,7 @@ import type { Backend, HostBuffer } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
-import { mostOf, queryWidth } from "../../model/description/sizes.js";
+import { queryWidth } from "../../model/description/sizes.js";
 import type { StepBatch } from "../step/step-batch.js";
 
 /** Rows that pass through a layer: all of a step, or in the last layer the selected ones. */
@@ -15,6 +15,8 @@ export interface Rows {
   readonly query: BufferHandle;
   /** [numRows, numHeads · headDim], or NO_BUFFER where attention is not gated. */
   readonly gate: BufferHandle;
+  /** Inputs of all layers, as `LayerInputs` has them, or NO_BUFFER */
+  readonly layerInputs: BufferHandle;
   /** Per KV group: i32 [numRows] */
   readonly kvLengths: readonly HostBuffer<"i32">[];
   readonly windowBegins: HostBuffer<"i32">;
@@ -27,7 +29,9 @@ export interface Rows {
 
 export class LastRows {
   readonly #width: number;
+  /** Of the last layer. */
   readonly #queryWidth: number;
+  readonly #inputWidth: number;
   /** Row numbers in the batch. */
   readonly #rows: HostBuffer<"i32">;
   readonly #gathered: Omit<Rows, "numRows">;
@@ -40,7 +44,8 @@ export class LastRows {
     numGroups: number,
   ) {
     this.#width = config.width;
-    this.#queryWidth = mostOf(config, queryWidth);
+    this.#queryWidth = queryWidth(config.layers.at(-1)!);
+    this.#inputWidth = config.layers.length * (config.layerInputWidth ?? 0);
     const ints = () => backend.input("i32", capacity);
     const isGated = attentionMixers(config).some((mixer) => mixer.isGated);
     this.#rows = ints();
@@ -48,6 +53,7 @@ export class LastRows {
       hidden: backend.allocate(capacity * this.#width * 4),
       query: backend.allocate(capacity * this.#queryWidth * 4),
       gate: isGated ? backend.allocate(capacity * this.#queryWidth * 4) : NO_BUFFER,
+      layerInputs: this.#inputWidth === 0 ? NO_BUFFER : backend.allocate(capacity * this.#inputWidth * 4),
       kvLengths: Array.from({ length: numGroups }, ints),
       windowBegins: ints(),
       windowEnds: ints(),
@@ -86,13 +92,17 @@ export class LastRows {
 
   /** Records the gathering of the selected rows from `all` rows of the batch. @param numRows as returned by `layOut` */
   gather(program: Program, all: Rows, numRows: number): Rows {
-    const { hidden, query, gate } = this.#gathered;
+    const { hidden, query, gate, layerInputs } = this.#gathered;
     if (numRows > 0) {
       const rows = this.#rows.buffer;
       const width = this.#queryWidth;
       program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
       program.record("gatherRows", { out: query, x: all.query, rows, numRows, width });
       if (gate !== NO_BUFFER) program.record("gatherRows", { out: gate, x: all.gate, rows, numRows, width });
+      if (this.#inputWidth > 0) {
+        const operands = { out: layerInputs, x: all.layerInputs, rows, numRows, width: this.#inputWidth };
+        program.record("gatherRows", operands);
+      }
     }
     return { ...this.#gathered, numRows };
   }

@@ -28,9 +28,10 @@ export function createRopeTables(
   if (ropes.length === 0) {
     return [{ table: backend.allocate(8), invFreq: backend.allocate(8), half: 0, magnitude: 1 }];
   }
-  return ropes.map((rope) => {
+  return ropes.map((rope, index) => {
     const byLength = maxModelLen > rope.originalContextLength ? ropeFactorsLong : ropeFactorsShort;
-    const { invFreq, magnitude } = ropeFrequencies(rope, byLength ?? ropeFactors);
+    // Factors are of the model's rope, not of the one that layers with a window have for themselves.
+    const { invFreq, magnitude } = ropeFrequencies(rope, index === 0 ? (byLength ?? ropeFactors) : undefined);
     const half = invFreq.length;
     const handle = backend.allocate(invFreq.byteLength);
     backend.write(handle, 0, invFreq);

@@ -15,6 +15,7 @@ import { Embedding } from "./embedding.js";
 import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
+import { LayerInputs } from "./layer-inputs.js";
 import type { LayerMixer } from "./layer-mixer.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
@@ -51,6 +52,7 @@ interface TransformerParts {
 interface Layer {
   readonly mixer: LayerMixer;
   readonly feedForward: FeedForward | Experts;
+  readonly weights: LayerWeights | DeltaLayerWeights;
 }
 
 /** Programs kept: decoding repeats few shapes. */
@@ -65,6 +67,8 @@ export class Transformer {
   readonly #layers: readonly Layer[];
   readonly #ropes: readonly RopeTable[];
   readonly #embedding: Embedding;
+  /** undefined: layers have no inputs of their own */
+  readonly #layerInputs: LayerInputs | undefined;
   readonly #last: LastRows;
   readonly #output: Output;
   readonly #products: Products;
@@ -109,9 +113,11 @@ export class Transformer {
       const own = isDeltaLayer(layer)
         ? new DeltaNet(config, mixer as DeltaMixer, layer.delta, parts.states!.layer(index), ofDelta!, products)
         : attentionOf(mixer as AttentionMixer, layer, index);
-      return { mixer: own, feedForward: feedForwardOf(layer) };
+      return { mixer: own, feedForward: feedForwardOf(layer), weights: layer };
     });
     this.#embedding = new Embedding(config, weights, backend, maxRows);
+    this.#layerInputs =
+      weights.layerInputs && new LayerInputs(config, weights.layerInputs, backend, maxRows, products, normed);
     this.#last = new LastRows(config, backend, maxLogitRows, batch.capacity.numGroups);
     this.#output = new Output(config, weights, backend, batch.capacity, products, parts.tapsBeforeNorm !== true);
   }
@@ -178,8 +184,10 @@ export class Transformer {
     recordRopeTables(program, this.#ropes, batch);
     if (recordInput !== undefined) recordInput(program, hidden, batch, variant);
     else this.#embedding.record(program, hidden, batch);
-    let rows: Rows = { ...batch, numRows, hidden, query: this.#query, gate: this.#gate };
-    this.#layers.slice(0, this.#depth).forEach(({ mixer, feedForward }, index) => {
+    this.#layerInputs?.record(program, hidden, batch);
+    const layerInputs = this.#layerInputs?.inputs ?? NO_BUFFER;
+    let rows: Rows = { ...batch, numRows, hidden, query: this.#query, gate: this.#gate, layerInputs };
+    this.#layers.slice(0, this.#depth).forEach(({ mixer, feedForward, weights: layer }, index) => {
       const out = this.isCapturing ? this.#captured.get(index) : undefined;
       if (out !== undefined) {
         const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };
@@ -192,6 +200,11 @@ export class Transformer {
       if (rows.numRows === 0) return;
       mixer.attend(program, batch, rows);
       feedForward.record(program, rows);
+      if (layer.input !== undefined) this.#layerInputs!.add(program, rows, index, layer.input);
+      const { scale = 1 } = layer;
+      if (scale !== 1) {
+        program.record("scaleAndCap", { x: rows.hidden, numRows: rows.numRows, width: this.width, scale });
+      }
     });
     if (numLogitRows > 0) {
       this.#output.sample(program, rows, numLogitRows, samples, outputs?.[variant] ?? weights.output);

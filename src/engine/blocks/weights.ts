@@ -1,5 +1,6 @@
 /** A model's weights as its blocks take them, and the names of the tensors that they are bound from. */
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
+import { KEY_TENSORS } from "../../model/description/key-tensors.js";
 import type { DeltaMixer, DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
@@ -47,15 +48,51 @@ export interface ExpertWeights {
   readonly shared: GatedWeights | undefined;
   /** [1, width]: the gate of the shared part's output; undefined: it has none. */
   readonly sharedGate: Linear | undefined;
+  /** Where that part is beside the experts and has norms of its own. */
+  readonly beside: BesideWeights | undefined;
 }
 
-/** The feed-forward part of a layer, with the norms around it. */
+/** f32 [width], except for what says otherwise. */
+interface BesideWeights {
+  /** Gain of the residual stream's norm that the router reads. */
+  readonly routerNorm: NormWeights;
+  /** Factors of experts' weights, f32 [experts] */
+  readonly factors: BufferHandle;
+  readonly expertsNorm: NormWeights;
+  readonly expertsPostNorm: NormWeights;
+  readonly sharedPostNorm: NormWeights;
+}
+
+/** A layer's part of what makes its inputs part of its hidden state. */
+export interface LayerInputWeights {
+  /** [inputWidth, width] */
+  readonly gate: Linear;
+  /** [width, inputWidth] */
+  readonly projection: Linear;
+  /** f32 [width] */
+  readonly norm: NormWeights;
+}
+
+/** What makes the inputs of all layers. */
+export interface LayerInputsWeights {
+  /** [vocabSize, layers · inputWidth] */
+  readonly table: WeightHandle;
+  /** [layers · inputWidth, width] */
+  readonly projection: Linear;
+  /** Of each layer's part, f32 [inputWidth] */
+  readonly norm: NormWeights;
+}
+
+/** The feed-forward part of a layer, with the norms around it, and what comes behind it. */
 interface FeedForwardWeights {
   /** Norm before the part; undefined: it reads the residual stream itself (olmo2). */
   readonly ffNorm: NormWeights | undefined;
   readonly feedForward: DenseWeights | ExpertWeights;
   readonly ffPostNorm: NormWeights | undefined;
   readonly ffSumNorm: NormWeights | undefined;
+  readonly input?: LayerInputWeights | undefined;
+  /** Factor of the residual stream behind the layer; absent: 1. */
+  readonly scale?: number;
 }
 
 /** Projections of a recurrent layer's input, each with its own matrix. */
@@ -93,8 +130,10 @@ export interface LayerWeights extends FeedForwardWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
   readonly attentionNorm: NormWeights | undefined;
   readonly query: Linear;
-  readonly key: Linear;
-  readonly value: Linear;
+  /** undefined: the layer reads the keys and values of another */
+  readonly key: Linear | undefined;
+  /** undefined: also where values are keys */
+  readonly value: Linear | undefined;
   /**
    * A second input of queries, keys and values, to whose products with these matrices those of the residual stream are
    * added (EAGLE-3).
@@ -128,6 +167,8 @@ export interface ModelWeights {
   readonly positions: WeightHandle | undefined;
   readonly tokenTypes: WeightHandle | undefined;
   readonly embeddingNorm: NormWeights | undefined;
+  /** undefined: layers have no inputs of their own */
+  readonly layerInputs: LayerInputsWeights | undefined;
   readonly layers: readonly (LayerWeights | DeltaLayerWeights)[];
   /** undefined: heads without a norm of their own */
   readonly outputNorm: NormWeights | undefined;
@@ -145,6 +186,7 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
   const { width, vocabSize } = config;
   const layers = config.layers.map((layer, index) => bindLayer(binder, layer, config, `blk.${index}.`));
   const embedding = binder.rows("token_embd", vocabSize, width);
+  const layerInputs = bindLayerInputs(binder, config);
   const { positionTable: table, numTokenTypes } = config;
   const positions =
     table && binder.rows("position_embd", table.numRows - table.firstRow, width, table.firstRow, table.numRows);
@@ -159,12 +201,24 @@ export function bindModel(binder: Binder, config: ServableModel): ModelWeights {
     positions,
     tokenTypes,
     embeddingNorm: config.hasEmbeddingNorm ? bindNorm(binder, "token_embd_norm", width, config) : undefined,
+    layerInputs,
     layers,
     outputNorm: config.normsSums ? undefined : bindNorm(binder, "output_norm", width, config),
     output,
     ropeFactors: rope("rope_freqs.weight"),
     ropeFactorsShort: rope("rope_factors_short.weight"),
     ropeFactorsLong: rope("rope_factors_long.weight"),
+  };
+}
+
+function bindLayerInputs(binder: Binder, config: ServableModel): LayerInputsWeights | undefined {
+  const { width, vocabSize, layers, layerInputWidth } = config;
+  if (layerInputWidth === undefined) return undefined;
+  const total = layers.length * layerInputWidth;
+  return {
+    table: binder.rows("per_layer_token_embd", vocabSize, total),
+    projection: binder.linear("per_layer_model_proj", total, width),
+    norm: bindNorm(binder, "per_layer_proj_norm", layerInputWidth, config),
   };
 }
 
@@ -208,6 +262,7 @@ function bindFeedForward(
 ): FeedForwardWeights {
   const { width } = config;
   const norms = layerNorms(binder, config, prefix);
+  const scale = `${prefix}layer_output_scale.weight`;
   return {
     ffNorm: norms.before("ffn_norm"),
     feedForward:
@@ -216,6 +271,8 @@ function bindFeedForward(
         : bindExperts(binder, feedForward, config, prefix),
     ffPostNorm: norms.after("post_ffw_norm", width),
     ffSumNorm: norms.ofSum("layer_output_norm"),
+    input: bindLayerInput(binder, config, prefix),
+    ...(binder.has(scale) ? { scale: binder.values(scale, 1)[0] ?? 1 } : {}),
   };
 }
 
@@ -249,7 +306,7 @@ function bindAttentionLayer(
   prefix: string,
 ): LayerWeights {
   const { width, isPostNormed, isLayerNormed, hasSinks } = config;
-  const { headDim, isGated } = layer.mixer;
+  const { headDim, isGated, keysOf, areValuesKeys } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
   // phi3 fuses q, k and v into one matrix.
@@ -262,18 +319,30 @@ function bindAttentionLayer(
   const norms = layerNorms(binder, config, prefix);
   // The first layer of modern-bert reads the normed embeddings as they are.
   const isFirstPlain = isLayerNormed && prefix === "blk.0.";
+  const hasKeys = keysOf === undefined;
+  if (!hasKeys) for (const name of KEY_TENSORS) binder.ignore(`${prefix}${name}`);
   return {
     attentionNorm: isFirstPlain ? norms.optional("attn_norm", width) : norms.before("attn_norm"),
     query: isGated ? binder.linear(`${prefix}attn_q`, 2 * numQueryRows, width) : part("attn_q", 0, numQueryRows),
-    key: part("attn_k", numQueryRows, numKeyRows),
-    value: part("attn_v", numQueryRows + numKeyRows, numKeyRows),
+    key: hasKeys ? part("attn_k", numQueryRows, numKeyRows) : undefined,
+    value: hasKeys && !areValuesKeys ? part("attn_v", numQueryRows + numKeyRows, numKeyRows) : undefined,
     queryNorm: norms.ofHeads("attn_q_norm", isPostNormed ? numQueryRows : headDim),
-    keyNorm: norms.ofHeads("attn_k_norm", isPostNormed ? numKeyRows : headDim),
+    keyNorm: hasKeys ? norms.ofHeads("attn_k_norm", isPostNormed ? numKeyRows : headDim) : undefined,
     sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: norms.after("post_attention_norm", width),
     attentionSumNorm: norms.ofSum("attn_output_norm"),
     ...bindFeedForward(binder, layer.feedForward, config, prefix),
+  };
+}
+
+function bindLayerInput(binder: Binder, config: ServableModel, prefix: string): LayerInputWeights | undefined {
+  const { width, layerInputWidth } = config;
+  if (layerInputWidth === undefined) return undefined;
+  return {
+    gate: binder.linear(`${prefix}inp_gate`, layerInputWidth, width),
+    projection: binder.linear(`${prefix}proj`, width, layerInputWidth),
+    norm: bindNorm(binder, `${prefix}post_norm`, width, config),
   };
 }
 
@@ -295,14 +364,13 @@ function bindDense(binder: Binder, part: DenseFeedForward, width: number, prefix
   };
 }
 
-function bindExperts(
-  binder: Binder,
-  part: ExpertsFeedForward,
-  { width, hasExpertBiases: isBiased, routing }: ServableModel,
-  prefix: string,
-): ExpertWeights {
+function bindExperts(binder: Binder, part: ExpertsFeedForward, config: ServableModel, prefix: string): ExpertWeights {
+  const { width, hasExpertBiases: isBiased, routing, hasDenseBesideExperts } = config;
   const { count, width: ffWidth, sharedWidth, isSharedGated } = part;
-  const shared = (name: string, rows: number, cols: number) => binder.linear(`${prefix}ffn_${name}_shexp`, rows, cols);
+  const sharedEnd = hasDenseBesideExperts ? "" : "_shexp";
+  const shared = (name: string, rows: number, cols: number) =>
+    binder.linear(`${prefix}ffn_${name}${sharedEnd}`, rows, cols);
+  const norm = (name: string) => bindNorm(binder, `${prefix}${name}`, width, config);
   const inputs = { count, cols: width, isBiased };
   const sumBias = `${prefix}ffn_exps.bias`;
   // Newer files fuse each expert's gate and up.
@@ -331,5 +399,14 @@ function bindExperts(
             down: shared("down", width, sharedWidth),
           },
     sharedGate: isSharedGated ? binder.exact(`${prefix}ffn_gate_inp_shexp`, 1, width, false) : undefined,
+    beside: hasDenseBesideExperts
+      ? {
+          routerNorm: { gain: binder.vector(`${prefix}ffn_gate_inp.scale`, width) },
+          factors: binder.vector(`${prefix}ffn_down_exps.scale`, count),
+          expertsNorm: norm("pre_ffw_norm_2"),
+          expertsPostNorm: norm("post_ffw_norm_2"),
+          sharedPostNorm: norm("post_ffw_norm_1"),
+        }
+      : undefined,
   };
 }

@@ -4,10 +4,11 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, test } from "vitest";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
+import { kvEntryBytes } from "../../backend/program.js";
 import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { kvBytesPerToken } from "../../model/description/sizes.js";
 import { openModel } from "../../model/open-model.js";
-import { kvGroups, planKvBudget } from "./groups.js";
+import { groupEntryBytes, type KvGroupSpec, kvGroups, planKvBudget } from "./groups.js";
 import { blocksAtOnce } from "./windows.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-groups-"));
@@ -21,7 +22,8 @@ function configWith(windows: readonly number[]): ServableModel {
   return { ...base, layers: windows.map((window) => ({ mixer: { ...mixer, window, rope: 0 }, feedForward })) };
 }
 const tokenBytes = (config: ServableModel) => kvBytesPerToken(config, "f16");
-const entryBytes = (config: ServableModel) => tokenBytes(config) / config.layers.length;
+const entryBytes = (config: ServableModel, groups: readonly KvGroupSpec[]) =>
+  groupEntryBytes(config, groups, (width) => kvEntryBytes("f16", width));
 const BLOCK_SIZE = 16;
 const DEMAND = { maxNumSeqs: 64, maxModelLen: 8192, maxNumBatchedTokens: 512 };
 /** The 1B Gemma 3: four of 26 layers attend to everything. */
@@ -36,7 +38,7 @@ describe("KV groups", () => {
   test("the same memory holds at least 2.5 times as many long sequences of a model with windows", () => {
     const bytes = 4096 * BLOCK_SIZE * tokenBytes(GEMMA3);
     const groups = kvGroups(GEMMA3, DEMAND.maxModelLen);
-    const { numBlocks } = planKvBudget(groups, entryBytes(GEMMA3), BLOCK_SIZE, DEMAND, 0, bytes);
+    const { numBlocks } = planKvBudget(groups, entryBytes(GEMMA3, groups), BLOCK_SIZE, DEMAND, 0, bytes);
     const [main, windowed] = numBlocks as [number, number];
     const numSequences = Math.min(
       Math.floor(main / (4096 / BLOCK_SIZE)),
@@ -48,7 +50,7 @@ describe("KV groups", () => {
   test("weights that leave no memory are named as the reason", () => {
     const groups = kvGroups(GEMMA3, DEMAND.maxModelLen);
     for (const freeBytes of [-(2 ** 30), 0, 1]) {
-      expect(() => planKvBudget(groups, entryBytes(GEMMA3), BLOCK_SIZE, DEMAND, freeBytes, undefined)).toThrow(
+      expect(() => planKvBudget(groups, entryBytes(GEMMA3, groups), BLOCK_SIZE, DEMAND, freeBytes, undefined)).toThrow(
         /got 0 bytes, a quarter of what is free beside the weights/,
       );
     }
@@ -66,7 +68,7 @@ describe("KV groups", () => {
         const config = configWith(windows);
         const groups = kvGroups(config, demand.maxModelLen);
         const evenBytes = BLOCK_SIZE * tokenBytes(config);
-        const budget = planKvBudget(groups, entryBytes(config), BLOCK_SIZE, demand, 0, numEven * evenBytes);
+        const budget = planKvBudget(groups, entryBytes(config, groups), BLOCK_SIZE, demand, 0, numEven * evenBytes);
         expect(budget.kvBytes).toBeLessThanOrEqual(numEven * evenBytes);
         // One more block of the main group may take one of every other.
         expect(budget.kvBytes).toBeGreaterThan((numEven - 1) * evenBytes);

@@ -1,11 +1,13 @@
 /**
  * KV groups: layers that keep the same entries share one table per sequence. Groups of one window width (0: full
- * attention) share a block pool: they are one group, unless entries are evicted by layer. Encoders keep nothing beyond
- * a step: all their layers are one group.
+ * attention) share a block pool: they are one group, unless entries are evicted by layer. Layers that read the keys and
+ * values of another keep nothing and are in no group. Encoders keep nothing beyond a step: all their layers are one
+ * group.
  */
 
 import { MillraceError } from "../../core/errors.js";
-import type { ServableModel } from "../../model/description/servable.js";
+import { type AttentionLayer, isAttention, type ServableModel } from "../../model/description/servable.js";
+import { tokenKvBytes, type VectorBytes } from "../../model/description/sizes.js";
 import { blocksAtOnce } from "./windows.js";
 
 export interface KvGroupSpec {
@@ -25,17 +27,26 @@ export interface KvGroupSpec {
  */
 export function kvGroups(config: ServableModel, length: number, isSplit = false): readonly KvGroupSpec[] {
   if (!config.isCausal) return [{ window: 0, layers: config.layers.map((_, index) => index), pool: 0 }];
+  const windowOf = ({ mixer }: AttentionLayer) => (mixer.window < length ? mixer.window : 0);
   // Recurrent layers keep no entries.
-  const kept = config.layers.map(({ mixer }) =>
-    mixer.kind === "attention" ? (mixer.window < length ? mixer.window : 0) : undefined,
+  const storing = config.layers.flatMap((layer, index) =>
+    isAttention(layer) && layer.mixer.keysOf === undefined ? [{ index, window: windowOf(layer) }] : [],
   );
-  const windows = [...new Set(kept)].filter((window) => window !== undefined).sort((a, b) => a - b);
+  const windows = [...new Set(storing.map(({ window }) => window))].sort((a, b) => a - b);
   return windows.flatMap((window, pool) => {
-    const layers = kept.flatMap((own, index) => (own === window ? [index] : []));
+    const layers = storing.filter((each) => each.window === window).map(({ index }) => index);
     if (!isSplit || window > 0) return [{ window, layers, pool }];
     return layers.map((layer) => ({ window, layers: [layer], pool }));
   });
 }
+
+/** Bytes that one token leaves in the layers of each group. */
+export const groupEntryBytes = (
+  { layers }: Pick<ServableModel, "layers">,
+  groups: readonly KvGroupSpec[],
+  vectorBytes: VectorBytes,
+): readonly number[] =>
+  groups.map((group) => tokenKvBytes({ layers: group.layers.map((index) => layers[index]!) }, vectorBytes));
 
 /** Blocks in each pool. @param numBlocks each group's share of its pool */
 export function poolSizes(numBlocks: readonly number[], pools: readonly number[]): number[] {
@@ -84,31 +95,31 @@ const CACHE_FACTOR = 2;
  * Plans the number of blocks of each group. Without an explicit size: enough for every seat at full length, but at most
  * a quarter of the free memory. A window always gets enough blocks to compute alone any sequence that fits the main
  * group.
- * @param entryBytes bytes of a token's keys and values in one layer
+ * @param entryBytes by group, as `groupEntryBytes` has them
  * @param explicitBytes the size that the user asked for, or undefined
  */
 export function planKvBudget(
   groups: readonly KvGroupSpec[],
-  entryBytes: number,
+  entryBytes: readonly number[],
   blockSize: number,
   demand: KvDemand,
   freeBytes: number,
   explicitBytes: number | undefined,
 ): KvBudget {
-  const layerBytes = entryBytes * blockSize;
   const main = mainGroup(groups.map(({ window }) => window));
   const blocksBeside = (numMain: number) =>
     groups.map(({ pool, window }) =>
       pool === groups[main]!.pool ? numMain : windowBlocks(window, numMain, blockSize, demand),
     );
   const bytesBeside = (numMain: number) =>
-    blocksBeside(numMain).reduce((sum, count, group) => sum + count * groups[group]!.layers.length * layerBytes, 0);
+    blocksBeside(numMain).reduce((sum, count, group) => sum + count * entryBytes[group]! * blockSize, 0);
 
   const wanted = Math.ceil(demand.maxModelLen / blockSize) * demand.maxNumSeqs;
   const bytes = explicitBytes ?? Math.min(bytesBeside(wanted), Math.floor(Math.max(0, freeBytes) / 4));
   // Binary search for the most blocks that fit: bytes grow with blocks.
   let numMain = 0;
-  for (let step = 2 ** Math.ceil(Math.log2(bytes / layerBytes + 1)); step >= 1; step /= 2) {
+  const most = bytes / (entryBytes[main]! * blockSize);
+  for (let step = 2 ** Math.ceil(Math.log2(most + 1)); step >= 1; step /= 2) {
     if (bytesBeside(numMain + step) <= bytes) numMain += step;
   }
   if (numMain < 1) {

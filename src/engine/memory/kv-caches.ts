@@ -57,18 +57,19 @@ export class KvCaches implements BlockMemory {
     const ofPool: { readonly keys: BufferHandle; readonly values: BufferHandle }[][] = groups.map(() => []);
     this.#layers = layers.map(({ mixer }, layer) => {
       if (mixer.kind !== "attention") return undefined;
-      const { numHeads, numKvHeads, headDim } = mixer;
+      const { numHeads, numKvHeads, headDim, keysOf } = mixer;
       const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
-      const group = groups.findIndex((each) => each.layers.includes(layer));
+      const storing = keysOf ?? layer;
+      const group = groups.findIndex((each) => each.layers.includes(storing));
       const numBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
       const { pool, layers: together } = groups[group]!;
       // The layers of an encoder use one memory in turn, since no later step reads what they store.
-      const index = isCausal ? together.indexOf(layer) : 0;
+      const index = isCausal ? together.indexOf(storing) : 0;
       const allocate = () => backend.allocate((numBlocks[pool]! + numSpare) * numBytes);
       const known = ofPool[pool]![index];
       const own = known ?? { keys: allocate(), values: allocate() };
       ofPool[pool]![index] = own;
-      if (known === undefined || isCausal) {
+      if (known === undefined || (isCausal && keysOf === undefined)) {
         place(group, own.keys, numBytes);
         place(group, own.values, numBytes);
       }

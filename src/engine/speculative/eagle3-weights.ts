@@ -90,6 +90,7 @@ function bindHead(
   const model = {
     ...target.weights,
     embedding,
+    layerInputs: undefined,
     layers: [layerWeights],
     outputNorm: { gain: binder.vector("output_norm.weight", width) },
     output,

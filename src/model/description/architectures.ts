@@ -18,6 +18,7 @@ export const DECODERS = [
   "qwen35moe",
   "gemma2",
   "gemma3",
+  "gemma4",
   "phi3",
   "smollm3",
   "granite",
@@ -49,7 +50,7 @@ interface ArchitectureFacts {
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
   /** Embeddings are multiplied by √width. */
-  readonly isGemma?: true;
+  readonly scalesEmbeddings?: true;
   /** Folders store norms as their distance from one. */
   readonly hasOffsetNorms?: true;
   /** Most layers keep a recurrent state in place of keys and values, and attention is gated. */
@@ -65,8 +66,12 @@ interface ArchitectureFacts {
   readonly hasBiases?: true;
   /** Heads of queries and keys have norms of their own. */
   readonly hasHeadNorms?: true;
+  /** Heads of values are normed too, without weights. */
+  readonly hasValueNorm?: true;
   /** Norms stand after sub-layers too. */
   readonly hasPostNorms?: true;
+  /** Factor of attention scores; absent: 1 / √headDim. */
+  readonly attentionScale?: number;
   /** Positions are rows of a table, and no layer has a rope. */
   readonly hasPositionTable?: true;
   /** Feed-forward parts are two matrices. */
@@ -83,6 +88,12 @@ interface ArchitectureFacts {
   readonly scalesQueries?: true;
   /** Bounds of attention scores and of logits, where a file is silent. */
   readonly caps?: { readonly attention: number; readonly logits: number };
+  /** Logits have a bound where a file states one. */
+  readonly mayCapLogits?: true;
+  /** The model's rope turns a part of its pairs only, which a GGUF file says by factors of the frequencies. */
+  readonly hasPartialRope?: true;
+  /** Layers may share keys and values, take values of keys, and have an input of their own for each token. */
+  readonly mayShareKeys?: true;
   /** Every n-th layer has no rope, where a file is silent. */
   readonly noRopePeriod?: number;
   readonly windows?: WindowFacts;
@@ -128,6 +139,11 @@ interface ExpertFacts {
   readonly isSharedGated?: true;
   /** The key, in both formats, of a number n: the second of each n layers has experts, and the others have none. */
   readonly periodKey?: "moe_every_n_layers";
+  /**
+   * Every layer has a dense part beside its experts. Both have norms of their own, on both sides, and the router reads
+   * the residual stream.
+   */
+  readonly areBesideDense?: true;
 }
 
 /** The layers with a sliding window, where a file does not list them. */
@@ -141,6 +157,8 @@ export interface WindowFacts {
    * layers).
    */
   readonly localRope?: { readonly base?: number };
+  /** Layers with the window have heads of another width, and may have another number of heads of keys. */
+  readonly hasOwnHeads?: true;
   /** Width in a GGUF file that does not say; absent: there is none. */
   readonly widthInFiles?: number;
 }
@@ -154,10 +172,24 @@ const BERT: ArchitectureFacts = {
   isLayerNormed: true,
   hasEmbeddingNorm: true,
 };
+const GEMMA4: ArchitectureFacts = {
+  activation: "geluTanh",
+  isNeoxInFiles: true,
+  scalesEmbeddings: true,
+  hasPostNorms: true,
+  hasHeadNorms: true,
+  hasValueNorm: true,
+  attentionScale: 1,
+  mayCapLogits: true,
+  mayShareKeys: true,
+  hasPartialRope: true,
+  experts: { weighedBy: "softmax", areBesideDense: true },
+  windows: { period: 6, localRope: { base: 10_000 }, hasOwnHeads: true },
+};
 const GEMMA: ArchitectureFacts = {
   activation: "geluTanh",
   isNeoxInFiles: true,
-  isGemma: true,
+  scalesEmbeddings: true,
   hasOffsetNorms: true,
   hasPostNorms: true,
 };
@@ -194,6 +226,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     windows: { period: 6, localRope: { base: 10_000 } },
     numLayersOf27b: 62,
   },
+  gemma4: GEMMA4,
   phi3: { ...NEOX, windows: { period: 0 } },
   smollm3: { ...LLAMA, noRopePeriod: 4 },
   granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },

@@ -21,6 +21,10 @@ export interface AttentionMixer {
   readonly rope: number;
   /** Each head has a gate as wide as its queries, by which its output is multiplied; absent: it has none. */
   readonly isGated?: true;
+  /** Values are keys as they were before norm and rope, and have no matrix of their own. */
+  readonly areValuesKeys?: true;
+  /** Index of the earlier layer whose keys and values the layer reads; absent: it has its own. */
+  readonly keysOf?: number;
 }
 
 /** Queries and keys are not rotated: the layer does not know positions. */
@@ -87,7 +91,7 @@ export interface ExpertsFeedForward {
   readonly active: number;
   /** Width of one expert. */
   readonly width: number;
-  /** Width of the part that every token passes; 0: there is none. */
+  /** Width of the part that every token passes beside its experts; 0: there is none. */
   readonly sharedWidth: number;
   /** A token has a gate of its own for the shared part's output; absent: it is added as it is. */
   readonly isSharedGated?: true;
@@ -109,6 +113,8 @@ export interface ModelDescription {
   readonly contextLength: number;
   /** One matrix is both the embedding table and the output. */
   readonly isTied: boolean;
+  /** Values that each layer takes of a token beside its hidden state, from a second table; absent: none. */
+  readonly layerInputWidth?: number;
   /** As `layersOf` makes them. */
   readonly layers: readonly Layer[];
 }
@@ -148,6 +154,18 @@ export function layersOf(numLayers: number, layerAt: (index: number) => Layer): 
  */
 export function seesAll(index: number, period: number, isFromFirst = false): boolean {
   return period > 0 && index % period === (isFromFirst ? 0 : period - 1);
+}
+
+/**
+ * The last layers of some models read the keys and values of the last layer before them that has the same kind, windowed
+ * or not.
+ * @param numOwn layers that have their own
+ * @returns undefined: the layer has its own; −1: no layer before it is of its kind
+ */
+export function keysOf(index: number, numOwn: number, isLocal: (index: number) => boolean): number | undefined {
+  if (index < numOwn) return undefined;
+  for (let source = numOwn - 1; source >= 0; source--) if (isLocal(source) === isLocal(index)) return source;
+  return -1;
 }
 
 /** Whether layer `index` is the second of `period` layers, as those with experts are in nomic-bert-moe. */

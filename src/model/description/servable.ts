@@ -63,7 +63,7 @@ export interface PositionTable {
 
 export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
-  /** Those with attention differ in their windows, ropes and feed-forward parts only. */
+  /** Those with attention have as many query heads each. */
   readonly layers: readonly ServableLayer[];
   readonly rmsEps: number;
   readonly embeddingScale: number;
@@ -94,7 +94,11 @@ export interface ServableModel extends ModelDescription {
   /** Every linear layer and every norm must have a bias; false: biases are used where the file has them. */
   readonly hasBiases: boolean;
   readonly hasHeadNorms: boolean;
+  /** Heads of values are normed without weights (Gemma 4). */
+  readonly hasValueNorm: boolean;
   readonly hasPostNorms: boolean;
+  /** Layers with experts have a dense part beside them, each with norms of its own (Gemma 4). */
+  readonly hasDenseBesideExperts: boolean;
   readonly activation: Activation;
   readonly routing: ExpertRouting;
   /** Rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
@@ -121,10 +125,12 @@ export function fixedBy(architecture: Architecture, width: number) {
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,
     hasHeadNorms: facts.hasHeadNorms ?? facts.isPostNormed ?? false,
+    hasValueNorm: facts.hasValueNorm ?? false,
     hasPostNorms: facts.hasPostNorms ?? facts.isPostNormed ?? false,
+    hasDenseBesideExperts: facts.experts?.areBesideDense ?? false,
     hasSinks: facts.hasSinks ?? false,
     hasExpertBiases: facts.experts?.hasBiases ?? false,
-    embeddingScale: facts.isGemma ? Math.fround(Math.sqrt(width)) : 1,
+    embeddingScale: facts.scalesEmbeddings ? Math.fround(Math.sqrt(width)) : 1,
     positionTable: undefined,
     numTokenTypes: 0,
     residualScale: 1,
@@ -165,7 +171,8 @@ export function servableLayers(
   }
   if (!layers.some(isAttention)) throw unservedVariant("expected at least one layer with attention, got none");
   const { sharedWidth = 0, count = 0 } = expertsOf({ layers }) ?? {};
-  if (sharedWidth > 0 && factsOf(architecture).experts?.mayShare !== true) {
+  const { mayShare = false, areBesideDense = false } = factsOf(architecture).experts ?? {};
+  if (sharedWidth > 0 && !mayShare && !areBesideDense) {
     throw unservedVariant(`expected experts without a part that every token passes, got one of width ${sharedWidth}`);
   }
   const numExperts = count * layers.filter(({ feedForward }) => feedForward.kind === "experts").length;
@@ -173,11 +180,13 @@ export function servableLayers(
     throw unservedVariant(`expected at most ${MOST_EXPERTS} experts in all layers, got ${numExperts}`);
   }
   const mixers = attentionMixers({ layers });
-  for (const [name, sizeOf] of SAME_IN_ALL_LAYERS) {
-    if (mixers.some((mixer) => sizeOf(mixer) !== sizeOf(mixers[0]!))) {
-      throw unservedVariant(`expected the same ${name} in every layer, got several values`);
-    }
+  if (mixers.some(({ numHeads }) => numHeads !== mixers[0]!.numHeads)) {
+    throw unservedVariant("expected the same number of query heads in every layer, got several values");
   }
+  if (mixers.some(({ numKvHeads }) => numKvHeads === 0)) {
+    throw unservedVariant("expected key/value heads in every layer, got layers without any");
+  }
+  assertKeysAreThere(layers);
   return layers;
 }
 
@@ -186,11 +195,20 @@ const isServed = (layer: Layer): layer is ServableLayer => layer.mixer.kind !== 
 /** Each is three matrices to place: far above real models, and a bound for hostile files. */
 const MOST_EXPERTS = 1 << 17;
 
-/** Scratch memory and the KV memory have one size for all layers with attention. */
-const SAME_IN_ALL_LAYERS: readonly (readonly [string, (mixer: AttentionMixer) => number])[] = [
-  ["number of query heads", ({ numHeads }) => numHeads],
-  ["number of key/value heads", ({ numKvHeads }) => numKvHeads],
-];
+/** Layers that read the keys and values of another must have heads of the same shape, and see as far. */
+function assertKeysAreThere(layers: readonly ServableLayer[]): void {
+  layers.forEach((layer, index) => {
+    if (!isAttention(layer) || layer.mixer.keysOf === undefined) return;
+    const { keysOf, numKvHeads, headDim, window } = layer.mixer;
+    const read = layers[keysOf];
+    const source = read !== undefined && isAttention(read) ? read.mixer : undefined;
+    const isAlike = source?.numKvHeads === numKvHeads && source.headDim === headDim && source.window === window;
+    if (isAlike) return;
+    throw unservedVariant(
+      `expected layer ${index} to read keys and values of a layer before it with the same heads and window, got none`,
+    );
+  });
+}
 
 /** @throws architecture_unsupported for groups that do not hold the experts, or too few of them */
 export function assertGroups({ layers }: Pick<ModelDescription, "layers">, routing: ExpertRouting): void {

@@ -79,13 +79,17 @@ export const stateBytes = (model: Layered): number =>
   });
 
 /** The model keeps a recurrent state of each sequence. */
-export const isRecurrent = (model: Layered): boolean => layerKinds(model).some(({ layer }) => layer.mixer.kind === "delta");
+export const isRecurrent = (model: Layered): boolean =>
+  layerKinds(model).some(({ layer }) => layer.mixer.kind === "delta");
 
 function mixerParameters(mixer: Mixer, width: number): number {
   const { numHeads, headDim, valueDim } = mixer;
   if (mixer.kind === "attention") {
+    const { numKvHeads, keysOf, areValuesKeys } = mixer;
+    const ofQueries = numHeads * (headDim + valueDim);
+    const ofKeys = keysOf === undefined ? numKvHeads * (areValuesKeys ? headDim : headDim + valueDim) : 0;
     const gates = mixer.isGated ? numHeads * headDim : 0;
-    return width * ((numHeads + mixer.numKvHeads) * (headDim + valueDim) + gates);
+    return width * (ofQueries + ofKeys + gates);
   }
   if (mixer.kind === "delta") {
     const mixed = mixedWidth(mixer);
@@ -109,12 +113,19 @@ function feedForwardParameters(part: FeedForward, width: number, numExperts: (ex
 }
 
 function parametersOf(model: ModelDescription, numExperts: (experts: ExpertsFeedForward) => number): number {
-  const { width } = model;
+  const { width, layerInputWidth = 0 } = model;
+  // A layer's input is also computed of the embeddings; a gate and a matrix bring it to the hidden state.
+  const ofInputs = 3 * layerInputWidth * width;
   return sumOf(
     model,
-    ({ mixer, feedForward }) => mixerParameters(mixer, width) + feedForwardParameters(feedForward, width, numExperts),
+    ({ mixer, feedForward }) =>
+      mixerParameters(mixer, width) + feedForwardParameters(feedForward, width, numExperts) + ofInputs,
   );
 }
+
+/** Parameters of the table of all layers' inputs, of which a step reads a row for each of its tokens. */
+const inputTableParameters = ({ layers, layerInputWidth = 0, vocabSize }: ModelDescription): number =>
+  layers.length * layerInputWidth * vocabSize;
 
 /** Parameters of the embedding table; the output matrix has as many. */
 export const tableParameters = ({ vocabSize, width }: ModelDescription): number => vocabSize * width;
@@ -125,7 +136,8 @@ const linearParameters = (model: ModelDescription): number => parametersOf(model
 /** Parameters of the layers that one token passes: its multiply-adds in them. */
 export const activeLinearParameters = (model: ModelDescription): number => parametersOf(model, ({ active }) => active);
 
-const allTables = (model: ModelDescription): number => (model.isTied ? 1 : 2) * tableParameters(model);
+const allTables = (model: ModelDescription): number =>
+  (model.isTied ? 1 : 2) * tableParameters(model) + inputTableParameters(model);
 
 export const totalParameters = (model: ModelDescription): number => linearParameters(model) + allTables(model);
 
@@ -164,7 +176,10 @@ export function expertsRead({ count, active }: ExpertsFeedForward, numTokens: nu
 export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numTokens: number): number {
   const { stored, width } = model;
   const embeddingBytes = stored?.embeddingBytes ?? tableParameters(model) * widths.tableBytes;
-  const all = weightBytes(model, widths) - (model.isTied ? 0 : embeddingBytes);
+  const bytes = weightBytes(model, widths);
+  const inputTableBytes =
+    inputTableParameters(model) * (stored === undefined ? widths.tableBytes : bytes / totalParameters(model));
+  const all = bytes - (model.isTied ? 0 : embeddingBytes) - inputTableBytes;
   const unread = sumOf(model, ({ feedForward }) => {
     if (feedForward.kind === "dense") return 0;
     const parameters = partParameters(width, feedForward, feedForward.count * feedForward.width);
@@ -175,16 +190,16 @@ export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numT
 }
 
 /** Stored bytes of one vector of `width` keys or values. */
-type VectorBytes = (width: number) => number;
+export type VectorBytes = (width: number) => number;
 
-/** Vectors of one token that a layer keeps, which a device cannot cut up. */
-const numKept = (mixer: Mixer): number =>
-  mixer.kind === "latent" ? 1 : mixer.kind === "delta" ? 0 : mixer.numKvHeads;
+/** Vectors of one token that a layer reads, which a device cannot cut up. */
+const numKept = (mixer: Mixer): number => (mixer.kind === "latent" ? 1 : mixer.kind === "delta" ? 0 : mixer.numKvHeads);
 
 /** Bytes that one token leaves in a layer's KV memory. */
 function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {
   if (mixer.kind === "latent") return vectorBytes(mixer.kvRank + mixer.ropeDim);
   if (mixer.kind === "delta") return 0;
+  if (mixer.keysOf !== undefined) return 0;
   return mixer.numKvHeads * (vectorBytes(mixer.headDim) + vectorBytes(mixer.valueDim));
 }
 

@@ -7,6 +7,7 @@ import {
   type ExpertsFeedForward,
   type FeedForward,
   isSecond,
+  keysOf,
   type LatentMixer,
   layersOf,
   type Mixer,
@@ -33,7 +34,7 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
   const width = read.size("embedding_length", MODEL_LIMITS.width);
   const contextLength = read.size("context_length", MODEL_LIMITS.context);
   const windowOf = readWindows(read, architecture, { numBlocks, contextLength });
-  const attentionOf = readMixers(read, { numBlocks, width, windowOf });
+  const attentionOf = readMixers(read, gguf, { architecture, numBlocks, numLayers, width, windowOf });
   const mixerOf = withRecurrent(read, architecture, numBlocks, attentionOf);
   const feedForwardOf = readFeedForwards(read, architecture, numBlocks);
   return Object.freeze({
@@ -42,6 +43,7 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
     vocabSize: readVocabSize(read, gguf),
     contextLength,
     isTied: !gguf.tensors.has("output.weight"),
+    ...readLayerInputs(read, architecture),
     layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
   });
 }
@@ -55,9 +57,18 @@ function readVocabSize(read: MetadataReader, { tensors }: GgufFile): number {
   throw new MillraceError("gguf_metadata", message);
 }
 
+/** Layers' own inputs of each token. */
+function readLayerInputs(read: MetadataReader, architecture: string): Pick<ModelDescription, "layerInputWidth"> {
+  if (knownFacts(architecture)?.mayShareKeys !== true) return {};
+  const layerInputWidth = read.optionalSize("embedding_length_per_layer_input", MODEL_LIMITS.width);
+  return layerInputWidth === 0 ? {} : { layerInputWidth };
+}
+
 interface LayerContext {
+  readonly architecture: string;
   /** Entries of lists by layer. */
   readonly numBlocks: number;
+  readonly numLayers: number;
   readonly width: number;
   readonly windowOf: (index: number) => Window;
 }
@@ -65,6 +76,8 @@ interface LayerContext {
 interface Window {
   readonly window: number;
   readonly rope: number;
+  /** The layer is one of those with a window, though it may be as long as the context. */
+  readonly isLocal: boolean;
 }
 
 /** Lists the layers with a sliding window. */
@@ -76,7 +89,7 @@ function readWindows(
   architecture: string,
   { numBlocks, contextLength }: { readonly numBlocks: number; readonly contextLength: number },
 ): (index: number) => Window {
-  const all: Window = { window: 0, rope: 0 };
+  const all: Window = { window: 0, rope: 0, isLocal: false };
   const { windows, noRopePeriod = 0, hasPositionTable } = knownFacts(architecture) ?? {};
   if (hasPositionTable) return () => ({ ...all, rope: NO_ROPE });
   if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
@@ -86,14 +99,18 @@ function readWindows(
   const rope = windows.localRope === undefined ? 0 : 1;
   const ofCausal = stated >= contextLength ? 0 : stated;
   const window = isEncoder(architecture) ? windowOfBothSides(stated, contextLength) : ofCausal;
-  const local: Window = { window, rope };
+  const local: Window = { window, rope, isLocal: true };
   const { period, isFromFirst } = windows;
   const isLocal =
     read.layers(WINDOW_PATTERN, numBlocks, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
   return (index) => (isLocal(index) ? local : all);
 }
 
-function readMixers(read: MetadataReader, { numBlocks, width, windowOf }: LayerContext): (index: number) => Mixer {
+function readMixers(
+  read: MetadataReader,
+  { tensors }: GgufFile,
+  { architecture, numBlocks, numLayers, width, windowOf }: LayerContext,
+): (index: number) => Mixer {
   const numHeads = read.perLayer("attention.head_count", numBlocks, MODEL_LIMITS.heads);
   if (read.has("attention.kv_lora_rank")) {
     const latent = readLatent(read);
@@ -102,15 +119,31 @@ function readMixers(read: MetadataReader, { numBlocks, width, windowOf }: LayerC
   const numKvHeads = read.has("attention.head_count_kv")
     ? read.perLayer("attention.head_count_kv", numBlocks, MODEL_LIMITS.heads)
     : numHeads;
-  const headDim = read.size("attention.key_length", MODEL_LIMITS.headDim, Math.floor(width / Math.max(...numHeads)));
-  const valueDim = read.size("attention.value_length", MODEL_LIMITS.headDim, headDim);
+  const { windows, mayShareKeys = false } = knownFacts(architecture) ?? {};
+  const dimsOf = (suffix: string, fallback: number) => {
+    const headDim = read.size(`attention.key_length${suffix}`, MODEL_LIMITS.headDim, fallback);
+    return { headDim, valueDim: read.size(`attention.value_length${suffix}`, MODEL_LIMITS.headDim, headDim) };
+  };
+  const dims = dimsOf("", Math.floor(width / Math.max(...numHeads)));
+  const localDims = windows?.hasOwnHeads ? dimsOf("_swa", dims.headDim) : dims;
+  const hasWindow = (index: number) => windowOf(index).isLocal;
+  const numShared = mayShareKeys ? read.optionalSize("attention.shared_kv_layers", numLayers) : 0;
+  const sharing = (index: number) => {
+    if (!mayShareKeys) return {};
+    const source = keysOf(index, numLayers - numShared, hasWindow);
+    if (source !== undefined) return { keysOf: source };
+    const hasValues = tensors.has(`blk.${index}.attn_v.weight`) || tensors.has(`blk.${index}.attn_qkv.weight`);
+    return hasValues ? {} : { areValuesKeys: true as const };
+  };
   return (index) => {
     const [own, ownKv] = [numHeads[index]!, numKvHeads[index]!];
     if (ownKv > 0 && own % ownKv !== 0) {
       const message = `expected ${own} query heads in whole groups per key/value head, got ${ownKv}`;
       throw new MillraceError("gguf_metadata", message);
     }
-    return { kind: "attention", numHeads: own, numKvHeads: ownKv, headDim, valueDim, ...windowOf(index) };
+    const { isLocal, ...window } = windowOf(index);
+    const ownDims = isLocal ? localDims : dims;
+    return { kind: "attention", numHeads: own, numKvHeads: ownKv, ...ownDims, ...window, ...sharing(index) };
   };
 }
 
@@ -182,13 +215,13 @@ function readFeedForwards(
     experts === undefined || facts?.periodKey === undefined
       ? undefined
       : read.size(facts.periodKey, MODEL_LIMITS.layers);
-  const areAllExperts = numDense === 0 && period === undefined;
+  const areAllExperts = numDense === 0 && period === undefined && facts?.areBesideDense !== true;
   const widths = areAllExperts ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
   const hasExperts = (index: number) => index >= numDense && (period === undefined || isSecond(index, period));
-  return (index) =>
-    experts !== undefined && hasExperts(index)
-      ? { ...experts, ...gate }
-      : { kind: "dense", width: widths[index]!, ...gate };
+  return (index) => {
+    if (experts === undefined || !hasExperts(index)) return { kind: "dense", width: widths[index]!, ...gate };
+    return facts?.areBesideDense ? { ...experts, sharedWidth: widths[index]! } : { ...experts, ...gate };
+  };
 }
 
 function readExperts(read: MetadataReader, isSharedGated: true | undefined): ExpertsFeedForward | undefined {

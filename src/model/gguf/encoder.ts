@@ -3,7 +3,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import { attentionMixers, fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import {
+  attentionMixers,
+  fixedBy,
+  type ServableModel,
+  servableLayers,
+  unservedVariant,
+} from "../description/servable.js";
 import { describeGguf } from "./describe.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
@@ -22,7 +28,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
   const description = describeGguf(gguf);
   const layers = servableLayers(description, architecture);
   const mixers = attentionMixers({ layers });
-  const headDim = headDimOf(mixers[0]!);
+  const headDim = headDimOf(mixers);
   const numPositions = hasPositionTable
     ? rowsOf(gguf, "position_embd.weight", MODEL_LIMITS.context)
     : description.contextLength;

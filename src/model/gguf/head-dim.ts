@@ -2,8 +2,11 @@
 import { MillraceError } from "../../core/errors.js";
 import type { AttentionMixer } from "../description/model-description.js";
 
-/** @throws gguf_metadata for value heads of another width */
-export function headDimOf({ headDim, valueDim }: AttentionMixer): number {
-  if (valueDim === headDim) return headDim;
-  throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
+/** @returns the width in the first layer @throws gguf_metadata for value heads of another width than key heads */
+export function headDimOf(mixers: readonly AttentionMixer[]): number {
+  for (const { headDim, valueDim } of mixers) {
+    if (valueDim === headDim) continue;
+    throw new MillraceError("gguf_metadata", `expected value heads as wide as key heads (${headDim}), got ${valueDim}`);
+  }
+  return mixers[0]!.headDim;
 }

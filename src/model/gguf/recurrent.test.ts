@@ -14,15 +14,7 @@ import { DEFAULT_ENGINE_OPTIONS } from "../../engine/api/options.js";
 import { EngineCore } from "../../engine/engine-core.js";
 import { rowByteLength } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
-import {
-  arr,
-  f32,
-  str,
-  u32,
-  type WritableTensor,
-  type WritableValue,
-  writeGguf,
-} from "../../formats/gguf/write.js";
+import { arr, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import type { AttentionMixer, DeltaMixer } from "../description/model-description.js";
 import { attentionMixers } from "../description/servable.js";
 import { mixedWidth } from "../description/sizes.js";
@@ -96,10 +88,7 @@ class Conversion {
       "attention.key_length": u32(attention.headDim),
       "attention.value_length": u32(attention.headDim),
       "attention.layer_norm_rms_epsilon": f32(config.rmsEps),
-      "attention.recurrent_layers": arr("bool", [
-        ...config.layers.map(({ mixer }) => mixer.kind === "delta"),
-        false,
-      ]),
+      "attention.recurrent_layers": arr("bool", [...config.layers.map(({ mixer }) => mixer.kind === "delta"), false]),
       "rope.dimension_count": u32(config.ropes[0]!.dim),
       "rope.freq_base": f32(config.ropes[0]!.base),
       "ssm.group_count": u32(numKeyHeads),

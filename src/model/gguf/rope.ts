@@ -6,15 +6,19 @@ import type { AttentionMixer } from "../description/model-description.js";
 import { ROPE_SCALINGS, type RopeConfig } from "../description/rope.js";
 import { MetadataReader } from "./metadata-reader.js";
 
+/** Values of a head that are rotated. */
+function dimensionsOf(metadata: GgufMetadata, architecture: Architecture, key: string, headDim: number): number {
+  const dim = metadata.number(`${architecture}.rope.${key}`) ?? headDim;
+  if (Number.isInteger(dim) && dim >= 2 && dim % 2 === 0 && dim <= headDim) return dim;
+  throw new MillraceError(
+    "gguf_metadata",
+    `expected ${architecture}.rope.${key} even and in [2, ${headDim}], got ${dim}`,
+  );
+}
+
 function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, headDim: number): RopeConfig {
   const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
-  const dim = number("dimension_count") ?? headDim;
-  if (!Number.isInteger(dim) || dim < 2 || dim % 2 !== 0 || dim > headDim) {
-    throw new MillraceError(
-      "gguf_metadata",
-      `expected ${architecture}.rope.dimension_count even and in [2, ${headDim}], got ${dim}`,
-    );
-  }
+  const dim = dimensionsOf(metadata, architecture, "dimension_count", headDim);
   const base = number("freq_base") ?? factsOf(architecture).ropeBaseInFiles ?? 10_000;
   const factor = number("scaling.factor") ?? number("scale_linear") ?? 1;
   if (!(base > 0 && Number.isFinite(base) && factor > 0 && Number.isFinite(factor))) {
@@ -54,9 +58,13 @@ export function ropesFromMetadata(
   architecture: Architecture,
   mixers: readonly AttentionMixer[],
 ): readonly RopeConfig[] {
-  const rope = ropeFromMetadata(metadata, architecture, mixers[0]!.headDim);
-  if (mixers.every((mixer) => mixer.rope <= 0)) return [rope];
-  const fallback = factsOf(architecture).windows?.localRope?.base;
-  const base = new MetadataReader(metadata, architecture).positive("rope.freq_base_swa", fallback ?? rope.base);
-  return [rope, { ...rope, base, scaling: "none" as const }];
+  const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
+  const rope = ropeFromMetadata(metadata, architecture, headDimAt(0) ?? mixers[0]!.headDim);
+  const localDim = headDimAt(1);
+  if (localDim === undefined) return [rope];
+  const { localRope, hasOwnHeads } = factsOf(architecture).windows ?? {};
+  const read = new MetadataReader(metadata, architecture);
+  const base = read.positive("rope.freq_base_swa", localRope?.base ?? rope.base);
+  const dim = hasOwnHeads ? dimensionsOf(metadata, architecture, "dimension_count_swa", localDim) : rope.dim;
+  return [rope, { ...rope, dim, base, scaling: "none" as const }];
 }

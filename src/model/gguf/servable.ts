@@ -26,7 +26,10 @@ import { readRouting } from "./routing.js";
  */
 const UNSERVED_KEYS = ["attention.clamp_kqv"] as const;
 /** Bounds that only some architectures have. */
-const CAPS = ["final_logit_softcapping", "attn_logit_softcapping"] as const;
+const LOGIT_CAP = "final_logit_softcapping";
+const ATTENTION_CAP = "attn_logit_softcapping";
+/** Parts that only some architectures have. */
+const SHARING = ["attention.shared_kv_layers", "embedding_length_per_layer_input"] as const;
 /** A factor of architectures whose queries may grow. */
 const QUERY_SCALE = "attention.temperature_scale";
 
@@ -46,9 +49,14 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const description = describeGguf(gguf);
   const { width } = description;
   const layers = servableLayers(description, architecture);
-  const [mixer] = attentionMixers({ layers });
-  const headDim = headDimOf(mixer!);
-  const { activation, isNeoxInFiles = false } = factsOf(architecture);
+  const mixers = attentionMixers({ layers });
+  const headDim = headDimOf(mixers);
+  const { activation, isNeoxInFiles = false, hasPartialRope = false } = factsOf(architecture);
+  if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
+    throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
+      hint: "The file is incomplete: without it, positions would turn more of each head than the model was trained for.",
+    });
+  }
   const read = new MetadataReader(metadata, architecture);
   const routing = readRouting(read, metadata, architecture);
   assertGroups(description, routing);
@@ -57,26 +65,36 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     layers,
     ...fixedBy(architecture, width),
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
-    attentionScale: 1 / Math.sqrt(is27b(architecture, layers) ? width / mixer!.numHeads : headDim),
+    attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
     activation,
     routing,
     isNeoxRope: isNeoxInFiles,
-    ropes: ropesFromMetadata(metadata, architecture, attentionMixers({ layers })),
+    ropes: ropesFromMetadata(metadata, architecture, mixers),
     ...decoderPooling(gguf, architecture, width),
   });
 }
 
-const is27b = (architecture: Architecture, layers: readonly ServableLayer[]): boolean =>
-  layers.length === factsOf(architecture).numLayersOf27b;
+function attentionScaleOf(
+  architecture: Architecture,
+  layers: readonly ServableLayer[],
+  headDim: number,
+  width: number,
+): number {
+  const { numLayersOf27b, attentionScale } = factsOf(architecture);
+  if (attentionScale !== undefined) return attentionScale;
+  const is27b = layers.length === numLayersOf27b;
+  return 1 / Math.sqrt(is27b ? width / layers[0]!.mixer.numHeads : headDim);
+}
 
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {
-  const { caps, hasFactors, scalesQueries } = factsOf(architecture);
+  const { caps, hasFactors, scalesQueries, mayCapLogits } = factsOf(architecture);
+  if (mayCapLogits) return { logitCap: read.has(LOGIT_CAP) ? read.positive(LOGIT_CAP, 0) : 0 };
   if (caps !== undefined) {
     return {
-      attentionCap: read.positive("attn_logit_softcapping", caps.attention),
-      logitCap: read.positive("final_logit_softcapping", caps.logits),
+      attentionCap: read.positive(ATTENTION_CAP, caps.attention),
+      logitCap: read.positive(LOGIT_CAP, caps.logits),
     };
   }
   if (hasFactors) {
@@ -99,11 +117,13 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
-  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks } = factsOf(known);
+  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = factsOf(known);
   const unserved = [
     ...UNSERVED_KEYS,
     ...(experts === undefined ? ["expert_count"] : []),
-    ...(caps === undefined ? CAPS : []),
+    ...(caps === undefined ? [ATTENTION_CAP] : []),
+    ...(caps === undefined && !mayCapLogits ? [LOGIT_CAP] : []),
+    ...(mayShareKeys ? [] : SHARING),
     ...(scalesQueries ? [] : [QUERY_SCALE]),
     ...(hasDraftBlocks ? [] : [DRAFT_BLOCKS]),
   ];

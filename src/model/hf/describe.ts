@@ -19,6 +19,7 @@ import {
   seesAll,
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
+import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
 import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
@@ -51,13 +52,19 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
-  const feedForwardOf = readFeedForwards(text, traits, numLayers);
+  const isGemma4 = traits.architecture === "gemma4";
+  const feedForwardOf = isGemma4
+    ? feedForwardsOfGemma4(text, traits, numLayers)
+    : readFeedForwards(text, traits, numLayers);
+  const vocabSize = weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize);
+  const layerInputWidth = isGemma4 ? layerInputWidthOf(text, traits, vocabSize) : 0;
   return Object.freeze({
     name,
     width,
-    vocabSize: weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize),
+    vocabSize,
     contextLength,
     isTied: statedTie || weights?.hasOutput === false,
+    ...(layerInputWidth === 0 ? {} : { layerInputWidth }),
     layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
   });
 }
@@ -111,14 +118,19 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
     return (index) => (isRecurrent(index) ? recurrent : { ...gated, window: 0, rope: 0 });
   }
   const window = readWindow(text, traits, context.contextLength);
-  const hasWindow = layersWithWindow(text, traits, context.numLayers);
-  const ropeOfWindows = periodicWindows(traits)?.localRope === undefined ? 0 : 1;
+  const { localRope, hasOwnHeads = false } = periodicWindows(traits) ?? {};
+  const stated = layersWithWindow(text, traits, context.numLayers);
+  const hasWindow = hasOwnHeads ? exceptLast(context.numLayers, stated) : stated;
+  const facts = { numLayers: context.numLayers, numHeads, numKvHeads, headDim, hasWindow };
+  const usual = { numKvHeads, headDim, valueDim: headDim };
+  const headsOf = hasOwnHeads ? headsByLayer(text, traits, facts) : () => usual;
+  const ropeOfWindows = localRope === undefined ? 0 : 1;
   const isRotated = layersWithRope(text, traits, context.numLayers);
   return (index) => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }
       : { window: 0, rope: isRotated(index) ? 0 : NO_ROPE };
-    return { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, ...local };
+    return { kind: "attention", numHeads, ...headsOf(index), ...local };
   };
 }
 

@@ -35,6 +35,9 @@ export interface TypeTraits {
     readonly window?: number;
     readonly vocabSize?: number;
     readonly attentionScalar?: number;
+    /** Width of heads in layers without a window, where these have their own. */
+    readonly globalHeadDim?: number;
+    readonly layerInputWidth?: number;
     /** Share of a head that is rotated. */
     readonly rotatedShare?: number;
   };
@@ -87,6 +90,30 @@ const GEMMA3: ServedTraits = {
     vocabSize: 262_208,
     attentionScalar: 256,
   },
+};
+const GEMMA4: ServedTraits = {
+  architecture: "gemma4",
+  windows: "period",
+  isTied: true,
+  experts: { count: 0, active: 0, width: 0, widthKey: "moe_intermediate_size", hasChoice: false },
+  defaults: {
+    rmsEps: 1e-6,
+    ropeBase: 1_000_000,
+    ffWidth: 9216,
+    headDim: 256,
+    globalHeadDim: 512,
+    numHeads: 8,
+    numKvHeads: 4,
+    maxPositions: 131_072,
+    window: 512,
+    vocabSize: 262_144,
+    layerInputWidth: 256,
+  },
+};
+/** The 12B model, whose images and sounds have no tower. */
+const GEMMA4_UNIFIED: ServedTraits = {
+  ...GEMMA4,
+  defaults: { ...GEMMA4.defaults, maxPositions: 262_144, window: 1024, layerInputWidth: 0 },
 };
 const OLMO2: ServedTraits = {
   ...LLAMA,
@@ -226,6 +253,10 @@ const TRAITS = {
   },
   gemma3: GEMMA3,
   gemma3_text: GEMMA3,
+  gemma4: GEMMA4,
+  gemma4_text: GEMMA4,
+  gemma4_unified: GEMMA4_UNIFIED,
+  gemma4_unified_text: GEMMA4_UNIFIED,
   phi3: { ...LLAMA, architecture: "phi3", windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
   smollm3: {
     ...LLAMA,
@@ -370,14 +401,16 @@ function traitsOfType(type: ModelType, config: JsonObject): ServedTraits {
 
 /** Features that would silently change the answers if they were ignored. */
 function unservedKeys({ architecture, encoder }: ServedTraits): readonly string[] {
-  const { caps, noRopePeriod } = factsOf(architecture);
+  const { caps, noRopePeriod, mayCapLogits, mayShareKeys } = factsOf(architecture);
   return [
     ...(isEncoder(architecture) ? [] : [WHOLE_TEXTS_KEY]),
     // Where other models of the kind have what Ministral 3's rope settings say.
     "llama_4_scaling",
     "llama_4_scaling_beta",
     "attn_temperature_tuning",
-    ...(caps === undefined ? ["final_logit_softcapping", "attn_logit_softcapping"] : []),
+    ...(caps === undefined ? ["attn_logit_softcapping"] : []),
+    ...(caps === undefined && !mayCapLogits ? ["final_logit_softcapping"] : []),
+    ...(mayShareKeys ? [] : ["num_kv_shared_layers", "hidden_size_per_layer_input"]),
     ...(noRopePeriod === undefined ? [] : ["use_sliding_window"]),
     ...(encoder?.unservedKeys ?? []),
   ];
@@ -405,7 +438,9 @@ export function servedTraitsOf(config: JsonObject): ServedTraits {
   const text = textConfig(config);
   for (const key of unservedKeys(traits)) {
     const value = text.value(key);
-    if (value !== undefined && value !== false && value !== 0) {
+    // Tokens of images alone see later ones.
+    const isOfImages = key === WHOLE_TEXTS_KEY && value === "vision";
+    if (value !== undefined && value !== false && value !== 0 && !isOfImages) {
       throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);
     }
   }

@@ -35,6 +35,30 @@ const GEMMA_PARTS: Readonly<Record<string, string>> = {
   ffn_norm: "pre_feedforward_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
 };
+/** Also the parts of layers' own inputs, and of experts beside a dense part. */
+const GEMMA4_PARTS: Readonly<Record<string, string>> = {
+  ...GEMMA_PARTS,
+  layer_output_scale: "layer_scalar",
+  inp_gate: "per_layer_input_gate",
+  proj: "per_layer_projection",
+  post_norm: "post_per_layer_input_norm",
+  ffn_gate_inp: "router.proj",
+  ffn_gate_up_exps: "experts.gate_up_proj",
+  ffn_down_exps: "experts.down_proj",
+  post_ffw_norm_1: "post_feedforward_layernorm_1",
+  pre_ffw_norm_2: "pre_feedforward_layernorm_2",
+  post_ffw_norm_2: "post_feedforward_layernorm_2",
+};
+/** Vectors of Gemma 4's routers, whose names in GGUF files end in .scale. */
+const GEMMA4_SCALES: Readonly<Record<string, string>> = {
+  ffn_gate_inp: "router.scale",
+  ffn_down_exps: "router.per_expert_scale",
+};
+const GEMMA4_GLOBALS: Readonly<Record<string, string>> = {
+  per_layer_token_embd: "embed_tokens_per_layer",
+  per_layer_model_proj: "per_layer_model_projection",
+  per_layer_proj_norm: "per_layer_projection_norm",
+};
 /**
  * All experts of a layer in one tensor, without a `.weight` behind its name: transformers 5 has them so in memory, and
  * may write them so.
@@ -108,6 +132,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   qwen35moe: DELTA_PARTS,
   gemma2: GEMMA_PARTS,
   gemma3: GEMMA_PARTS,
+  gemma4: GEMMA4_PARTS,
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
@@ -115,7 +140,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   glm4moe: GLM4_MOE_PARTS,
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
-const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "ssm_a", "ssm_dt"]);
+const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "layer_output_scale", "ssm_a", "ssm_dt"]);
 /** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight. */
 const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
 
@@ -241,7 +266,7 @@ function encoderNameOf(base: string, names: EncoderNames, { model, hasOwnClassif
  */
 export function hfNameOf(name: string, architecture: Architecture, prefixes: HfPrefixes): string | undefined {
   const { model, head } = prefixes;
-  const [, base = "", kind = ""] = /^(.*?)(?:\.(weight|bias))?$/.exec(name) ?? [];
+  const [, base = "", kind = ""] = /^(.*?)(?:\.(weight|bias|scale))?$/.exec(name) ?? [];
   const ofEncoder = ENCODER_NAMES[architecture];
   if (ofEncoder !== undefined) {
     const stored = encoderNameOf(base, ofEncoder, prefixes);
@@ -251,7 +276,13 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   if (base === "output_norm") return `${model}norm.${kind}`;
   if (base === "cls.output") return `score.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
+  if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base))
+    return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
+  if (kind === "scale") {
+    const own = architecture === "gemma4" && Object.hasOwn(GEMMA4_SCALES, part) ? GEMMA4_SCALES[part] : undefined;
+    return layer === undefined || own === undefined ? undefined : `${model}layers.${layer}.${own}`;
+  }
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
   const stored = `${model}layers.${layer}.${parts[part]!.replace("#", expert)}`;
@@ -324,6 +355,7 @@ export class HfNames {
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
       `${model}embed_tokens.`,
+      ...(architecture === "gemma4" ? Object.values(GEMMA4_GLOBALS).map((global) => `${model}${global}.`) : []),
       `${model}norm.`,
       `${head}lm_head.`,
     ];

@@ -24,6 +24,8 @@ interface HfRopes {
 
 interface RopeContext {
   readonly headDim: number;
+  /** Of layers with a window; absent: the same. */
+  readonly localHeadDim?: number;
   readonly maxPositions: number;
   readonly defaultBase: number;
   /** Share of a head that is rotated where the file does not say; absent: all. */
@@ -32,14 +34,19 @@ interface RopeContext {
    * Rope of layers with a window, where it differs; base: used where the file gives none (absent: the model's base).
    */
   readonly localRope: { readonly base?: number } | undefined;
+  /** Where the file states none, the class turns a quarter of the pairs. */
+  readonly isPartial?: true | undefined;
 }
 
 const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
+/** Gemma 4's. */
+const PARTIAL = { rope_type: "proportional", partial_rotary_factor: 0.25 };
 const KINDS = ["full_attention", "sliding_attention"] as const;
 
 export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
-  const { defaultBase, localRope } = context;
-  const { main, local, isByKind } = statedRopes(text);
+  const { defaultBase, localRope, isPartial, headDim, localHeadDim = headDim } = context;
+  const { main: stated, local, isByKind } = statedRopes(text);
+  const main = isPartial && stated === EMPTY ? stated.withDefaults(PARTIAL) : stated;
   const { rope, factors } = readRope(text, main, context, positive(text, "rope_theta") ?? defaultBase);
   if (localRope === undefined) {
     if (!isByKind) return { ropes: [rope], factors };
@@ -47,11 +54,13 @@ export function ropesFromHf(text: JsonObject, context: RopeContext): HfRopes {
       `expected one rope for all layers in ${text.nameOf("rope_parameters")}, got one for each kind`,
     );
   }
-  if (Object.keys(factors).length > 0) throw unsupported(main, `${typeOf(main)} for a model with a second rope`);
-  const stated = localRope.base === undefined ? undefined : positive(text, "rope_local_base_freq");
+  if (Object.keys(factors).length > 0 && !isProportional(main)) {
+    throw unsupported(main, `${typeOf(main)} for a model with a second rope`);
+  }
+  const statedBase = localRope.base === undefined ? undefined : positive(text, "rope_local_base_freq");
   // By kind, a class that has no base of its own for windows has its default; older files mean the model's.
-  const base = stated ?? localRope.base ?? (isByKind ? defaultBase : rope.base);
-  const second = readRope(text, local, context, base);
+  const base = statedBase ?? localRope.base ?? (isByKind ? defaultBase : rope.base);
+  const second = readRope(text, local, { ...context, headDim: localHeadDim }, base);
   if (Object.keys(second.factors).length > 0) throw unsupported(local, typeOf(local));
   return { ropes: [rope, second.rope], factors };
 }
@@ -150,7 +159,8 @@ function readRope(
   defaultBase: number,
 ): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
-  const dim = Math.floor(headDim * (either("partial_rotary_factor") ?? defaultShare));
+  const share = either("partial_rotary_factor") ?? defaultShare;
+  const dim = isProportional(stated) ? headDim : Math.floor(headDim * share);
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
   }
@@ -173,6 +183,8 @@ function readRope(
       return { rope: plain, factors: { all: llama3Factors(stated, plain, original) } };
     case "yarn":
       return { rope: yarnRope(stated, base, yarnFactor(stated, maxPositions, original)), factors: {} };
+    case "proportional":
+      return { rope: plain, factors: { all: proportionalFactors(stated, dim, share) } };
     case "longrope":
     case "su":
       return longRope(stated, base, maxPositions);
@@ -222,6 +234,18 @@ function longRope(
   };
 }
 
+const isProportional = (stated: JsonObject): boolean => typeOf(stated) === "proportional";
+
+/** Divides the frequencies of pairs that do not turn, by so much that no position turns them; llama.cpp's number. */
+const STILL = 1e30;
+
+/** The first pairs turn, as if all did. */
+function proportionalFactors(stated: JsonObject, dim: number, share: number): Float32Array {
+  const numTurning = Math.floor((share * dim) / 2);
+  const factor = positive(stated, "factor") ?? 1;
+  return Float32Array.from({ length: dim / 2 }, (_, pair) => (pair < numTurning ? factor : STILL));
+}
+
 /** Long waves are stretched by `factor`, short ones kept, those between interpolated. */
 function llama3Factors(stated: JsonObject, { dim, base }: RopeConfig, original: number): Float32Array {
   const factor = required(stated, "factor");
@@ -250,5 +274,7 @@ function required(json: JsonObject, key: string): number {
 
 function unsupported(stated: JsonObject, got: string | undefined): MillraceError {
   const name = stated.nameOf("rope_type");
-  return unservedVariant(`expected ${name} to be default, linear, dynamic, llama3, yarn or longrope, got ${got}`);
+  return unservedVariant(
+    `expected ${name} to be default, linear, dynamic, llama3, yarn, longrope or proportional, got ${got}`,
+  );
 }

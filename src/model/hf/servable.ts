@@ -51,15 +51,19 @@ export function servableConfig(
   const text = textConfig(config);
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
-  const { headDim } = attentionMixers({ layers })[0]!;
+  const mixers = attentionMixers({ layers });
+  const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
+  const headDim = headDimAt(0) ?? mixers[0]!.headDim;
   const { ropes, factors } = facts.hasPositionTable
     ? { ropes: [], factors: {} }
     : ropesFromHf(text, {
         headDim,
+        localHeadDim: headDimAt(1) ?? headDim,
         maxPositions: maxPositionsOf(text, traits),
         defaultBase: traits.defaults.ropeBase,
         defaultShare: traits.defaults.rotatedShare,
         localRope: periodicWindows(traits)?.localRope,
+        isPartial: facts.hasPartialRope,
       });
   const { attentionScalar } = traits.defaults;
   const routing = routingOf(text, architecture, traits);
@@ -71,6 +75,7 @@ export function servableConfig(
     rmsEps: read.positive(traits.encoder?.epsKey ?? "rms_norm_eps", traits.defaults.rmsEps),
     // Only classes with a default of their own read the key.
     attentionScale:
+      facts.attentionScale ??
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     ...scalesOf(text, architecture, traits),
     activation: readActivation(text, facts.activation, traits.activations),
@@ -143,9 +148,13 @@ const MOST_TOKEN_TYPES = 1024;
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(text: JsonObject, architecture: Architecture, traits: ServedTraits): Partial<ServableModel> {
   const read = new ConfigReader(text);
-  const { caps, hasFactors, scalesQueries } = factsOf(architecture);
+  const { caps, hasFactors, scalesQueries, mayCapLogits } = factsOf(architecture);
   if (scalesQueries) return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
   refuseQueryScaling(text);
+  if (mayCapLogits) {
+    const key = "final_logit_softcapping";
+    return { logitCap: text.has(key) ? read.positive(key, 0) : 0 };
+  }
   if (caps !== undefined) {
     // A null is no bound.
     const cap = (key: string, fallback: number) =>

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, readJsonFile, shownValue } from "../../formats/files/json.js";
 import { ByteLevelBpe } from "../tokenizer/byte-level-bpe.js";
+import { CharBpe } from "../tokenizer/char-bpe.js";
 import { infillTokensByText } from "../tokenizer/infill-tokens.js";
 import type { MergePair } from "../tokenizer/merge-table.js";
 import { parseMerges } from "../tokenizer/merge-table.js";
@@ -20,7 +21,6 @@ import type { Tokenizer } from "../tokenizer/tokenizer.js";
 import { Unigram } from "../tokenizer/unigram.js";
 import { corrupt, type Vocabulary } from "../tokenizer/vocabulary.js";
 import { MOST_MAX_WORD_LENGTH, WordPiece } from "../tokenizer/word-piece.js";
-import { CharBpe } from "./char-bpe.js";
 import {
   expressionsOf,
   type Normalize,

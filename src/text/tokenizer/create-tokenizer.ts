@@ -3,6 +3,7 @@
 import { MillraceError } from "../../core/errors.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { createByteLevelBpe } from "./byte-level-bpe.js";
+import { createLineBpe } from "./char-bpe.js";
 import { createBertWordPiece, createT5Unigram, pairTemplate } from "./encoder-tokenizers.js";
 import { findInfillTokens } from "./infill-tokens.js";
 import type { PieceEncoder } from "./piece-encoder.js";
@@ -17,6 +18,10 @@ interface ModelKind {
   readonly createEncoder: (metadata: GgufMetadata, vocab: Vocabulary) => PieceEncoder;
   /** Used if the metadata does not say whether to add BOS. */
   readonly addsBosByDefault: (metadata: GgufMetadata) => boolean;
+  /** BOS is added whatever the metadata say, as llama.cpp does: early files of such models deny it. */
+  readonly alwaysAddsBos?: true;
+  /** A mark in the text of a user-defined piece, U+2581, means a space. */
+  readonly marksSpaces?: true;
   readonly defaultBosId: number | undefined;
   readonly defaultEosId: number | undefined;
   /**
@@ -28,7 +33,27 @@ interface ModelKind {
 
 /** Kinds by `tokenizer.ggml.model`. */
 const KINDS: ReadonlyMap<string, ModelKind> = new Map<string, ModelKind>([
-  ["llama", { createEncoder: createSentencePieceBpe, addsBosByDefault: () => true, defaultBosId: 1, defaultEosId: 2 }],
+  [
+    "llama",
+    {
+      createEncoder: createSentencePieceBpe,
+      addsBosByDefault: () => true,
+      marksSpaces: true,
+      defaultBosId: 1,
+      defaultEosId: 2,
+    },
+  ],
+  [
+    "gemma4",
+    {
+      createEncoder: createLineBpe,
+      addsBosByDefault: () => true,
+      alwaysAddsBos: true,
+      marksSpaces: true,
+      defaultBosId: undefined,
+      defaultEosId: undefined,
+    },
+  ],
   [
     "gpt2",
     {
@@ -76,10 +101,11 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
   const vocab = { ...read, types: typesWithStops(read, stopIds) };
   const encoder = kind.createEncoder(metadata, vocab);
   const isSentencePiece = kind.createEncoder === createSentencePieceBpe;
+  const { marksSpaces = false, alwaysAddsBos = false } = kind;
   // User-defined pieces are matched before spaces become U+2581, so a mark in their text means a space.
   const textOf = (id: number): string => {
     const text = vocab.texts[id]!;
-    return isSentencePiece && vocab.types[id] === TOKEN_TYPE.userDefined ? text.replaceAll("\u2581", " ") : text;
+    return marksSpaces && vocab.types[id] === TOKEN_TYPE.userDefined ? text.replaceAll("\u2581", " ") : text;
   };
   return new SubwordTokenizer({
     encoder,
@@ -94,7 +120,8 @@ export function createTokenizer(metadata: GgufMetadata): Tokenizer {
     eosId,
     stopIds,
     infill: findInfillTokens(metadata, vocab),
-    addsBos: readAddsToken(metadata, "bos", bosId, kind.addsBosByDefault(metadata)),
+    addsBos:
+      readAddsToken(metadata, "bos", bosId, kind.addsBosByDefault(metadata)) || (alwaysAddsBos && bosId !== undefined),
     addsEos: readAddsToken(metadata, "eos", eosId, isOfEncoder),
     pair: kind.numBetween && pairTemplate(bosId, eosId, kind.numBetween),
   });
@@ -109,7 +136,7 @@ function findKind(metadata: GgufMetadata): ModelKind {
     "tokenizer_unsupported",
     `expected tokenizer.ggml.model to be one of ${supported}, got ${model === undefined ? "nothing" : JSON.stringify(model)}`,
     {
-      hint: "Use a model with a SentencePiece-BPE (llama), byte-level BPE (gpt2), WordPiece (bert) or Unigram (t5) tokenizer.",
+      hint: "Use a model with a SentencePiece-BPE (llama), character BPE (gemma4), byte-level BPE (gpt2), WordPiece (bert) or Unigram (t5) tokenizer.",
     },
   );
 }

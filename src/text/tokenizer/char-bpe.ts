@@ -1,11 +1,13 @@
 /**
- * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models; characters
- * without a token become byte tokens.
+ * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models, and GGUF files
+ * for Gemma 4; characters without a token become byte tokens.
  */
-import { BpeMerger } from "../tokenizer/bpe-merge.js";
-import { type MergePair, MergeTable } from "../tokenizer/merge-table.js";
-import { parseByteToken, TOKEN_TYPE, type Vocabulary } from "../tokenizer/vocabulary.js";
-import { WordCache } from "../tokenizer/word-cache.js";
+import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { BpeMerger } from "./bpe-merge.js";
+import { type MergePair, MergeTable, parseMerges, type RankOfRepeated } from "./merge-table.js";
+import type { PieceEncoder } from "./piece-encoder.js";
+import { corrupt, parseByteToken, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
 
@@ -18,6 +20,42 @@ interface CharBpeOptions {
   readonly unknownId: number | undefined;
   /** Whether adjacent unknown characters become a single token. */
   readonly fusesUnknown: boolean;
+}
+
+/** The encoder that a GGUF file of Gemma 4 describes. */
+export function createLineBpe(metadata: GgufMetadata, vocab: Vocabulary): PieceEncoder {
+  const merges = metadata.strings("tokenizer.ggml.merges");
+  if (merges === undefined) throw corrupt("expected tokenizer.ggml.merges to list the merges, got none");
+  return new LineBpe(vocab, parseMerges(merges, "tokenizer.ggml.merges"));
+}
+
+/** Merges the characters of lines, and those of line breaks between them, as llama.cpp does for Gemma 4. */
+class LineBpe implements PieceEncoder {
+  readonly stripsLeadingSpace = false;
+  readonly #bpe: CharBpe;
+
+  constructor(
+    private readonly vocab: Vocabulary,
+    merges: readonly MergePair[],
+  ) {
+    const options = { hasByteFallback: true, unknownId: undefined, fusesUnknown: false };
+    this.#bpe = new CharBpe(vocab, merges, options, "first");
+  }
+
+  encode(text: string, out: number[]): void {
+    const parts = /[^\n]+|\n+/gu;
+    for (let match = parts.exec(text); match !== null; match = parts.exec(text)) {
+      const [part] = match;
+      // Some numbers of line breaks are tokens without merges that lead to them.
+      const id = part.startsWith("\n") ? this.vocab.idByText.get(part) : undefined;
+      if (id === undefined) this.#bpe.encode(part.replaceAll(" ", SPACE_MARK), out);
+      else out.push(id);
+    }
+  }
+
+  bytesOf(id: number): Uint8Array {
+    return this.#bpe.bytesOf(id);
+  }
 }
 
 /** Marks a symbol without a token during merging. */
@@ -37,10 +75,15 @@ export class CharBpe {
    */
   readonly #splitsAtSpaces: boolean;
 
-  constructor(vocab: Vocabulary, merges: readonly MergePair[], options: CharBpeOptions) {
+  constructor(
+    vocab: Vocabulary,
+    merges: readonly MergePair[],
+    options: CharBpeOptions,
+    repeated: RankOfRepeated = "last",
+  ) {
     this.#vocab = vocab;
     this.#options = options;
-    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges, "last"));
+    this.#merger = new BpeMerger(new MergeTable(vocab.idByText, merges, repeated));
     if (options.hasByteFallback) {
       for (const [text, id] of vocab.idByText) {
         const byte = parseByteToken(text);
