@@ -12,6 +12,7 @@ import { writeBatchFiles } from "./finish.js";
 import type { HandedModels } from "./handed-models.js";
 import { dropParts, HandedRun } from "./handed-run.js";
 import { DISK_PAUSE_MS, type LaneContext, LaneRun } from "./lane-run.js";
+import type { PartCleanup } from "./part-cleanup.js";
 import { BrokenPart } from "./part-file.js";
 import type { LineFaultCode } from "./read-line.js";
 import { type BatchRecord, type BatchState, type FileRecord, isOver, type LineFault, mayFollow } from "./record.js";
@@ -20,6 +21,8 @@ export interface RunContext extends LinesContext, LaneContext {
   readonly table: BatchTable;
   /** Absent: the gateway runs every line itself. */
   readonly handed?: HandedModels | undefined;
+  /** Absent: no lines are handed over. */
+  readonly cleanup?: PartCleanup | undefined;
   readonly limits: (batch: BatchRecord) => InputLimits;
   /** Life of output files, in seconds. */
   readonly keptSeconds: () => number;
@@ -227,8 +230,9 @@ export class BatchRun {
   }
 
   async #openHanded(lines: BatchLines): Promise<HandedRun | undefined> {
-    const { handed } = this.context;
-    return handed === undefined ? undefined : await HandedRun.open({ ...this.context, handed }, lines);
+    const { handed, cleanup } = this.context;
+    if (handed === undefined || cleanup === undefined) return undefined;
+    return await HandedRun.open({ ...this.context, handed, cleanup }, lines);
   }
 
   #count({ counts, usage }: BatchLines): void {
@@ -237,9 +241,9 @@ export class BatchRun {
 
   /** The whole batch cannot run. */
   async #fail(faults: readonly LineFault[]): Promise<void> {
-    const { folders, handed } = this.context;
+    const { folders, handed, cleanup } = this.context;
     // Nobody ends the reservations of a batch that is over.
-    if (handed !== undefined) await dropParts({ folders, handed }, this.#record);
+    if (handed !== undefined && cleanup !== undefined) await dropParts({ folders, handed, cleanup }, this.#record);
     this.#enter("failed", { faults });
     await folders.removeRun(this.#record.id);
   }

@@ -325,20 +325,62 @@ test.each(["cancelled", "killed and cancelled", "killed"])("a reservation in dou
   expect(reserved.size).toBe(0);
 });
 
-test("a part is over only when its reservation is", async () => {
+test.each(["ended", "cancelled", "over its time"])("no batch waits for the budget store: %s", async (how) => {
   let isDown = true;
-  const release = async (id: string) => {
+  const release = async (id: string, spent: Amounts) => {
     if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
-    reserved.delete(id);
+    if (reserved.delete(id)) released.push(spent);
   };
   budget = { release };
+  batches.isHeld = how !== "ended";
   await reopen();
-  const id = await client.start([batchLine("a")]);
-  await until(() => service.lines.some(({ fields }) => fields?.stage === "sent"));
-  expect(JSON.parse(readFileSync(sent(id, 0), "utf8")).stage).toBe("sent");
+  const id = await client.start([batchLine("a"), batchLine("b")]);
+  await until(() => batches.batches[0] !== undefined && batches.batches[0].status !== "validating");
+  if (how === "cancelled") await client.call("POST", `/v1/batches/${id}/cancel`, {});
+  if (how === "over its time") {
+    nowMs = Date.now() + DAY_MS + 1000;
+    await restart();
+  }
+  const status = { ended: "completed", cancelled: "cancelled", "over its time": "expired" }[how];
+  expect((await client.ended(id)).status).toBe(status);
+  expect(reserved.size).toBe(1);
+  const messages = () => service.lines.map(({ message }) => message);
+  expect(messages()).toContain("the reservation of a part of a batch is ended later");
+  // It is not forgotten by a gateway that is killed, nor while the store stays away.
+  await restart();
+  await until(() => messages().includes("reservations of batches wait for the budget store"));
+  expect(reserved.size).toBe(1);
   isDown = false;
-  expect((await client.ended(id)).status).toBe("completed");
-  expect(reserved.size).toBe(0);
+  await restart();
+  await until(() => reserved.size === 0);
+  expect(released).toEqual([{ money: 0, tokens: 0 }]);
+  await until(() => readdirSync(join(service.folder, "batches/cleanups")).length === 0);
+});
+
+test("a part that is made again keeps its reservation, although an earlier one under its id had to end", async () => {
+  let isDown = true;
+  budget = {
+    reserve: async (id, { amounts }) => {
+      // The store has made it, but its answer was lost.
+      if (!reserved.has(id)) reserved.set(id, amounts);
+      if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
+    },
+    release: async (id, spent) => {
+      if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
+      if (reserved.delete(id)) released.push(spent);
+    },
+  };
+  batches.isHeld = true;
+  await reopen();
+  await client.start([batchLine("a")]);
+  await until(() => reserved.size === 1);
+  await restart();
+  await until(() => readdirSync(join(service.folder, "batches/cleanups")).length > 0);
+  isDown = false;
+  await until(() => batches.batches[0]?.status === "in_progress");
+  await restart();
+  await wait(20);
+  expect([reserved.size, released.length]).toEqual([1, 1]);
 });
 
 test("a batch that appears long after its request broke is not sent a second time", async () => {

@@ -20,7 +20,7 @@ import type { BatchRecord } from "./record.js";
 import { readEntries } from "./result-log.js";
 import { MAX_ATTEMPTS, submissionOf } from "./run-line.js";
 
-interface HandedContext extends Pick<PartContext, "nowMs" | "logger"> {
+interface HandedContext extends Pick<PartContext, "nowMs" | "logger" | "cleanup"> {
   readonly folders: BatchFolders;
   readonly handed: HandedModels;
 }
@@ -119,9 +119,8 @@ export class HandedRun {
   }
 
   #drive(part: Part, endsMs?: number): Promise<void> {
-    const { nowMs, logger, handed } = this.context;
     const { signal } = this.#stopping;
-    return new PartRun({ lines: this.lines, files: this.#files, handed, signal, nowMs, logger, endsMs }, part).run();
+    return new PartRun({ ...this.context, lines: this.lines, files: this.#files, signal, endsMs }, part).run();
   }
 
   /** A part with the next lines of a model, ready to be sent; none where all of them have their results already. */
@@ -152,7 +151,7 @@ export class HandedRun {
     await this.#files.write(part);
     this.#reserving.set(model, part);
     try {
-      if (estimate !== undefined) await handed.budget.reserve(id, estimate);
+      if (estimate !== undefined) await this.context.cleanup.reserve(id, estimate);
     } catch (thrown) {
       const error = toMillraceError(thrown);
       if (error.code !== "budget_exceeded") throw thrown;
@@ -172,8 +171,7 @@ export class HandedRun {
   async #unreserve(model: number): Promise<void> {
     const part = this.#reserving.get(model);
     if (part === undefined) return;
-    if (part.reserved !== undefined)
-      await this.context.handed.budget.release(partId(this.lines.batchId, part), NOTHING);
+    if (part.reserved !== undefined) await this.context.cleanup.release(partId(this.lines.batchId, part), NOTHING);
     await this.#files.remove(part);
     this.#reserving.delete(model);
   }
@@ -270,7 +268,7 @@ function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): b
 
 /** Ends the reservations of a batch whose lines are lost, and its parts at the providers: nobody waits for them. */
 export async function dropParts(
-  { folders, handed }: Pick<HandedContext, "folders" | "handed">,
+  { folders, handed, cleanup }: Pick<HandedContext, "folders" | "handed" | "cleanup">,
   { id: batchId, models }: Pick<BatchRecord, "id" | "models">,
 ): Promise<void> {
   const files = new PartFiles(folders, batchId);
@@ -284,7 +282,7 @@ export async function dropParts(
     const isUnsent = part?.stage === "reserving" || part?.stage === "ready";
     const costs = await files.costs(name);
     const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !done.has(index));
-    await handed.budget.release(partId(batchId, name), isUnsent ? NOTHING : left);
+    await cleanup.release(partId(batchId, name), isUnsent ? NOTHING : left);
     if (part?.batchId === undefined) continue;
     const endpoint = handed.endpointOf(models[name.model]!);
     await endpoint?.cancel(part.batchId, AbortSignal.timeout(DROP_MS)).catch(() => {});

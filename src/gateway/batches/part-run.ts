@@ -12,12 +12,14 @@ import { splitLines } from "../provider-batches/split-lines.js";
 import type { BatchLines } from "./batch-lines.js";
 import { bookLine } from "./book-line.js";
 import type { HandedModels } from "./handed-models.js";
+import type { PartCleanup } from "./part-cleanup.js";
 import { type LineCost, type Part, type PartFiles, type PartName, sumOfOpen } from "./part-file.js";
 
 export interface PartContext {
   readonly lines: BatchLines;
   readonly files: PartFiles;
   readonly handed: HandedModels;
+  readonly cleanup: PartCleanup;
   readonly signal: AbortSignal;
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
@@ -244,11 +246,11 @@ export class PartRun {
 
   /** @param isSpent what lines without a result have reserved becomes a charge */
   async #leave(isSpent: boolean): Promise<void> {
-    const { lines, handed, files } = this.context;
+    const { lines, cleanup, files } = this.context;
     // Behind a part that is over, nobody asks the provider for results that a power cut has taken.
     await lines.sync();
     const left = await this.#reservedNow();
-    if (left !== undefined) await handed.budget.release(this.#id, isSpent ? left : NOTHING);
+    if (left !== undefined) await cleanup.release(this.#id, isSpent ? left : NOTHING);
     await this.#write({ stage: "over" });
     await files.removeLines(this.#part);
   }
@@ -266,8 +268,8 @@ export class PartRun {
 
   async #pause(leastMs = 0): Promise<void> {
     const { signal, handed, endsMs, nowMs } = this.context;
-    const leftMs = endsMs === undefined ? Number.POSITIVE_INFINITY : Math.max(0, endsMs - nowMs());
-    const ms = Math.min(Math.max(leastMs, this.#pauseMs), leftMs);
+    const leftMs = endsMs === undefined ? 0 : endsMs - nowMs();
+    const ms = Math.min(Math.max(leastMs, this.#pauseMs), leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY);
     this.#pauseMs = Math.min(handed.pauses.mostMs, 1.5 * this.#pauseMs);
     await wait(ms, undefined, { signal }).catch(() => {});
   }
