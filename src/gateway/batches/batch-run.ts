@@ -194,6 +194,7 @@ export class BatchRun {
     const nowSeconds = Math.floor(nowMs() / 1000);
     const files = await writeBatchFiles(folders, this.#record, numLines, { nowSeconds, keptSeconds: keptSeconds() });
     const { output, error } = files;
+    await this.#dropParts();
     const wasExpired = !isComplete || this.#record.counts.expired > 0;
     this.#enter(
       isCancelled ? "cancelled" : wasExpired ? "expired" : "completed",
@@ -235,15 +236,20 @@ export class BatchRun {
     return await HandedRun.open({ ...this.context, handed, cleanup }, lines);
   }
 
+  /** Nobody looks after the parts of a batch that is over. */
+  async #dropParts(): Promise<void> {
+    const { folders, handed, cleanup } = this.context;
+    if (handed !== undefined && cleanup !== undefined) await dropParts({ folders, handed, cleanup }, this.#record);
+  }
+
   #count({ counts, usage }: BatchLines): void {
     this.#record = { ...this.#record, counts, usage };
   }
 
   /** The whole batch cannot run. */
   async #fail(faults: readonly LineFault[]): Promise<void> {
-    const { folders, handed, cleanup } = this.context;
-    // Nobody ends the reservations of a batch that is over.
-    if (handed !== undefined && cleanup !== undefined) await dropParts({ folders, handed, cleanup }, this.#record);
+    const { folders } = this.context;
+    await this.#dropParts();
     this.#enter("failed", { faults });
     await folders.removeRun(this.#record.id);
   }

@@ -52,10 +52,10 @@ export class Batches {
 
   /** Goes on with every batch that is not over. */
   async start(): Promise<void> {
-    const { folders, table, handed, logger } = this.options;
+    const { folders, table, handed } = this.options;
     await folders.create();
-    this.#cleanup = handed && (await PartCleanup.open({ folders, budget: handed.budget, logger }));
-    void this.#cleanup?.tend();
+    this.#cleanup = handed && (await PartCleanup.open({ ...this.options, handed }));
+    this.#cleanup?.tend();
     const open = table.openBatches();
     const ids = new Set(open.map(({ id }) => id));
     await folders.sweep(
@@ -255,7 +255,7 @@ export class Batches {
   }
 
   #sweepInBackground(): void {
-    void this.#cleanup?.tend();
+    this.#cleanup?.tend();
     this.sweep().catch((err: unknown) => this.options.logger.warn({ err }, "could not delete expired files"));
   }
 }

@@ -77,6 +77,8 @@ function handedModels(): HandedModels {
     prepare: async ({ body }) => {
       const money = await prepared(String(body.user));
       const asked = { model: "gpt", messages: [{ role: "user", content: "Hi" }], user: body.user };
+      // The provider refuses it.
+      if (body.user === "odd") Object.assign(asked, { temperature: 9 });
       return {
         path: "/v1/chat/completions",
         headers: {},
@@ -242,6 +244,9 @@ async function reopen(): Promise<void> {
   service = await open();
 }
 
+/** All that the provider has had. */
+const numFiles = () => batches.files.size + batches.deleted.size;
+
 const odd = (status: number) => new Refused(status, "odd", undefined);
 /** Fails the first time. */
 function once<T extends unknown[], R>(thrown: Error, real: (...args: T) => R): (...args: T) => R {
@@ -286,7 +291,7 @@ test("a refused file ends its lines, and a file that the provider has lost is up
   changed = (endpoint) => ({ upload: endpoint.upload, send: () => Promise.reject(odd(400)) });
   const refused = await client.ended(await client.start([batchLine("a")]));
   expect(refused.request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
-  expect(batches.files.size).toBe(1);
+  expect(numFiles()).toBe(1);
   batches.nextFailure = { code: "token_limit_exceeded", message: "Full." };
   changed = (endpoint) => ({
     look: async (id, signal) => {
@@ -357,32 +362,6 @@ test.each(["ended", "cancelled", "over its time"])("no batch waits for the budge
   await until(() => readdirSync(join(service.folder, "batches/cleanups")).length === 0);
 });
 
-test("a part that is made again keeps its reservation, although an earlier one under its id had to end", async () => {
-  let isDown = true;
-  budget = {
-    reserve: async (id, { amounts }) => {
-      // The store has made it, but its answer was lost.
-      if (!reserved.has(id)) reserved.set(id, amounts);
-      if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
-    },
-    release: async (id, spent) => {
-      if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
-      if (reserved.delete(id)) released.push(spent);
-    },
-  };
-  batches.isHeld = true;
-  await reopen();
-  await client.start([batchLine("a")]);
-  await until(() => reserved.size === 1);
-  await restart();
-  await until(() => readdirSync(join(service.folder, "batches/cleanups")).length > 0);
-  isDown = false;
-  await until(() => batches.batches[0]?.status === "in_progress");
-  await restart();
-  await wait(20);
-  expect([reserved.size, released.length]).toEqual([1, 1]);
-});
-
 test("a batch that appears long after its request broke is not sent a second time", async () => {
   let isFirst = true;
   changed = (endpoint) => ({
@@ -431,7 +410,7 @@ test("a lost answer behind a batch without room is not taken for that batch, whi
   });
   expect((await client.ended(await client.start([batchLine("a")]))).status).toBe("completed");
   expect(batches.batches.map(({ status }) => status)).toEqual(["failed", "completed"]);
-  expect(batches.files.size).toBe(2);
+  expect(numFiles()).toBe(2);
 });
 
 test("a cancellation that fails is asked for again", async () => {
@@ -528,4 +507,51 @@ test("what an open line has reserved stays reserved while others come", async ()
   const lines = Array.from({ length: 101 }, (_, i) => batchLine(`i${i}`));
   await client.ended(await client.start(lines));
   expect(shrunk).toEqual([{ money: 1_000_000, tokens: 0 }]);
+});
+
+const filesOf = (index: number) => {
+  const { input_file_id: input, output_file_id: output, error_file_id: error } = batches.batches[index]!;
+  return [input, output, error].filter((each) => each !== null);
+};
+const logged = (message: string) => service.lines.filter((line) => line.message === message);
+
+test("the provider's files of a batch are deleted when it is over, and not before", async () => {
+  const full = Object.assign(new Error("no space left"), { code: "ENOSPC" });
+  const append = vi.spyOn(ResultLog.prototype, "append").mockRejectedValueOnce(full);
+  try {
+    const id = await client.start([batchLine("a"), batchLine("odd")]);
+    await until(() => append.mock.calls.length === 1);
+    expect(batches.deleted.size).toBe(0);
+    const batch = await client.ended(id);
+    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
+    await until(() => batches.files.size === 0);
+    expect([...batches.deleted.keys()].toSorted()).toEqual(filesOf(0).toSorted());
+    expect(batches.deleted.size).toBe(3);
+    expect(await idsIn(batch.output_file_id)).toEqual(["a"]);
+    await until(() => readdirSync(join(service.folder, "batches/cleanups")).length === 0);
+  } finally {
+    append.mockRestore();
+  }
+});
+
+test("the file of a batch that is cancelled before it is sent is deleted", async () => {
+  changed = () => ({ send: () => Promise.reject(odd(503)) });
+  const id = await client.start([batchLine("a")]);
+  await until(() => batches.files.size === 1);
+  await client.call("POST", `/v1/batches/${id}/cancel`, {});
+  expect((await client.ended(id)).status).toBe("cancelled");
+  await until(() => batches.files.size === 0);
+});
+
+test("the file of a batch that is given up stays, since the provider may run it still", async () => {
+  batches.isStuck = true;
+  const id = await client.start([batchLine("a")]);
+  await until(() => batches.batches.length === 1);
+  nowMs = Date.now() + DAY_MS + 16 * 60_000;
+  await restart();
+  await until(() => batches.batches[0]!.status === "cancelling");
+  nowMs += 16 * 60_000;
+  expect((await client.ended(id)).status).toBe("expired");
+  await wait(20);
+  expect([batches.files.size, logged("a part's files at its provider are deleted later")]).toEqual([1, []]);
 });

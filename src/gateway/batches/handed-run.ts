@@ -266,7 +266,10 @@ function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): b
   return false;
 }
 
-/** Ends the reservations of a batch whose lines are lost, and its parts at the providers: nobody waits for them. */
+/**
+ * What its providers have of a batch that is over: has the files of its parts deleted. Of a batch whose lines are lost,
+ * parts may be under way: ends them, and their reservations.
+ */
 export async function dropParts(
   { folders, handed, cleanup }: Pick<HandedContext, "folders" | "handed" | "cleanup">,
   { id: batchId, models }: Pick<BatchRecord, "id" | "models">,
@@ -274,17 +277,28 @@ export async function dropParts(
   const files = new PartFiles(folders, batchId);
   const names = await files.names();
   if (names.length === 0) return;
-  const done = new Set<number>();
-  await readEntries(folders.log(batchId), async ({ index }) => void done.add(index));
+  let done: Promise<ReadonlySet<number>> | undefined;
   for (const name of names) {
     const part = await files.one(name).catch(() => undefined);
-    if (part?.stage === "over") continue;
+    const id = partId(batchId, name);
+    if (part?.stage === "over") {
+      await cleanup.remove(id, models[name.model]!, part.files ?? []);
+      continue;
+    }
+    done ??= linesIn(folders.log(batchId));
+    const ended = await done;
     const isUnsent = part?.stage === "reserving" || part?.stage === "ready";
     const costs = await files.costs(name);
-    const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !done.has(index));
-    await cleanup.release(partId(batchId, name), isUnsent ? NOTHING : left);
+    const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !ended.has(index));
+    await cleanup.release(id, isUnsent ? NOTHING : left);
     if (part?.batchId === undefined) continue;
     const endpoint = handed.endpointOf(models[name.model]!);
     await endpoint?.cancel(part.batchId, AbortSignal.timeout(DROP_MS)).catch(() => {});
   }
+}
+
+async function linesIn(log: string): Promise<ReadonlySet<number>> {
+  const lines = new Set<number>();
+  await readEntries(log, async ({ index }) => void lines.add(index));
+  return lines;
 }

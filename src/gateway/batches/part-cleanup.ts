@@ -1,29 +1,57 @@
 /**
- * Ends the reservations of parts that are over. While the budget store is down, a reservation that is to end is noted
- * on the disk and ended when the store is back, so that no batch waits for the store.
+ * What is left to do for parts that are over: ends their reservations, and deletes their files at the provider. What
+ * cannot be done now, since the budget store or the provider is down, is noted on the disk and tried again, so that no
+ * batch waits for it.
  */
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { toMillraceError } from "../../core/errors.js";
+import { MillraceError, toMillraceError } from "../../core/errors.js";
 import type { LineEstimate } from "../budget/handed-limits.js";
 import type { Amounts } from "../budget/store.js";
+import { Refused } from "../provider-batches/provider-http.js";
 import type { BatchFolders } from "./folders.js";
 import type { HandedModels } from "./handed-models.js";
 
 interface CleanupContext {
   readonly folders: BatchFolders;
-  readonly budget: HandedModels["budget"];
+  readonly handed: Pick<HandedModels, "budget" | "endpointOf">;
   readonly logger: { warn(fields: object, message: string): void };
+  /** Milliseconds since 1970. */
+  readonly nowMs: () => number;
 }
 
-const release = z.object({ id: z.string(), spent: z.object({ money: z.number(), tokens: z.number() }) });
+const release = z.object({
+  kind: z.literal("release"),
+  /** The part's. */
+  id: z.string(),
+  spent: z.object({ money: z.number(), tokens: z.number() }),
+});
+const removal = z.object({
+  kind: z.literal("removal"),
+  id: z.string(),
+  /** By the name that the lines ask for. */
+  model: z.string(),
+  /** The provider's ids of the files that are still there. */
+  files: z.array(z.string()),
+  numTries: z.number(),
+});
+const task = z.discriminatedUnion("kind", [release, removal]);
 type Release = Readonly<z.output<typeof release>>;
+type Removal = Readonly<z.output<typeof removal>>;
+
+/** With the waits between them, they take nine hours. */
+const MAX_TRIES = 10;
+const RETRY_MS = 60_000;
+const REMOVE_MS = 30_000;
 
 export class PartCleanup {
   /** By the parts' ids. */
-  readonly #due = new Map<string, Release>();
-  #tending: Promise<void> | undefined;
+  readonly #releases = new Map<string, Release>();
+  readonly #removals = new Map<string, Removal & { readonly atMs: number }>();
+  readonly #closing = new AbortController();
+  #releasing: Promise<void> | undefined;
+  #removing: Promise<void> | undefined;
 
   private constructor(private readonly context: CleanupContext) {}
 
@@ -32,9 +60,10 @@ export class PartCleanup {
     const cleanup = new PartCleanup(context);
     const { cleanups } = context.folders;
     for (const name of await readdir(cleanups)) {
-      const read = release.safeParse(await readJson(join(cleanups, name)));
-      if (read.success) cleanup.#due.set(read.data.id, read.data);
-      // A crash has cut it off: the part is not over.
+      const { data } = task.safeParse(name.endsWith(".new") ? undefined : await readJson(join(cleanups, name)));
+      if (data?.kind === "release") cleanup.#releases.set(data.id, data);
+      else if (data?.kind === "removal") cleanup.#removals.set(data.id, { ...data, atMs: 0 });
+      // A crash has stopped its writing: who notes it does so again.
       else await rm(join(cleanups, name), { force: true });
     }
     return cleanup;
@@ -43,68 +72,157 @@ export class PartCleanup {
   /** Ends a reservation, now or as soon as that is possible. Rejects where that cannot be noted. */
   async release(id: string, spent: Amounts): Promise<void> {
     try {
-      await this.context.budget.release(id, spent);
+      await this.context.handed.budget.release(id, spent);
     } catch (thrown) {
       const { code, message } = toMillraceError(thrown);
-      await this.#note({ id, spent });
+      const noted: Release = { kind: "release", id, spent };
+      await this.#note(noted);
+      this.#releases.set(id, noted);
       this.context.logger.warn({ part: id, code, message }, "the reservation of a part of a batch is ended later");
       return;
     }
-    await this.#forget(id);
+    await this.#released(id);
   }
 
   /** Reserves for a part whose id may have had a reservation before. */
   async reserve(id: string, estimate: LineEstimate): Promise<void> {
-    await this.#tending;
-    const before = this.#due.get(id);
+    const { budget } = this.context.handed;
+    await this.#releasing;
+    const before = this.#releases.get(id);
     if (before !== undefined) {
       // From here on, the end of the part ends what the id has reserved.
-      this.#due.delete(id);
-      await this.context.budget.release(id, before.spent).catch(() => {});
-      await this.#forget(id);
+      this.#releases.delete(id);
+      await budget.release(id, before.spent).catch(() => {});
+      await this.#released(id);
     }
-    await this.context.budget.reserve(id, estimate);
+    await budget.reserve(id, estimate);
   }
 
-  /** Tries again what is left to do. Never rejects. */
-  tend(): Promise<void> {
-    this.#tending ??= this.#tend().finally(() => {
-      this.#tending = undefined;
+  /** Deletes files of a part at the provider, in the background. Rejects where that cannot be noted. */
+  async remove(id: string, model: string, files: readonly string[]): Promise<void> {
+    const endpoint = this.context.handed.endpointOf(model);
+    if (files.length === 0 || (endpoint !== undefined && endpoint.remove === undefined)) return;
+    const noted: Removal = { kind: "removal", id, model, files: [...files], numTries: 0 };
+    await this.#note(noted);
+    this.#removals.set(id, { ...noted, atMs: 0 });
+    this.#tryRemovals();
+  }
+
+  /** Tries again what is left to do, in the background. */
+  tend(): void {
+    this.#releasing ??= this.#endReservations().finally(() => {
+      this.#releasing = undefined;
     });
-    return this.#tending;
+    this.#tryRemovals();
   }
 
   async close(): Promise<void> {
-    await this.#tending;
+    this.#closing.abort();
+    await this.settled();
   }
 
-  async #tend(): Promise<void> {
-    try {
-      for (const { id, spent } of [...this.#due.values()]) {
-        await this.context.budget.release(id, spent);
-        await this.#forget(id);
+  /** Resolves when nothing of it is under way. */
+  async settled(): Promise<void> {
+    await this.#releasing;
+    await this.#removing;
+  }
+
+  #tryRemovals(): void {
+    this.#removing ??= this.#removeAll().finally(() => {
+      this.#removing = undefined;
+    });
+  }
+
+  async #removeAll(): Promise<void> {
+    const { nowMs, logger } = this.context;
+    for (let due = this.#nextRemoval(nowMs()); due !== undefined; due = this.#nextRemoval(nowMs())) {
+      try {
+        await this.#tryRemoval(due);
+      } catch (thrown) {
+        // The disk takes no note of it.
+        logger.warn({ part: due.id, err: thrown }, "could not delete a part's files at its provider");
+        return;
       }
-    } catch (thrown) {
-      const { code, message } = toMillraceError(thrown);
-      const fields = { reservations: this.#due.size, code, message };
-      this.context.logger.warn(fields, "reservations of batches wait for the budget store");
     }
   }
 
-  async #note(due: Release): Promise<void> {
-    const path = this.#path(due.id);
-    await writeFile(`${path}.new`, JSON.stringify(due), { mode: 0o600, flush: true });
+  async #endReservations(): Promise<void> {
+    const { handed, logger } = this.context;
+    try {
+      for (const { id, spent } of [...this.#releases.values()]) {
+        await handed.budget.release(id, spent);
+        await this.#released(id);
+      }
+    } catch (thrown) {
+      const { code, message } = toMillraceError(thrown);
+      const fields = { reservations: this.#releases.size, code, message };
+      logger.warn(fields, "reservations of batches wait for the budget store");
+    }
+  }
+
+  #nextRemoval(nowMs: number): Removal | undefined {
+    if (this.#closing.signal.aborted) return undefined;
+    return [...this.#removals.values()].find(({ atMs }) => atMs <= nowMs);
+  }
+
+  async #tryRemoval(due: Removal): Promise<void> {
+    const { logger, nowMs } = this.context;
+    const { left, error } = await this.#removeFiles(due);
+    if (this.#closing.signal.aborted) return;
+    const { id } = due;
+    const numTries = due.numTries + 1;
+    const isLast = numTries === MAX_TRIES;
+    if (left.length === 0 || isLast) {
+      this.#removals.delete(id);
+      await rm(this.#path(due), { force: true });
+    } else {
+      const next: Removal = { ...due, files: left, numTries };
+      this.#removals.set(id, { ...next, atMs: nowMs() + RETRY_MS * 2 ** due.numTries });
+      await this.#note(next);
+    }
+    if (left.length === 0) return;
+    const fields = { part: id, files: left, message: error?.message };
+    const what = isLast ? "a part's files stay at its provider" : "a part's files at its provider are deleted later";
+    logger.warn(fields, what);
+  }
+
+  /** @returns the files that are still there */
+  async #removeFiles({ model, files }: Removal): Promise<{ readonly left: string[]; readonly error?: Error }> {
+    const endpoint = this.context.handed.endpointOf(model);
+    if (endpoint === undefined) {
+      return {
+        left: [...files],
+        error: new MillraceError("model_not_found", "expected the files' provider, got none"),
+      };
+    }
+    const left: string[] = [];
+    let error: Error | undefined;
+    for (const file of files) {
+      const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(REMOVE_MS)]);
+      try {
+        await endpoint.remove?.(file, signal);
+      } catch (thrown) {
+        if (thrown instanceof Refused && thrown.status === 404) continue;
+        left.push(file);
+        error = thrown as Error;
+      }
+    }
+    return error === undefined ? { left } : { left, error };
+  }
+
+  async #note(noted: Release | Removal): Promise<void> {
+    const path = this.#path(noted);
+    await writeFile(`${path}.new`, JSON.stringify(noted), { mode: 0o600, flush: true });
     await rename(`${path}.new`, path);
-    this.#due.set(due.id, due);
   }
 
-  async #forget(id: string): Promise<void> {
-    this.#due.delete(id);
-    await rm(this.#path(id), { force: true });
+  async #released(id: string): Promise<void> {
+    this.#releases.delete(id);
+    await rm(this.#path({ kind: "release", id }), { force: true });
   }
 
-  #path(id: string): string {
-    return join(this.context.folders.cleanups, `${id.replaceAll("/", "-")}.json`);
+  #path({ kind, id }: Pick<Release | Removal, "kind" | "id">): string {
+    return join(this.context.folders.cleanups, `${kind}-${id.replaceAll("/", "-")}.json`);
   }
 }
 

@@ -30,6 +30,8 @@ const part = z.object({
   attempt: z.number(),
   fileId: z.string().optional(),
   batchId: z.string().optional(),
+  /** At the provider; nobody needs them any more when the batch is over. */
+  files: z.array(z.string()).optional(),
   /** Milliseconds since 1970. */
   sentMs: z.number().optional(),
 });

@@ -61,6 +61,8 @@ export class PartRun {
   /** Lists of the provider's batches without the part's, each when it had had its time to appear. */
   #numWithout = 0;
   #costs: readonly LineCost[] | undefined;
+  /** The provider's files of results, which have been read. */
+  #results: readonly string[] = [];
   /** Why the provider runs none of the lines; undefined: it may. */
   #verdict: string | undefined;
 
@@ -205,6 +207,7 @@ export class PartRun {
     }
     if (numOdd > 0)
       logger.warn({ batch: this.#id, lines: numOdd }, "the provider's results have lines that are none of a batch's");
+    if (endpoint.remove !== undefined) this.#results = results;
     await this.#end();
   }
 
@@ -251,7 +254,10 @@ export class PartRun {
     await lines.sync();
     const left = await this.#reservedNow();
     if (left !== undefined) await cleanup.release(this.#id, isSpent ? left : NOTHING);
-    await this.#write({ stage: "over" });
+    // A batch that is given up may need its file still.
+    const { fileId } = this.#part;
+    const inputs = fileId === undefined ? [] : [fileId];
+    await this.#write({ stage: "over", files: isSpent ? [] : [...inputs, ...this.#results] });
     await files.removeLines(this.#part);
   }
 
