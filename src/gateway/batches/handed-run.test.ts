@@ -82,6 +82,7 @@ function handedModels(): HandedModels {
       return {
         path: "/v1/chat/completions",
         headers: {},
+        price: undefined,
         body: Buffer.from(JSON.stringify(asked)),
         estimate: { amounts: { money, tokens: 0 } } as LineEstimate,
       };
@@ -89,6 +90,7 @@ function handedModels(): HandedModels {
     book: async (_, answer, sink) => {
       numBooked++;
       await booked();
+      if (!(answer instanceof MillraceError)) answer.isTaken = true;
       if (answer instanceof MillraceError) throw answer;
       return answerLine(sink, answer.status, JSON.parse(answer.body.toString("utf8")));
     },

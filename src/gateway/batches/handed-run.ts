@@ -131,7 +131,7 @@ export class HandedRun {
       throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
     await this.#unreserve(model);
     const written = await this.#writeLines(endpoint, { model, number }, from);
-    const { to, numLines, path, headers, estimate, costs } = written;
+    const { to, numLines, path, headers, price, estimate, costs } = written;
     if (numLines === 0) return { to };
     const id = partId(this.lines.batchId, { model, number });
     const reserved = estimate === undefined ? {} : { reserved: estimate.amounts };
@@ -143,6 +143,7 @@ export class HandedRun {
       numLines,
       path,
       headers,
+      price,
       ...reserved,
       stage: "reserving",
       attempt: 0,
@@ -182,6 +183,7 @@ export class HandedRun {
     const handle = await open(this.#files.lines(of), "w", 0o600);
     let [to, numLines, numBytes, path] = [from, 0, 0, ""];
     let headers: PreparedLine["headers"] = {};
+    let price: PreparedLine["price"];
     let estimate: LineEstimate | undefined;
     const costs: LineCost[] = [];
     let pending: Buffer[] = [];
@@ -201,7 +203,7 @@ export class HandedRun {
         numPending += line.length;
         numBytes += line.length;
         numLines++;
-        ({ path, headers } = prepared);
+        ({ path, headers, price } = prepared);
         estimate = sumOf(estimate, prepared.estimate);
         if (prepared.estimate !== undefined) costs.push({ index, ...prepared.estimate.amounts });
         if (numPending < WRITE_BYTES) continue;
@@ -212,7 +214,7 @@ export class HandedRun {
     } finally {
       await handle.close();
     }
-    return { to, numLines, path, headers, estimate, costs };
+    return { to, numLines, path, headers, price, estimate, costs };
   }
 
   /** @returns undefined where the line has got its result: it is refused */

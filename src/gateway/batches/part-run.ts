@@ -215,7 +215,7 @@ export class PartRun {
     const { lines, handed, signal } = this.context;
     switch (outcome.kind) {
       case "answer":
-        return await bookLine(lines, handed, index, { ...outcome, isTaken: false }, signal);
+        return await bookLine(lines, handed, index, { ...outcome, price: this.#part.price, isTaken: false }, signal);
       case "failed":
         return await bookLine(lines, handed, index, this.#failure(outcome.message), signal);
       case "expired":
