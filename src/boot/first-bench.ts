@@ -62,7 +62,7 @@ export async function runFirstBench(bench: FirstBench): Promise<number> {
 function runBench({ url, apiKey, htmlFile, jsonFile }: FirstBench, words: readonly string[]): Promise<number> {
   // Machines may share the folder.
   const unfinished = (file: string): string => `${file}.${process.pid}.part`;
-  const files = ["--html", unfinished(htmlFile), "--json", unfinished(jsonFile)];
+  const files = ["--html", unfinished(htmlFile), "--out", unfinished(jsonFile)];
   const bench = spawn(process.execPath, [join(packageRoot(), "bin/millrace.js"), "bench", ...words, ...files], {
     stdio: ["ignore", "inherit", "inherit"],
     env: {

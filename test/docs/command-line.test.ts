@@ -104,3 +104,9 @@ test("docs/reference/command-line.md has every command and flag (UPDATE_DOCS=1 w
   if (process.env.UPDATE_DOCS === "1") writeFileSync(FILE, written);
   expect(readFileSync(FILE, "utf8")).toBe(written);
 });
+
+test("--json prints in every command that has it, and files have flags of other names", async () => {
+  const leaves = leavesOf(await createProgram([]));
+  const odd = leaves.filter(({ command }) => command.options.some((o) => o.long === "--json" && !o.isBoolean()));
+  expect(odd.map(({ words }) => words)).toEqual([]);
+});

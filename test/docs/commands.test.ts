@@ -39,10 +39,7 @@ describe("commands in a text", () => {
   test.each([
     ["millrace plan --model 'a b' --hardware h100x2 > out", [["plan", "--model", "a b", "--hardware", "h100x2"]]],
     ["npm start -- --model x && npm -s start", [["--model", "x"], []]],
-    [
-      "npm run bench:peers -- --rounds 2 \\\n  --json a.json",
-      [["bench", "peers", "--rounds", "2", "--json", "a.json"]],
-    ],
+    ["npm run bench:peers -- --rounds 2 \\\n  --out a.json", [["bench", "peers", "--rounds", "2", "--out", "a.json"]]],
     [
       "for i in 1 2; do npx millrace serve --port $i & done # millrace no",
       [

@@ -64,7 +64,7 @@ function placesOf({ runs }: BenchReport): string[] {
 }
 
 test("a run is saved in all formats, with its settings and the server's facts", async () => {
-  const forms = ["--json", file("a.json"), "--html", file("a.html"), "--md", file("a.md")];
+  const forms = ["--out", file("a.json"), "--html", file("a.html"), "--md", file("a.md")];
   const args = ["run", "--url", mock.url, "--name", "mock", ...SMALL, ...forms];
   const { stdout, stderr, exitCode } = await run(...args, "--slo", "ttft=1000", "--price-per-hour", "2");
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
@@ -82,14 +82,15 @@ test("a run is saved in all formats, with its settings and the server's facts", 
   expect(readFileSync(file("a.md"), "utf8")).toContain("| 16/9, 3 at once");
   expect(readFileSync(file("a.html"), "utf8")).toContain("</html>");
   // Nothing is left to do, and nothing is done twice.
-  await run(...args, "--slo", "ttft=1000", "--price-per-hour", "2", "--resume");
+  const again = await run(...args, "--slo", "ttft=1000", "--price-per-hour", "2", "--resume", "--json");
   expect(readReport(file("a.json")).runs).toEqual(report.runs);
+  expect(JSON.parse(again.stdout).runs).toEqual(report.runs);
   const other = await run(...args, "--resume");
   expect(other).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("expected --resume with the options") });
 });
 
 test("a killed run resumes, and a stopped run reports its measurements so far", async () => {
-  const args = ["run", "--url", mock.url, "--name", "mock", ...SMALL, "--rounds", "5", "--json", file("killed.json")];
+  const args = ["run", "--url", mock.url, "--name", "mock", ...SMALL, "--rounds", "5", "--out", file("killed.json")];
   const killed = start(...args);
   await untilSaved(file("killed.json"), 3);
   killed.child.kill("SIGKILL");
@@ -110,7 +111,7 @@ test("a killed run resumes, and a stopped run reports its measurements so far", 
 
 test("a dying server leads to failed requests and an incomplete report, not a crash", async () => {
   const json = file("died.json");
-  const args = ["--shape", "16/9", "--concurrency", "3", "--requests", "60", "--rounds", "9", "--json", json];
+  const args = ["--shape", "16/9", "--concurrency", "3", "--requests", "60", "--rounds", "9", "--out", json];
   const running = start("run", "--url", mock.url, ...args);
   await untilSaved(json, 1);
   await mock.stop();
@@ -129,7 +130,7 @@ test(
     expect(await (await fetch(`${mock.url}/health`)).json()).toEqual({});
     const peer = ["--peer", `mock=${mock.url}`, "--threads", "1"];
     const json = file("peers.json");
-    const { stderr, exitCode } = await run("run", ...peer, "--model", STORIES, ...SMALL, "--json", json);
+    const { stderr, exitCode } = await run("run", ...peer, "--model", STORIES, ...SMALL, "--out", json);
     expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
     const { runs, targets } = readReport(json);
     expect(runs.slice(0, 4).map(({ round, target }) => `${round} ${target}`)).toEqual([
@@ -149,7 +150,7 @@ test(
   "an ablation starts a server for each of its variants and reports the gain of each layer",
   async () => {
     const small = ["--cells", "ladder", "--shape", "16/9", "--concurrency", "2", "--rounds", "1", "--threads", "2"];
-    const forms = ["--json", file("ablation.json"), "--html", file("ablation.html")];
+    const forms = ["--out", file("ablation.json"), "--html", file("ablation.html")];
     const { stdout, stderr, exitCode } = await run("ablate", "--model", STORIES, ...small, ...forms);
     expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
     expect(stdout).toMatch(/^cell +vanilla, tokens\/s.*half the threads ÷ vanilla/m);
@@ -170,7 +171,7 @@ test(
 
 test("two servers alternate and their ratio has an interval; two files are compared without alternation", async () => {
   const slower = await startMock({ ttftMs: 60, tpotMs: 12, tokensPerChunk: 2 });
-  const common = [...SMALL, "--rounds", "3", "--json", file("both.json")];
+  const common = [...SMALL, "--rounds", "3", "--out", file("both.json")];
   const { stdout, exitCode } = await run("compare", `fast=${mock.url}`, `slow=${slower.url}`, ...common);
   expect(exitCode).toBe(0);
   expect(stdout).toContain("fast ÷ slow");
@@ -182,8 +183,8 @@ test("two servers alternate and their ratio has an interval; two files are compa
     "2 fast",
   ]);
   const one = ["--concurrency", "2", "--shape", "16/9", "--requests", "4", "--rounds", "1"];
-  await run("run", "--url", mock.url, "--name", "a", ...one, "--json", file("one.json"));
-  await run("run", "--url", slower.url, "--name", "b", ...one, "--json", file("two.json"));
+  await run("run", "--url", mock.url, "--name", "a", ...one, "--out", file("one.json"));
+  await run("run", "--url", slower.url, "--name", "b", ...one, "--out", file("two.json"));
   await slower.stop();
   const files = await run("compare", file("one.json"), file("two.json"), "--html", file("both.html"));
   expect(files).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("not in alternation") });
@@ -194,7 +195,7 @@ test("a started real server: scaled chats, its own metrics, CPU and memory", asy
   const args = ["--scenario", "agent", "--scale", "0.12", "--concurrency", "2", "--requests", "12", "--rounds", "1"];
   const tooLong = await run("run", "--scenario", "standard", "--threads", "1");
   expect(tooLong.exitCode).toBe(2);
-  const { exitCode, stderr } = await run("run", ...args, "--json", file("real.json"), "--server-args", "--threads 1");
+  const { exitCode, stderr } = await run("run", ...args, "--out", file("real.json"), "--server-args", "--threads 1");
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   const [one] = readReport(file("real.json")).runs;
   expect(one!.metrics).toMatchObject({ numRequests: 12, failures: [] });
@@ -207,7 +208,7 @@ test("a started real server: scaled chats, its own metrics, CPU and memory", asy
 test("a running real server: random prompts as ids of exactly the requested length, at a rate", async () => {
   await using server = await startTestServer(["--threads", "1"]);
   const args = ["--url", `${server.url}/v1`, "--shape", "40/5", "--rate", "20", "--requests", "12", "--rounds", "1"];
-  const { exitCode, stderr } = await run("run", ...args, "--json", file("rate.json"));
+  const { exitCode, stderr } = await run("run", ...args, "--out", file("rate.json"));
   expect({ stderr, exitCode }).toMatchObject({ exitCode: 0 });
   const { runs, targets } = readReport(file("rate.json"));
   expect(targets[0]).toMatchObject({ promptsAs: "ids", ignoresEos: true, maxModelLen: 2048 });
@@ -235,7 +236,7 @@ test.each([
   [["run", "--shape", "5"], "lengths such as 512/128"],
   [["run", "--scenario", "none"], "standard: "],
   [["run", "--slo", "fast"], "expected --slo"],
-  [["run", "--resume"], "expected --json with --resume"],
+  [["run", "--resume"], "expected --out with --resume"],
   [["compare", "http://127.0.0.1:1", "b.json"], "two URLs or two files"],
   [["compare", "http://127.0.0.1:1", "http://127.0.0.1:1"], "expected servers of different names"],
 ] as const)("%j is refused", async (args, message) => {

@@ -1,5 +1,4 @@
 /** A proxy with limits in front of a server that writes as many tokens as a test says. */
-
 import type { ServerResponse } from "node:http";
 import { usageAsker } from "../../src/gateway/ask-usage.js";
 import { claimsOf, type LimitedScope } from "../../src/gateway/budget/claims.js";
@@ -9,11 +8,11 @@ import { LimitsPolicy } from "../../src/gateway/budget/limits-policy.js";
 import type { BudgetStore } from "../../src/gateway/budget/store.js";
 import { TOKEN_PRICE } from "../../src/gateway/budget/worst-cost.js";
 import type { Policy } from "../../src/gateway/pipeline.js";
-import type { Price } from "../../src/gateway/prices/price.js";
 import type { Caller } from "../../src/gateway/request.js";
 import type { BudgetUnit, Scope } from "../../src/gateway/scope.js";
 import { openDatabase } from "../../src/gateway/store/database.js";
 import { groupCommitOf } from "../../src/gateway/store/group-commit.js";
+import type { Price } from "../../src/gateway/usage/price.js";
 import {
   answerJson,
   type Behaviour,

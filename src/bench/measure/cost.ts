@@ -2,7 +2,8 @@
  * What answered tokens and requests cost: on a machine that is paid by the hour, over whole runs, their ends included,
  * or at an API that is paid by the token.
  */
-import { chargeOf, type TieredPrice } from "../../gateway/prices/tiered-price.js";
+import { chargeOf } from "../../gateway/prices/tiered-price.js";
+import type { TieredPrice } from "../../gateway/usage/price.js";
 import type { BenchRun, RunMetrics } from "../results/schema.js";
 
 /** In the currency of the price. */

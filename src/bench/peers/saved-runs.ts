@@ -1,4 +1,4 @@
-/** Reads the runs saved by `bench peers --json`. */
+/** Reads the runs saved by `bench peers --out`. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";

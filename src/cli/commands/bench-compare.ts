@@ -12,7 +12,7 @@ export function benchCompareCommand(): Command {
     .description(
       "Compare two servers in alternation under the same load, or two files of results: ratios with intervals.",
     )
-    .argument("<a>", "[name=]URL of a server, or a file written by bench run --json")
+    .argument("<a>", "[name=]URL of a server, or a file written by bench run --out")
     .argument("<b>", "the other one, of the same kind");
   return addLoadOptions(command).action(runBenchCompare);
 }
@@ -20,7 +20,7 @@ export function benchCompareCommand(): Command {
 const isUrl = (text: string): boolean => /^([\w.-]+=)?https?:\/\//.test(text);
 
 /** Options that apply to files of results; all others need servers. */
-const OF_FILES: readonly string[] = ["json", "html", "svg", "md"];
+const OF_FILES: readonly string[] = ["json", "out", "html", "svg", "md"];
 
 async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: Command): Promise<void> {
   if (isUrl(a) !== isUrl(b)) {
@@ -39,6 +39,6 @@ async function runBenchCompare(a: string, b: string, flags: LoadFlags, command: 
     import("../../bench/report/merge.js"),
   ]);
   const merged = mergeReports(readReport(a), readReport(b));
-  if (flags.json !== undefined) writeReport(flags.json, merged);
+  if (flags.out !== undefined) writeReport(flags.out, merged);
   await presentReport(merged, flags);
 }

@@ -35,7 +35,7 @@ interface PeersFlags {
   readonly genTokens: number;
   readonly context: number;
   readonly runWith: string;
-  readonly json?: string;
+  readonly out?: string;
   readonly svg?: string;
   readonly from?: readonly string[];
 }
@@ -77,7 +77,7 @@ export function benchPeersCommand(): Command {
     .option("--gen-tokens <n>", "tokens generated per sequence", count("--gen-tokens", 2), 64)
     .option("--context <n>", "tokens of context at the end of the context shape", count("--context"), 4096)
     .option("--run-with <command>", "prefix of each engine's command, such as taskset -c 0,1", "")
-    .option("--json <file>", "file to save all runs in, after each run")
+    .option("--out <file>", "file to save all runs in, after each run")
     .option("--svg <file>", "SVG file for a chart of the ratios")
     .option("--from <files>", "measure nothing; use the runs of these saved files", listOf("--from"))
     .action(runBenchPeers);
@@ -173,7 +173,7 @@ async function measure(flags: PeersFlags): Promise<PeerRun[]> {
     const speeds = run.rows.map((row) => `${row.prefillTokensPerS.toFixed(1)}/${row.decodeTokensPerS.toFixed(1)}`);
     const about = `${run.model} ${run.shape.name} round ${run.round} ${run.contender}`;
     process.stderr.write(`${about}: prefill/decode tokens/s ${speeds.join(", ")}\n`);
-    if (flags.json !== undefined) writeFileSync(flags.json, `${JSON.stringify(report, null, 1)}\n`);
+    if (flags.out !== undefined) writeFileSync(flags.out, `${JSON.stringify(report, null, 1)}\n`);
   });
   return report.runs;
 }

@@ -4,7 +4,7 @@ import type { Cell } from "../../bench/workload/scenarios.js";
 import { MillraceError } from "../../core/errors.js";
 import { silentStages } from "../../core/stages.js";
 import { listedRows, readPriceList, rowAt } from "../../gateway/prices/price-list.js";
-import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
+import type { TieredPrice } from "../../gateway/usage/price.js";
 import type { Objective } from "../../lab/tune/bottleneck.js";
 import type { Edit } from "../../lab/tune/configuration.js";
 import type { Diagnosis } from "../../lab/tune/loop.js";

@@ -24,6 +24,6 @@ test("defaults do not count as given", async () => {
 });
 
 test("a file in a missing folder is refused", () => {
-  assertFolders({ json: "a.json" });
+  assertFolders({ out: "a.json" });
   expect(() => assertFolders({ svg: "/nowhere/a.svg" })).toThrow("expected --svg in a folder that exists");
 });

@@ -32,7 +32,8 @@ export function pollOption(): Option {
 export interface OutputFlags {
   readonly workers: number;
   readonly poll?: boolean;
-  readonly json?: string;
+  readonly json?: boolean;
+  readonly out?: string;
   readonly html?: string;
   readonly svg?: string;
   readonly md?: string;
@@ -93,9 +94,10 @@ export function addPeerOptions(command: Command): Command {
 /** Options of a command whose report has tables only. */
 export function addTableOptions(command: Command): Command {
   return command
-    .addOption(grouped(TOLD, "--json <file>", "results file, saved after every run"))
+    .addOption(grouped(TOLD, "--json", "print the results as one JSON object instead of tables"))
+    .addOption(grouped(TOLD, "--out <file>", "results file, in JSON, saved after every run"))
     .addOption(grouped(TOLD, "--md <file>", "Markdown report"))
-    .addOption(grouped(TOLD, "--resume", "continue the run saved in the --json file"))
+    .addOption(grouped(TOLD, "--resume", "continue the run saved in the --out file"))
     .addOption(workersOption())
     .addOption(pollOption());
 }
@@ -239,13 +241,13 @@ export async function planFromFlags(flags: TrafficFlags, command: Command): Prom
 }
 
 /** The report that --resume continues; undefined when there is none yet. */
-export async function resumedReport({ resume, json }: OutputFlags): Promise<BenchReport | undefined> {
+export async function resumedReport({ resume, out }: OutputFlags): Promise<BenchReport | undefined> {
   if (resume !== true) return undefined;
-  if (json === undefined) {
-    throw new MillraceError("invalid_option", "expected --json with --resume, got none", {
+  if (out === undefined) {
+    throw new MillraceError("invalid_option", "expected --out with --resume, got none", {
       hint: "give the file of the interrupted run",
     });
   }
   const { readReport } = await import("../../bench/results/schema.js");
-  return existsSync(json) ? readReport(json) : undefined;
+  return existsSync(out) ? readReport(out) : undefined;
 }

@@ -7,27 +7,32 @@ import { formatTable } from "./format.js";
 
 /** Files of a report. */
 export interface ReportFiles {
+  readonly out?: string;
   readonly html?: string;
   readonly svg?: string;
   readonly md?: string;
 }
 
 /** Throws invalid_option for a file whose folder does not exist, before anything is measured. */
-export function assertFolders({ json, html, svg, md }: ReportFiles & { readonly json?: string }): void {
-  for (const [name, path] of Object.entries({ json, html, svg, md })) {
+export function assertFolders({ out, html, svg, md }: ReportFiles): void {
+  for (const [name, path] of Object.entries({ out, html, svg, md })) {
     if (path === undefined || existsSync(dirname(path))) continue;
     throw new MillraceError("invalid_option", `expected --${name} in a folder that exists, got ${path}`);
   }
 }
 
-export async function presentReport(report: BenchReport, outputs: ReportFiles): Promise<void> {
+/** @param outputs without `out`, which is saved while a report is measured */
+export async function presentReport(
+  report: BenchReport,
+  outputs: ReportFiles & { readonly json?: boolean },
+): Promise<void> {
   const [{ htmlOf }, { pictureOf }, { markdownOf }] = await Promise.all([
     import("../../bench/report/html.js"),
     import("../../bench/report/picture.js"),
     import("../../bench/report/markdown.js"),
   ]);
   assertFolders(outputs);
-  process.stdout.write(await textOf(report));
+  process.stdout.write(outputs.json === true ? `${JSON.stringify(report)}\n` : await textOf(report));
   const { html, svg, md } = outputs;
   if (html !== undefined) writeFileSync(html, htmlOf(report));
   if (svg !== undefined) writeFileSync(svg, pictureOf(report));

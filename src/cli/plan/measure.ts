@@ -37,7 +37,7 @@ export async function measuredFit({ model, machine }: PlanRequest, isHere: boole
     throw new MillraceError(
       "invalid_option",
       `expected --measure beside a model's file that the embedded engine loads and --hardware cpu, got ${got}`,
-      { hint: "elsewhere start the server, measure it with millrace bench run --json, and plan with --calibrate" },
+      { hint: "elsewhere start the server, measure it with millrace bench run --out, and plan with --calibrate" },
     );
   }
   const folder = mkdtempSync(join(tmpdir(), "millrace-measure-"));

@@ -125,7 +125,7 @@ const termOptions = (): readonly Option[] => [
   grouped(
     TERMS,
     "--calibrate <file>",
-    "fit the speed model to results of `bench run`, `bench engine` or `bench kernels` (--json)",
+    "fit the speed model to results of `bench run` (--out), `bench engine` or `bench kernels` (--json)",
   ),
   grouped(
     TERMS,

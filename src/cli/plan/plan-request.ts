@@ -95,7 +95,7 @@ async function fitOf(file: string, request: PlanRequest): Promise<Fit> {
   const fit = first === undefined ? undefined : fitServing(request, first, serving, file);
   if (fit !== undefined) return fit;
   throw new MillraceError("invalid_option", `expected runs with results in ${file}, got none`, {
-    hint: "measure the server that the plan describes with millrace bench run --json",
+    hint: "measure the server that the plan describes with millrace bench run --out",
   });
 }
 

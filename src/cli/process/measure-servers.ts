@@ -61,7 +61,7 @@ export async function measureServers(
           process.stderr.write(`${name}: ${facts.model} at ${address.url}\n`);
       },
       onReport: (unfinished) => {
-        if (flags.json !== undefined) writeReport(flags.json, unfinished);
+        if (flags.out !== undefined) writeReport(flags.out, unfinished);
       },
     });
     if (report === undefined) process.exitCode = 130;

@@ -8,13 +8,14 @@ import type { FleetConfig } from "../config/schema.js";
 import type { RunningProxy } from "../proxy/proxy.js";
 import { modelOf } from "../proxy/request-terms.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
-import { HandedLines } from "./handed-lines.js";
+import { HandedLines, type HandedPrices } from "./handed-lines.js";
 import type { HandedPolicies } from "./policies.js";
 
 interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "authorize" | "callerOf" | "logger"> {
   readonly dataFolder: string;
   readonly config: () => FleetConfig;
   readonly pool: UpstreamPool;
+  readonly prices: HandedPrices;
   /** The model that a name stands for. */
   readonly nameOf: (name: string) => string;
   /** Names that stand for no single model. */
@@ -25,11 +26,11 @@ interface FleetBatchesOptions extends Pick<BatchServiceOptions, "database" | "au
 }
 
 export function fleetBatches(options: FleetBatchesOptions): BatchService {
-  const { dataFolder, config, pool, nameOf, proxy, handed: policies, ...rest } = options;
+  const { dataFolder, config, pool, prices, nameOf, proxy, handed: policies, ...rest } = options;
   return new BatchService({
     ...rest,
     nameOf,
-    handed: new HandedLines({ config, pool, nameOf, proxy, policies }),
+    handed: new HandedLines({ config, pool, prices, nameOf, proxy, policies }),
     folder: join(dataFolder, "batches"),
     settings: () => settingsOf(config()),
     submit: (line, sink) => proxy().submit({ ...line, headers: { ...line.headers, [BACKGROUND_HEADER]: "1" } }, sink),

@@ -1,5 +1,4 @@
 /** Makes the policy of limits and budgets from the configuration, with its store. */
-
 import type { LimitedScope } from "../../gateway/budget/claims.js";
 import { abandonedCharges, EmbeddedStore } from "../../gateway/budget/embedded-store.js";
 import { LimitsPolicy } from "../../gateway/budget/limits-policy.js";
@@ -11,10 +10,10 @@ import { windowEnd } from "../../gateway/budget/windows.js";
 import { TOKEN_PRICE } from "../../gateway/budget/worst-cost.js";
 import type { LostCharge } from "../../gateway/ledger/ledger-store.js";
 import { formatDollars } from "../../gateway/money.js";
-import type { Price } from "../../gateway/prices/price.js";
 import type { BudgetUnit } from "../../gateway/scope.js";
 import type { Database } from "../../gateway/store/database.js";
 import { groupCommitOf } from "../../gateway/store/group-commit.js";
+import type { Price } from "../../gateway/usage/price.js";
 import type { Rate } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
 import { limitsFrom } from "../config/sections/budgets.js";

@@ -113,6 +113,7 @@ export class GatewayParts {
       onAlert,
     });
     this.#batches = fleetBatches({
+      prices: this.#ledger.prices,
       dataFolder: this.#dataFolder,
       database,
       config,

@@ -125,7 +125,8 @@ describe("OpenAI's", () => {
     expect(openaiBatches.batches).toHaveLength(1);
     expect(openaiBatches.ran).toHaveLength(3);
     expect(pathsOf(openai)).not.toContain("POST /v1/chat/completions");
-    expect(openaiBatches.files.get("file-in1")).toContain('"model":"gpt-5.2"');
+    await until(() => (openaiBatches.files.size === 0 ? true : undefined));
+    expect(openaiBatches.deleted.get("file-in1")).toContain('"model":"gpt-5.2"');
     // 12 fresh tokens at $1, 9 of output at $10 a million, and half of it.
     const booked = await rows();
     expect(booked.map(({ outcome, status }) => [outcome, status]).sort()).toEqual([

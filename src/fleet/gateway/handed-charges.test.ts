@@ -28,7 +28,10 @@ let provider: ProviderServer;
 let gateway: Gateway;
 let folder: string;
 
-const configOf = (more: object = {}, isHanded = true) => ({
+/** Of tokens of a model that no list of prices has. */
+const PRICE: object = { input: "1", output: "10", "cache-read": "0" };
+
+const configOf = (more: object = {}, isHanded = true, price: object | undefined = PRICE) => ({
   "admin-key": ADMIN,
   ledger: {},
   "managed-keys": true,
@@ -39,8 +42,8 @@ const configOf = (more: object = {}, isHanded = true) => ({
       name: "gpt",
       engine: "openai",
       provider: { "batch-endpoint": isHanded, "batch-price-share": 0.5 },
-      price: { input: "1", output: "10", "cache-read": "0" },
-      attach: [{ url: `${provider.url}/v1`, "api-key": KEY, "model-name": "gpt-5.2" }],
+      ...(price === undefined ? {} : { price }),
+      attach: [{ url: `${provider.url}/v1`, "api-key": KEY, "model-name": "gpt-own" }],
     },
   ],
   ...more,
@@ -88,6 +91,11 @@ async function end(id: string, key = SHOP): Promise<Json> {
     const batch = await call(`/v1/batches/${id}`, { key });
     return batch.status === "completed" ? batch : undefined;
   });
+}
+
+async function reload(config: object): Promise<void> {
+  const machine = { cores: [], splits: new Map(), millraceSeats: 4 };
+  await gateway.fleet.reload(parseConfig(stringify({ port: 0, ...config }), "millrace.yaml", process.env), machine);
 }
 
 /** Dollars spent of a scope's day, once nothing is reserved any more. */
@@ -147,9 +155,7 @@ test("what is redacted in a request is redacted in its record", async () => {
 test("lines under way cost what batches cost, although batch-endpoint is switched off meanwhile", async () => {
   gateway = await startGateway(configOf());
   const id = await begin();
-  const text = stringify({ port: 0, ...configOf({}, false) });
-  const machine = { cores: [], splits: new Map(), millraceSeats: 4 };
-  await gateway.fleet.reload(parseConfig(text, "millrace.yaml", process.env), machine);
+  await reload(configOf({}, false));
   await end(id);
   expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
 });
@@ -174,6 +180,38 @@ test("kill -9 behind a line's result finds its charge and its row in the databas
     database.close();
   }
   expect(atResult).toEqual({ rows: 1, charged: LINE_DOLLARS * 1e9 });
+});
+
+test.each([
+  ["removed by a reload", undefined],
+  ["raised by a reload", { input: "7", output: "70", "cache-read": "0" }],
+  ["raised before a restart", { input: "7", output: "70", "cache-read": "0" }],
+])("lines under way cost what they did when they were sent, although the price is %s", async (how, price) => {
+  gateway = await startGateway(configOf());
+  const id = await begin();
+  const changed = { ...configOf(), models: [{ ...configOf().models[0], price }] };
+  if (how.endsWith("reload")) await reload(changed);
+  else {
+    await gateway[Symbol.asyncDispose]();
+    gateway = await startGateway(changed);
+  }
+  expect((await end(id)).request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+  expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
+  const { data } = await call("/admin/ledger/requests", { key: ADMIN });
+  expect(data.map(({ cost }: Json) => Number(cost))).toEqual([LINE_DOLLARS]);
+});
+
+test("answers of a model that is removed wait until it is back, and are charged then", async () => {
+  gateway = await startGateway(configOf());
+  const id = await begin();
+  const other = { ...configOf().models[0], name: "other" };
+  await reload({ ...configOf(), models: [other] });
+  batches.isHeld = false;
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  expect((await call(`/v1/batches/${id}`)).status).toBe("in_progress");
+  await reload(configOf());
+  expect((await end(id)).request_counts).toEqual({ total: 1, completed: 1, failed: 0 });
+  expect(await spent()).toBeCloseTo(LINE_DOLLARS, 9);
 });
 
 test("the organisation pays for the lines of a key that is revoked meanwhile", async () => {

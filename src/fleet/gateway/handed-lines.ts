@@ -11,16 +11,22 @@ import { type Ending, type Handler, pipeline } from "../../gateway/pipeline.js";
 import type { BatchEndpoint } from "../../gateway/provider-batches/endpoint.js";
 import { batchEndpointOf } from "../../gateway/provider-batches/endpoints.js";
 import type { GatewayRequest } from "../../gateway/request.js";
-import type { AttemptRecord } from "../../gateway/usage/record.js";
+import type { TieredPrice } from "../../gateway/usage/price.js";
+import type { AttemptRecord, Rate } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
 import { AnswerCounts } from "../proxy/answer-counts.js";
 import type { RunningProxy } from "../proxy/proxy.js";
 import type { Upstream, UpstreamPool, UpstreamTarget } from "../upstream/upstream.js";
 import type { HandedPolicies } from "./policies.js";
 
+export interface HandedPrices {
+  priceOf(model: string, rate: Rate): TieredPrice | undefined;
+}
+
 interface HandedLinesOptions {
   readonly config: () => FleetConfig;
   readonly pool: UpstreamPool;
+  readonly prices: HandedPrices;
   /** The model that a name stands for. */
   readonly nameOf: (name: string) => string;
   readonly proxy: () => RunningProxy;
@@ -67,7 +73,7 @@ export class HandedLines implements HandedModels {
     let prepared: PreparedLine | undefined;
     const { limits, preparing } = this.#policies;
     const handle = pipeline(preparing, async (request) => {
-      const { provider, target } = this.#certainPlaceOf(request.model);
+      const { upstream, provider, target } = this.#certainPlaceOf(request.model);
       const model = target.modelName ?? request.model;
       const asked = providerRequest(provider, target.url, model, request, new Date());
       const path = `/v1${asked.path.slice(provider.basePath.length)}`;
@@ -75,7 +81,8 @@ export class HandedLines implements HandedModels {
       const headers = Object.fromEntries(
         Object.entries(asked.headers).filter(([name]) => name.startsWith("anthropic-")),
       );
-      prepared = { path, headers, body: asked.body, estimate: limits.estimateOf(request) };
+      const price = this.options.prices.priceOf(upstream.model, request.record.rate);
+      prepared = { path, headers, body: asked.body, price, estimate: limits.estimateOf(request) };
       // There is no answer yet, and nobody gets this one.
       return { kind: "cancelled" };
     });
@@ -88,10 +95,12 @@ export class HandedLines implements HandedModels {
     const { booking, booked } = this.#policies;
     const handle = pipeline(booking, async (request, inner) => {
       if (answer instanceof MillraceError) throw answer;
+      const place = this.#certainPlaceOf(request.model);
       answer.isTaken = true;
-      return this.#answered(request, answer, inner);
+      return this.#answered(place, request, answer, inner);
     });
     // The provider has answered: what the caller may ask now does not matter any more.
+    if (!(answer instanceof MillraceError)) line.record.agreedPrice = answer.price;
     const { tokenModels: _, allowsModel: __, ...caller } = line.caller;
     try {
       return await this.#submit({ ...line, caller }, handle, sink);
@@ -100,8 +109,12 @@ export class HandedLines implements HandedModels {
     }
   }
 
-  #answered(request: GatewayRequest, { status, body }: ProviderAnswer, sink: AnswerSink): Ending {
-    const { upstream, target, provider } = this.#certainPlaceOf(request.model);
+  #answered(
+    { upstream, target, provider }: Place,
+    request: GatewayRequest,
+    { status, body }: ProviderAnswer,
+    sink: AnswerSink,
+  ): Ending {
     const { attempts, watcher } = request.record;
     const model = target.modelName ?? request.model;
     const { translation } = providerRequest(provider, target.url, model, request, new Date());

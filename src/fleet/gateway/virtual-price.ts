@@ -2,8 +2,7 @@
  * An upper bound of a virtual model's price: the most expensive model of a route, or all models of a cascade together.
  * A budget reserves at this price, and settles the actual cost.
  */
-import type { Price } from "../../gateway/prices/price.js";
-import type { TieredPrice } from "../../gateway/prices/tiered-price.js";
+import type { Price, TieredPrice } from "../../gateway/usage/price.js";
 import type { FleetConfig } from "../config/schema.js";
 
 type Virtual = Pick<FleetConfig, "routes" | "cascades">;

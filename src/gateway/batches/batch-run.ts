@@ -12,6 +12,7 @@ import { writeBatchFiles } from "./finish.js";
 import type { HandedModels } from "./handed-models.js";
 import { dropParts, HandedRun } from "./handed-run.js";
 import { DISK_PAUSE_MS, type LaneContext, LaneRun } from "./lane-run.js";
+import type { PartCleanup } from "./part-cleanup.js";
 import { BrokenPart } from "./part-file.js";
 import type { LineFaultCode } from "./read-line.js";
 import { type BatchRecord, type BatchState, type FileRecord, isOver, type LineFault, mayFollow } from "./record.js";
@@ -20,6 +21,8 @@ export interface RunContext extends LinesContext, LaneContext {
   readonly table: BatchTable;
   /** Absent: the gateway runs every line itself. */
   readonly handed?: HandedModels | undefined;
+  /** Absent: no lines are handed over. */
+  readonly cleanup?: PartCleanup | undefined;
   readonly limits: (batch: BatchRecord) => InputLimits;
   /** Life of output files, in seconds. */
   readonly keptSeconds: () => number;
@@ -191,6 +194,7 @@ export class BatchRun {
     const nowSeconds = Math.floor(nowMs() / 1000);
     const files = await writeBatchFiles(folders, this.#record, numLines, { nowSeconds, keptSeconds: keptSeconds() });
     const { output, error } = files;
+    await this.#dropParts();
     const wasExpired = !isComplete || this.#record.counts.expired > 0;
     this.#enter(
       isCancelled ? "cancelled" : wasExpired ? "expired" : "completed",
@@ -227,8 +231,15 @@ export class BatchRun {
   }
 
   async #openHanded(lines: BatchLines): Promise<HandedRun | undefined> {
-    const { handed } = this.context;
-    return handed === undefined ? undefined : await HandedRun.open({ ...this.context, handed }, lines);
+    const { handed, cleanup } = this.context;
+    if (handed === undefined || cleanup === undefined) return undefined;
+    return await HandedRun.open({ ...this.context, handed, cleanup }, lines);
+  }
+
+  /** Nobody looks after the parts of a batch that is over. */
+  async #dropParts(): Promise<void> {
+    const { folders, handed, cleanup } = this.context;
+    if (handed !== undefined && cleanup !== undefined) await dropParts({ folders, handed, cleanup }, this.#record);
   }
 
   #count({ counts, usage }: BatchLines): void {
@@ -237,9 +248,8 @@ export class BatchRun {
 
   /** The whole batch cannot run. */
   async #fail(faults: readonly LineFault[]): Promise<void> {
-    const { folders, handed } = this.context;
-    // Nobody ends the reservations of a batch that is over.
-    if (handed !== undefined) await dropParts({ folders, handed }, this.#record);
+    const { folders } = this.context;
+    await this.#dropParts();
     this.#enter("failed", { faults });
     await folders.removeRun(this.#record.id);
   }

@@ -10,9 +10,10 @@ import { Lane } from "./lane.js";
 import { COMPLETION_WINDOW_SECONDS, IDEMPOTENCY_KEPT_SECONDS, MESSAGE_BATCH_KEPT_SECONDS } from "./limits.js";
 import type { LineIndex } from "./line-index.js";
 import type { ModelLoad } from "./pace.js";
+import { PartCleanup } from "./part-cleanup.js";
 import { type BatchKind, type BatchRecord, isOver, NO_LINES, NO_USAGE } from "./record.js";
 
-interface BatchesOptions extends Omit<RunContext, "laneOf"> {
+interface BatchesOptions extends Omit<RunContext, "laneOf" | "cleanup"> {
   readonly shelf: FileShelf;
   /** By any of the model's names. */
   readonly loadOf: (model: string) => ModelLoad;
@@ -44,14 +45,17 @@ export class Batches {
   readonly #lanes = new Map<string, Lane>();
   #pumpTimer: NodeJS.Timeout | undefined;
   #sweepTimer: NodeJS.Timeout | undefined;
+  #cleanup: PartCleanup | undefined;
   #isClosing = false;
 
   constructor(private readonly options: BatchesOptions) {}
 
   /** Goes on with every batch that is not over. */
   async start(): Promise<void> {
-    const { folders, table } = this.options;
+    const { folders, table, handed } = this.options;
     await folders.create();
+    this.#cleanup = handed && (await PartCleanup.open({ ...this.options, handed }));
+    this.#cleanup?.tend();
     const open = table.openBatches();
     const ids = new Set(open.map(({ id }) => id));
     await folders.sweep(
@@ -160,6 +164,7 @@ export class Batches {
     clearInterval(this.#pumpTimer);
     clearInterval(this.#sweepTimer);
     await Promise.all([...this.#runs.values()].map((run) => run.stop()));
+    await this.#cleanup?.close();
   }
 
   #add(record: BatchRecord, key: Omit<KeyedResource, "id"> | undefined): BatchRecord {
@@ -208,7 +213,8 @@ export class Batches {
 
   #run(record: BatchRecord): void {
     if (this.#isClosing) return;
-    const run = new BatchRun({ ...this.options, laneOf: (model) => this.#laneOf(model) }, record);
+    const context = { ...this.options, laneOf: (model: string) => this.#laneOf(model), cleanup: this.#cleanup };
+    const run = new BatchRun(context, record);
     this.#runs.set(record.id, run);
     this.#pumpTimer ??= setInterval(() => this.#pump(), PUMP_MS);
     void run.start().then(() => {
@@ -249,6 +255,7 @@ export class Batches {
   }
 
   #sweepInBackground(): void {
+    this.#cleanup?.tend();
     this.sweep().catch((err: unknown) => this.options.logger.warn({ err }, "could not delete expired files"));
   }
 }

@@ -26,12 +26,18 @@ export async function bookLine(
     return;
   }
   const { batch, id, request } = line;
+  const isStranded = () => isUntaken(answer) && handed.endpointOf(String(request.body.model)) === undefined;
   for (let attempt = 1; ; attempt++) {
     const end = await runLine((own, sink) => handed.book(own, answer, sink), batch, id, request, new Cancellation());
     if (end.kind === "stopped")
       throw new MillraceError("internal_error", "expected a line that is booked, got one that was stopped");
+    // What was paid for is given, and charged, when the model is back.
+    if (isStranded()) throw new MillraceError("model_not_found", "expected the provider of the line, got none");
     const isLast = answer instanceof MillraceError || answer.isTaken || attempt === MAX_BOOKINGS;
     if (end.kind === "done" || isLast) return await lines.keep(index, end.kind === "done" ? end.result : end.giveUp);
     await wait(PAUSE_MS * attempt, undefined, { signal });
   }
 }
+
+const isUntaken = (answer: ProviderAnswer | MillraceError): boolean =>
+  !(answer instanceof MillraceError || answer.isTaken);

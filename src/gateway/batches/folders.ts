@@ -5,15 +5,19 @@ import { join } from "node:path";
 export class BatchFolders {
   readonly #files: string;
   readonly #runs: string;
+  /** What is left to do for parts that are over. */
+  readonly cleanups: string;
 
   constructor(readonly root: string) {
     this.#files = join(root, "files");
     this.#runs = join(root, "runs");
+    this.cleanups = join(root, "cleanups");
   }
 
   async create(): Promise<void> {
     await mkdir(this.#files, { recursive: true, mode: 0o700 });
     await mkdir(this.#runs, { recursive: true, mode: 0o700 });
+    await mkdir(this.cleanups, { recursive: true, mode: 0o700 });
   }
 
   /** Content of a file. */

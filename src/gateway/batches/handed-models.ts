@@ -5,6 +5,7 @@ import type { LineEstimate } from "../budget/handed-limits.js";
 import type { Amounts } from "../budget/store.js";
 import type { Ending } from "../pipeline.js";
 import type { BatchEndpoint } from "../provider-batches/endpoint.js";
+import type { TieredPrice } from "../usage/price.js";
 import type { LineSubmission } from "./run-line.js";
 
 export interface PreparedLine {
@@ -14,11 +15,15 @@ export interface PreparedLine {
   readonly headers: Readonly<Record<string, string>>;
   /** JSON, in the provider's dialect. */
   readonly body: Buffer;
+  /** What the answer will be charged at. Undefined: the model has no price. */
+  readonly price: TieredPrice | undefined;
   /** Undefined: no budget applies. */
   readonly estimate: LineEstimate | undefined;
 }
 
 export interface ProviderAnswer {
+  /** When the line was handed over. Undefined: the price of now. */
+  readonly price: TieredPrice | undefined;
   readonly status: number;
   readonly body: Buffer;
   /** It has come through the policies as far as where a request would be sent: it is booked. */

@@ -77,9 +77,12 @@ function handedModels(): HandedModels {
     prepare: async ({ body }) => {
       const money = await prepared(String(body.user));
       const asked = { model: "gpt", messages: [{ role: "user", content: "Hi" }], user: body.user };
+      // The provider refuses it.
+      if (body.user === "odd") Object.assign(asked, { temperature: 9 });
       return {
         path: "/v1/chat/completions",
         headers: {},
+        price: undefined,
         body: Buffer.from(JSON.stringify(asked)),
         estimate: { amounts: { money, tokens: 0 } } as LineEstimate,
       };
@@ -87,6 +90,7 @@ function handedModels(): HandedModels {
     book: async (_, answer, sink) => {
       numBooked++;
       await booked();
+      if (!(answer instanceof MillraceError)) answer.isTaken = true;
       if (answer instanceof MillraceError) throw answer;
       return answerLine(sink, answer.status, JSON.parse(answer.body.toString("utf8")));
     },
@@ -242,6 +246,9 @@ async function reopen(): Promise<void> {
   service = await open();
 }
 
+/** All that the provider has had. */
+const numFiles = () => batches.files.size + batches.deleted.size;
+
 const odd = (status: number) => new Refused(status, "odd", undefined);
 /** Fails the first time. */
 function once<T extends unknown[], R>(thrown: Error, real: (...args: T) => R): (...args: T) => R {
@@ -286,7 +293,7 @@ test("a refused file ends its lines, and a file that the provider has lost is up
   changed = (endpoint) => ({ upload: endpoint.upload, send: () => Promise.reject(odd(400)) });
   const refused = await client.ended(await client.start([batchLine("a")]));
   expect(refused.request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
-  expect(batches.files.size).toBe(1);
+  expect(numFiles()).toBe(1);
   batches.nextFailure = { code: "token_limit_exceeded", message: "Full." };
   changed = (endpoint) => ({
     look: async (id, signal) => {
@@ -325,20 +332,36 @@ test.each(["cancelled", "killed and cancelled", "killed"])("a reservation in dou
   expect(reserved.size).toBe(0);
 });
 
-test("a part is over only when its reservation is", async () => {
+test.each(["ended", "cancelled", "over its time"])("no batch waits for the budget store: %s", async (how) => {
   let isDown = true;
-  const release = async (id: string) => {
+  const release = async (id: string, spent: Amounts) => {
     if (isDown) throw new MillraceError("budget_store_failed", "expected the budget store's answer, got none");
-    reserved.delete(id);
+    if (reserved.delete(id)) released.push(spent);
   };
   budget = { release };
+  batches.isHeld = how !== "ended";
   await reopen();
-  const id = await client.start([batchLine("a")]);
-  await until(() => service.lines.some(({ fields }) => fields?.stage === "sent"));
-  expect(JSON.parse(readFileSync(sent(id, 0), "utf8")).stage).toBe("sent");
+  const id = await client.start([batchLine("a"), batchLine("b")]);
+  await until(() => batches.batches[0] !== undefined && batches.batches[0].status !== "validating");
+  if (how === "cancelled") await client.call("POST", `/v1/batches/${id}/cancel`, {});
+  if (how === "over its time") {
+    nowMs = Date.now() + DAY_MS + 1000;
+    await restart();
+  }
+  const status = { ended: "completed", cancelled: "cancelled", "over its time": "expired" }[how];
+  expect((await client.ended(id)).status).toBe(status);
+  expect(reserved.size).toBe(1);
+  const messages = () => service.lines.map(({ message }) => message);
+  expect(messages()).toContain("the reservation of a part of a batch is ended later");
+  // It is not forgotten by a gateway that is killed, nor while the store stays away.
+  await restart();
+  await until(() => messages().includes("reservations of batches wait for the budget store"));
+  expect(reserved.size).toBe(1);
   isDown = false;
-  expect((await client.ended(id)).status).toBe("completed");
-  expect(reserved.size).toBe(0);
+  await restart();
+  await until(() => reserved.size === 0);
+  expect(released).toEqual([{ money: 0, tokens: 0 }]);
+  await until(() => readdirSync(join(service.folder, "batches/cleanups")).length === 0);
 });
 
 test("a batch that appears long after its request broke is not sent a second time", async () => {
@@ -389,7 +412,7 @@ test("a lost answer behind a batch without room is not taken for that batch, whi
   });
   expect((await client.ended(await client.start([batchLine("a")]))).status).toBe("completed");
   expect(batches.batches.map(({ status }) => status)).toEqual(["failed", "completed"]);
-  expect(batches.files.size).toBe(2);
+  expect(numFiles()).toBe(2);
 });
 
 test("a cancellation that fails is asked for again", async () => {
@@ -486,4 +509,51 @@ test("what an open line has reserved stays reserved while others come", async ()
   const lines = Array.from({ length: 101 }, (_, i) => batchLine(`i${i}`));
   await client.ended(await client.start(lines));
   expect(shrunk).toEqual([{ money: 1_000_000, tokens: 0 }]);
+});
+
+const filesOf = (index: number) => {
+  const { input_file_id: input, output_file_id: output, error_file_id: error } = batches.batches[index]!;
+  return [input, output, error].filter((each) => each !== null);
+};
+const logged = (message: string) => service.lines.filter((line) => line.message === message);
+
+test("the provider's files of a batch are deleted when it is over, and not before", async () => {
+  const full = Object.assign(new Error("no space left"), { code: "ENOSPC" });
+  const append = vi.spyOn(ResultLog.prototype, "append").mockRejectedValueOnce(full);
+  try {
+    const id = await client.start([batchLine("a"), batchLine("odd")]);
+    await until(() => append.mock.calls.length === 1);
+    expect(batches.deleted.size).toBe(0);
+    const batch = await client.ended(id);
+    expect(batch.request_counts).toEqual({ total: 2, completed: 1, failed: 1 });
+    await until(() => batches.files.size === 0);
+    expect([...batches.deleted.keys()].toSorted()).toEqual(filesOf(0).toSorted());
+    expect(batches.deleted.size).toBe(3);
+    expect(await idsIn(batch.output_file_id)).toEqual(["a"]);
+    await until(() => readdirSync(join(service.folder, "batches/cleanups")).length === 0);
+  } finally {
+    append.mockRestore();
+  }
+});
+
+test("the file of a batch that is cancelled before it is sent is deleted", async () => {
+  changed = () => ({ send: () => Promise.reject(odd(503)) });
+  const id = await client.start([batchLine("a")]);
+  await until(() => batches.files.size === 1);
+  await client.call("POST", `/v1/batches/${id}/cancel`, {});
+  expect((await client.ended(id)).status).toBe("cancelled");
+  await until(() => batches.files.size === 0);
+});
+
+test("the file of a batch that is given up stays, since the provider may run it still", async () => {
+  batches.isStuck = true;
+  const id = await client.start([batchLine("a")]);
+  await until(() => batches.batches.length === 1);
+  nowMs = Date.now() + DAY_MS + 16 * 60_000;
+  await restart();
+  await until(() => batches.batches[0]!.status === "cancelling");
+  nowMs += 16 * 60_000;
+  expect((await client.ended(id)).status).toBe("expired");
+  await wait(20);
+  expect([batches.files.size, logged("a part's files at its provider are deleted later")]).toEqual([1, []]);
 });

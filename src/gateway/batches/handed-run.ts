@@ -20,7 +20,7 @@ import type { BatchRecord } from "./record.js";
 import { readEntries } from "./result-log.js";
 import { MAX_ATTEMPTS, submissionOf } from "./run-line.js";
 
-interface HandedContext extends Pick<PartContext, "nowMs" | "logger"> {
+interface HandedContext extends Pick<PartContext, "nowMs" | "logger" | "cleanup"> {
   readonly folders: BatchFolders;
   readonly handed: HandedModels;
 }
@@ -119,9 +119,8 @@ export class HandedRun {
   }
 
   #drive(part: Part, endsMs?: number): Promise<void> {
-    const { nowMs, logger, handed } = this.context;
     const { signal } = this.#stopping;
-    return new PartRun({ lines: this.lines, files: this.#files, handed, signal, nowMs, logger, endsMs }, part).run();
+    return new PartRun({ ...this.context, lines: this.lines, files: this.#files, signal, endsMs }, part).run();
   }
 
   /** A part with the next lines of a model, ready to be sent; none where all of them have their results already. */
@@ -132,7 +131,7 @@ export class HandedRun {
       throw new MillraceError("model_not_found", "expected the provider of the lines, got none");
     await this.#unreserve(model);
     const written = await this.#writeLines(endpoint, { model, number }, from);
-    const { to, numLines, path, headers, estimate, costs } = written;
+    const { to, numLines, path, headers, price, estimate, costs } = written;
     if (numLines === 0) return { to };
     const id = partId(this.lines.batchId, { model, number });
     const reserved = estimate === undefined ? {} : { reserved: estimate.amounts };
@@ -144,6 +143,7 @@ export class HandedRun {
       numLines,
       path,
       headers,
+      price,
       ...reserved,
       stage: "reserving",
       attempt: 0,
@@ -152,7 +152,7 @@ export class HandedRun {
     await this.#files.write(part);
     this.#reserving.set(model, part);
     try {
-      if (estimate !== undefined) await handed.budget.reserve(id, estimate);
+      if (estimate !== undefined) await this.context.cleanup.reserve(id, estimate);
     } catch (thrown) {
       const error = toMillraceError(thrown);
       if (error.code !== "budget_exceeded") throw thrown;
@@ -172,8 +172,7 @@ export class HandedRun {
   async #unreserve(model: number): Promise<void> {
     const part = this.#reserving.get(model);
     if (part === undefined) return;
-    if (part.reserved !== undefined)
-      await this.context.handed.budget.release(partId(this.lines.batchId, part), NOTHING);
+    if (part.reserved !== undefined) await this.context.cleanup.release(partId(this.lines.batchId, part), NOTHING);
     await this.#files.remove(part);
     this.#reserving.delete(model);
   }
@@ -184,6 +183,7 @@ export class HandedRun {
     const handle = await open(this.#files.lines(of), "w", 0o600);
     let [to, numLines, numBytes, path] = [from, 0, 0, ""];
     let headers: PreparedLine["headers"] = {};
+    let price: PreparedLine["price"];
     let estimate: LineEstimate | undefined;
     const costs: LineCost[] = [];
     let pending: Buffer[] = [];
@@ -203,7 +203,7 @@ export class HandedRun {
         numPending += line.length;
         numBytes += line.length;
         numLines++;
-        ({ path, headers } = prepared);
+        ({ path, headers, price } = prepared);
         estimate = sumOf(estimate, prepared.estimate);
         if (prepared.estimate !== undefined) costs.push({ index, ...prepared.estimate.amounts });
         if (numPending < WRITE_BYTES) continue;
@@ -214,7 +214,7 @@ export class HandedRun {
     } finally {
       await handle.close();
     }
-    return { to, numLines, path, headers, estimate, costs };
+    return { to, numLines, path, headers, price, estimate, costs };
   }
 
   /** @returns undefined where the line has got its result: it is refused */
@@ -268,25 +268,39 @@ function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): b
   return false;
 }
 
-/** Ends the reservations of a batch whose lines are lost, and its parts at the providers: nobody waits for them. */
+/**
+ * What its providers have of a batch that is over: has the files of its parts deleted. Of a batch whose lines are lost,
+ * parts may be under way: ends them, and their reservations.
+ */
 export async function dropParts(
-  { folders, handed }: Pick<HandedContext, "folders" | "handed">,
+  { folders, handed, cleanup }: Pick<HandedContext, "folders" | "handed" | "cleanup">,
   { id: batchId, models }: Pick<BatchRecord, "id" | "models">,
 ): Promise<void> {
   const files = new PartFiles(folders, batchId);
   const names = await files.names();
   if (names.length === 0) return;
-  const done = new Set<number>();
-  await readEntries(folders.log(batchId), async ({ index }) => void done.add(index));
+  let done: Promise<ReadonlySet<number>> | undefined;
   for (const name of names) {
     const part = await files.one(name).catch(() => undefined);
-    if (part?.stage === "over") continue;
+    const id = partId(batchId, name);
+    if (part?.stage === "over") {
+      await cleanup.remove(id, models[name.model]!, part.files ?? []);
+      continue;
+    }
+    done ??= linesIn(folders.log(batchId));
+    const ended = await done;
     const isUnsent = part?.stage === "reserving" || part?.stage === "ready";
     const costs = await files.costs(name);
-    const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !done.has(index));
-    await handed.budget.release(partId(batchId, name), isUnsent ? NOTHING : left);
+    const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !ended.has(index));
+    await cleanup.release(id, isUnsent ? NOTHING : left);
     if (part?.batchId === undefined) continue;
     const endpoint = handed.endpointOf(models[name.model]!);
     await endpoint?.cancel(part.batchId, AbortSignal.timeout(DROP_MS)).catch(() => {});
   }
+}
+
+async function linesIn(log: string): Promise<ReadonlySet<number>> {
+  const lines = new Set<number>();
+  await readEntries(log, async ({ index }) => void lines.add(index));
+  return lines;
 }

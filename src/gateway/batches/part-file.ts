@@ -12,6 +12,12 @@ import { MillraceError } from "../../core/errors.js";
 import type { Amounts } from "../budget/store.js";
 import type { BatchFolders } from "./folders.js";
 
+const nano = z
+  .string()
+  .regex(/^\d+$/)
+  .transform((digits) => BigInt(digits));
+const price = z.object({ version: z.string(), fresh: nano, cacheRead: nano, cacheWrite: nano, output: nano });
+
 const part = z.object({
   /** Index of the model in the batch's list. */
   model: z.number(),
@@ -25,11 +31,15 @@ const part = z.object({
   headers: z.record(z.string(), z.string()),
   /** Reserved of budgets; absent: none applies. */
   reserved: z.object({ money: z.number(), tokens: z.number() }).optional(),
+  /** What answers are charged at, whatever the configuration says when they come; absent: there was no price. */
+  price: price.extend({ above: z.object({ promptTokens: z.number(), price }).optional() }).optional(),
   stage: z.enum(["reserving", "ready", "sending", "sent", "over"]),
   /** From 0: the same lines may be sent again if the provider has run none of them. */
   attempt: z.number(),
   fileId: z.string().optional(),
   batchId: z.string().optional(),
+  /** At the provider; nobody needs them any more when the batch is over. */
+  files: z.array(z.string()).optional(),
   /** Milliseconds since 1970. */
   sentMs: z.number().optional(),
 });
@@ -98,7 +108,7 @@ export class PartFiles {
   /** Replaces the file at once, and waits until it would survive a power cut. */
   async write(written: Part): Promise<void> {
     const path = this.#path(written);
-    await writeFile(`${path}.new`, JSON.stringify(written), { mode: 0o600, flush: true });
+    await writeFile(`${path}.new`, JSON.stringify(written, bigintsAsText), { mode: 0o600, flush: true });
     await rename(`${path}.new`, path);
     await this.#sync();
   }
@@ -155,6 +165,8 @@ export class PartFiles {
     await handle.sync().finally(() => handle.close());
   }
 }
+
+const bigintsAsText = (_: string, value: unknown): unknown => (typeof value === "bigint" ? String(value) : value);
 
 function parsed(text: string): unknown {
   try {

@@ -12,12 +12,14 @@ import { splitLines } from "../provider-batches/split-lines.js";
 import type { BatchLines } from "./batch-lines.js";
 import { bookLine } from "./book-line.js";
 import type { HandedModels } from "./handed-models.js";
+import type { PartCleanup } from "./part-cleanup.js";
 import { type LineCost, type Part, type PartFiles, type PartName, sumOfOpen } from "./part-file.js";
 
 export interface PartContext {
   readonly lines: BatchLines;
   readonly files: PartFiles;
   readonly handed: HandedModels;
+  readonly cleanup: PartCleanup;
   readonly signal: AbortSignal;
   /** Milliseconds since 1970. */
   readonly nowMs: () => number;
@@ -59,6 +61,8 @@ export class PartRun {
   /** Lists of the provider's batches without the part's, each when it had had its time to appear. */
   #numWithout = 0;
   #costs: readonly LineCost[] | undefined;
+  /** The provider's files of results, which have been read. */
+  #results: readonly string[] = [];
   /** Why the provider runs none of the lines; undefined: it may. */
   #verdict: string | undefined;
 
@@ -203,6 +207,7 @@ export class PartRun {
     }
     if (numOdd > 0)
       logger.warn({ batch: this.#id, lines: numOdd }, "the provider's results have lines that are none of a batch's");
+    if (endpoint.remove !== undefined) this.#results = results;
     await this.#end();
   }
 
@@ -210,7 +215,7 @@ export class PartRun {
     const { lines, handed, signal } = this.context;
     switch (outcome.kind) {
       case "answer":
-        return await bookLine(lines, handed, index, { ...outcome, isTaken: false }, signal);
+        return await bookLine(lines, handed, index, { ...outcome, price: this.#part.price, isTaken: false }, signal);
       case "failed":
         return await bookLine(lines, handed, index, this.#failure(outcome.message), signal);
       case "expired":
@@ -244,12 +249,15 @@ export class PartRun {
 
   /** @param isSpent what lines without a result have reserved becomes a charge */
   async #leave(isSpent: boolean): Promise<void> {
-    const { lines, handed, files } = this.context;
+    const { lines, cleanup, files } = this.context;
     // Behind a part that is over, nobody asks the provider for results that a power cut has taken.
     await lines.sync();
     const left = await this.#reservedNow();
-    if (left !== undefined) await handed.budget.release(this.#id, isSpent ? left : NOTHING);
-    await this.#write({ stage: "over" });
+    if (left !== undefined) await cleanup.release(this.#id, isSpent ? left : NOTHING);
+    // A batch that is given up may need its file still.
+    const { fileId } = this.#part;
+    const inputs = fileId === undefined ? [] : [fileId];
+    await this.#write({ stage: "over", files: isSpent ? [] : [...inputs, ...this.#results] });
     await files.removeLines(this.#part);
   }
 
@@ -266,8 +274,8 @@ export class PartRun {
 
   async #pause(leastMs = 0): Promise<void> {
     const { signal, handed, endsMs, nowMs } = this.context;
-    const leftMs = endsMs === undefined ? Number.POSITIVE_INFINITY : Math.max(0, endsMs - nowMs());
-    const ms = Math.min(Math.max(leastMs, this.#pauseMs), leftMs);
+    const leftMs = endsMs === undefined ? 0 : endsMs - nowMs();
+    const ms = Math.min(Math.max(leastMs, this.#pauseMs), leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY);
     this.#pauseMs = Math.min(handed.pauses.mostMs, 1.5 * this.#pauseMs);
     await wait(ms, undefined, { signal }).catch(() => {});
   }

@@ -1,9 +1,10 @@
 /** Claims and reserves for a request with limits, and settles its cost at the end. */
 import { isOwnPath } from "../api/routes.js";
-import type { Price, PriceBook } from "../prices/price.js";
+import type { PriceBook } from "../prices/price.js";
 import { chargeOf as tieredChargeOf } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { BUDGET_UNITS, type BudgetUnit } from "../scope.js";
+import type { Price } from "../usage/price.js";
 import type { AttemptRecord, RequestRecord, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
 import type { AnswerStatistics } from "./answer-statistics.js";
@@ -79,7 +80,7 @@ export function admit(request: GatewayRequest, terms: AdmissionTerms): Admission
     costs,
     want: amountsFor(most),
     least: amountsFor(least),
-    priceOf: (attempt) => terms.priceOf(attempt.model, record.rate) ?? costs.money?.price,
+    priceOf: (attempt) => record.agreedPrice ?? terms.priceOf(attempt.model, record.rate) ?? costs.money?.price,
   };
 }
 

@@ -1,7 +1,8 @@
 /** The facts and events that limits and budgets are given by the gateway around them. */
-import type { Price, PriceBook } from "../prices/price.js";
+import type { PriceBook } from "../prices/price.js";
 import type { Caller } from "../request.js";
 import type { BudgetUnit } from "../scope.js";
+import type { Price } from "../usage/price.js";
 import type { Rate } from "../usage/record.js";
 import type { BudgetClaim, LimitedScope } from "./claims.js";
 import type { PromptFacts } from "./estimate.js";

@@ -64,11 +64,13 @@ export class LimitsPolicy implements Policy {
   }
 
   #admission(request: GatewayRequest, model: string, claims: Claims): Admission {
-    const { rate } = request.record;
+    const { rate, agreedPrice } = request.record;
     return admit(request, {
       model,
       claims,
-      highestPriceOf: (name, unit) => this.options.highestPriceOf(name, unit, rate),
+      // Nothing more is reserved for what has been handed over at a price.
+      highestPriceOf: (name, unit) =>
+        (unit === "money" ? agreedPrice : undefined) ?? this.options.highestPriceOf(name, unit, rate),
       priceOf: (name, rate) => this.options.prices.priceOf(name, rate),
       statistics: this.#statistics,
       defaultOutputTokens: this.options.defaultOutputTokens(),

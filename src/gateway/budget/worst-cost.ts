@@ -1,5 +1,5 @@
 /** The highest cost of tokens, before it is known which of them come from a cache. */
-import type { Price } from "../prices/price.js";
+import type { Price } from "../usage/price.js";
 import { amountOf } from "./claims.js";
 
 const TOKENS = 1_000_000n;

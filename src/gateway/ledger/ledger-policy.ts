@@ -6,9 +6,10 @@ import { answerSizeOf } from "../budget/estimate.js";
 import { endUserOf } from "../end-user.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import type { HardwareMeter } from "../prices/hardware-meter.js";
-import { chargeOf, type TieredPrice } from "../prices/tiered-price.js";
+import { chargeOf } from "../prices/tiered-price.js";
 import type { Caller, GatewayRequest } from "../request.js";
 import { SeenAnswer } from "../seen-answer.js";
+import type { TieredPrice } from "../usage/price.js";
 import { type AttemptRecord, type AttemptWatcher, NOTE, type Rate, type RequestRecord } from "../usage/record.js";
 import { CostSink, reportFormOf } from "./cost-sink.js";
 import type { AttemptRow, OpenRequest, RequestRow, RowOutcome } from "./ledger-rows.js";
@@ -80,7 +81,7 @@ export class LedgerPolicy implements Policy {
     const { meter, prices } = this.options;
     return {
       began: (attempt) => {
-        const price = prices.priceOf(attempt.model, record.rate);
+        const price = record.agreedPrice ?? prices.priceOf(attempt.model, record.rate);
         if (price !== undefined) this.#prices.set(attempt, price);
         meter.began(attempt);
       },

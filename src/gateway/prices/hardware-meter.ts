@@ -5,8 +5,9 @@
  * answers. So the costs of all requests together are the price of the busy time; idle time is nobody's.
  */
 import { formatDollars } from "../money.js";
+import type { Price } from "../usage/price.js";
 import type { AttemptRecord, TokenCounts } from "../usage/record.js";
-import { amountsText, type Price } from "./price.js";
+import { amountsText } from "./price.js";
 
 const MS_PER_HOUR = 3_600_000;
 /** A cached token costs its place in attention, about a tenth of computing it. */

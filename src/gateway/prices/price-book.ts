@@ -1,9 +1,10 @@
 /** The prices of the configured models: their own, those of hardware by the hour, and list prices of paid APIs. */
+import type { Price, TieredPrice } from "../usage/price.js";
 import type { Rate } from "../usage/record.js";
 import type { HardwareMeter } from "./hardware-meter.js";
-import type { Price, PriceBook } from "./price.js";
+import type { PriceBook } from "./price.js";
 import { listedRows, type PriceList, rowAt } from "./price-list.js";
-import { scaled, type TieredPrice } from "./tiered-price.js";
+import { scaled } from "./tiered-price.js";
 
 /** The configuration of a model's price. */
 export interface ModelPricing {

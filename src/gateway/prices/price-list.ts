@@ -7,8 +7,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { packageRoot } from "../../core/package-root.js";
 import { parseDollars } from "../money.js";
-import type { Price } from "./price.js";
-import type { TieredPrice } from "./tiered-price.js";
+import type { Price, TieredPrice } from "../usage/price.js";
 
 const dollars = z.string().transform((written, context) => {
   const nano = parseDollars(written);

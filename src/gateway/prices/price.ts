@@ -1,16 +1,7 @@
-/** Prices of a model's tokens. */
+/** Costs of a model's tokens. */
 import { formatDollars } from "../money.js";
+import type { Price } from "../usage/price.js";
 import type { Rate, TokenCounts } from "../usage/record.js";
-
-/** Nano-dollars (10⁻⁹ $) per million tokens. 0: free. */
-export interface Price {
-  /** Names the price table, so that a cost can be computed again when the table was wrong. */
-  readonly version: string;
-  readonly fresh: bigint;
-  readonly cacheRead: bigint;
-  readonly cacheWrite: bigint;
-  readonly output: bigint;
-}
 
 export interface PriceBook {
   /**

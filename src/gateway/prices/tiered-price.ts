@@ -1,12 +1,8 @@
-/** Prices that change with the length of the prompt, and costs by them. */
+/** Costs by prices that change with the length of the prompt. */
+import type { Price, TieredPrice } from "../usage/price.js";
 import type { Charge, TokenCounts } from "../usage/record.js";
 import { promptTokensOf } from "../usage/token-counts.js";
-import { costOf, type Price } from "./price.js";
-
-/** Some APIs charge more for every token of a request with a long prompt. */
-export interface TieredPrice extends Price {
-  readonly above?: { readonly promptTokens: number; readonly price: Price } | undefined;
-}
+import { costOf } from "./price.js";
 
 /** The charge for counts, by the tier of their prompt. */
 export function chargeOf(counts: TokenCounts, price: TieredPrice): Charge {

@@ -59,6 +59,8 @@ export interface BatchEndpoint {
   look(id: string, signal: AbortSignal): Promise<Look>;
   cancel(id: string, signal: AbortSignal): Promise<void>;
   results(name: string, signal: AbortSignal): AsyncIterable<Buffer>;
+  /** Deletes a file, of lines or of results. Absent: the provider has none, or deletes them in time. */
+  remove?(name: string, signal: AbortSignal): Promise<void>;
   /** Throws where the line is not what the provider's API promises. */
   read(line: Buffer): ResultLine;
 }

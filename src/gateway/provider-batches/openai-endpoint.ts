@@ -97,6 +97,10 @@ export class OpenAiEndpoint implements BatchEndpoint {
     return this.http.bytes({ method: "GET", path: `/files/${name}/content`, signal });
   }
 
+  async remove(name: string, signal: AbortSignal): Promise<void> {
+    await this.http.json({ method: "DELETE", path: `/files/${name}`, signal });
+  }
+
   read(line: Buffer): ResultLine {
     const members = membersOf(line);
     const memberOf = (name: string): unknown => {

@@ -34,7 +34,7 @@ export class Refused extends Error {
 const FOR_NOW = [401, 402, 403, 407, 408, 409, 429];
 
 interface Call {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   /** Behind the API's own path, such as /batches. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -1,4 +1,5 @@
 /** Facts about one request that its stages note while it runs, for the ledger and for response headers. */
+import type { TieredPrice } from "./price.js";
 
 /** One try at one upstream. Times are of `performance.now()`. */
 export interface AttemptRecord {
@@ -102,6 +103,8 @@ export class RequestRecord {
   isPayableLater = false;
   /** The answer comes from a provider's batch endpoint. */
   isHanded = false;
+  /** The price when the request was handed over, whatever the configuration says since. */
+  agreedPrice: TieredPrice | undefined;
   watcher: AttemptWatcher | undefined;
   /**
    * Reservation of the policy of limits. Only the policy's part behind the caches reads it. A WeakMap would keep each

@@ -34,6 +34,8 @@ interface Batch {
   request_counts: { total: number; completed: number; failed: number };
 }
 
+const OVER = ["failed", "completed", "expired", "cancelled"];
+
 const refusal = (status: number, message: string, code: string | null = null, param: string | null = null): Reply => ({
   status,
   body: { error: { message, type: "invalid_request_error", param, code } },
@@ -41,6 +43,10 @@ const refusal = (status: number, message: string, code: string | null = null, pa
 
 export class OpenaiBatches {
   readonly files = new Map<string, string>();
+  /** Those that were deleted, as they were. */
+  readonly deleted = new Map<string, string>();
+  /** How many further deletions fail. */
+  numFailedDeletions = 0;
   readonly batches: Batch[] = [];
   /** Batches stay in progress. */
   isHeld = false;
@@ -66,6 +72,8 @@ export class OpenaiBatches {
       if (text === undefined) return refusal(404, `No such File object: ${content}`);
       return { headers: { "content-type": "application/octet-stream" }, body: text };
     }
+    const file = /^\/v1\/files\/([\w-]+)$/.exec(path)?.[1];
+    if (file !== undefined) return method === "DELETE" ? this.#delete(file) : refusal(405, "Method not allowed.");
     if (path === "/v1/batches") {
       if (method !== "POST") return { body: this.#list(new URL(url, "http://x").searchParams) };
       const [lost, body] = [this.nextLost, this.#create(asked)];
@@ -93,9 +101,24 @@ export class OpenaiBatches {
     if (file === undefined || !/filename="[^"]+\.jsonl"/.test(file)) {
       throw new Refusal(refusal(400, "Invalid file format. Batch input must be .jsonl", null, "file"));
     }
-    const id = `file-in${this.files.size + 1}`;
+    const id = `file-in${this.#newNumber()}`;
     this.files.set(id, contentOf(file));
     return { id, object: "file", purpose: "batch", bytes: contentOf(file).length };
+  }
+
+  /** What belongs to a batch that is not over is needed. */
+  #delete(id: string): Reply {
+    if (this.numFailedDeletions > 0) {
+      this.numFailedDeletions--;
+      return refusal(500, "The server had an error.");
+    }
+    const isUsed = this.batches.some(({ input_file_id, status }) => input_file_id === id && !OVER.includes(status));
+    if (isUsed) return refusal(409, `File ${id} is used by a batch.`);
+    const text = this.files.get(id);
+    if (text === undefined) return refusal(404, `No such File object: ${id}`);
+    this.files.delete(id);
+    this.deleted.set(id, text);
+    return { body: { id, object: "file", deleted: true } };
   }
 
   #create({ body }: ProviderAsked): Batch {
@@ -187,7 +210,7 @@ export class OpenaiBatches {
   #end(batch: Batch, outputs: readonly string[], errors: readonly string[]): void {
     const stored = (name: string, lines: readonly string[]): string | null => {
       if (lines.length === 0) return null;
-      const id = `file-${name}${this.files.size + 1}`;
+      const id = `file-${name}${this.#newNumber()}`;
       this.files.set(id, `${this.tamper(lines).join("\n")}\n`);
       return id;
     };
@@ -198,6 +221,10 @@ export class OpenaiBatches {
       completed: outputs.length,
       failed: errors.length,
     };
+  }
+
+  #newNumber(): number {
+    return this.files.size + this.deleted.size + 1;
   }
 
   #linesOf({ input_file_id }: Batch): readonly Line[] {
