@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { MAX_MATCH_LENGTH } from "./pattern-scan.js";
 import { compilePatterns, type PatternSource } from "./pattern-set.js";
 import { isCardNumber, isIban, PERSONAL_DATA, personalDataPatterns } from "./personal-data.js";
@@ -222,9 +223,9 @@ describe("patterns of the operator", () => {
       { name: "b", regex: "(?:a|a)*c" },
       { name: "c", regex: "(?:.*.*)=.*;" },
     );
-    const startMs = performance.now();
+    const startMs = computedMs();
     await redacted("a".repeat(50_000), patterns);
-    expect(performance.now() - startMs).toBeLessThan(5000);
+    expect(computedMs() - startMs).toBeLessThan(5000);
   });
 
   test("leave the event loop free", async () => {
