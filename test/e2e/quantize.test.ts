@@ -15,7 +15,7 @@ import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 // Several runs of the quantiser in each test, which machines that others use compute in twice the time.
-vi.setConfig({ testTimeout: 180_000 });
+vi.setConfig({ testTimeout: cases(180_000, 600_000) });
 
 const BASE = join(repositoryRoot(), "models/mill-base.gguf");
 /** A tenth of the size, for tests of files and flags. */
