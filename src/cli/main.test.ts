@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { fixture, fixturesDir, hasFixture } from "../../test/helpers/fixtures.js";
+import { cases } from "../../test/helpers/long.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { helpWidth } from "./output/help-format.js";
@@ -192,7 +193,7 @@ describe("tokenize", () => {
     expect(exitCode).toBe(1);
   });
 
-  const VOCABULARIES = ["llama-spm", "llama-bpe", "gpt-2", "qwen2", "phi-3"];
+  const VOCABULARIES = ["llama-spm", "gpt-2", "llama-bpe", "qwen2", "phi-3"].slice(0, cases(2, 5));
   if (!hasFixture("tokenizers")) console.warn(`skipped: tokenizer vectors, for want of ${fixturesDir()}/tokenizers`);
   /** A sample of the vectors over the command line; src/text checks all of them. */
   test.skipIf(!hasFixture("tokenizers")).each(VOCABULARIES)(

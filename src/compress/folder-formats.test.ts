@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { fixture, repositoryRoot } from "../../test/helpers/fixtures.js";
+import { someOf } from "../../test/helpers/long.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { convertModel } from "../convert/convert.js";
@@ -54,7 +55,7 @@ async function plain() {
 }
 
 test.each(
-  FOLDER_METHODS,
+  someOf(FOLDER_METHODS, 4),
 )("%s is read back near the original, and the output matrix is not quantised", async (method) => {
   const { model, config } = await quantised(method, "compressed-tensors");
   const original = await plain();
@@ -79,7 +80,9 @@ test.each(LAYOUTS.slice(0, 2))("four bits in the layout of %s are the weights of
   for (const [i, matrix] of values[0]!.entries()) expect(relativeError(matrix, values[1]![i]!)).toBeLessThan(0.02);
 });
 
-test.each(FOLDER_METHODS)("%s: rows that are rounded alone have the values that a folder has", async (method) => {
+test.each(
+  someOf(FOLDER_METHODS, 3),
+)("%s: rows that are rounded alone have the values that a folder has", async (method) => {
   const encoder = createRowEncoder(1);
   const { model } = await quantised(method, "compressed-tensors");
   const name = NAMES[1];

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { type Completion, collect, poolingRequest, request } from "../../test/helpers/engine-requests.js";
 import { fixture } from "../../test/helpers/fixtures.js";
+import { someOf } from "../../test/helpers/long.js";
 import { type PooledText, vectorsOf } from "../../test/helpers/pooled-vectors.js";
 import { type RandomArchitecture, writeRandomModel } from "../../test/helpers/random-model.js";
 import { ReferenceBackend } from "../../test/reference/backend.js";
@@ -57,13 +58,9 @@ async function runAll(path: string, backend: Backend): Promise<readonly Completi
   return REQUESTS.map((_, id) => completions.get(id)!);
 }
 
-it.each([
-  "bert",
-  "nomic_bert",
-  "nomic_bert_moe",
-  "modernbert",
-  "gemma_embedding",
-])("%s computes the CPU's vectors on such a device", async (name) => {
+const ENCODERS = ["bert", "nomic_bert", "nomic_bert_moe", "modernbert", "gemma_embedding"];
+
+it.each(someOf(ENCODERS, 2))("%s computes the CPU's vectors on such a device", async (name) => {
   const model = fixture(`hf-encoders/${name}`);
   const texts = JSON.parse(readFileSync(join(model, "expected.json"), "utf8")) as PooledText[];
   const found = await vectorsOf(model, texts, new ReferenceBackend(2 ** 24));
@@ -86,7 +83,7 @@ const ARCHITECTURES: readonly RandomArchitecture[] = [
 ];
 
 it.each(
-  ARCHITECTURES,
+  someOf(ARCHITECTURES, 3),
 )("%s computes the CPU's tokens on a device that shares no memory and answers later", async (architecture) => {
   const path = join(folder, `${architecture}.gguf`);
   writeRandomModel(path, { architecture, seed: 8 });

@@ -12,7 +12,7 @@ import { scoreAnswer } from "./score-answer.js";
 const SEED = 1_000_001;
 const NUM_CHATS = 300;
 /** Each piece of code runs in a process of its own. */
-const NUM_CODE_CHATS = cases(8, 24);
+const NUM_CODE_CHATS = cases(4, 24);
 const TIMEOUT_MS = 300_000;
 
 const chatsOf = (family: string, count: number): ScoredChat[] =>
@@ -65,7 +65,7 @@ describe.skipIf(!hasWalls).each(["typescript", "python"] as const)("functions in
     async () => {
       await Promise.all(
         functionKinds.map(async (kind, index) => {
-          if (index % cases(3, 1) !== 0) return;
+          if (index % cases(8, 1) !== 0) return;
           const { answer, check } = makeFunction(createRandom(SEED, index), kind, language);
           const score = await scoreAnswer(check as Check, answer, answer);
           if (!score.exact) expect.fail(`expected ${answer}\nto do what it says: ${kind.does}, got ${score.note}`);

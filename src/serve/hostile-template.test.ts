@@ -3,6 +3,7 @@
  * their streams.
  */
 import { afterEach, expect, it } from "vitest";
+import { computedMs } from "../../test/helpers/computed-ms.js";
 import { type FakeServer, startFakeServer, until } from "../../test/helpers/fake-server.js";
 import { ChatTemplate } from "../text/template/chat-template.js";
 
@@ -26,12 +27,12 @@ it.each([
   await until(() => engine.numLive === 1, "the stream");
   engine.step();
   for (const path of ["/v1/chat/completions", "/v1/messages", "/tokenize", "/apply-template"]) {
-    const began = performance.now();
+    const began = computedMs();
     const body = path.startsWith("/v1/") ? { ...CHAT, max_tokens: 5 } : CHAT;
     const answer = await post(path, body);
     const got = [path, answer.status, await answer.text()];
     expect(got).toEqual([path, 400, expect.stringContaining("asks for more work than an input of this size may take")]);
-    expect(performance.now() - began).toBeLessThan(3000);
+    expect(computedMs() - began).toBeLessThan(3000);
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
     engine.step();
   }

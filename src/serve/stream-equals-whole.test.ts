@@ -97,7 +97,7 @@ describe("streamed and whole answers", () => {
           expect(whole.offsets).toEqual([...whole.offsets].sort((a, b) => a - b));
         },
       ),
-      { numRuns: cases(60, 120), seed: 20261121 },
+      { numRuns: cases(25, 120), seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });
@@ -213,7 +213,7 @@ describe("streamed and whole chat answers", () => {
           for (const { content, tokens } of whole.merged) expect(tokens).toBe(content);
         },
       ),
-      { numRuns: cases(75, 150), seed: 20261121 },
+      { numRuns: cases(30, 150), seed: 20261121 },
     );
     expect(fake.engine.numLive).toBe(0);
   });

@@ -12,6 +12,7 @@ import { encodeValues } from "../../src/formats/files/plain-values.js";
 import { fixture, repositoryRoot } from "../helpers/fixtures.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { writeRandomFolder } from "../helpers/hf-folder.js";
+import { cases } from "../helpers/long.js";
 import { runCli } from "../helpers/run-cli.js";
 import { runMain } from "../helpers/run-main.js";
 import { encodeSafetensors } from "../helpers/safetensors-writer.js";
@@ -23,7 +24,7 @@ const SLOW = { timeout: 300_000 };
 const TEACHER = join(repositoryRoot(), "models/mill-base.gguf");
 
 const EVALS = at("evals.jsonl");
-const NUM_ITEMS = 40;
+const NUM_ITEMS = cases(24, 40);
 const lines = Array.from({ length: NUM_ITEMS }, (_, i) => JSON.stringify(chatAt(9_000_001, i, readMixture("extract"))));
 writeFileSync(EVALS, `${lines.join("\n")}\n`);
 
@@ -129,7 +130,7 @@ test("an adapter is merged and quantised; as its answers are worse, it is not tr
 
 test("what cannot be brought back is refused before any answer", SLOW, async () => {
   const adapter = fixture("lora/plain");
-  const cases: [string, string[], RegExp][] = [
+  const refusals: [string, string[], RegExp][] = [
     [
       adapter,
       ["--out", at("never")],
@@ -142,7 +143,7 @@ test("what cannot be brought back is refused before any answer", SLOW, async () 
     [TEACHER, ["--for", "soon"], /--for to be a duration/],
     [TEACHER, ["--teacher-price", "cheap"], /--teacher-price to be dollars per million tokens/],
   ];
-  for (const [student, words, message] of cases) {
+  for (const [student, words, message] of refusals) {
     // In this process, without a start of Node for each.
     const refused = await runMain(...wordsOf(student, words));
     expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(message) });

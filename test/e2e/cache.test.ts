@@ -10,6 +10,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toolTemplate } from "../helpers/chat-templates.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
+import { cases } from "../helpers/long.js";
 import { TestRng } from "../helpers/rng.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
@@ -229,8 +230,8 @@ describe("kept answers of the real engine", () => {
 
   test("a zipf replay of chats: the hit rate is the share of tokens saved", async () => {
     const rng = new TestRng(29);
-    const NUM_PROMPTS = 60;
-    const weights = Array.from({ length: NUM_PROMPTS }, (_, i) => 1 / (i + 1));
+    const [numPrompts, numAsked] = [cases(24, 60), cases(120, 300)];
+    const weights = Array.from({ length: numPrompts }, (_, i) => 1 / (i + 1));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     const draw = () => {
       let left = rng.next() * total;
@@ -242,7 +243,7 @@ describe("kept answers of the real engine", () => {
     let [numHits, savedTokens, madeTokens] = [0, 0, 0];
     const hitMs: number[] = [];
     const missMs: number[] = [];
-    for (let i = 0; i < 300; i++) {
+    for (let i = 0; i < numAsked; i++) {
       const content = `Calculate ${100 + draw()} - 59.`;
       const beginMs = performance.now();
       const { cache, text } = await ask("/v1/chat/completions", {
@@ -261,7 +262,7 @@ describe("kept answers of the real engine", () => {
         missMs.push(tookMs);
       }
     }
-    const [hitRate, saved] = [numHits / 300, savedTokens / (savedTokens + madeTokens)];
+    const [hitRate, saved] = [numHits / numAsked, savedTokens / (savedTokens + madeTokens)];
     const medianOf = (all: readonly number[]) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)]!;
     const p50Ms = medianOf(hitMs);
     console.log(

@@ -13,6 +13,7 @@ import { chatAt, readMixture } from "../../models/corpus/families.js";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { writeRandomFolder } from "../helpers/hf-folder.js";
+import { cases } from "../helpers/long.js";
 import { canTrain, python } from "../helpers/python.js";
 import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
@@ -51,7 +52,7 @@ function writeChats(name: string, seed: number, count: number): string {
 const linesOf = (path: string): string[] => readFileSync(path, "utf8").split("\n").slice(0, -1);
 
 test("collecting resumes after a kill and requests no answer twice", async () => {
-  const prompts = writeChats("resume.jsonl", 3, 120);
+  const prompts = writeChats("resume.jsonl", 3, cases(50, 120));
   const args = [
     "distill",
     "--teacher",
@@ -111,7 +112,7 @@ test("impossible settings are reported before any work", async () => {
   writeFileSync(at("empty.jsonl"), "");
   const out = ["--out", at("never")];
   const teacher = ["distill", "--teacher", "models/mill-base.gguf"];
-  const cases: [string[], RegExp][] = [
+  const refused: [string[], RegExp][] = [
     [["--prompts", at("bad.jsonl"), "--task", "fact"], /bad\.jsonl, line 2/],
     [["--prompts", at("unchecked.jsonl"), "--task", "fact"], /a check in .*unchecked\.jsonl, line 1/],
     [["--prompts", at("empty.jsonl"), "--task", "fact"], /prompts in .*empty\.jsonl, got none/],
@@ -120,7 +121,7 @@ test("impossible settings are reported before any work", async () => {
     [["--prompts", prompts, "--task", "fact", "--tokenizer-from", "test/fixtures/hf/llama"], /--tokenizer-from/],
     [["--prompts", prompts, "--task", "fact", "--student-config", "tiny", "--init-from", "m.gguf"], /--student-config/],
   ];
-  for (const [args, message] of cases) {
+  for (const [args, message] of refused) {
     // In this process, without a start of Node for each.
     expect(await runMain(...teacher, ...args, ...out)).toMatchObject({
       exitCode: 2,

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { toolTemplate } from "../helpers/chat-templates.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { cases } from "../helpers/long.js";
@@ -11,6 +11,9 @@ import { type Ended, runCli } from "../helpers/run-cli.js";
 import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
+
+// Two processes of a model in some tests, which machines that others use compute in twice the time.
+vi.setConfig({ testTimeout: 180_000 });
 
 const evaluate = (...args: readonly string[]): Promise<Ended> => runCli("eval", ...args);
 /** For refusals before any work: in this process, without a start of Node for each. */
@@ -66,7 +69,7 @@ const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
 
 test("a smaller model fails against the answers of a run, and the exit code says so", async () => {
   const run = join(tempTree({}), "base.json");
-  const items = ["--tasks", "fact,sort", "--count", "30", "--max-tokens", "200"];
+  const items = ["--tasks", "fact,sort", "--count", "30", "--max-tokens", "60"];
   expect((await evaluate(...items, "--out", run)).exitCode).toBe(0);
   const { stdout, stderr, exitCode } = await evaluate(
     ...items,
@@ -87,15 +90,16 @@ test("a smaller model fails against the answers of a run, and the exit code says
 
 test("a model behind a server is as good as the same model here, and rounds end once that is known", async () => {
   await using server = await startTestServer([]);
-  const items = ["--tasks", "fact,extract", "--count", "400", "--max-tokens", "100"];
-  const maxDrop = cases(10, 5);
+  const count = cases(100, 400);
+  const items = ["--tasks", "fact,extract", "--count", `${count}`, "--max-tokens", "60"];
+  const maxDrop = cases(20, 5);
   const gate = ["--baseline", server.url, "--max-drop", `${maxDrop}`, "--stop-early", "--json"];
   const { stdout, exitCode } = await evaluate(...items, ...gate);
   const { comparison, baseline, tasks } = JSON.parse(stdout);
   expect({ exitCode, baseline: baseline.url }).toEqual({ exitCode: 0, baseline: server.url });
   expect(comparison).toMatchObject({ verdict: "passes", isSequential: true, numUnpaired: 0, maxDrop: maxDrop / 100 });
   expect(comparison.overall).toMatchObject({ numLost: 0, numWon: 0, p: 1 });
-  expect(comparison.overall.numItems).toBeLessThan(800);
+  expect(comparison.overall.numItems).toBeLessThan(2 * count);
   expect(tasks.map(({ task }: { task: string }) => task)).toEqual(["fact", "extract"]);
 });
 
@@ -193,8 +197,9 @@ const label = (index: number): string => {
 const labels = (count: number): string => Array.from({ length: count }, (_, index) => label(index)).join("\n");
 
 test("the bundled model is a poor judge: its calibration says so, and a gate refuses it", async () => {
+  const numLabels = cases(20, 40);
   const questions = ["Which day comes after Friday?", "Write a sentence about a fox.", "What is 3 + 4?"];
-  const root = tempTree({ "open.jsonl": questions.map(openChat).join("\n"), "labels.jsonl": labels(40) });
+  const root = tempTree({ "open.jsonl": questions.map(openChat).join("\n"), "labels.jsonl": labels(numLabels) });
   const [chats, run] = [join(root, "open.jsonl"), join(root, "before.json")];
   const first = await evaluate("--chats", chats, "--out", run);
   expect(first).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/^chats:judge +3 +\d+$/m) });
@@ -203,7 +208,7 @@ test("the bundled model is a poor judge: its calibration says so, and a gate ref
   const paired = await evaluate("--chats", chats, "--model", STUDENT, "--baseline", run, ...options);
   const { judgement } = JSON.parse(paired.stdout);
   expect({ exitCode: paired.exitCode, verdict: judgement.verdict }).toEqual({ exitCode: 1, verdict: "refused" });
-  expect(judgement.calibration).toMatchObject({ numLabels: 40, isFit: false });
+  expect(judgement.calibration).toMatchObject({ numLabels, isFit: false });
   expect(judgement.overall).toMatchObject({ numPairs: 3, numNone: 0 });
   expect(judgement.corrected).toBeUndefined();
   const alone = await evaluate("--chats", chats, "--baseline", run);

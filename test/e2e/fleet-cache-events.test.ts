@@ -21,6 +21,7 @@ import { recordingLogger, startFakeServer, until } from "../helpers/fake-server.
 import { repositoryRoot } from "../helpers/fixtures.js";
 import { TestPool, upstreamOf } from "../helpers/fleet-pool.js";
 import { cacheOf } from "../helpers/kv-cache.js";
+import { cases } from "../helpers/long.js";
 import { TestRng } from "../helpers/rng.js";
 import { post, startTestServer } from "../helpers/server.js";
 
@@ -117,7 +118,7 @@ test("after any history of prompts, evictions, lost connections and restarts the
       await running.server.close();
       await close();
     }),
-    { numRuns: 100 },
+    { numRuns: cases(25, 100) },
   );
 }, 120_000);
 

@@ -8,14 +8,14 @@ import { chatAt, families, readMixture } from "../../models/corpus/families.js";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { writeGguf } from "../../src/formats/gguf/write.js";
 import { repositoryRoot } from "../helpers/fixtures.js";
-import { cases } from "../helpers/long.js";
+import { cases, isLongRun } from "../helpers/long.js";
 import { type Ended, runCli } from "../helpers/run-cli.js";
 import { runMain } from "../helpers/run-main.js";
 import { startTestServer } from "../helpers/server.js";
 import { tempTree } from "../scripts/temp-tree.js";
 
 // Several runs of the quantiser in each test, which machines that others use compute in twice the time.
-vi.setConfig({ testTimeout: 180_000 });
+vi.setConfig({ testTimeout: cases(180_000, 600_000) });
 
 const BASE = join(repositoryRoot(), "models/mill-base.gguf");
 /** A tenth of the size, for tests of files and flags. */
@@ -38,11 +38,11 @@ const chats = (seed: number, count: number, wanted = families.map(({ name }) => 
     })
     .join("\n");
 
-test("a third of the size with nearly the same predictions, and the matrix of importance is kept for the next time", async () => {
+test("a third of the size with nearly the same predictions", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
-  const [out, imatrix] = [join(root, "q4.gguf"), join(root, "importance.gguf")];
+  const out = join(root, "q4.gguf");
   const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS, "--json"];
-  const ended = await quantize(...calibrate, "--save-imatrix", imatrix, "--out", out);
+  const ended = await quantize(...calibrate, "--out", out);
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen, original } = JSON.parse(ended.stdout);
   expect(chosen).toMatchObject({ method: "Q4_K_M", path: out, numBytes: statSync(out).size });
@@ -58,13 +58,23 @@ test("a third of the size with nearly the same predictions, and the matrix of im
   const { metadata, tensors } = readGguf(out);
   expect(metadata.get("general.file_type")).toBe(15);
   expect(tensors.get("blk.0.attn_q.weight")!.type).toBe("Q4_K");
-  const [nearest, again] = [join(root, "nearest.gguf"), join(root, "again.gguf")];
-  const plain = JSON.parse((await quantize(...calibrate, "--rounding", "nearest", "--out", nearest)).stdout).chosen;
-  // The default, GPTQ's, loses a third less.
-  expect(chosen.loss.meanKl).toBeLessThan(0.67 * plain.loss.meanKl);
-  expect(plain.numBytes).toBe(chosen.numBytes);
-  expect(await quantize("--imatrix", imatrix, "--out", again)).toMatchObject({ exitCode: 0 });
-  expect(readFileSync(again).equals(readFileSync(nearest))).toBe(true);
+  if (isLongRun) {
+    const nearest = await quantize(...calibrate, "--rounding", "nearest", "--out", join(root, "nearest.gguf"));
+    const plain = JSON.parse(nearest.stdout).chosen;
+    // The default, GPTQ's, loses a third less.
+    expect(chosen.loss.meanKl).toBeLessThan(0.67 * plain.loss.meanKl);
+    expect(plain.numBytes).toBe(chosen.numBytes);
+  }
+});
+
+test("the matrix of importance is kept for the next time", async () => {
+  const root = tempTree({ "mine.jsonl": chats(7, 3) });
+  const [first, again, imatrix] = ["first.gguf", "again.gguf", "importance.gguf"].map((name) => join(root, name));
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS, "--rounding", "nearest"];
+  const saving = ["--save-imatrix", imatrix!, "--out", first!];
+  expect(await quantizeSmall(...calibrate, ...saving)).toMatchObject({ exitCode: 0 });
+  expect(await quantizeSmall("--imatrix", imatrix!, "--out", again!)).toMatchObject({ exitCode: 0 });
+  expect(readFileSync(again!).equals(readFileSync(first!))).toBe(true);
 });
 
 test("a file that answers worse is kept aside with its figures, and the next method is tried", async () => {
@@ -197,39 +207,47 @@ test("an importance matrix without any of the model's matrices is refused, and s
   expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "other.gguf"]);
 });
 
-/** The small model's types for a size are chosen in a sixth of the time. */
-const MIXED_MODELS = [SMALL, BASE].slice(0, cases(1, 2));
-
-test.each(
-  MIXED_MODELS,
-)("types for a given size of %s are chosen by what their errors cost, and beat one type for all", async (model) => {
-  const quantizeIt = (...args: readonly string[]) => runCli("quantize", "--model", model, ...args);
-  const root = tempTree({ "mine.jsonl": chats(7, 10) });
-  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS, "--rounding", "nearest", "--json"];
-  const [mixed, plain] = [join(root, "mixed.gguf"), join(root, "plain.gguf")];
-  const one = JSON.parse((await quantizeIt("--method", "Q4_K_S", ...calibrate, "--out", plain)).stdout).chosen;
-  const ended = await quantizeIt("--max-size", `${one.numBytes}`, ...calibrate, "--out", mixed);
-  expect(ended).toMatchObject({ exitCode: 0 });
-  const { chosen } = JSON.parse(ended.stdout);
-  expect(chosen).toMatchObject({ method: "MIXED", path: mixed, numBytes: statSync(mixed).size });
-  expect(chosen.numBytes).toBeLessThanOrEqual(one.numBytes);
-  expect(chosen.loss.meanKl).toBeLessThan(one.loss.meanKl);
-  const types = new Set([...readGguf(mixed).tensors.values()].map(({ type }) => type));
-  expect(types.size).toBeGreaterThan(model === BASE ? 3 : 2);
-  expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "mixed.md", "plain.gguf", "plain.md"]);
-  // Above the size of the smallest types, and below that of a choice which answers well.
-  const size = model === BASE ? "2MiB" : "700KiB";
-  const small = await quantizeIt("--max-size", size, ...calibrate.slice(0, 4), "--out", join(root, "x.gguf"));
-  expect(small).toMatchObject({
-    exitCode: 2,
-    stderr: expect.stringMatching(/--max-size of at least (2\.\d+ M|767\.7 K)iB/),
-  });
-});
+// In npm test, src/compress has the choice of types, and the refusal above the flag.
+test.runIf(isLongRun).each([SMALL, BASE])(
+  "types for a given size of %s are chosen by what their errors cost, and beat one type for all (needs npm run test:long)",
+  async (model) => {
+    const quantizeIt = (...args: readonly string[]) => runCli("quantize", "--model", model, ...args);
+    const root = tempTree({ "mine.jsonl": chats(7, 10) });
+    const calibrate = [
+      "--calibrate",
+      join(root, "mine.jsonl"),
+      ...CALIBRATION_TOKENS,
+      "--rounding",
+      "nearest",
+      "--json",
+    ];
+    const [mixed, plain] = [join(root, "mixed.gguf"), join(root, "plain.gguf")];
+    const one = JSON.parse((await quantizeIt("--method", "Q4_K_S", ...calibrate, "--out", plain)).stdout).chosen;
+    const ended = await quantizeIt("--max-size", `${one.numBytes}`, ...calibrate, "--out", mixed);
+    expect(ended).toMatchObject({ exitCode: 0 });
+    const { chosen } = JSON.parse(ended.stdout);
+    expect(chosen).toMatchObject({ method: "MIXED", path: mixed, numBytes: statSync(mixed).size });
+    expect(chosen.numBytes).toBeLessThanOrEqual(one.numBytes);
+    expect(chosen.loss.meanKl).toBeLessThan(one.loss.meanKl);
+    const types = new Set([...readGguf(mixed).tensors.values()].map(({ type }) => type));
+    expect(types.size).toBeGreaterThan(model === BASE ? 3 : 2);
+    expect(readdirSync(root).sort()).toEqual(["mine.jsonl", "mixed.gguf", "mixed.md", "plain.gguf", "plain.md"]);
+    // Above the size of the smallest types, and below that of a choice which answers well.
+    const size = model === BASE ? "2MiB" : "700KiB";
+    const small = await quantizeIt("--max-size", size, ...calibrate.slice(0, 4), "--out", join(root, "x.gguf"));
+    expect(small).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(/--max-size of at least (2\.\d+ M|767\.7 K)iB/),
+    });
+  },
+);
 
 test("four bits in groups go into a folder, whose loss is measured; a server makes one of FP8 itself", async () => {
   const root = tempTree({ "mine.jsonl": chats(7, 10) });
   const out = join(root, "int4");
-  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS];
+  // The search for scales takes most of a run; the next test has one.
+  const scaling = isLongRun ? [] : ["--scaling", "none"];
+  const calibrate = ["--calibrate", join(root, "mine.jsonl"), ...CALIBRATION_TOKENS, ...scaling];
   const ended = await quantizeSmall("--method", "int4_64", ...calibrate, "--out", out, "--layout", "gptq", "--json");
   expect(ended).toMatchObject({ exitCode: 0 });
   const { chosen } = JSON.parse(ended.stdout);
@@ -331,11 +349,15 @@ async function stoppedAt(record: string, count: number, signal: NodeJS.Signals, 
   return { exitCode: await ended, stderr };
 }
 
-test.each([
+const STOPPED = [
   ["file.gguf", ["--method", "q4_k_m"], 9],
   // Without the search for scales, which takes most of a run.
   ["folder", ["--method", "int4_64", "--layout", "awq", "--scaling", "none"], 30],
-] as const)("a %s goes on after kill -9 between its tensors, with the same bytes", async (name, method, numTensors) => {
+] as const;
+
+test.each(
+  STOPPED.slice(0, cases(1, 2)),
+)("a %s goes on after kill -9 between its tensors, with the same bytes", async (name, method, numTensors) => {
   const root = tempTree({ "mine.jsonl": chats(7, 3) });
   const args = [...method, "--calibrate", join(root, "mine.jsonl"), "--calibration-tokens", "4096"];
   const [out, whole] = [join(root, name), join(root, `whole-${name}`)];
@@ -355,7 +377,7 @@ test.each([
 });
 
 test("Ctrl-C while the file is judged leaves no file under its name, and the same command goes on", async () => {
-  const root = tempTree({ "questions.jsonl": chats(3, 100, ["story"]) });
+  const root = tempTree({ "questions.jsonl": chats(3, cases(40, 100), ["story"]) });
   const out = join(root, "judged.gguf");
   const args = ["--evals", join(root, "questions.jsonl"), "--max-drop", "100", "--max-tokens", "16"];
   const { exitCode, stderr } = await stoppedAt("answers of the model", 1, "SIGINT", args, out);

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { describe, test } from "vitest";
 import { fixture, hasFixture } from "../helpers/fixtures.js";
+import { someOf } from "../helpers/long.js";
 import type { ExpectedText } from "../helpers/reference.js";
 import { expectReference, TOLERANCE } from "../helpers/reference.js";
 import { startTestServer } from "../helpers/server.js";
@@ -17,7 +18,7 @@ describe.skipIf(!isPresent)("reference models over HTTP [needs the fixtures fold
     ? (JSON.parse(readFileSync(fixture("models/expected.json"), "utf8")) as Record<string, ExpectedText[]>)
     : {};
 
-  test.each(Object.keys(expected))("%s", async (name) => {
+  test.each(someOf(Object.keys(expected), 4))("%s", async (name) => {
     await using server = await startTestServer([
       "--model",
       fixture(`models/${name}.gguf`),
@@ -28,7 +29,7 @@ describe.skipIf(!isPresent)("reference models over HTTP [needs the fixtures fold
   });
 
   const quantized = Object.keys(expected).filter((name) => /-(q\d|iq)/.test(name));
-  test.each(quantized)("%s, activations rounded to integers", async (name) => {
+  test.each(someOf(quantized, 2))("%s, activations rounded to integers", async (name) => {
     await using server = await startTestServer(["--model", fixture(`models/${name}.gguf`)]);
     await expectReference(server.url, expected[name]!, TOLERANCE.integer);
   });

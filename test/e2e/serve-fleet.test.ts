@@ -9,6 +9,7 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { toolTemplate } from "../helpers/chat-templates.js";
 import { FleetProcess, until } from "../helpers/fleet-process.js";
+import { isLongRun } from "../helpers/long.js";
 import { startCollector } from "../helpers/otlp-collector.js";
 import { startTestServer } from "../helpers/server.js";
 
@@ -216,7 +217,7 @@ describe("two instances of the embedded engine", () => {
 });
 
 test("an on-demand model is loaded by its first request, and is unloaded for another", async () => {
-  const onDemand = { model: MODEL.model, load: "on-demand", memory: "1GiB" };
+  const onDemand = { model: "models/mill-student.gguf", load: "on-demand", memory: "1GiB" };
   const names = ["one", "other"];
   const models = names.map((name) => ({ name, ...onDemand }));
   await using fleet = await FleetProcess.start({ "memory-budget": "1GiB", models });
@@ -230,7 +231,8 @@ test("an on-demand model is loaded by its first request, and is unloaded for ano
   }
 });
 
-test("a queue adds an instance, and idleness removes it", async () => {
+// In npm test, src/fleet/scaling has the decision, and the administrator above scales.
+test.runIf(isLongRun)("a queue adds an instance, and idleness removes it (needs npm run test:long)", async () => {
   const autoscale = { "up-at": 0.5, "up-after": "1s", "down-after": "1s" };
   const own = { ...MODEL, instances: { min: 1, max: 2 }, options: { "max-num-seqs": 1 }, autoscale };
   await using fleet = await FleetProcess.start({ models: [own] });
@@ -296,16 +298,20 @@ test("a fleet without a working instance exits and reports the reason", async ()
   await expect(broken).rejects.toThrow(/instance_failed[\s\S]*expected the program \/nowhere\/engine/);
 });
 
-test("with flags only, the best number of instances is measured once and used", async () => {
-  // A tenth of the size: what is measured is not the point.
-  const model = "models/mill-student.gguf";
-  const args = ["--port", "0", "--model", model, "--instances", "auto", "--max-num-seqs", "4"];
-  const first = await FleetProcess.run(args);
-  expect(first.text).toMatch(/1 × \d+ cores: \d+ tokens\/s/);
-  expect(await first.stop()).toBe(0);
-  await using second = await FleetProcess.run(args, first.folder);
-  expect(second.text).toContain("(measured before)");
-});
+// In npm test, src/bench/splits has the measurement.
+test.runIf(isLongRun)(
+  "with flags only, the best number of instances is measured once and used (needs npm run test:long)",
+  async () => {
+    // A tenth of the size: what is measured is not the point.
+    const model = "models/mill-student.gguf";
+    const args = ["--port", "0", "--model", model, "--instances", "auto", "--max-num-seqs", "4"];
+    const first = await FleetProcess.run(args);
+    expect(first.text).toMatch(/1 × \d+ cores: \d+ tokens\/s/);
+    expect(await first.stop()).toBe(0);
+    await using second = await FleetProcess.run(args, first.folder);
+    expect(second.text).toContain("(measured before)");
+  },
+);
 
 const llamaServer = process.env.MILLRACE_LLAMA_SERVER;
 describe.skipIf(llamaServer === undefined)("the same file with llama-server (MILLRACE_LLAMA_SERVER)", () => {

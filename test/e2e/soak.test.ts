@@ -6,11 +6,12 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { fixture } from "../helpers/fixtures.js";
+import { cases } from "../helpers/long.js";
 import { TestRng } from "../helpers/rng.js";
 import type { TestServer } from "../helpers/server.js";
 import { post, startTestServer } from "../helpers/server.js";
 
-const numRequests = Number(process.env.MILLRACE_SOAK_REQUESTS ?? "600");
+const numRequests = Number(process.env.MILLRACE_SOAK_REQUESTS ?? cases(250, 600));
 const CONCURRENCY = 48;
 const NUM_KINDS = 60;
 /**

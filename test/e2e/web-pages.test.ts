@@ -8,7 +8,7 @@ import type { Page, Route } from "playwright-core";
 import { expect, test, vi } from "vitest";
 import { openPage, seriousFindings } from "../helpers/browser.js";
 import { cases } from "../helpers/long.js";
-import { makeKey, screenshots, useAdminKey, useClientKey, useWebFleet } from "../helpers/web-fleet.js";
+import { chartOf, makeKey, screenshots, tileOf, useAdminKey, useClientKey, useWebFleet } from "../helpers/web-fleet.js";
 import { writeReports } from "../helpers/web-reports.js";
 
 /** Set by the start of the fleet. */
@@ -190,18 +190,6 @@ test("two reports are compared, and the page of one opens without running its sc
   expect(faults).toEqual([]);
 });
 
-const tileOf = (page: Page, name: string) =>
-  page.locator(".tile", { has: page.getByText(name, { exact: true }) }).locator("dd");
-const chartOf = (page: Page, title: string) =>
-  page.locator("figure", { has: page.locator("strong").getByText(title, { exact: true }) });
-
-/** Of the last hour, the most tokens of answers in a second. */
-async function mostKept(): Promise<number> {
-  const answer = await fetch(`${web.fleet.url}/watch/history`);
-  const { loads } = (await answer.json()) as { loads: readonly { readonly tokens_out_per_s?: number }[] };
-  return Math.max(0, ...loads.map(({ tokens_out_per_s = 0 }) => tokens_out_per_s));
-}
-
 test("an operator's form stays while a client's list of models is refused", SLOW, async () => {
   await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);
   const { page, faults } = watched;
@@ -246,7 +234,7 @@ test("an operator without a client's key sees the models, and is asked for one i
   expect(faults).toEqual([]);
 });
 
-test("the dashboard follows a load, and an instance that is killed and starts again", SLOW, async () => {
+test("the dashboard follows a load", SLOW, async () => {
   const key = await makeKey(web, { name: "loader" });
   await using watched = await openPage(web.browser, `${web.fleet.url}/#/dashboard`);
   const { page, faults } = watched;
@@ -284,31 +272,10 @@ test("the dashboard follows a load, and an instance that is killed and starts ag
         .locator("canvas")
         .waitFor();
     await chartOf(page, "TTFT").getByText("target of p95").waitFor();
-    // The server keeps the load every ten seconds.
-    await vi.waitFor(async () => expect(await mostKept()).toBeGreaterThan(10), { timeout: 30_000, interval: 500 });
   } finally {
     isOver = true;
     await load;
   }
-  await page.goto(`${web.fleet.url}/#/models`);
-  await useAdminKey(page);
-  await page.locator(".state.ready").waitFor();
-  const [instance] = await web.fleet.instances();
-  process.kill(instance!.pid, "SIGKILL");
-  await page
-    .locator("tr", { hasText: instance!.id })
-    .filter({ hasText: "ready" })
-    .getByText("2", { exact: true })
-    .waitFor();
-  await page.goto(`${web.fleet.url}/#/dashboard`);
-  await tile("Running").waitFor();
-  await page.getByLabel("Week").check();
-  await page.getByText("no figures of that time yet").waitFor();
-  await page.getByLabel("Hour").check();
-  await chartOf(page, "Tokens").locator("canvas").waitFor();
-  await chartOf(page, "Tokens").locator(".mark-restart").waitFor({ state: "attached" });
-  await page.getByRole("cell", { name: `${instance!.id} starts again, start 2` }).waitFor();
-  await page.screenshot({ path: join(screenshots, "dashboard-hour.png") });
   expect(faults).toEqual([]);
 });
 
@@ -410,9 +377,9 @@ const PAGES = {
   reports: "tbody tr",
 } as const;
 const SCREENS = [
+  { name: "phone-dark", width: 360, height: 740, colorScheme: "dark" },
   { name: "phone-light", width: 360, height: 740, colorScheme: "light" },
   { name: "desktop-dark", width: 1280, height: 800, colorScheme: "dark" },
-  { name: "phone-dark", width: 360, height: 740, colorScheme: "dark" },
   { name: "desktop-light", width: 1280, height: 800, colorScheme: "light" },
   { name: "4k-dark", width: 3840, height: 2160, colorScheme: "dark" },
 ] as const;
@@ -454,7 +421,7 @@ test("on a phone, a table scrolls in its frame, and its cells stay short", SLOW,
   expect(faults).toEqual([]);
 });
 
-test.each(SCREENS.slice(0, cases(2, SCREENS.length)))(
+test.each(SCREENS.slice(0, cases(1, SCREENS.length)))(
   "pages fit and everybody can use them: $name",
   SLOW,
   async ({ name, ...options }) => {
@@ -491,26 +458,31 @@ test.each(SCREENS.slice(0, cases(2, SCREENS.length)))(
   },
 );
 
-test.each([360, 768, 1280])("of two sign-ins the header has two rows at most: %i pixels wide", SLOW, async (width) => {
+test("of two sign-ins the header has two rows at most, on a phone, a tablet and a desktop", SLOW, async () => {
   const key = await makeKey(web, { name: "both" });
-  await using watched = await openPage(web.browser, `${web.fleet.url}/`, { width, height: 800 });
+  await using watched = await openPage(web.browser, `${web.fleet.url}/`);
   const { page, faults } = watched;
   await useClientKey(page, key);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
   await useAdminKey(page);
-  await page.getByRole("link", { name: "Keys" }).waitFor();
-  const rows = await page.locator(".top > *").evaluateAll((all) => {
-    type Box = { getBoundingClientRect(): { readonly bottom: number; readonly height: number } };
-    const boxes = (all as unknown as Box[]).map((one) => one.getBoundingClientRect());
-    return {
-      tallest: Math.max(...boxes.map(({ height }) => height)),
-      end: Math.max(...boxes.map((one) => one.bottom)),
-    };
-  });
-  expect(rows.tallest).toBeLessThan(50);
-  expect(rows.end).toBeLessThan(100);
-  expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth")).toBeLessThanOrEqual(0);
-  // What is beyond the edge is scrolled to.
+  for (const width of [1280, 768, 360]) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.getByRole("link", { name: "Keys" }).waitFor();
+    const rows = await page.locator(".top > *").evaluateAll((all) => {
+      type Box = { getBoundingClientRect(): { readonly bottom: number; readonly height: number } };
+      const boxes = (all as unknown as Box[]).map((one) => one.getBoundingClientRect());
+      return {
+        tallest: Math.max(...boxes.map(({ height }) => height)),
+        end: Math.max(...boxes.map((one) => one.bottom)),
+      };
+    });
+    expect(rows.tallest, `${width}`).toBeLessThan(50);
+    expect(rows.end, `${width}`).toBeLessThan(100);
+    expect(await page.evaluate("document.documentElement.scrollWidth - innerWidth"), `${width}`).toBeLessThanOrEqual(0);
+    // What is beyond the edge is scrolled to.
+    await page.getByRole("link", { name: "Reports" }).click();
+    await page.getByRole("link", { name: "Keys" }).click();
+  }
   await page.getByRole("link", { name: "Reports" }).click();
   await page.getByRole("button", { name: "Sign out as client" }).click();
   await page.locator("#signed-in-client").waitFor({ state: "detached" });

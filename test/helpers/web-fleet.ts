@@ -76,3 +76,9 @@ export async function makeKey({ fleet }: WebFleet, fields: object): Promise<stri
   });
   return ((await response.json()) as { key: string }).key;
 }
+
+/** Of the dashboard. */
+export const tileOf = (page: Page, name: string) =>
+  page.locator(".tile", { has: page.getByText(name, { exact: true }) }).locator("dd");
+export const chartOf = (page: Page, title: string) =>
+  page.locator("figure", { has: page.locator("strong").getByText(title, { exact: true }) });

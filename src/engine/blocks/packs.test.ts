@@ -20,6 +20,7 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { isLongRun } from "../../../test/helpers/long.js";
 import {
   folderWith,
   type Load,
@@ -284,8 +285,8 @@ describe("the pack cache", () => {
     expect(readdirSync(folder).filter((name) => !name.endsWith(".tmp"))).toEqual([]);
   });
 
-  it.skipIf(!existsSync("/proc/self/clear_refs"))(
-    "loading takes little more memory than packed weights and KV",
+  it.skipIf(!isLongRun || !existsSync("/proc/self/clear_refs"))(
+    "loading takes little more memory than packed weights and KV (needs npm run test:long)",
     async () => {
       const kilobytes = (field: string) =>
         Number(new RegExp(`^${field}:\\s*(\\d+) kB`, "m").exec(readFileSync("/proc/self/status", "utf8"))![1]);

@@ -7,10 +7,11 @@ import Ajv2020 from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ClientSchema, pydanticSchemas, zodSchemas } from "../../../test/helpers/client-schemas.js";
 import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";
+import { cases } from "../../../test/helpers/long.js";
 import { RandomWriter } from "../../../test/helpers/random-writer.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
 
-const OUTPUTS_PER_SCHEMA = 3;
+const OUTPUTS_PER_SCHEMA = cases(1, 3);
 
 let accepts: Awaited<ReturnType<typeof grammarMatcher>>;
 beforeAll(async () => {

@@ -4,6 +4,7 @@
  */
 import { beforeAll, expect, test } from "vitest";
 import { grammarMatcher } from "../../../test/helpers/grammar-matcher.js";
+import { cases } from "../../../test/helpers/long.js";
 import { TestRng } from "../../../test/helpers/rng.js";
 import { grammarOfChoices } from "../../text/grammar/ebnf.js";
 import { grammarOfSchema } from "../../text/grammar/json-schema.js";
@@ -36,7 +37,7 @@ const SHORT = textsOf("abc", 5);
 test("choices", async () => {
   const rng = new TestRng(3);
   const word = () => Array.from({ length: rng.int(1, 5) }, () => rng.pick(["a", "b", "c"])).join("");
-  const lists = Array.from({ length: 100 }, () => Array.from({ length: rng.int(2, 6) }, word));
+  const lists = Array.from({ length: cases(15, 100) }, () => Array.from({ length: rng.int(2, 6) }, word));
   for (const choices of [...lists, ["cbbc", "ccba", "cba", "b"], ["accaa", "bccbc", "aac", "aab", "cbca", "baca"]]) {
     const wrong = await mistakes(grammarOfChoices(choices), SHORT, (text) => choices.includes(text));
     expect(wrong, choices.join(" ")).toEqual([]);
@@ -54,7 +55,7 @@ test("patterns", async () => {
   const rng = new TestRng(4);
   const word = () =>
     Array.from({ length: rng.int(1, 4) }, () => rng.pick(["a", "b", "c", "[ab]", "b?", "c*"])).join("");
-  const random = Array.from({ length: 80 }, () => Array.from({ length: rng.int(2, 6) }, word).join("|"));
+  const random = Array.from({ length: cases(12, 80) }, () => Array.from({ length: rng.int(2, 6) }, word).join("|"));
   for (const pattern of ["cbbc|ccba|cba|b", "accaa|bccbc|aac|aab|cbca|baca", "a(?:ba|bca|a)", ...random]) {
     const expected = new RegExp(`^(?:${pattern})$`, "u");
     const plain = await mistakes(grammarOfRegex(pattern), SHORT, (text) => expected.test(text));
@@ -69,7 +70,7 @@ test("patterns", async () => {
 test("integers within bounds", async () => {
   const rng = new TestRng(5);
   const texts = Array.from({ length: 2600 }, (_, i) => String(i - 1300)).concat("-0", "00", "01", "1.0", "");
-  for (let round = 0; round < 40; round++) {
+  for (let round = 0; round < cases(8, 40); round++) {
     const minimum = rng.int(-1200, 1200);
     const maximum = minimum + rng.int(0, rng.pick([3, 40, 900]));
     const isIn = (text: string) => /^(0|-?[1-9]\d*)$/.test(text) && Number(text) >= minimum && Number(text) <= maximum;
@@ -82,7 +83,7 @@ test("decimals within bounds", async () => {
   const rng = new TestRng(6);
   const digits = Array.from({ length: 4000 }, (_, i) => `${Math.floor(i / 1000)}.${String(i % 1000).padStart(3, "0")}`);
   const texts = digits.flatMap((text) => [text, `-${text}`, text.slice(0, -1), text.slice(0, -2)]);
-  for (let round = 0; round < 20; round++) {
+  for (let round = 0; round < cases(5, 20); round++) {
     const minimum = rng.int(-3000, 3000) / rng.pick([10, 100, 1000]);
     const maximum = Number((minimum + rng.int(1, 2000) / rng.pick([10, 100, 1000])).toFixed(3));
     const isIn = (text: string) => Number(text) >= minimum && Number(text) <= maximum;
@@ -99,7 +100,7 @@ test("decimals within bounds", async () => {
 test("multiples within bounds", async () => {
   const rng = new TestRng(7);
   const texts = Array.from({ length: 4000 }, (_, i) => String((i - 2000) / 2)).concat("-0", "00", "01");
-  for (let round = 0; round < 40; round++) {
+  for (let round = 0; round < cases(8, 40); round++) {
     const multipleOf = rng.pick([2, 3, 7, 12, 40, 0.5, 1.5, 2.5]);
     const minimum = rng.chance(0.3) ? undefined : rng.int(-1200, 900);
     const maximum = rng.chance(0.3) ? undefined : (minimum ?? -100) + rng.int(0, rng.pick([30, 2000]));

@@ -6,6 +6,7 @@ import { inspect } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { cases } from "../../../test/helpers/long.js";
 import { packageRoot } from "../../core/package-root.js";
 import { configJsonSchema, type JsonSchema } from "./key-paths.js";
 import { checkConfig, readConfig } from "./read-config.js";
@@ -383,19 +384,19 @@ describe("no input crashes it", () => {
   test("structures with known keys in the wrong places", () => {
     fc.assert(
       fc.property(fc.dictionary(key, value, { maxKeys: 6 }), (root) => holds(JSON.stringify(root))),
-      { numRuns: 100 },
+      { numRuns: cases(30, 100) },
     );
   });
 
   test("any text, and the example with a cut and an insertion", () => {
     const example = readFileSync(join(packageRoot(), "docs/reference/millrace.example.yaml"), "utf8");
-    fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 80 }), holds), { numRuns: 75 });
+    fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 80 }), holds), { numRuns: cases(20, 75) });
     const place = fc.nat(example.length);
     fc.assert(
       fc.property(place, fc.nat(40), fc.string({ maxLength: 6 }), (at, length, inserted) =>
         holds(example.slice(0, at) + inserted + example.slice(at + length)),
       ),
-      { numRuns: 75 },
+      { numRuns: cases(20, 75) },
     );
   });
 });

@@ -19,6 +19,7 @@ import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { until } from "../../../test/helpers/fake-server.js";
 import { isAlive, modelSpec, testFleet } from "../../../test/helpers/fleet.js";
+import { someOf } from "../../../test/helpers/long.js";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { ADAPTERS } from "../adapters/index.js";
 import type { CommonEngineOptions } from "../upstream/engine.js";
@@ -281,8 +282,9 @@ describe("a build belongs to", () => {
       [building({ args: ["--gemm_plugin", "auto"] })],
     ];
     const folders: string[] = [];
-    for (const variant of variants) folders.push(await folderOf(again(shop, ...variant)));
-    expect(new Set(folders).size).toBe(variants.length);
+    const taken = someOf(variants, 4);
+    for (const variant of taken) folders.push(await folderOf(again(shop, ...variant)));
+    expect(new Set(folders).size).toBe(taken.length);
     const numRuns = shop.runs().length;
     expect(await folderOf(shop.spec)).toBe(folders[0]);
     expect(shop.runs()).toHaveLength(numRuns);

@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { computedMs } from "../../../test/helpers/computed-ms.js";
+import { cases } from "../../../test/helpers/long.js";
 import { MAX_MATCH_LENGTH } from "./pattern-scan.js";
 import { compilePatterns, type PatternSource } from "./pattern-set.js";
 import { isCardNumber, isIban, PERSONAL_DATA, personalDataPatterns } from "./personal-data.js";
@@ -175,6 +177,7 @@ describe("a text in pieces", () => {
         }
         expect(redactor.numSteps).toBeLessThan(2000 * 7 * 200);
       }),
+      { numRuns: cases(25, 100) },
     );
   });
 
@@ -204,7 +207,7 @@ describe("patterns of the operator", () => {
         // Nothing that is left is a match.
         for (const rest of out.split("[x]")) expect(new RegExp(`^(?:${regex})$`, "u").test(rest)).toBe(false);
       }),
-      { numRuns: 500 },
+      { numRuns: cases(100, 500) },
     );
   });
 
@@ -222,9 +225,9 @@ describe("patterns of the operator", () => {
       { name: "b", regex: "(?:a|a)*c" },
       { name: "c", regex: "(?:.*.*)=.*;" },
     );
-    const startMs = performance.now();
+    const startMs = computedMs();
     await redacted("a".repeat(50_000), patterns);
-    expect(performance.now() - startMs).toBeLessThan(5000);
+    expect(computedMs() - startMs).toBeLessThan(5000);
   });
 
   test("leave the event loop free", async () => {

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { openDatabase } from "../store/database.js";
 import { groupCommitOf } from "../store/group-commit.js";
 import { hashOf, hintOf, isKeyText, newKeyText } from "./key-text.js";
@@ -270,10 +271,10 @@ describe("patterns of models", () => {
   });
 
   test("take little time whatever they are", () => {
-    const startMs = performance.now();
+    const startMs = computedMs();
     expect(matchesGlob("*a".repeat(100), "a".repeat(10_000).concat("b"))).toBe(false);
     // A matcher that tries everything would not end.
-    expect(performance.now() - startMs).toBeLessThan(5000);
+    expect(computedMs() - startMs).toBeLessThan(5000);
   });
 
   test("a name must be in every list", () => {

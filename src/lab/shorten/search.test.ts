@@ -1,6 +1,7 @@
 /** The search on simulated models, whose answers depend on what a prompt still says. */
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { isLongRun } from "../../../test/helpers/long.js";
 import { TestRng } from "../../../test/helpers/rng.js";
 import { tempTree } from "../../../test/scripts/temp-tree.js";
 import { silentStages } from "../../core/stages.js";
@@ -178,19 +179,23 @@ test("items that are never answered right show nothing, so that nothing is kept"
   expect(kept).toEqual([]);
 });
 
-test("a prompt that is worse passes in few of many searches", async () => {
-  let numWrong = 0;
-  for (let seed = 0; seed < 20; seed++) {
-    const hard = (prompt: string): number => {
-      const number = Number(/Price (\d+)/.exec(prompt)![1]);
-      return new TestRng(seed * 10_007 + number).next() < 0.04 && !prompt.includes(USELESS) ? 0 : 1;
-    };
-    const { target } = model(hard);
-    const { confirmation } = await search(target, 400);
-    if (confirmation?.comparison.verdict === "passes" && confirmation.comparison.overall.after < 1) numWrong++;
-  }
-  expect(numWrong).toBeLessThanOrEqual(3);
-}, 60_000);
+test.runIf(isLongRun)(
+  "a prompt that is worse passes in few of many searches (needs npm run test:long)",
+  async () => {
+    let numWrong = 0;
+    for (let seed = 0; seed < 20; seed++) {
+      const hard = (prompt: string): number => {
+        const number = Number(/Price (\d+)/.exec(prompt)![1]);
+        return new TestRng(seed * 10_007 + number).next() < 0.04 && !prompt.includes(USELESS) ? 0 : 1;
+      };
+      const { target } = model(hard);
+      const { confirmation } = await search(target, 400);
+      if (confirmation?.comparison.verdict === "passes" && confirmation.comparison.overall.after < 1) numWrong++;
+    }
+    expect(numWrong).toBeLessThanOrEqual(3);
+  },
+  60_000,
+);
 
 test("a stopped run goes on from its journal", async () => {
   const path = join(tempTree({}), "journal.jsonl");

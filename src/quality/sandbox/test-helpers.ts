@@ -1,6 +1,6 @@
 /** Code that tries to escape from the jail. A success returns a text with ESCAPED, or the secret. */
 
-type Attack = readonly [what: string, code: string];
+export type Attack = readonly [what: string, code: string];
 
 /** Function body that returns the objects a broken context reaches. */
 const hostOf = (how: string, use: string): string => `let host: any;

@@ -1,6 +1,7 @@
 /** Harmony's messages become parts, however the text is cut. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import { awaitsChannel, HarmonyReader, type HarmonyReaderOptions, harmonyOpening, speaksHarmony } from "./harmony.js";
 
@@ -114,10 +115,10 @@ describe("an answer", () => {
       const text = `${start}${start.trim() === "" ? " ".repeat(150_000) : long}<|message|>x<|end|>${THOUGHT}`;
       const whole = read([text]).parts;
       expect(whole.map(({ kind }) => kind).slice(-2)).toEqual(["content", "reasoning"]);
-      const startMs = performance.now();
+      const startMs = computedMs();
       expect(read(text.match(/.{1,2}/gs)!).parts).toEqual(whole);
       // Reading it anew with each piece takes a minute.
-      expect(performance.now() - startMs).toBeLessThan(5000);
+      expect(computedMs() - startMs).toBeLessThan(5000);
     }
   });
 

@@ -269,7 +269,7 @@ describe("however the text is cut", () => {
           );
         },
       ),
-      { numRuns: 500, seed: 20261121 },
+      { numRuns: cases(100, 500), seed: 20261121 },
     );
   });
 
@@ -286,7 +286,7 @@ describe("however the text is cut", () => {
           expect(show(parse(format, pieces))).toEqual(expected);
         },
       ),
-      { numRuns: 500, seed: 20261121 },
+      { numRuns: cases(100, 500), seed: 20261121 },
     );
   });
 });
