@@ -183,7 +183,9 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     ...(experts.count === 0
       ? {}
       : { [key("expert_count")]: u32(experts.count), [key("expert_used_count")]: u32(experts.active) }),
-    ...(EXPERT_ARCHITECTURES.includes(architecture) || architecture === "gemma4" ? { [key("expert_feed_forward_length")]: u32(ff) } : {}),
+    ...(EXPERT_ARCHITECTURES.includes(architecture) || architecture === "gemma4"
+      ? { [key("expert_feed_forward_length")]: u32(ff) }
+      : {}),
     ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
     ...(hasOwnHeadDim
       ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
@@ -291,9 +293,7 @@ function gemma4Globals(create: TensorFactory, dimensions: Dimensions): readonly 
   // The first half of the pairs turn.
   const factors = Float32Array.from({ length: headDim }, (_, pair) => (pair < headDim / 2 ? 1 : 1e30));
   const bytes = new Uint8Array(factors.buffer);
-  const tensors: WritableTensor[] = [
-    { name: "rope_freqs.weight", type: "F32", shape: [headDim], data: () => [bytes] },
-  ];
+  const tensors: WritableTensor[] = [{ name: "rope_freqs.weight", type: "F32", shape: [headDim], data: () => [bytes] }];
   if (!sharesKeys) return tensors;
   const total = layers * LAYER_INPUT_WIDTH;
   return [

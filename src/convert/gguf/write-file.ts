@@ -196,7 +196,8 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
+    if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
+      own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A rope of its own without a window, or a window that silent files have: the window is as long as the context.

@@ -72,7 +72,8 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 function classOf(model: ServableModel): HfClass {
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
-  if (model.architecture === "gemma4") throw unservedVariant("expected a model that is converted, got a gemma4");
+  if (model.architecture === "gemma4")
+    throw unservedVariant("expected an architecture that is written as a folder too, got gemma4");
   if (!isEncoder(model.architecture)) return CLASSES[model.architecture];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }

@@ -256,7 +256,8 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   if (base === "output_norm") return `${model}norm.${kind}`;
   if (base === "cls.output") return `score.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
-  if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base)) return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
+  if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base))
+    return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
   if (kind === "scale") {
     const own = architecture === "gemma4" && Object.hasOwn(GEMMA4_SCALES, part) ? GEMMA4_SCALES[part] : undefined;
