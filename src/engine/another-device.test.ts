@@ -74,18 +74,18 @@ it.each([
 });
 
 type Variant = Omit<RandomModelOptions, "architecture" | "seed">;
-const MODELS: readonly (readonly [RandomArchitecture, Variant?])[] = [
-  ["llama"],
-  ["gemma2"],
-  ["gemma3"],
+const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
+  ["llama", {}],
+  ["gemma2", {}],
+  ["gemma3", {}],
   ["gemma4", { layers: 6, sharesKeys: true }],
   ["gemma4", { ff: 64, experts: { count: 8, active: 3 } }],
-  ["phi3"],
-  ["mistral3"],
-  ["olmo2"],
-  ["qwen3moe"],
-  ["gpt-oss"],
-  ["glm4moe"],
+  ["phi3", {}],
+  ["mistral3", {}],
+  ["olmo2", {}],
+  ["qwen3moe", {}],
+  ["gpt-oss", {}],
+  ["glm4moe", {}],
 ];
 
 it.each(

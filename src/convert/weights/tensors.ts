@@ -7,8 +7,8 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { TensorLog } from "../../formats/files/write-tensors.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
-import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
 
