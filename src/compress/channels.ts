@@ -27,7 +27,7 @@ export interface Channels {
  * read too: it has none.
  */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
-  const { width, isPostNormed, normsSums, activation } = config;
+  const { width, isPostNormed, normsSums, activation, hasValueNorm, hasDenseBesideExperts } = config;
   const { feedForward } = config.layers[layer]!;
   const mixer = attentionMixers(config)[layer]!;
   const source = tensors();
@@ -58,23 +58,25 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
     feedForward.kind === "dense"
       ? ofUp("", feedForward.width)
       : feedForward.sharedWidth > 0
-        ? ofUp("_shexp", feedForward.sharedWidth)
+        ? ofUp(hasDenseBesideExperts ? "" : "_shexp", feedForward.sharedWidth)
         : [];
   return [
     ...ofNorm("attn_norm", ["attn_q", "attn_k", "attn_v", "attn_qkv"]),
-    values,
-    ...ofNorm("ffn_norm", FEED_FORWARD_READERS),
+    // A norm of values would undo their scales.
+    ...(hasValueNorm ? [] : [values]),
+    ...(hasDenseBesideExperts && feedForward.kind === "experts"
+      ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
+      : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
     ...inner,
   ];
 }
 
+const DENSE_READERS: readonly string[] = ["ffn_gate", "ffn_up"];
+const EXPERT_READERS: readonly string[] = ["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"];
 const FEED_FORWARD_READERS: readonly string[] = [
-  "ffn_gate",
-  "ffn_up",
+  ...DENSE_READERS,
   "ffn_gate_inp",
-  "ffn_gate_exps",
-  "ffn_up_exps",
-  "ffn_gate_up_exps",
+  ...EXPERT_READERS,
   "ffn_gate_shexp",
   "ffn_up_shexp",
 ];

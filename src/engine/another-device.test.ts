@@ -10,7 +10,7 @@ import { type Completion, collect, poolingRequest, request } from "../../test/he
 import { fixture } from "../../test/helpers/fixtures.js";
 import { someOf } from "../../test/helpers/long.js";
 import { type PooledText, vectorsOf } from "../../test/helpers/pooled-vectors.js";
-import { type RandomArchitecture, writeRandomModel } from "../../test/helpers/random-model.js";
+import { type RandomArchitecture, type RandomModelOptions, writeRandomModel } from "../../test/helpers/random-model.js";
 import { ReferenceBackend } from "../../test/reference/backend.js";
 import type { Backend } from "../backend/backend.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
@@ -70,23 +70,26 @@ it.each(someOf(ENCODERS, 2))("%s computes the CPU's vectors on such a device", a
   }
 });
 
-const ARCHITECTURES: readonly RandomArchitecture[] = [
-  "llama",
-  "gemma2",
-  "gemma3",
-  "phi3",
-  "mistral3",
-  "olmo2",
-  "qwen3moe",
-  "gpt-oss",
-  "glm4moe",
+type Variant = Omit<RandomModelOptions, "architecture" | "seed">;
+const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
+  ["llama", {}],
+  ["gemma2", {}],
+  ["gemma3", {}],
+  ["gemma4", { layers: 6, sharesKeys: true }],
+  ["gemma4", { ff: 64, experts: { count: 8, active: 3 } }],
+  ["phi3", {}],
+  ["mistral3", {}],
+  ["olmo2", {}],
+  ["qwen3moe", {}],
+  ["gpt-oss", {}],
+  ["glm4moe", {}],
 ];
 
 it.each(
-  someOf(ARCHITECTURES, 3),
-)("%s computes the CPU's tokens on a device that shares no memory and answers later", async (architecture) => {
+  someOf(MODELS, 4),
+)("%s computes the CPU's tokens on a device that shares no memory and answers later", async (architecture, variant) => {
   const path = join(folder, `${architecture}.gguf`);
-  writeRandomModel(path, { architecture, seed: 8 });
+  writeRandomModel(path, { ...variant, architecture, seed: 8 });
   const reference = new ReferenceBackend(2 ** 24);
   const cpu = createCpuBackend({ numThreads: 1, activationDtype: "f32" });
   const [found, wanted] = [await runAll(path, reference), await runAll(path, cpu)];

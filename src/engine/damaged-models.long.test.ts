@@ -131,6 +131,8 @@ const OTHER_KEYS = [
   "leading_dense_block_count",
   "nextn_predict_layers",
   "attention.causal",
+  "attention.shared_kv_layers",
+  "embedding_length_per_layer_input",
   "attention.sliding_window",
   "attention.sliding_window_pattern",
   "rope.scaling.type",
@@ -178,6 +180,13 @@ describe("a file's metadata", () => {
   test.each(["gpt-oss", "glm4moe", "qwen3"] as const)("%s", async (architecture) => {
     await damage((path, metadata) => {
       writeRandomModel(path, { architecture, seed: 1, width: 64, metadata });
+    });
+  }, 600_000);
+
+  test("gemma4 whose layers share keys", async () => {
+    const sizes = { layers: 6, sharesKeys: true, seed: 1, width: 64 };
+    await damage((path, metadata) => {
+      writeRandomModel(path, { architecture: "gemma4", ...sizes, metadata });
     });
   }, 600_000);
 });

@@ -48,6 +48,10 @@ describe("a folder", () => {
     ["glm4_moe", "model.layers.1.mlp.gate.bias"],
     ["glm4_moe", "model.layers.1.mlp.shared_expert_gate.weight"],
     ["glm4_moe", "model.layers.0.mlp.gate.e_score_correction_bias"],
+    ["gemma4", "model.language_model.layers.1.self_attn.v_proj.weight"],
+    ["gemma4_e", "model.layers.3.self_attn.v_norm.weight"],
+    ["gemma4_e", "model.per_layer_projection_norm.bias"],
+    ["gemma4_moe", "model.layers.1.router.proj.bias"],
   ])("of %s with %s is refused", async (model, name) => {
     await expect(completionsOf(withTensor(model, name))).rejects.toEqual(refusal("model_tensor", name));
   });
@@ -56,6 +60,9 @@ describe("a folder", () => {
     ["mistral3", "vision_tower.layers.0.bias"],
     ["llama", "model.layers.0.self_attn.rotary_emb.inv_freq"],
     ["qwen3", "lm_head.weight"],
+    // Of layers that read the keys of others.
+    ["gemma4_e", "model.layers.4.self_attn.k_proj.weight"],
+    ["gemma4_e", "model.layers.5.self_attn.k_norm.weight"],
   ])("of %s with %s, which changes nothing, is served as without it", async (model, name) => {
     expect(await completionsOf(withTensor(model, name))).toEqual(await completionsOf(fixture(`hf/${model}`)));
   });

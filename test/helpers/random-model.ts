@@ -1,5 +1,7 @@
 /**
  * Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names.
+ *
+ * size: one list of tensors and keys for each architecture, which share the stream of random numbers.
  */
 
 import { dequantizeRow } from "../../src/formats/dequantize.js";

@@ -84,7 +84,8 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   refuseRecurrent(model, "to convert");
   const { architecture } = model;
-  if (architecture === "gemma4") throw unservedVariant("expected a model that is converted, got a gemma4");
+  if (architecture === "gemma4")
+    throw unservedVariant("expected an architecture that is written as a folder too, got gemma4");
   if (!isEncoder(architecture)) return CLASSES[architecture as keyof typeof CLASSES];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }

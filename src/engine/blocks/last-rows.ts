@@ -29,7 +29,7 @@ export interface Rows {
 
 export class LastRows {
   readonly #width: number;
-  /** Of the last layer. */
+  /** Of the last layer; 0: heads have none. */
   readonly #queryWidth: number;
   readonly #inputWidth: number;
   /** Row numbers in the batch. */
@@ -44,7 +44,8 @@ export class LastRows {
     numGroups: number,
   ) {
     this.#width = config.width;
-    this.#queryWidth = queryWidth(config.layers.at(-1)!);
+    const last = config.layers.at(-1);
+    this.#queryWidth = last === undefined ? 0 : queryWidth(last);
     this.#inputWidth = config.layers.length * (config.layerInputWidth ?? 0);
     const ints = () => backend.input("i32", capacity);
     const isGated = attentionMixers(config).some((mixer) => mixer.isGated);

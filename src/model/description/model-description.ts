@@ -157,8 +157,8 @@ export function seesAll(index: number, period: number, isFromFirst = false): boo
 }
 
 /**
- * The last layers of some models read the keys and values of the last layer before them that has the same kind, windowed
- * or not.
+ * The last layers of some models read the keys and values of the last layer before them that has the same kind,
+ * windowed or not.
  * @param numOwn layers that have their own
  * @returns undefined: the layer has its own; −1: no layer before it is of its kind
  */

@@ -52,6 +52,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const mixers = attentionMixers({ layers });
   const headDim = headDimOf(mixers);
   const { activation, isNeoxInFiles = false, hasPartialRope = false } = factsOf(architecture);
+  if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
   if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
       hint: "The file is incomplete: without it, positions would turn more of each head than the model was trained for.",
@@ -73,6 +74,14 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ropes: ropesFromMetadata(metadata, architecture, mixers),
     ...decoderPooling(gguf, architecture, width),
   });
+}
+
+/** Beside matrices of NVFP4, a tensor of that name holds their own scales, and files differ in which it is. */
+function refuseScaledExperts({ tensors }: GgufFile): void {
+  for (const { name, type } of tensors.values()) {
+    if (type !== "NVFP4" || !name.endsWith(".ffn_down_exps.weight")) continue;
+    throw unservedVariant(`expected ${name} in another type than NVFP4, whose scale is the experts' factor here`);
+  }
 }
 
 function attentionScaleOf(

@@ -142,6 +142,16 @@ describe("rope", () => {
     expect(() => rope({ ...long, short_factor: [1] }, json)).toThrow(/short_factor to have 4 numbers, got 1/);
   });
 
+  it("that is proportional turns the first pairs as if all turned", () => {
+    const stated = { rope_type: "proportional", partial_rotary_factor: 0.25, factor: 2 };
+    const { model, ropeFactors } = rope(stated, { head_dim: 32 });
+    expect(model.ropes[0]).toMatchObject({ dim: 32, scaling: "none", factor: 1 });
+    const factors = Array.from(ropeFactors.all!);
+    expect(factors).toEqual([2, 2, 2, 2, ...new Array(12).fill(Math.fround(1e30))]);
+    const { invFreq } = ropeFrequencies(model.ropes[0]!, ropeFactors.all);
+    expect(invFreq[4]! * model.contextLength).toBeLessThan(1e-20);
+  });
+
   /**
    * transformers 5.24 gives random llamas of that kind the log-probabilities that the engine gives them, up to the
    * trained length.
@@ -155,7 +165,7 @@ describe("rope", () => {
   it.each([
     [{ rope_type: "dynamic", factor: 2, alpha: 1000 }, "architecture_unsupported"],
     [{ rope_type: "dynamic", factor: 2, original_max_position_embeddings: 64 }, "architecture_unsupported"],
-    [{ rope_type: "proportional" }, "architecture_unsupported"],
+    [{ rope_type: "ntk" }, "architecture_unsupported"],
     [{ rope_type: "linear" }, "model_config"],
     [{ rope_type: "linear", factor: -1 }, "model_config"],
     [{ rope_type: "llama3", factor: 8 }, "model_config"],

@@ -1,11 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutting } from "../../../test/helpers/cut-text.js";
-import { endsInsideReasoning, type ReasoningMarkers, ReasoningSplitter, reasoningMarkers, THINK } from "./reasoning.js";
+import {
+  endsInsideReasoning,
+  markerTexts,
+  type ReasoningMarkers,
+  ReasoningSplitter,
+  reasoningMarkers,
+  THINK,
+} from "./reasoning.js";
 
 const none = () => false;
 const seed = reasoningMarkers("seed_oss", "", none)!;
 const mistral = reasoningMarkers("mistral", "", none)!;
+const gemma = reasoningMarkers("gemma4", "", none)!;
 
 function split(pieces: readonly string[], startsInside = false, markers: ReasoningMarkers = THINK) {
   const splitter = new ReasoningSplitter(markers, startsInside);
@@ -34,6 +42,7 @@ describe("ReasoningSplitter", () => {
   it.each([
     [seed, "<seed:think>a<think></seed:think>b"],
     [mistral, "[THINK]a<think>[/THINK]b"],
+    [gemma, "<|channel>thought\na<think>\n<channel|>b"],
   ])("splits by other markers, and by these alone: %#", (markers, text) => {
     expect(split([...text], false, markers)).toEqual({ reasoning: "a<think>", content: "b" });
     expect(split([text.slice(1)], false, markers)).toEqual({ reasoning: "", content: text.slice(1) });
@@ -82,11 +91,13 @@ describe("endsInsideReasoning", () => {
 });
 
 describe("the markers of a model's reasoning", () => {
-  const inVocabulary = (of: ReasoningMarkers) => (texts: readonly string[]) => texts[0] === of.open;
+  const inVocabulary = (of: ReasoningMarkers) => (texts: readonly string[]) => texts[0] === markerTexts(of)[0];
   it.each([
     ["by the template", "auto", "{{ '<think>' }}", none, THINK],
     ["by the template before the vocabulary", "auto", "{{ '<seed:think>' }}", inVocabulary(mistral), seed],
     ["by the vocabulary", "auto", "{{ x }}", inVocabulary(mistral), mistral],
+    ["by a template that writes an empty thought", "auto", "{{ '<|channel>thought\\n<channel|>' }}", none, gemma],
+    ["by the tokens that begin and end a thought", "auto", "{{ x }}", inVocabulary(gemma), gemma],
     ["none", "auto", "{{ x }}", none, undefined],
     ["none by the flag", "none", "<think>", none, undefined],
     ["by the flag", "mistral", "<think>", none, mistral],

@@ -8,6 +8,8 @@ export interface ReasoningMarkers {
   readonly close: string;
   /** Text that a template may write behind the opening marker, in the prompt. */
   readonly begun?: string;
+  /** The token that the opening marker begins with, where it goes on with text. */
+  readonly openToken?: string;
 }
 
 /** The markers that models have, by the names of vLLM's parsers where they differ from `think`. */
@@ -16,6 +18,7 @@ const MARKERS = {
   // Without a budget for thoughts, the template opens the model's note about that.
   seed_oss: { open: "<seed:think>", close: "</seed:think>", begun: "<seed:cot_budget_reflect>" },
   mistral: { open: "[THINK]", close: "[/THINK]" },
+  gemma4: { open: "<|channel>thought", close: "<channel|>", openToken: "<|channel>" },
 } as const satisfies Readonly<Record<string, ReasoningMarkers>>;
 
 type MarkersName = keyof typeof MARKERS;
@@ -27,7 +30,10 @@ export type ReasoningParserName = (typeof REASONING_PARSERS)[number];
 export const THINK: ReasoningMarkers = MARKERS.think;
 
 /** Texts that may be special tokens; the decoder must keep them. */
-export const markerTexts = ({ open, close }: ReasoningMarkers): readonly string[] => [open, close];
+export const markerTexts = ({ open, openToken = open, close }: ReasoningMarkers): readonly string[] => [
+  openToken,
+  close,
+];
 export const REASONING_MARKERS: readonly string[] = NAMES.flatMap((name) => markerTexts(MARKERS[name]));
 
 interface ReasoningSplit {

@@ -1,6 +1,6 @@
 /**
- * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models, and GGUF files
- * for Gemma 4; characters without a token become byte tokens.
+ * BPE over characters with ranked merges, the kind that tokenizer.json contains for SentencePiece models, and GGUF
+ * files for Gemma 4; characters without a token become byte tokens.
  */
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger } from "./bpe-merge.js";

@@ -1,5 +1,8 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { fixture } from "../../../test/helpers/fixtures.js";
 import { MillraceError } from "../../core/errors.js";
 import { Metadata } from "../../formats/gguf/metadata.js";
 import type { GgufValue } from "../../formats/gguf/types.js";
@@ -212,6 +215,75 @@ describe("SentencePiece BPE", () => {
   });
 });
 
+describe("BPE over the characters of lines (Gemma 4)", () => {
+  const bytes = Array.from({ length: 256 }, (_, byte): Token => {
+    return [`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`, BYTE];
+  });
+  const words = ["h", "i", "\u2581", "\n", "hi", "\u2581hi", "\n\n\n", "\u2581\u2581"].map(
+    (text): Token => [text, NORMAL],
+  );
+  const tokens: readonly Token[] = [
+    ["<bos>", CONTROL],
+    ["<turn|>", CONTROL],
+    ['<|"|>', USER_DEFINED],
+    ...words,
+    ...bytes,
+  ];
+  const idOf = (text: string) => tokens.findIndex(([other]) => other === text);
+  const gemma4 = (more: Entries = {}) =>
+    tokenizerOf("gemma4", tokens, {
+      "tokenizer.ggml.merges": ["h i", "\u2581 hi", "\u2581 \u2581"],
+      "tokenizer.ggml.bos_token_id": 0,
+      ...more,
+    });
+  const idsOf = (...texts: readonly string[]) => texts.map(idOf);
+
+  it("merges by rank, marks spaces, and falls back to bytes", () => {
+    expect(gemma4().encode("hi hi", PLAIN)).toEqual(idsOf("hi", "\u2581hi"));
+    expect(gemma4().encode("  hi", PLAIN)).toEqual(idsOf("\u2581", "\u2581hi"));
+    expect(gemma4().encode("hé", PLAIN)).toEqual(idsOf("h", "<0xC3>", "<0xA9>"));
+    expect(gemma4().decode(gemma4().encode(" hi  é\n\nhi", PLAIN))).toBe(" hi  é\n\nhi");
+  });
+
+  it("takes a run of line breaks whole where it is a token, though no merge leads to it", () => {
+    expect(gemma4().encode("hi\n\n\nhi", PLAIN)).toEqual(idsOf("hi", "\n\n\n", "hi"));
+    expect(gemma4().encode("\n\n", PLAIN)).toEqual(idsOf("\n", "\n"));
+    expect(gemma4().encode("\n\n\n\n", PLAIN)).toEqual(idsOf("\n", "\n", "\n", "\n"));
+  });
+
+  it("begins with BOS even where the file denies it, and stops at the end of a turn", () => {
+    const denied = gemma4({ "tokenizer.ggml.add_bos_token": false });
+    const ids = denied.encode('hi<|"|><turn|>', { addSpecial: true, parseSpecial: true });
+    expect(ids).toEqual(idsOf("<bos>", "hi", '<|"|>', "<turn|>"));
+    expect([...denied.stopIds]).toContain(idOf("<turn|>"));
+  });
+
+  it("has the ids of Hugging Face's tokenizers for the same vocabulary and merges", () => {
+    const folder = fixture("hf-tokenizers/gemma");
+    const json = JSON.parse(readFileSync(join(folder, "tokenizer.json"), "utf8")) as {
+      model: { vocab: Record<string, number>; merges: [string, string][] };
+      added_tokens: { id: number; content: string; special: boolean }[];
+    };
+    const { samples } = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8")) as {
+      samples: { text: string; plain: number[] }[];
+    };
+    const all: Token[] = [];
+    for (const [text, at] of Object.entries(json.model.vocab)) {
+      all[at] = [text, /^<0x[0-9A-F]{2}>$/.test(text) ? BYTE : NORMAL];
+    }
+    for (const { id: at, content, special } of json.added_tokens) all[at] = [content, special ? CONTROL : USER_DEFINED];
+    const merges = json.model.merges.map((pair) => pair.join(" "));
+    const tokenizer = tokenizerOf("gemma4", all, { "tokenizer.ggml.merges": merges });
+    // Gemma's own merges join no line break with another character; the fixture's do.
+    const isLikeGemma = ({ text }: { text: string }) => !text.includes("\n");
+    const compared = samples.filter(isLikeGemma);
+    expect(compared.length).toBeGreaterThan(10);
+    for (const { text, plain } of compared) {
+      expect(tokenizer.encode(text, { addSpecial: false, parseSpecial: true }), JSON.stringify(text)).toEqual(plain);
+    }
+  });
+});
+
 describe("broken or unknown tokenizers", () => {
   function codeOf(action: () => unknown): string {
     try {
@@ -224,7 +296,7 @@ describe("broken or unknown tokenizers", () => {
   }
 
   it.each<[string, Entries]>([
-    ["a model it does not know", { "tokenizer.ggml.model": "gemma4" }],
+    ["a model it does not know", { "tokenizer.ggml.model": "rwkv" }],
     ["a pre-tokenizer it does not know", { "tokenizer.ggml.pre": "martian" }],
   ])("are refused because of %s", (_, more) => {
     expect(codeOf(() => gpt2(more))).toBe("tokenizer_unsupported");
@@ -261,6 +333,7 @@ describe("broken or unknown tokenizers", () => {
     };
     expect(bare("gpt2")).toBe("tokenizer_corrupt");
     expect(bare("llama")).toBe("tokenizer_corrupt");
+    expect(bare("gemma4")).toBe("tokenizer_corrupt");
     expect(codeOf(() => tokenizerOf("llama", [...SPM_TOKENS, ["<0xGG>", BYTE]]))).toBe("tokenizer_corrupt");
   });
 });
