@@ -3,9 +3,10 @@
  * are multiplied, and the model computes what it did. SmoothQuant (arXiv 2211.10438) and AWQ (arXiv 2306.00978) choose
  * such scales, each for a purpose of its own.
  */
-import { attentionMixers } from "../model/description/servable.js";
+
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
 import { readRange } from "../model/description/read-rows.js";
+import { attentionMixers } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 
 /** An input of matrices, and what makes its values. Names are llama.cpp's. */

@@ -2,8 +2,9 @@
  * Statistics of the inputs of a model's matrices over given texts: mean squares and largest magnitudes of columns, and
  * Gram matrices.
  */
-import { refuseRecurrent } from "../model/description/servable.js";
+
 import type { AnyWeight, Backend } from "../backend/backend.js";
+import { refuseRecurrent } from "../model/description/servable.js";
 import { queryWidth } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
@@ -182,11 +183,7 @@ interface LayerInput {
 }
 
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
-function inputsOf(
-  layer: LayerWeights | DeltaLayerWeights,
-  width: number,
-  headsWidth: number,
-): readonly LayerInput[] {
+function inputsOf(layer: LayerWeights | DeltaLayerWeights, width: number, headsWidth: number): readonly LayerInput[] {
   if (isDeltaLayer(layer)) throw new Error("expected layers with attention, got a recurrent one");
   const { query, attentionOutput, feedForward } = layer;
   const attention = [

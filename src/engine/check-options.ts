@@ -62,9 +62,13 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
 function recurrentOptions(asked: EngineOptions): EngineOptions {
   const { kvEviction, prefixCacheDisk, speculative } = asked;
   const refuse = (option: string): never => {
-    throw new MillraceError("invalid_option", `expected a model without recurrent layers for ${option}, got one with them`, {
-      hint: `Start without ${option}.`,
-    });
+    throw new MillraceError(
+      "invalid_option",
+      `expected a model without recurrent layers for ${option}, got one with them`,
+      {
+        hint: `Start without ${option}.`,
+      },
+    );
   };
   if (prefixCacheDisk !== undefined) refuse("--prefix-cache-disk");
   if (kvEviction !== undefined) refuse("--kv-eviction");

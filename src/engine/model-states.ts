@@ -3,10 +3,10 @@
  * computes.
  */
 
-import { attentionMixers, refuseRecurrent } from "../model/description/servable.js";
 import type { Backend } from "../backend/backend.js";
 import { MODEL_LIMITS } from "../model/description/model-description.js";
 import { readRows } from "../model/description/read-rows.js";
+import { attentionMixers, refuseRecurrent } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineParts } from "./engine-parts.js";

@@ -184,7 +184,8 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
     speculative,
     schedulingPolicy: rng.pick(SCHEDULING_POLICIES),
     maxStepMs: rng.pick(["auto", 0, 0.01] as const),
-    prefixCacheDisk: rng.chance(0.3) && !isRecurrentModel(model) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
+    prefixCacheDisk:
+      rng.chance(0.3) && !isRecurrentModel(model) ? { folder: join(folder, "prefixes"), maxBytes: 2 ** 30 } : undefined,
   };
   const planned = planRequests(rng, plain.core.info.vocabSize);
   for (const { request: engineRequest } of planned) outputs.push(await runAlone(plain.core, engineRequest));

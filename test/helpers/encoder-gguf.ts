@@ -1,8 +1,8 @@
 /** Writes the GGUF copy of a fixture's encoder, under llama.cpp's names, with a vocabulary of made-up tokens. */
 
-import { attentionMixers } from "../../src/model/description/servable.js";
 import { f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../src/formats/gguf/write.js";
 import { readRange, readRows } from "../../src/model/description/read-rows.js";
+import { attentionMixers } from "../../src/model/description/servable.js";
 import { expertsOf } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 

@@ -1,8 +1,8 @@
 /** KV memory that is as tight as a test wants it. */
 import type { EngineOptions } from "../../src/engine/api/options.js";
 import { type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
-import { kvBytesPerToken } from "../../src/model/description/sizes.js";
 import { attentionMixers } from "../../src/model/description/servable.js";
+import { kvBytesPerToken } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 
 type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {

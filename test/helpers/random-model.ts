@@ -1,5 +1,7 @@
 /**
  * Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names.
+ *
+ * size: what sets each architecture apart, side by side
  */
 
 import { dequantizeRow } from "../../src/formats/dequantize.js";
@@ -79,7 +81,13 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
 };
 const SLIDING_WINDOW = 24;
 /** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3moe", "gpt-oss", "glm4moe", "qwen3next", "qwen35moe"];
+const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+  "qwen3moe",
+  "gpt-oss",
+  "glm4moe",
+  "qwen3next",
+  "qwen35moe",
+];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;

@@ -12,9 +12,9 @@ import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/pro
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { EXPERT_CASES } from "./expert-cases.js";
-import { RECURRENT_CASES } from "./recurrent-cases.js";
 import type { OpCase, Result } from "./op-case.js";
 import { recordAttention, recordCounts, recordSample, storeSequences } from "./recorders.js";
+import { RECURRENT_CASES } from "./recurrent-cases.js";
 import { WEIGHT_CASES } from "./weight-cases.js";
 
 /** A few roundings of f32. */

@@ -1,9 +1,9 @@
 /** The least work of a model's tokens, computed from its file: bytes to read and multiply-adds. */
 
-import { attentionMixers } from "../../model/description/servable.js";
 import type { KvType } from "../../backend/ops.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufTensor } from "../../formats/gguf/types.js";
+import { attentionMixers } from "../../model/description/servable.js";
 import { attentionMacs, kvBytesPerToken } from "../../model/description/sizes.js";
 import { servableGguf } from "../../model/gguf/servable.js";
 import { weightBytesPerStep } from "../kernels/decode-roofline.js";

@@ -2,9 +2,19 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import { type DecoderArchitecture, factsOf, isEncoder, type RecurrentArchitecture } from "../../model/description/architectures.js";
+import {
+  type DecoderArchitecture,
+  factsOf,
+  isEncoder,
+  type RecurrentArchitecture,
+} from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import { attentionMixers, refuseRecurrent, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import {
+  attentionMixers,
+  refuseRecurrent,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
@@ -235,9 +245,7 @@ function windowsOf(model: ServableModel, { windows }: HfClass): Json {
   const mixers = attentionMixers(model);
   const widths = mixers.map(({ window }) => window);
   const width = Math.max(...widths);
-  const types = mixers.map(({ window, rope }) =>
-    window === 0 && rope !== 1 ? "full_attention" : "sliding_attention",
-  );
+  const types = mixers.map(({ window, rope }) => (window === 0 && rope !== 1 ? "full_attention" : "sliding_attention"));
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {
     // A rope of its own without a window: the window is as long as the context.

@@ -1,7 +1,7 @@
 /**
- * A layer with a recurrent state: hidden += out(norm(delta rule(silu(convolution(queries, keys, values)))) · silu(gate)),
- * of the normed residual stream (Gated DeltaNet, as Qwen3-Next and Qwen3.5 have it). Prompts are computed by the same
- * recurrence as answers, token by token: the result does not depend on how a text is cut into steps.
+ * A layer with a recurrent state: hidden += out(norm(delta rule(silu(convolution(queries, keys, values)))) ·
+ * silu(gate)), of the normed residual stream (Gated DeltaNet, as Qwen3-Next and Qwen3.5 have it). Prompts are computed
+ * by the same recurrence as answers, token by token: the result does not depend on how a text is cut into steps.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";

@@ -4,11 +4,12 @@
  * and values of its own, in blocks beside the model's: a prefix that the cache has is the head's too. Blocks from disk
  * lack the head's part, so that fewer drafts come true after them.
  */
-import { attentionMixers } from "../../model/description/servable.js";
+
 import type { Backend, HostBuffer, LoadReport } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import type { Program } from "../../backend/program.js";
+import { attentionMixers } from "../../model/description/servable.js";
 import { GREEDY_SAMPLING } from "../api/request.js";
 import { ADDED, Products } from "../blocks/products.js";
 import { Transformer } from "../blocks/transformer.js";

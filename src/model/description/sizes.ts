@@ -79,7 +79,8 @@ export const stateBytes = (model: Layered): number =>
   });
 
 /** The model keeps a recurrent state of each sequence. */
-export const isRecurrent = (model: Layered): boolean => layerKinds(model).some(({ layer }) => layer.mixer.kind === "delta");
+export const isRecurrent = (model: Layered): boolean =>
+  layerKinds(model).some(({ layer }) => layer.mixer.kind === "delta");
 
 function mixerParameters(mixer: Mixer, width: number): number {
   const { numHeads, headDim, valueDim } = mixer;
@@ -178,8 +179,7 @@ export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numT
 type VectorBytes = (width: number) => number;
 
 /** Vectors of one token that a layer keeps, which a device cannot cut up. */
-const numKept = (mixer: Mixer): number =>
-  mixer.kind === "latent" ? 1 : mixer.kind === "delta" ? 0 : mixer.numKvHeads;
+const numKept = (mixer: Mixer): number => (mixer.kind === "latent" ? 1 : mixer.kind === "delta" ? 0 : mixer.numKvHeads);
 
 /** Bytes that one token leaves in a layer's KV memory. */
 function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {

@@ -2,7 +2,7 @@
  * Encoders in GGUF files: the same vectors, bit for bit, as from the folder that the file was made of; and damaged
  * files are refused or bounded.
  */
-import { attentionMixers } from "../description/servable.js";
+
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,6 +15,7 @@ import { type PooledText, vectorsOf } from "../../../test/helpers/pooled-vectors
 import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, u32, type WritableValue } from "../../formats/gguf/write.js";
+import { attentionMixers } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-encoder-gguf-"));

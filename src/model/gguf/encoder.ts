@@ -3,7 +3,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import { attentionMixers, fixedBy, type ServableModel, servableLayers, unservedVariant } from "../description/servable.js";
+import {
+  attentionMixers,
+  fixedBy,
+  type ServableModel,
+  servableLayers,
+  unservedVariant,
+} from "../description/servable.js";
 import { describeGguf } from "./describe.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";

@@ -2,7 +2,7 @@
  * Mixtures of experts in GGUF files: the layouts there are have the same values, and a file that is not what its header
  * says is refused.
  */
-import { attentionMixers } from "../description/servable.js";
+
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { completionsOf } from "../../../test/helpers/converted.js";
 import { type RandomModelOptions, writeRandomModel } from "../../../test/helpers/random-model.js";
 import { bool, f32, u32, type WritableValue } from "../../formats/gguf/write.js";
+import { attentionMixers } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-gguf-experts-"));

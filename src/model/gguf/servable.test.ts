@@ -2,7 +2,7 @@
  * The first fault of a GGUF header decides how it is refused: a model of another kind is unsupported, whatever else its
  * header lacks.
  */
-import { attentionMixers } from "../description/servable.js";
+
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,6 +18,7 @@ import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, f32, i64, nested, str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import { DECODERS } from "../description/architectures.js";
 import { ropeFrequencies } from "../description/rope.js";
+import { attentionMixers } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 import { servableGguf } from "./servable.js";
 
@@ -56,7 +57,8 @@ test("what early files leave out has llama.cpp's defaults", () => {
     writeRandomModel(path, { architecture, seed: 1, width: 64, headDim: 32, layers, contextLength: 8192, metadata });
     return openModel(path).config;
   };
-  const windows = (metadata = {}) => attentionMixers(read("gemma2", metadata)).map((mixer) => [mixer.window, mixer.rope]);
+  const windows = (metadata = {}) =>
+    attentionMixers(read("gemma2", metadata)).map((mixer) => [mixer.window, mixer.rope]);
   expect(windows()).toEqual([
     [24, 0],
     [0, 0],

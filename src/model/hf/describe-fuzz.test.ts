@@ -1,5 +1,5 @@
 /** Damaged config.json files: each is refused with a code, or describes a model within the engine's bounds. */
-import { attentionMixers } from "../description/servable.js";
+
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -10,6 +10,7 @@ import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import { ropeFrequencies } from "../description/rope.js";
+import { attentionMixers } from "../description/servable.js";
 import { servableConfig } from "./servable.js";
 
 const folders = ["hf", "hf-encoders"].flatMap((root) => readdirSync(fixture(root)).map((name) => `${root}/${name}`));

@@ -2,11 +2,12 @@
  * What config.json says becomes the engine's description; what it leaves out has transformers' defaults; what is not
  * served is refused.
  */
-import { attentionMixers } from "../description/servable.js";
+
 import { describe, expect, it } from "vitest";
 import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import { ropeFrequencies } from "../description/rope.js";
+import { attentionMixers } from "../description/servable.js";
 import { servableConfig } from "./servable.js";
 
 const BASE = {

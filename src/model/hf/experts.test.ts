@@ -2,7 +2,7 @@
  * Mixtures of experts in folders: which layers have them, and a folder that is not what its config.json says is
  * refused.
  */
-import { attentionMixers } from "../description/servable.js";
+
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,6 +12,7 @@ import { fixture } from "../../../test/helpers/fixtures.js";
 import { writeFusedFolder } from "../../../test/helpers/fused-experts.js";
 import { type ExpectedLogprobs, expectLogprobs } from "../../../test/helpers/hf-models.js";
 import { JsonObject } from "../../formats/files/json.js";
+import { attentionMixers } from "../description/servable.js";
 import { openModel } from "../open-model.js";
 import { servableConfig } from "./servable.js";
 

@@ -33,7 +33,9 @@ describe("a folder of", () => {
       });
       for (const mixer of attentionMixers(config)) expect(mixer).toMatchObject({ numKvHeads: 2 });
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
-      expect([...kinds].sort()).toEqual(name.startsWith("qwen35") || name === "qwen3next" ? ["attention", "delta"] : ["attention"]);
+      expect([...kinds].sort()).toEqual(
+        name.startsWith("qwen35") || name === "qwen3next" ? ["attention", "delta"] : ["attention"],
+      );
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
       await expectLogprobs(folder, expected, TOLERANCES[name]);
     });

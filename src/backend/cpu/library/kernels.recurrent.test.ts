@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from "vitest";
 import { Bench, expectSameBits, ISAS, normals, once, withBench } from "../../../../test/reference/compare.js";
-import type { Isa } from "./kernels.js";
 import { STATE_COLUMNS } from "../../ops.js";
+import type { Isa } from "./kernels.js";
 
 const SHAPE = { numKeyHeads: 2, numValueHeads: 4, keyDim: 37, valueDim: 48, isTiled: true } as const;
 const TAPS = 4;
@@ -41,7 +41,9 @@ function outputsOf(isa: Isa, numThreads: number, steps: readonly (readonly Step[
     for (const step of steps) {
       const gathered = (key: "x" | "alpha" | "beta", width: number) =>
         bench.f32(
-          Float32Array.from(step.flatMap(({ sequence, start, end }) => [...TEXTS[sequence]![key].subarray(start * width, end * width)])),
+          Float32Array.from(
+            step.flatMap(({ sequence, start, end }) => [...TEXTS[sequence]![key].subarray(start * width, end * width)]),
+          ),
         );
       const numRows = step.reduce((sum, { start, end }) => sum + end - start, 0);
       const sources = step.flatMap(({ sequence, start, end }) =>
