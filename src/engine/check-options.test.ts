@@ -15,7 +15,9 @@ test.each([
 });
 
 test("eviction takes layers of one shape, and a window that no text leaves is no window", () => {
-  const layer = (numKvHeads: number, window: number) => ({ mixer: { numKvHeads, headDim: 64, window } });
+  const layer = (numKvHeads: number, window: number) => ({
+    mixer: { kind: "attention", numKvHeads, headDim: 64, window },
+  });
   const layers = [layer(4, 1024), layer(2, 0)];
   const config = { isCausal: true, contextLength: 4096, layers } as unknown as ServableModel;
   const kvEviction = { policy: "snapkv", budget: { share: 0.5 } } as const;

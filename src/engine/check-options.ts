@@ -56,8 +56,8 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
 }
 
 /**
- * A recurrent state stands after one token and cannot go back: a cached prefix has no state at its end, and a refused
- * draft would have to be taken out of it again. Throws invalid_option where an option asks for these by name.
+ * A recurrent state stands after one token and cannot go back: a refused draft would have to be taken out of it again.
+ * Blocks on disk have no states. Throws invalid_option where an option asks for these by name.
  */
 function recurrentOptions(asked: EngineOptions): EngineOptions {
   const { kvEviction, prefixCacheDisk, speculative } = asked;
@@ -74,7 +74,7 @@ function recurrentOptions(asked: EngineOptions): EngineOptions {
   if (kvEviction !== undefined) refuse("--kv-eviction");
   const isAsked = !["auto", "none"].includes(speculative.method) || speculative.draftModelPath !== undefined;
   if (isAsked) refuse("--speculative-config");
-  return { ...asked, enablePrefixCaching: false, speculative: NO_SPECULATION };
+  return { ...asked, speculative: NO_SPECULATION };
 }
 
 /** Throws invalid_option where entries cannot be evicted, or a part of the engine would read those that are gone. */

@@ -22,7 +22,8 @@ import { Evictor } from "./memory/evictor.js";
 import { encoderKvBudget, groupEntryBytes, kvGroups, mainGroup, planKvBudget, poolSizes } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
-import { RecurrentStates, seatsWithStates } from "./memory/recurrent-states.js";
+import { RecurrentStates, seatsWithStates, snapshotsWithin } from "./memory/recurrent-states.js";
+import { StateSnapshots } from "./memory/state-snapshots.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { isEagle3Folder } from "./speculative/eagle3-folder.js";
@@ -75,9 +76,11 @@ export async function buildParts(
   const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
   const maxNumSeqs = seatsWithStates(config, options.maxNumSeqs, backend.freeBytes());
-  const recurrentBytes = maxNumSeqs * stateBytes(config);
-  if (recurrentBytes > 0) noteRecurrent(report, options.maxNumSeqs, maxNumSeqs, recurrentBytes);
   const isPaged = options.kvLayout === "paged";
+  const isCaching = options.enablePrefixCaching && isPaged;
+  const numSnapshots = isCaching ? snapshotsWithin(config, backend.freeBytes()) : 0;
+  const recurrentBytes = (maxNumSeqs + numSnapshots) * stateBytes(config);
+  if (recurrentBytes > 0) noteRecurrent(report, options.maxNumSeqs, { maxNumSeqs, numSnapshots, recurrentBytes });
   const eviction = options.kvEviction && new Eviction(options.kvEviction, blockSize);
   const groups = kvGroups(config, isPaged ? maxModelLen : 0, eviction !== undefined);
   const windows = groups.map(({ window }) => window);
@@ -115,12 +118,13 @@ export async function buildParts(
     eviction,
     blockSize,
     maxStepTokens: maxNumBatchedTokens,
-    isPrefixCachingEnabled: options.enablePrefixCaching && isPaged,
+    isPrefixCachingEnabled: isCaching,
+    snapshots: recurrentBytes > 0 ? new StateSnapshots(maxNumSeqs, numSnapshots) : undefined,
     reservedTokens: isPaged ? 0 : maxModelLen,
   });
   const layout = { kvType, blockSize, numBlocks: poolSizes(numBlocks, pools), groups, numSpare: numForks };
   const caches = new KvCaches(config, layout, backend);
-  const states = recurrentBytes > 0 ? new RecurrentStates(config, maxNumSeqs, backend) : undefined;
+  const states = recurrentBytes > 0 ? new RecurrentStates(config, maxNumSeqs + numSnapshots, backend) : undefined;
   const observing = eviction?.isObserving === true ? eviction : undefined;
   const attentionCounts =
     observing &&
@@ -166,11 +170,19 @@ export async function buildParts(
 }
 
 /** What a model with recurrent layers does otherwise than others. */
-function noteRecurrent(report: LoadReport, asked: number, maxNumSeqs: number, numBytes: number): void {
-  const each = formatBytes(numBytes / maxNumSeqs);
+function noteRecurrent(
+  report: LoadReport,
+  asked: number,
+  {
+    maxNumSeqs,
+    numSnapshots,
+    recurrentBytes,
+  }: { readonly maxNumSeqs: number; readonly numSnapshots: number; readonly recurrentBytes: number },
+): void {
+  const numStates = maxNumSeqs + numSnapshots;
   report.note(
-    `recurrent layers: a state of ${each} for each of ${maxNumSeqs} sequences (${formatBytes(numBytes)}); no prefix is ` +
-      "taken from a cache, and nothing is drafted",
+    `recurrent layers: ${numStates} states of ${formatBytes(recurrentBytes / numStates)}, for ${maxNumSeqs} sequences and ` +
+      `the ends of ${numSnapshots} prompts, where alone cached prefixes are taken up; nothing is drafted`,
   );
   if (maxNumSeqs === asked) return;
   report.note(`${maxNumSeqs} sequences run at once, not ${asked}: their states may take a quarter of the free memory`);

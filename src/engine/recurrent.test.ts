@@ -11,7 +11,9 @@ import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "./api/speculative-config.js";
 import { EngineCore } from "./engine-core.js";
+import type { PrefixNode } from "./memory/prefix-index.js";
 import { seatsWithStates } from "./memory/recurrent-states.js";
+import { StateSnapshots } from "./memory/state-snapshots.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-recurrent-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -51,14 +53,13 @@ describe("options", () => {
     await expect(refused).rejects.toMatchObject({ code: "invalid_option" });
   });
 
-  it("by default there are no drafts and no cached prefixes, and the start says so", async () => {
-    await withCore({}, async (core, notes) => {
-      const again = [];
-      for (let i = 0; i < 2; i++) again.push(await runAlone(core, request(TEXT, { maxTokens: 8, numLogprobs: 2 })));
-      expect(again[1]).toEqual(again[0]);
+  it("by default there are no drafts, and the start says what there is", async () => {
+    await withCore({ enablePrefixCaching: false }, async (core, notes) => {
+      await runAlone(core, request(TEXT, { maxTokens: 8 }));
+      await runAlone(core, request(TEXT, { maxTokens: 8 }));
       expect(core.stats()).toMatchObject({ prefixCacheHitTokens: 0, speculation: { numDraftTokens: 0 } });
       expect(core.info.recurrentBytes).toBe(4 * stateBytes(openModel(modelPath).config));
-      expect(notes.join()).toMatch(/state of .* for each of 4 sequences .*no prefix .*nothing is drafted/);
+      expect(notes.join()).toMatch(/4 states of .*, for 4 sequences and the ends of 0 prompts.*nothing is drafted/);
     });
   });
 
@@ -76,6 +77,66 @@ it("as many sequences run as have room for their states", () => {
   expect(seatsWithStates(config, 64, 4 * 100 * each)).toBe(64);
   expect(seatsWithStates(config, 64, each)).toBe(1);
   expect(seatsWithStates(openModel(llamaPath).config, 64, 0)).toBe(64);
+});
+
+describe("a cached prefix", () => {
+  /** Answers with and without the cache, and the tokens that came from it. */
+  async function hitsOf(prompts: readonly (readonly number[])[], areTogether = false): Promise<number> {
+    const requests = prompts.map((ids) => request(ids, { maxTokens: 12, numLogprobs: 2 }));
+    const plain = await withCore({ enablePrefixCaching: false }, async (core) => {
+      const all: Completion[] = [];
+      for (const each of requests) all.push(await runAlone(core, each));
+      return all;
+    });
+    return await withCore({}, async (core) => {
+      const completions = new Map<number, Completion>();
+      const run = async () => {
+        while (core.hasWork)
+          for (const { requestId, output } of await core.step()) collect(completions, requestId, output);
+      };
+      for (const [id, each] of requests.entries()) {
+        core.add(id, { ...each, promptIds: each.promptIds.slice() });
+        if (!areTogether) await run();
+      }
+      await run();
+      expect(requests.map((_, id) => completions.get(id)?.logprobs)).toEqual(plain.map(({ logprobs }) => logprobs));
+      return core.stats().prefixCacheHitTokens;
+    });
+  }
+
+  it("is taken up where a prompt ended before: again, and as a chat goes on", async () => {
+    expect(await hitsOf([TEXT, TEXT])).toBe(80);
+    expect(await hitsOf([TEXT, [...TEXT, 1, 2, 3, ...TEXT], [...TEXT, 1, 2, 3, ...TEXT, 4, 5]])).toBe(80 + 176);
+  });
+
+  it("is not where none is kept", async () => {
+    expect(await hitsOf([TEXT, [...TEXT.slice(0, 70), 1, 2, 3]])).toBe(0);
+    expect(await hitsOf([TEXT.slice(0, 12), TEXT.slice(0, 12)])).toBe(0);
+  });
+
+  it("is computed once for equal prompts at once", async () => {
+    expect(await hitsOf([TEXT, TEXT, TEXT], true)).toBe(160);
+  });
+});
+
+it("slots of prefixes go to the least recently used, and one that is read stays", () => {
+  const node = (key: number) => ({ key }) as PrefixNode;
+  const [a, b, c, d] = [1, 2, 3, 4].map(node) as [PrefixNode, PrefixNode, PrefixNode, PrefixNode];
+  const snapshots = new StateSnapshots(10, 2);
+  for (const each of [a, b]) snapshots.keep(each, snapshots.take()!);
+  const read = snapshots.pin(a);
+  expect(snapshots.pin(a)).toBe(read);
+  snapshots.unpin(read);
+  snapshots.keep(c, snapshots.take()!);
+  expect([a, b, c].map((each) => snapshots.has(each))).toEqual([true, false, true]);
+  const written = snapshots.take()!;
+  expect(snapshots.take()).toBeUndefined();
+  snapshots.unpin(read);
+  expect(snapshots.take()).toBe(read);
+  snapshots.keep(d, written);
+  snapshots.giveBack(read);
+  expect(snapshots.take()).toBe(read);
+  expect([a, b, c, d].map((each) => snapshots.has(each))).toEqual([false, false, false, true]);
 });
 
 it("a seat's next sequence starts anew, in chunks, beside others and after pre-emption", async () => {

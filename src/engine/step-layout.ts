@@ -74,6 +74,10 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
     }
   }
   keepState(batch, sequence);
+  const snapshot = parts.kv.takeSnapshot(sequence, numComputedTokens, end);
+  if (snapshot !== undefined) {
+    batch.stateCopies.values[firstRow + snapshot.position - numComputedTokens] = snapshot.slot;
+  }
   const firstSample = firstLogitRow + numScores;
   const hasSample = firstSample < batch.numLogitRows;
   const firstAlternative = batch.numLogitRows;

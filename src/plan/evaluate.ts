@@ -3,7 +3,7 @@
  */
 
 import { defaultBatchedTokens } from "../core/batched-tokens.js";
-import { kvBytes } from "../model/description/sizes.js";
+import { kvBytes, stateBytes } from "../model/description/sizes.js";
 import { costOf } from "./cost.js";
 import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { fits, instanceFor } from "./fitting.js";
@@ -235,5 +235,6 @@ export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
  */
 export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, required: number, longest: number): number {
   const of = (numTokens: number): number => kvBytes(instance.model, instance.kv.vectorBytes, numTokens);
-  return Math.floor(Math.min(memory.kvBytes, of(required) * maxNumSeqs + of(longest)));
+  const free = memory.kvBytes - maxNumSeqs * stateBytes(instance.model);
+  return Math.floor(Math.min(free, of(required) * maxNumSeqs + of(longest)));
 }

@@ -1,7 +1,8 @@
 /** Why a configuration is as it is: each choice beside the best that chooses otherwise, in figures of this plan. */
 
 import { batchedTokensRule } from "../core/batched-tokens.js";
-import { kvBytes } from "../model/description/sizes.js";
+import { formatBytes } from "../core/quantities.js";
+import { isRecurrent, kvBytes, stateBytes } from "../model/description/sizes.js";
 import { attentionOf } from "./attention.js";
 import { against } from "./compare.js";
 import { ENGINE_SPEED, SPECULATION } from "./data/constants.js";
@@ -13,6 +14,7 @@ import { headsFor } from "./heads.js";
 import { type LongestSequence, lengthChoice } from "./longest-sequence.js";
 import { CHUNKS } from "./memory.js";
 import { parserChoices } from "./parsers.js";
+import type { PlannedModel } from "./planned-model.js";
 import { expectedTokens } from "./predict.js";
 import type { Choice, Lookups, PlanRequest, Refusal } from "./request.js";
 import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
@@ -59,7 +61,9 @@ function weightsChoice(context: Context, mine: Evaluation): Choice {
 
 function kvChoice(context: Context, mine: Evaluation): Choice {
   const { kv, instance, seats, wantedSeats, engine } = mine;
-  const perToken = `${(kvBytes(instance.model, kv.vectorBytes, 1) / 1024).toFixed(0)} KiB a token`;
+  const state = stateBytes(instance.model);
+  const states = state === 0 ? "" : ` and ${formatBytes(state)} of recurrent state for each sequence`;
+  const perToken = `${(kvBytes(instance.model, kv.vectorBytes, 1) / 1024).toFixed(0)} KiB a token${states}`;
   const about = { about: "KV memory", choice: `${kv.label}, ${perToken}` };
   const said = kvEvidenceText(kv, engine);
   const evidence = said === "" ? "" : `. ${said}`;
@@ -225,6 +229,20 @@ interface Derived {
   readonly lookups: Lookups | undefined;
 }
 
+function prefixCaching(model: PlannedModel, prefixShare: number): Pick<Choice, "choice" | "because"> {
+  if (isRecurrent(model)) {
+    return {
+      choice: "not counted on",
+      because: "a hit needs the recurrent state at its very end, which is kept at the ends of prompts only",
+    };
+  }
+  const because =
+    prefixShare > 0
+      ? `${Math.round(100 * prefixShare)} % of each prompt need not be computed again`
+      : "nothing is said to be shared; vLLM's authors found it to cost under 1 % then";
+  return { choice: "on", because };
+}
+
 export function explain(context: Context, mine: Settled, { longest, lookups }: Derived): readonly Choice[] {
   const { request } = context;
   const { prefixShare } = request;
@@ -235,14 +253,7 @@ export function explain(context: Context, mine: Settled, { longest, lookups }: D
     widthChoice(context, mine),
     instancesChoice(context, mine),
     kvChoice(context, mine),
-    {
-      about: "prefix caching",
-      choice: "on",
-      because:
-        prefixShare > 0
-          ? `${Math.round(100 * prefixShare)} % of each prompt need not be computed again`
-          : "nothing is said to be shared; vLLM's authors found it to cost under 1 % then",
-    },
+    { about: "prefix caching", ...prefixCaching(request.model, prefixShare) },
     draftChoice(context, mine, lookups),
     ...parserChoices(request.model, mine.engine),
     sequencesChoice(request, mine),

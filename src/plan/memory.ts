@@ -1,7 +1,7 @@
 /** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
 
 import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../core/batched-tokens.js";
-import { innerWidth, kvBytes, mostOf, weightBytes } from "../model/description/sizes.js";
+import { innerWidth, isRecurrent, kvBytes, mostOf, stateBytes, weightBytes } from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
@@ -69,7 +69,7 @@ export interface MemoryNeed {
   /** Scratch of a step, and the process itself. */
   readonly workBytes: number;
   readonly contextTokens: number;
-  /** KV of one sequence of so many tokens, at 16 bits. */
+  /** KV of one sequence of so many tokens, at 16 bits, and its recurrent state. */
   readonly kvBytes: number;
   readonly totalBytes: number;
 }
@@ -80,7 +80,7 @@ export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNe
   const maxNumSeqs = DEFAULT_MAX_NUM_SEQS;
   const demand = { maxNumSeqs, maxNumBatchedTokens: defaultBatchedTokens(maxNumSeqs) };
   const workBytes = activationBytes({ model, tensorParallel: 1 }, demand) + CPU_CONSTANTS.runtimeBytes.value;
-  const kvBytesOfOne = kvBytes(model, KV_TYPES["16"].vectorBytes, contextTokens);
+  const kvBytesOfOne = kvBytes(model, KV_TYPES["16"].vectorBytes, contextTokens) + stateBytes(model);
   return {
     weightBytes: weights,
     workBytes,
@@ -100,7 +100,10 @@ export function seatsOf(
   // In a pipeline, each group of devices has its layers' part.
   const { pipelineParallel = 1 } = instance;
   const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel;
-  const shared = Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);
+  // A recurrent state belongs to one sequence, and its prefix is computed for each.
+  const shared = isRecurrent(instance.model)
+    ? 0
+    : Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);
   const left = memory.kvBytes - shared;
   return left < whole - shared ? 0 : Math.floor(left / Math.max(1, whole - shared));
 }

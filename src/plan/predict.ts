@@ -3,7 +3,7 @@
  * `step-time.ts`.
  */
 
-import { tableParameters } from "../model/description/sizes.js";
+import { isRecurrent, tableParameters } from "../model/description/sizes.js";
 import { SPECULATION } from "./data/constants.js";
 import { DECODE, type PlannedInstance, type StepTime, type StepWork, stepTime } from "./step-time.js";
 
@@ -98,7 +98,7 @@ function promptSteps(
   { maxNumBatchedTokens }: Limits,
   arrivals: number,
 ): { readonly seconds: number; readonly stepsEach: number } {
-  const cached = Math.min(inputTokens - 1, Math.floor(inputTokens * prefixHit));
+  const cached = isRecurrent(instance.model) ? 0 : Math.min(inputTokens - 1, Math.floor(inputTokens * prefixHit));
   const numNew = inputTokens - cached;
   const chunk = Math.max(1, maxNumBatchedTokens - Math.ceil(base.numDecoding));
   if (numNew <= chunk) {

@@ -19,6 +19,7 @@ test.each([
   "qwen2",
   "qwen3",
   "gemma3",
+  "qwen35",
 ] as const)("a GGUF file of %s: dimensions, bytes and parameters", async (architecture) => {
   const path = join(folder, `${architecture}.gguf`);
   const { dimensions } = writeRandomModel(path, { architecture, seed: 1, type: "Q8_0" });

@@ -6,6 +6,7 @@ import {
   activeLinearParameters,
   attentionMacs,
   kvBytes,
+  stateBytes,
   tableParameters,
   weightBytesPerStep,
 } from "../model/description/sizes.js";
@@ -87,9 +88,11 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
   return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
 }
 
-/** KV bytes on each of the devices that share the layers. */
-export const kvBytesPerDevice = ({ model, kv, tensorParallel }: PlannedInstance, numTokens: number): number =>
-  kvBytes(model, kv.vectorBytes, numTokens, tensorParallel);
+/** What a sequence keeps on each of the devices that share the layers: keys and values, and recurrent states. */
+export const kvBytesPerDevice = (instance: PlannedInstance, numTokens: number): number =>
+  kvBytes(instance.model, instance.kv.vectorBytes, numTokens, instance.tensorParallel) + statesPerDevice(instance);
+
+const statesPerDevice = ({ model, tensorParallel }: PlannedInstance): number => stateBytes(model) / tensorParallel;
 
 function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
   if (machine.kind === "gpu") return machine.device.flops.float16! * GPU_CONSTANTS.computeShare.value;
@@ -145,7 +148,8 @@ export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
   const bytesPerS = machine.device.bytesPerS * efficiencies.memoryShare;
   const weightBytes = weightBytesPerStep(model, quantization, numRows) * (quantization.readFactor ?? 1);
   const weightSeconds = weightBytes / tensorParallel / bytesPerS;
-  const kvSeconds = (numDecoding * kvBytesPerDevice(instance, context)) / bytesPerS;
+  // A state is read, and written anew.
+  const kvSeconds = (numDecoding * (kvBytesPerDevice(instance, context) + statesPerDevice(instance))) / bytesPerS;
   const compute = computeSeconds(instance, work);
   const allReduce = allReduceSeconds(instance, numRows);
   const overheadSeconds =

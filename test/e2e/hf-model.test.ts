@@ -46,3 +46,43 @@ test("the server answers a chat with the model's own template, the same each tim
   expect(first).toMatchObject({ model: "tiny-qwen2", usage: { prompt_tokens: ids.length } });
   expect(second.choices[0].message).toEqual(first.choices[0].message);
 });
+
+test("a model with recurrent layers does what others do, and says what it has none of", async () => {
+  const recurrent = join(folder, "..", "tiny-qwen35");
+  cpSync(fixture("hf/qwen35_vision"), recurrent, { recursive: true });
+  cpSync(fixture("hf-tokenizers/qwen2"), recurrent, { recursive: true });
+  const { stdout } = await runMain("inspect", "--model", recurrent, "--json");
+  expect(JSON.parse(stdout).model).toMatchObject({ numLayers: 3, numRecurrentLayers: 2, numKvHeads: 2 });
+  await using server = await startTestServer(["--model", recurrent, "--max-num-seqs", "4"]);
+  const { messages } = chats[1]!;
+  interface Answer {
+    readonly choices: readonly { readonly message: { readonly content: string }; readonly logprobs: object }[];
+    readonly usage: { readonly prompt_tokens_details?: { readonly cached_tokens: number } };
+  }
+  const chat = { messages, max_tokens: 12, seed: 7, logprobs: true, top_logprobs: 2 };
+  const ask = (more: object) => post<Answer>(`${server.url}/v1/chat/completions`, { ...chat, ...more });
+  const [one, many] = await Promise.all([ask({}), ask({ n: 6 })]);
+  expect(many.choices).toHaveLength(6);
+  expect(many.choices[0]).toEqual(one.choices[0]);
+  expect(new Set(many.choices.map(({ message }) => message.content)).size).toBeGreaterThan(1);
+  expect((await ask({})).usage.prompt_tokens_details?.cached_tokens ?? 0).toBe(0);
+  const scored = { prompt: "a b c d e f", echo: true, logprobs: 1, max_tokens: 1 };
+  const { choices } = await post<{ choices: [{ logprobs: { token_logprobs: unknown[] } }] }>(
+    `${server.url}/v1/completions`,
+    scored,
+  );
+  expect(choices[0].logprobs.token_logprobs.length).toBeGreaterThan(5);
+  const { data } = await post<{ data: { embedding: number[] }[] }>(`${server.url}/v1/embeddings`, {
+    input: ["a b c", "a b c", "d"],
+  });
+  expect(data[1]!.embedding).toEqual(data[0]!.embedding);
+  expect(data[2]!.embedding).not.toEqual(data[0]!.embedding);
+  const image = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
+  const refused = await fetch(`${server.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ messages: [{ role: "user", content: [image] }] }),
+  });
+  expect(refused.status).toBe(400);
+  expect(await refused.text()).toContain("image");
+});

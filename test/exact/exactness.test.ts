@@ -262,9 +262,14 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
   // Every such round starts two grammar threads.
   const isConstraining = rng.chance(0.4);
   const prefixes = Array.from({ length: 3 }, () => randomIds(rng, rng.int(1, 120), vocabSize));
+  const earlier: number[][] = [];
   return Array.from({ length: rng.int(6, 20) }, (): Planned => {
     const prefix = rng.chance(0.7) ? rng.pick(prefixes).slice(0, rng.int(0, 120)) : [];
-    const promptIds = [...prefix, ...randomIds(rng, rng.int(1, rng.chance(0.15) ? 140 : 60), vocabSize)];
+    const own = [...prefix, ...randomIds(rng, rng.int(1, rng.chance(0.15) ? 140 : 60), vocabSize)];
+    // Only where a prompt goes on from another's end do recurrent layers find a state.
+    const isAgain = earlier.length > 0 && rng.chance(0.3);
+    const promptIds = isAgain ? [...rng.pick(earlier), ...randomIds(rng, rng.int(0, 9), vocabSize)] : own;
+    if (!isAgain) earlier.push(own);
     const arriveAtStep = rng.int(0, 25);
     return {
       request: {

@@ -34,7 +34,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "glm4moe", seed: 24, type: "Q5_0" },
   { architecture: "qwen3moe", seed: 25, type: "NVFP4", hasMatrixScales: true },
   { architecture: "qwen35", seed: 26, type: "F16" },
-  { architecture: "qwen35", seed: 27, type: "Q4_K", width: 256 },
+  { architecture: "qwen35", seed: 27, type: "Q4_K", width: 256, headDim: 64 },
   { architecture: "qwen35moe", seed: 28, type: "Q8_0" },
   { architecture: "qwen3next", seed: 29, type: "BF16" },
 ];

@@ -1,7 +1,7 @@
-// deltaRule: the gated delta rule as a plain recurrence, for prompts too: a chunked form has other sums for other cuts of
-// a prompt. A unit is kStateColumns columns of one head's state, for all rows: the block stays in the first-level cache
-// from row to row. Nothing is fused, and exponentials are computed in double, so that every instruction set gives the
-// same bits.
+// deltaRule: the gated delta rule as a plain recurrence, for prompts too: a chunked form has other sums for other cuts
+// of a prompt. A unit is kStateColumns columns of one head's state, for all rows: the block stays in the first-level
+// cache from row to row. Nothing is fused, and exponentials are computed in double, so that every instruction set gives
+// the same bits.
 #include <cmath>
 
 #include "kernel.h"

@@ -50,6 +50,9 @@ interface ModelReport extends LayerSummary {
   readonly vocabSize: number;
   readonly context: number;
   readonly concurrency: number;
+  /** Of a sequence, however long it is; absent: no layer has one. */
+  readonly stateBytesEach?: number;
+  readonly numRecurrentLayers?: number;
   readonly memory: readonly KvReport[];
 }
 
@@ -188,7 +191,8 @@ async function describeModel(
   { context, concurrency }: InspectFlags,
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../model/open-model.js");
-  const { kvBytesPerToken, summarizeLayers } = await import("../../model/description/sizes.js");
+  const { kvBytesPerToken, stateBytes, summarizeLayers } = await import("../../model/description/sizes.js");
+  const { attentionMixers, tasksOf } = await import("../../model/description/servable.js");
   const { encoderKvBudget, groupEntryBytes, kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api/options.js");
   const { kvEntryBytes } = await import("../../backend/program.js");
@@ -209,6 +213,8 @@ async function describeModel(
     // An encoder keeps the keys and values of one step and one layer, unrounded.
     const kvTypes = config.isCausal ? KV_TYPES : (["f32"] as const);
     const stepTokens = { ...demand, maxNumBatchedTokens: Math.max(maxNumBatchedTokens, numTokens) };
+    const numStoring = attentionMixers(config).length;
+    const stateBytesEach = stateBytes(config);
     const memory = kvTypes.map((kvType): KvReport => {
       const ofAllLayers = kvBytesPerToken(config, kvType);
       const bytesPerToken = config.isCausal ? ofAllLayers : ofAllLayers / layers.numLayers;
@@ -216,11 +222,10 @@ async function describeModel(
       const { kvBytes } = config.isCausal
         ? planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined)
         : encoderKvBudget(bytesPerToken, blockSize, stepTokens);
-      return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes };
+      return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes + concurrency * stateBytesEach };
     });
     const parts = config.layers.map(({ feedForward }) => feedForward);
     const experts = parts.find(({ kind }) => kind === "experts") as ExpertsFeedForward | undefined;
-    const { tasksOf } = await import("../../model/description/servable.js");
     const purpose = { tasks: tasksOf(config), ...(config.pooling === undefined ? {} : { pooling: config.pooling }) };
     const sizes = {
       ...purpose,
@@ -229,6 +234,7 @@ async function describeModel(
       vocabSize,
       ...layers,
       ...(experts === undefined ? {} : { experts }),
+      ...(stateBytesEach === 0 ? {} : { stateBytesEach, numRecurrentLayers: layers.numLayers - numStoring }),
     };
     return { model: { ...sizes, context: numTokens, concurrency, memory } };
   } catch (thrown) {
@@ -243,6 +249,11 @@ function modelRows(model: ModelReport): string[][] {
     model.window === 0
       ? []
       : [["window", `${model.window} tokens in ${model.numWindowLayers} of ${model.numLayers} layers`]];
+  const { stateBytesEach, numRecurrentLayers, numLayers } = model;
+  const states =
+    stateBytesEach === undefined
+      ? []
+      : [["states", `${formatBytes(stateBytesEach)} per sequence, of ${numRecurrentLayers} of ${numLayers} layers`]];
   const { experts, ffWidth } = model;
   const mixture =
     experts === undefined ? [] : [`${experts.count} experts of ${experts.width}, ${experts.active} active`];
@@ -255,10 +266,11 @@ function modelRows(model: ModelReport): string[][] {
     ["vocabulary", String(model.vocabSize)],
     ["context", `${model.contextLength} tokens`],
     ...window,
+    ...states,
     ...model.memory.map(({ kvType, bytesPerToken }) => [`KV ${kvType}`, `${formatBytes(bytesPerToken)} per token`]),
     ...model.memory.map(({ kvType, kvBytes, totalBytes }) => [
       `memory ${kvType}`,
-      `${formatBytes(totalBytes)}: weights and ${formatBytes(kvBytes)} KV for ${model.concurrency} × ${model.context} tokens`,
+      `${formatBytes(totalBytes)}: weights${stateBytesEach === undefined ? "" : ", states"} and ${formatBytes(kvBytes)} KV for ${model.concurrency} × ${model.context} tokens`,
     ]),
   ];
 }

@@ -32,7 +32,7 @@ export interface EngineInfo {
   /** Blocks of the group with full attention; groups with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
-  /** Memory of recurrent states, of all sequences that can run at once; 0: the model has no recurrent layers. */
+  /** Memory of recurrent states, of all seats and of cached prefixes; 0: the model has no recurrent layers. */
   readonly recurrentBytes: number;
   readonly kvCacheDtype: KvType;
   readonly kvEviction: EvictionOptions | undefined;

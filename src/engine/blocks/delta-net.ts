@@ -1,7 +1,7 @@
 /**
- * A layer with a recurrent state: hidden += out(norm(delta rule(silu(convolution(queries, keys, values)))) · silu(gate)),
- * of the normed residual stream (Gated DeltaNet, as Qwen3-Next and Qwen3.5 have it). Prompts are computed by the same
- * recurrence as answers, token by token: the result does not depend on how a text is cut into steps.
+ * A layer with a recurrent state: hidden += out(norm(delta rule(silu(convolution(queries, keys, values)))) ·
+ * silu(gate)), of the normed residual stream (Gated DeltaNet, as Qwen3-Next and Qwen3.5 have it). Prompts are computed
+ * by the same recurrence as answers, token by token: the result does not depend on how a text is cut into steps.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -131,7 +131,9 @@ export class DeltaNet implements LayerMixer {
     const input = recordNorm(program, normed, hidden, numRows, { weights: norm, width, eps: rmsEps });
     this.#project(program, input, numRows);
     const { past, recurrent, numSlots } = this.state;
-    const rows = { sources: batch.stateSources.buffer, targets: batch.stateTargets.buffer, numRows, numSlots };
+    const { stateSources, stateTargets, stateCopies } = batch;
+    const slots = { sources: stateSources.buffer, targets: stateTargets.buffer, copies: stateCopies.buffer };
+    const rows = { ...slots, numRows, numSlots };
     const convolution = { out: convolved, x: mixed, kernel, state: past, width: mixedWidth(this.mixer), taps: numTaps };
     program.record("causalConv", { ...convolution, ...rows });
     program.record("deltaRule", {

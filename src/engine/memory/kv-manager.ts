@@ -9,6 +9,7 @@ import { mainGroup, poolSizes } from "./groups.js";
 import type { KvSequence } from "./kv-sequence.js";
 import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
+import type { StateSnapshots } from "./state-snapshots.js";
 import { blocksAtOnce } from "./windows.js";
 
 interface KvManagerOptions {
@@ -26,6 +27,8 @@ interface KvManagerOptions {
   readonly isPrefixCachingEnabled: boolean;
   /** Tokens whose blocks are reserved at admission; 0 = on demand. */
   readonly reservedTokens: number;
+  /** Of a model with recurrent layers: prefixes are read only as far as one is kept. */
+  readonly snapshots?: StateSnapshots | undefined;
 }
 
 /** A store that keeps published blocks beyond memory. */
@@ -102,7 +105,8 @@ export class KvManager {
     if (!this.#reads(sequence)) return false;
     const hits = this.#walk(sequence);
     if (hits.length === this.#numUsable(sequence)) return false;
-    const next = sequence.promptKeys[hits.length];
+    // Of recurrent states, a leader keeps the last one of its prompt alone.
+    const next = this.options.snapshots === undefined ? sequence.promptKeys[hits.length] : sequence.promptKeys.at(-1);
     const leader = next === undefined ? undefined : this.#leaders.get(next);
     return leader !== undefined && leader !== sequence && !goesBefore(sequence, leader);
   }
@@ -124,10 +128,43 @@ export class KvManager {
       sequence.numGivenBack[group] = firstSeen;
     });
     sequence.nodes.push(...hits);
+    if (hits.length > 0) sequence.stateSource = this.options.snapshots?.pin(hits.at(-1)!);
     for (const key of sequence.promptKeys.slice(hits.length)) {
       const leader = this.#leaders.get(key);
       if (leader === undefined || goesBefore(sequence, leader)) this.#leaders.set(key, sequence);
     }
+  }
+
+  /**
+   * Call as a step of the sequence's positions [begin, end) is laid out.
+   * @returns the position whose state a slot is to keep, with the slot
+   */
+  takeSnapshot(
+    sequence: KvSequence,
+    begin: number,
+    end: number,
+  ): { readonly position: number; readonly slot: number } | undefined {
+    const { snapshots, isPrefixCachingEnabled } = this.options;
+    const numTokens = Math.floor((sequence.numPromptTokens - 1) / this.blockSize) * this.blockSize;
+    if (snapshots === undefined || !isPrefixCachingEnabled || !sequence.isPublishing) return undefined;
+    if (numTokens <= begin || numTokens > end) return undefined;
+    sequence.stateCopy = snapshots.take();
+    return sequence.stateCopy === undefined ? undefined : { position: numTokens - 1, slot: sequence.stateCopy };
+  }
+
+  /** The step is computed, or will not be: its slots are kept or given back. */
+  #settleStates(sequence: KvSequence): void {
+    const { snapshots } = this.options;
+    const { stateSource, stateCopy } = sequence;
+    if (stateSource !== undefined) snapshots!.unpin(stateSource);
+    if (stateCopy !== undefined) {
+      const numBlocks = Math.floor((sequence.numPromptTokens - 1) / this.blockSize);
+      const node = sequence.numComputedTokens > 0 ? sequence.nodes[numBlocks - 1] : undefined;
+      if (node === undefined) snapshots!.giveBack(stateCopy);
+      else snapshots!.keep(node, stateCopy);
+    }
+    sequence.stateSource = undefined;
+    sequence.stateCopy = undefined;
   }
 
   /** Resets the count of restored blocks: its limit is per step, for all sequences together. */
@@ -274,6 +311,7 @@ export class KvManager {
   /** Publishes the blocks filled since the last call, and gives back blocks that no later query sees. */
   publishAndTrim(sequence: KvSequence): void {
     this.#publishFull(sequence);
+    this.#settleStates(sequence);
     sequence.blockTables.forEach((table, group) => {
       const pool = this.#pools[this.#poolOf[group]!]!;
       const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
@@ -317,6 +355,7 @@ export class KvManager {
     });
     sequence.nodes.length = 0;
     sequence.numComputedTokens = 0;
+    this.#settleStates(sequence);
     sequence.isPublishing = true;
   }
 
@@ -354,7 +393,9 @@ export class KvManager {
       parent = node;
     }
     const isThere = (block: number, group: number) => hits[block]!.blocks[group] !== -1;
-    return hits.slice(0, countUsable(hits.length, this.options.windows, this.blockSize, isThere));
+    const usable = hits.slice(0, countUsable(hits.length, this.options.windows, this.blockSize, isThere));
+    const { snapshots } = this.options;
+    return snapshots === undefined ? usable : usable.slice(0, usable.findLastIndex((node) => snapshots.has(node)) + 1);
   }
 
   /** Computes the keys of the prompt's full blocks, which followers can use, once per sequence. */

@@ -1,6 +1,7 @@
 /**
- * Memory of recurrent layers: for each seat a slot with the state after the tokens that its sequence has computed. The
- * rows of a step name the slots that they continue and leave (`StepBatch`), so nothing here is cleared or moved.
+ * Memory of recurrent layers: for each seat a slot with the state after the tokens that its sequence has computed, then
+ * slots of states at the ends of cached prefixes. The rows of a step name the slots that they continue and leave
+ * (`StepBatch`), so nothing here is cleared or moved.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -14,8 +15,10 @@ export interface LayerState {
   readonly numSlots: number;
 }
 
-/** Share of the free memory that states may take beside keys and values. */
+/** Shares of the free memory that states of seats, and those at the ends of prefixes, may take. */
 const MOST_SHARE = 1 / 4;
+const SNAPSHOT_SHARE = 1 / 8;
+const MOST_SNAPSHOTS = 64;
 
 /**
  * How many sequences can run at once: as many as asked for, or as have room for their states.
@@ -25,6 +28,12 @@ export function seatsWithStates(config: ServableModel, maxNumSeqs: number, freeB
   const ofOne = stateBytes(config);
   if (ofOne === 0) return maxNumSeqs;
   return Math.max(1, Math.min(maxNumSeqs, Math.floor((freeBytes * MOST_SHARE) / ofOne)));
+}
+
+/** How many states at the ends of cached prefixes are kept. */
+export function snapshotsWithin(config: ServableModel, freeBytes: number): number {
+  const ofOne = stateBytes(config);
+  return ofOne === 0 ? 0 : Math.max(0, Math.min(MOST_SNAPSHOTS, Math.floor((freeBytes * SNAPSHOT_SHARE) / ofOne)));
 }
 
 export class RecurrentStates {

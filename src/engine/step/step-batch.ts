@@ -65,6 +65,8 @@ export class StepBatch {
    */
   readonly stateSources: Ints;
   readonly stateTargets: Ints;
+  /** [maxRows]: the slot that keeps the state after the row for other sequences. */
+  readonly stateCopies: Ints;
 
   constructor(
     readonly capacity: StepCapacity,
@@ -94,6 +96,7 @@ export class StepBatch {
     this.observedRows = ints(maxRows);
     this.stateSources = ints(maxRows);
     this.stateTargets = ints(maxRows);
+    this.stateCopies = ints(maxRows);
   }
 
   clear(): void {
@@ -150,8 +153,10 @@ export function addRow(
   batch.windowEnds.values[row] = Math.min(sequence.numTokens, position + half + 1);
   batch.sequenceIndex.values[row] = sequence.seat;
   const isFirst = position === sequence.numComputedTokens;
-  batch.stateSources.values[row] = position === 0 ? EMPTY_STATE : isFirst ? sequence.seat : STATE_OF_ROW_BEFORE;
+  const ownSource = sequence.stateSource ?? sequence.seat;
+  batch.stateSources.values[row] = position === 0 ? EMPTY_STATE : isFirst ? ownSource : STATE_OF_ROW_BEFORE;
   batch.stateTargets.values[row] = NO_SLOT;
+  batch.stateCopies.values[row] = NO_SLOT;
   const numEntries = isCausal ? position + 1 : sequence.numTokens;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {

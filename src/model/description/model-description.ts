@@ -49,8 +49,8 @@ export interface LatentMixer {
 }
 
 /**
- * A state of a fixed size for each sequence, which every token changes by the gated delta rule (arXiv 2412.06464), behind
- * a short convolution of queries, keys and values.
+ * A state of a fixed size for each sequence, which every token changes by the gated delta rule (arXiv 2412.06464),
+ * behind a short convolution of queries, keys and values.
  */
 export interface DeltaMixer {
   readonly kind: "delta";
