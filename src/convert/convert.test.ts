@@ -1,5 +1,6 @@
 /**
  * A converted model is the same model: the same tokens with the same log-probabilities, the same ids for the same text.
+ * size: one comparison for each kind of model and of file, which share their models
  */
 import {
   cpSync,

@@ -1,6 +1,6 @@
 /**
  * The kinds of models that config.json files name, and what transformers' configuration class of each takes where a
- * file is silent.
+ * file is silent. size: one table, a row for each kind
  */
 import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
