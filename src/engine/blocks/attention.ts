@@ -67,7 +67,7 @@ export function allocateAttentionScratch(
     return buffer;
   };
   const mixers = attentionMixers(config);
-  const mostValues = Math.max(...mixers.map(({ headDim }) => headDim));
+  const mostValues = Math.max(0, ...mixers.map(({ headDim }) => headDim));
   const readsOthers = mixers.some(({ keysOf }) => keysOf !== undefined);
   return {
     normed,
