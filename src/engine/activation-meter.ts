@@ -191,13 +191,13 @@ function inputsOf(layer: LayerWeights | DeltaLayerWeights, width: number, headsW
     { first: attentionOutput.weight, names: ["attn_output"], cols: headsWidth },
   ];
   if (feedForward.kind === "dense") return [...attention, ...denseInputs(feedForward, width, "")];
-  const { gates, ups, downs, part, shared } = feedForward;
+  const { gates, ups, downs, part, shared, beside } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
   return [
     ...attention,
     { first: (gates ?? ups).weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isRouted: true },
     { first: downs.weights, ...down, isRouted: true },
-    ...(shared === undefined ? [] : denseInputs(shared, width, "_shexp")),
+    ...(shared === undefined ? [] : denseInputs(shared, width, beside === undefined ? "_shexp" : "")),
   ];
 }
 

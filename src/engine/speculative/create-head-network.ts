@@ -40,7 +40,13 @@ async function createEagle(file: HeadsFile, target: HeadsTarget, place: HeadsPla
   return {
     name: "eagle",
     config,
-    weights: { ...target.weights, layers: [], outputNorm: { gain: own.norm }, output: own.output },
+    weights: {
+      ...target.weights,
+      layers: [],
+      layerInputs: undefined,
+      outputNorm: { gain: own.norm },
+      output: own.output,
+    },
     maxTokens: Number.POSITIVE_INFINITY,
     readsOwn: true,
     recordInput(program, hidden, states, batch) {

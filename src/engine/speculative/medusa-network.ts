@@ -55,7 +55,7 @@ export function medusaNetwork(
   return {
     name: "medusa",
     config,
-    weights: { ...target.weights, layers: [], outputNorm: undefined },
+    weights: { ...target.weights, layers: [], layerInputs: undefined, outputNorm: undefined },
     outputs: heads.map(({ output }) => output ?? target.weights.output!),
     maxTokens: heads.length,
     readsOwn: false,

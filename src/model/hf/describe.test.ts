@@ -142,16 +142,6 @@ describe("rope", () => {
     expect(() => rope({ ...long, short_factor: [1] }, json)).toThrow(/short_factor to have 4 numbers, got 1/);
   });
 
-  it("that is proportional turns the first pairs as if all turned", () => {
-    const stated = { rope_type: "proportional", partial_rotary_factor: 0.25, factor: 2 };
-    const { model, ropeFactors } = rope(stated, { head_dim: 32 });
-    expect(model.ropes[0]).toMatchObject({ dim: 32, scaling: "none", factor: 1 });
-    const factors = Array.from(ropeFactors.all!);
-    expect(factors).toEqual([2, 2, 2, 2, ...new Array(12).fill(Math.fround(1e30))]);
-    const { invFreq } = ropeFrequencies(model.ropes[0]!, ropeFactors.all);
-    expect(invFreq[4]! * model.contextLength).toBeLessThan(1e-20);
-  });
-
   /**
    * transformers 5.24 gives random llamas of that kind the log-probabilities that the engine gives them, up to the
    * trained length.

@@ -1,6 +1,7 @@
 /** What config.json files of Gemma 4 say becomes the description of layers that differ. */
 import { expect, it } from "vitest";
 import { JsonObject } from "../../formats/files/json.js";
+import { ropeFrequencies } from "../description/rope.js";
 import { attentionMixers } from "../description/servable.js";
 import { servableConfig } from "./servable.js";
 
@@ -14,11 +15,9 @@ const BASE = {
   hidden_size_per_layer_input: 0,
   sliding_window: 64,
 };
+const WEIGHTS = { numEmbeddings: 100, hasOutput: true };
 const modelOf = (changes: object) =>
-  servableConfig(new JsonObject({ ...BASE, ...changes }, "config.json", ""), "m", {
-    numEmbeddings: 100,
-    hasOutput: true,
-  }).model;
+  servableConfig(new JsonObject({ ...BASE, ...changes }, "config.json", ""), "m", WEIGHTS).model;
 
 const heads = (changes: object) =>
   attentionMixers(modelOf(changes)).map(({ numKvHeads, headDim }) => [numKvHeads, headDim]);
@@ -74,4 +73,14 @@ it("has inputs of layers for every token of the vocabulary, where a file is sile
   expect(() => modelOf({ model_type: "llama", hidden_size_per_layer_input: null, num_kv_shared_layers: 2 })).toThrow(
     /expected no .*num_kv_shared_layers, got 2/,
   );
+});
+
+it("turns the first pairs of a head as if all turned, where its rope is proportional", () => {
+  const full = { rope_type: "proportional", partial_rotary_factor: 0.25, factor: 2, rope_theta: 1e6 };
+  const config = { ...BASE, global_head_dim: 32, rope_parameters: { full_attention: full, sliding_attention: {} } };
+  const { model, ropeFactors } = servableConfig(new JsonObject(config, "config.json", ""), "m", WEIGHTS);
+  expect(model.ropes[0]).toMatchObject({ dim: 32, scaling: "none", factor: 1 });
+  expect(Array.from(ropeFactors.all!)).toEqual([2, 2, 2, 2, ...new Array(12).fill(Math.fround(1e30))]);
+  const { invFreq } = ropeFrequencies(model.ropes[0]!, ropeFactors.all);
+  expect(invFreq[4]! * model.contextLength).toBeLessThan(1e-20);
 });
