@@ -231,7 +231,10 @@ interface Derived {
 
 function prefixCaching(model: PlannedModel, prefixShare: number): Pick<Choice, "choice" | "because"> {
   if (isRecurrent(model)) {
-    return { choice: "not counted on", because: "a hit needs the recurrent state at its very end, which is kept at the ends of prompts only" };
+    return {
+      choice: "not counted on",
+      because: "a hit needs the recurrent state at its very end, which is kept at the ends of prompts only",
+    };
   }
   const because =
     prefixShare > 0
