@@ -19,7 +19,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
-import { type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
+import { ATTENTION_FOLDERS, type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
 import { cases } from "../../test/helpers/long.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
@@ -104,7 +104,7 @@ describe("a GGUF file", () => {
   });
 });
 
-const architectures = readdirSync(fixture("hf"));
+const architectures = ATTENTION_FOLDERS;
 
 describe("a folder", () => {
   test.each(architectures)("of %s becomes a file, and a folder again, that answer alike", async (name) => {
