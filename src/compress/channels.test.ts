@@ -1,15 +1,17 @@
 /** Moving scales changes the weights of every family, and nothing that the model computes. */
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { writeFusedFolder } from "../../test/helpers/fused-experts.js";
+import { ATTENTION_FOLDERS } from "../../test/helpers/hf-models.js";
 import { someOf } from "../../test/helpers/long.js";
 import { type RandomArchitecture, writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
-import { DECODERS, type DecoderArchitecture, factsOf } from "../model/description/architectures.js";
+import { DECODERS, factsOf } from "../model/description/architectures.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
 import { type Channels, channelsOf, MovedScales } from "./channels.js";
 
@@ -53,9 +55,9 @@ async function expectSame(original: string, copy: string): Promise<void> {
   expect(answers).not.toEqual(plain);
 }
 
-const isCopied = (name: DecoderArchitecture): name is RandomArchitecture =>
-  name !== "mistral" && factsOf(name).delta === undefined;
-const architectures = DECODERS.filter(isCopied);
+const architectures = DECODERS.filter(
+  (name): name is RandomArchitecture => name !== "mistral" && factsOf(name).delta === undefined,
+);
 
 describe("files", () => {
   test.each(someOf(architectures, 5))("of %s answer alike", async (architecture) => {
@@ -74,9 +76,8 @@ describe("files", () => {
 });
 
 describe("folders", () => {
-  // The tiny llama has a rope that no copy can state, folders have no words for experts as gpt-oss has them, and models
-  // with recurrent layers are not copied.
-  const names = readdirSync(fixture("hf")).filter((name) => !/^(llama$|gptoss|qwen35|qwen3next)/.test(name));
+  // The tiny llama has a rope that no copy can state, and folders have no words for experts as gpt-oss has them.
+  const names = ATTENTION_FOLDERS.filter((name) => name !== "llama" && !name.startsWith("gptoss"));
   /** Copies that cannot say how the tiny model works. */
   const refused = new Set(["gemma3.gguf", "qwen3moe.gguf"]);
   const isFolder = (copy: string) => !copy.endsWith(".gguf");

@@ -1,7 +1,8 @@
 /**
  * Variants of the families: a copy keeps what sets a model apart, and is refused where its format has no words for it.
  */
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -9,6 +10,7 @@ import { bias, changedFolder } from "../../test/helpers/changed-folder.js";
 import { completionsOf, expectClose, notesOfFile, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { writeFusedFolder } from "../../test/helpers/fused-experts.js";
+import { ATTENTION_FOLDERS } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import type { encodeSafetensors } from "../../test/helpers/safetensors-writer.js";
 import { readGguf } from "../formats/gguf/read.js";
@@ -23,7 +25,7 @@ const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
 
 type Tensors = Parameters<typeof encodeSafetensors>[0];
 
-const architectures = readdirSync(fixture("hf"));
+const architectures = ATTENTION_FOLDERS;
 
 test("a GGUF file's fused experts are apart in a copy, and answer alike", async () => {
   const [original, copy] = [place(".gguf"), place(".gguf")];
@@ -173,4 +175,11 @@ describe("a folder", () => {
     expect(config).toMatchObject({ num_experts: 7, num_experts_per_tok: 3 });
     expect(config).not.toHaveProperty("num_local_experts");
   });
+});
+
+test("a model with recurrent layers is refused", () => {
+  for (const name of ["qwen35", "qwen3next"]) {
+    const refused = expect.objectContaining({ code: "architecture_unsupported" });
+    expect(() => weightsOnly(fixture(`hf/${name}`), place())).toThrow(refused);
+  }
 });

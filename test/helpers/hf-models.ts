@@ -2,12 +2,15 @@
  * Holds a model folder's log-probabilities, computed in process without rounding activations, to those another program
  * computed.
  */
+import { readdirSync } from "node:fs";
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
+import { isAttention } from "../../src/model/description/servable.js";
 import { openModel } from "../../src/model/open-model.js";
 import { request, runAlone } from "./engine-requests.js";
+import { fixture } from "./fixtures.js";
 
 /** As test/fixtures/make-hf-models.py writes it. */
 export interface ExpectedLogprobs {
@@ -17,6 +20,11 @@ export interface ExpectedLogprobs {
   /** The best few after each position. */
   readonly top: readonly (readonly (readonly [id: number, logprob: number])[])[];
 }
+
+/** Folders of models that have attention in every layer: others are not converted. */
+export const ATTENTION_FOLDERS: readonly string[] = readdirSync(fixture("hf")).filter((name) =>
+  openModel(fixture(`hf/${name}`)).config.layers.every(isAttention),
+);
 
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;

@@ -16,7 +16,7 @@ import { constantInts } from "./constant-ints.js";
 import type { LayerMixer } from "./layer-mixer.js";
 import { type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
-import type { DeltaWeights } from "./weights.js";
+import { type DeltaWeights, isDeltaLayer, type ModelWeights } from "./weights.js";
 
 /** Added to the squared length of queries and keys. */
 const LENGTH_EPS = 1e-6;
@@ -34,8 +34,8 @@ interface DeltaScratch {
   /** [M, heads] */
   readonly alpha: BufferHandle;
   readonly beta: BufferHandle;
-  /** What matrices for several of these give, and where each lies in it. */
-  readonly fused: FusedScratch;
+  /** What matrices for several of these give, and where each lies in it; undefined: there are none. */
+  readonly fused: FusedScratch | undefined;
 }
 
 /** Vectors of `vectorWidth` values lie in order of key heads; the indices, i32, say where each of ours is. */
@@ -53,6 +53,7 @@ interface FusedScratch {
 /** @returns undefined for a model without recurrent layers @param normed [M, width], shared with other parts */
 export function allocateDeltaScratch(
   { layers }: ServableModel,
+  weights: ModelWeights,
   backend: Backend,
   maxRows: number,
   normed: BufferHandle,
@@ -62,6 +63,9 @@ export function allocateDeltaScratch(
   const { numHeads, valueDim } = mixer;
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
   const mixed = mixedWidth(mixer);
+  const isFused = weights.layers.some(
+    (layer) => isDeltaLayer(layer) && ("fused" in layer.delta.mixed || "fused" in layer.delta.gates),
+  );
   return {
     normed,
     mixed: floats(mixed),
@@ -70,7 +74,7 @@ export function allocateDeltaScratch(
     recalled: floats(numHeads * valueDim),
     alpha: floats(numHeads),
     beta: floats(numHeads),
-    fused: allocateFused(mixer, backend, maxRows),
+    fused: isFused ? allocateFused(mixer, backend, maxRows) : undefined,
   };
 }
 
@@ -168,7 +172,9 @@ export class DeltaNet implements LayerMixer {
 
   #project(program: Program, input: BufferHandle, numRows: number): void {
     const { mixed: projection, gates } = this.weights;
-    const { mixed, gate, alpha, beta, fused } = this.scratch;
+    const { mixed, gate, alpha, beta } = this.scratch;
+    // Of layers whose matrices are apart, nothing of it is read.
+    const fused = this.scratch.fused!;
     const products: { readonly out: BufferHandle; readonly linear: Linear }[] = [];
     if ("fused" in projection) products.push({ out: fused.both, linear: projection.fused });
     else products.push({ out: mixed, linear: projection.mixed }, { out: gate, linear: projection.gate });

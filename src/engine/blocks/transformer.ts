@@ -102,7 +102,7 @@ export class Transformer {
     this.#query = ofAttention.query;
     this.#gate = ofAttention.gated?.gate ?? NO_BUFFER;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
-    const ofDelta = allocateDeltaScratch(config, backend, maxRows, normed);
+    const ofDelta = allocateDeltaScratch(config, weights, backend, maxRows, normed);
     const attentionOf = (mixer: AttentionMixer, layer: LayerWeights, index: number) => {
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       const counts = parts.attentionCounts?.ofLayer(index);

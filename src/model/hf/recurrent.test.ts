@@ -89,6 +89,13 @@ describe("a config.json of recurrent layers", () => {
     expect(() => modelOf(changes)).toThrow(expect.objectContaining({ code: "model_config" }));
   });
 
+  it("with other gates is refused", () => {
+    expect(modelOf({ attn_output_gate: true, output_gate_type: "swish" }).architecture).toBe("qwen35");
+    for (const changes of [{ attn_output_gate: false }, { output_gate_type: "sigmoid" }]) {
+      expect(() => modelOf(changes)).toThrow(expect.objectContaining({ code: "architecture_unsupported" }));
+    }
+  });
+
   it("without a layer with attention is refused", () => {
     expect(() => modelOf({ layer_types: Array(64).fill("linear_attention") })).toThrow(
       /at least one layer with attention/,

@@ -49,6 +49,7 @@ export function servableConfig(
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
   const text = textConfig(config);
+  if (facts.delta !== undefined) assertGates(text);
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });
@@ -86,6 +87,17 @@ export function servableConfig(
     ...(isEncoder(architecture) ? encoderParts(text, traits, description, modules) : {}),
   };
   return { model: Object.freeze(model), ropeFactors: factors };
+}
+
+/** Gates as models with recurrent layers have them; files that leave them out mean these. */
+function assertGates(text: JsonObject): void {
+  if (text.boolean("attn_output_gate") === false) {
+    throw unservedVariant(`expected ${text.nameOf("attn_output_gate")} to be true, got false`);
+  }
+  const gate = text.string("output_gate_type") ?? "silu";
+  if (gate !== "silu" && gate !== "swish") {
+    throw unservedVariant(`expected ${text.nameOf("output_gate_type")} to be silu or swish, got ${gate}`);
+  }
 }
 
 /** The parts of an encoder that a model for generation lacks. */

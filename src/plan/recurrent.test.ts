@@ -1,0 +1,49 @@
+/** Plans of models with recurrent layers: their states are counted, and no prefix is taken for granted. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, it } from "vitest";
+import { planRequest } from "../../test/helpers/plan-request.js";
+import { readJsonFile } from "../formats/files/json.js";
+import { kvBytes, stateBytes } from "../model/description/sizes.js";
+import { describeConfig } from "../model/hf/describe.js";
+import { KV_TYPES } from "./data/quantizations.js";
+import { memoryNeed } from "./memory.js";
+import { makePlan } from "./plan.js";
+import type { PlannedModel } from "./planned-model.js";
+
+const folder = mkdtempSync(join(tmpdir(), "millrace-plan-recurrent-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** As Qwen3.6-27B has them. */
+function model(): PlannedModel {
+  const path = join(folder, "config.json");
+  const config = {
+    model_type: "qwen3_5_text",
+    hidden_size: 5120,
+    intermediate_size: 17_408,
+    num_hidden_layers: 64,
+    num_attention_heads: 24,
+    linear_num_value_heads: 48,
+    max_position_embeddings: 262_144,
+  };
+  writeFileSync(path, JSON.stringify(config));
+  return { ...describeConfig(readJsonFile(path), "recurrent"), source: "test", location: folder, checkpoints: {} };
+}
+
+it("a sequence takes its state beside its keys and values", () => {
+  const planned = model();
+  const keysAndValues = kvBytes(planned, KV_TYPES["16"].vectorBytes, 4096);
+  expect(memoryNeed(planned, 4096).kvBytes).toBe(keysAndValues + stateBytes(planned));
+});
+
+it("a shared prefix makes no plan faster, and the reason is given", () => {
+  const best = (prefixShare: number) =>
+    makePlan(planRequest("llama-3.1-8b", "h100", { model: model(), prefixShare, engine: "vllm" })).configurations[0]!;
+  const [none, shared] = [best(0), best(0.8)];
+  expect(shared.prediction).toEqual(none.prediction);
+  const { choice, because } = shared.choices.find(({ about }) => about === "prefix caching")!;
+  expect(choice).toBe("not counted on");
+  expect(because).toContain("recurrent state");
+  expect(shared.choices.find(({ about }) => about === "KV memory")!.choice).toContain("149.6 MiB of recurrent state");
+});
