@@ -9,7 +9,7 @@ import type { RowEncoder } from "../backend/backend.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { bytesIn, publishCopy, writeWholeCopy } from "../convert/convert.js";
-import { type FolderStorage, plainTypeOf, type Storage } from "../convert/weights/tensors.js";
+import { type FolderStorage, plainTypeOf, type Storage, tensorsOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
 import type { Stage, StartStage } from "../core/stages.js";
@@ -236,9 +236,16 @@ function storageFor(
   model: OpenModel,
   rounding: Rounding,
 ): Storage | FolderStorage {
-  return method === MIXED
-    ? mixedStorage(MIXED, types!, plainTypeOf(model.summary.weightType as WeightType), model, rounding)
-    : quantisedStorage(method, model, rounding, layout);
+  if (method === MIXED)
+    return mixedStorage(MIXED, types!, plainTypeOf(model.summary.weightType as WeightType), model, rounding);
+  const storage = quantisedStorage(method, model, rounding, layout);
+  const { layers } = storage as FolderStorage;
+  if (layers !== undefined && !tensorsOf(model.config, model.tensors()).some((tensor) => layers.takes(tensor))) {
+    throw new MillraceError("invalid_option", `expected a model with matrices that ${method} can store, got none`, {
+      hint: "Their rows must be whole numbers of its groups of columns. Try INT8 or FP8, or a GGUF type.",
+    });
+  }
+  return storage;
 }
 
 /** By what each costs and saves: docs/background/benchmarks/quantising.md. */

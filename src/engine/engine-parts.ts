@@ -6,7 +6,7 @@
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { formatBytes } from "../core/quantities.js";
 import { attentionMixers, tasksOf } from "../model/description/servable.js";
-import { stateBytes, tokenKvBytes } from "../model/description/sizes.js";
+import { isRecurrent, stateBytes, tokenKvBytes } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineInfo } from "./api/stats.js";
@@ -75,10 +75,13 @@ export async function buildParts(
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
   const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
-  const maxNumSeqs = seatsWithStates(config, options.maxNumSeqs, backend.freeBytes());
+  const freeForStates = backend.freeBytes() - (options.kvCacheMemoryBytes ?? 0);
+  const maxNumSeqs = seatsWithStates(config, options.maxNumSeqs, freeForStates);
   const isPaged = options.kvLayout === "paged";
-  const isCaching = options.enablePrefixCaching && isPaged;
-  const numSnapshots = isCaching ? snapshotsWithin(config, backend.freeBytes()) : 0;
+  const mayCache = options.enablePrefixCaching && isPaged;
+  const numSnapshots = mayCache ? snapshotsWithin(config, freeForStates) : 0;
+  // Without the state at its end, a recurrent model can take up no prefix.
+  const isCaching = mayCache && (numSnapshots > 0 || !isRecurrent(config));
   const recurrentBytes = (maxNumSeqs + numSnapshots) * stateBytes(config);
   if (recurrentBytes > 0) noteRecurrent(report, options.maxNumSeqs, { maxNumSeqs, numSnapshots, recurrentBytes });
   const eviction = options.kvEviction && new Eviction(options.kvEviction, blockSize);

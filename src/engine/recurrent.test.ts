@@ -70,6 +70,21 @@ describe("options", () => {
   });
 });
 
+it("a model whose last layer is recurrent reads the last row of a prompt", async () => {
+  const path = join(folder, "last.gguf");
+  writeRandomModel(path, { architecture: "qwen35", layers: 3, seed: 6 });
+  expect(openModel(path).config.layers.at(-1)!.mixer.kind).toBe("delta");
+  const asked = request([7, 8, 9, 10, 11], { maxTokens: 6, numLogprobs: 2 });
+  const answers: Completion[] = [];
+  // In chunks of two tokens, a step reads each row that it computes.
+  for (const maxNumBatchedTokens of [64, 2]) {
+    const options = { modelPath: path, maxNumBatchedTokens, maxNumSeqs: 1 };
+    answers.push(await withCore(options, (core) => runAlone(core, { ...asked, promptIds: asked.promptIds.slice() })));
+  }
+  expect(answers[0]!.tokenIds).toHaveLength(6);
+  expect(answers[1]!.logprobs).toEqual(answers[0]!.logprobs);
+});
+
 it("as many sequences run as have room for their states", () => {
   const { config } = openModel(modelPath);
   const each = stateBytes(config);
@@ -77,6 +92,7 @@ it("as many sequences run as have room for their states", () => {
   expect(seatsWithStates(config, 64, 4 * 100 * each)).toBe(64);
   expect(seatsWithStates(config, 64, each)).toBe(1);
   expect(seatsWithStates(openModel(llamaPath).config, 64, 0)).toBe(64);
+  expect(() => seatsWithStates(config, 64, each - 1)).toThrow(/memory for the recurrent state of one sequence/);
 });
 
 describe("a cached prefix", () => {

@@ -63,6 +63,12 @@ Op decode(const Operands<ops::deltaRule>& in, DecodeMemo&) {
   args.bias = in.buffer(deltaRule::bias, args.numValueHeads);
   const int64_t blockValues = args.keyDim * kStateColumns;
   args.state = in.buffer(deltaRule::state, saturatedProduct(numSlots, args.numValueHeads * args.numBlocks(), blockValues));
+  for (const operand::Place& written : {static_cast<operand::Place>(deltaRule::out), static_cast<operand::Place>(deltaRule::state)}) {
+    in.requireApart(written, deltaRule::alpha);
+    in.requireApart(written, deltaRule::beta);
+    in.requireApart(written, deltaRule::decay);
+    in.requireApart(written, deltaRule::bias);
+  }
   const double nanos = static_cast<double>(numRows) * (static_cast<double>(blockValues) * 0.12 + 100);
   return makeOp(OpCode::deltaRule, args, args.numValueHeads * args.numBlocks(), nanos, (blockValues + 2 * args.keyDim + 64) * 4);
 }

@@ -84,8 +84,13 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   refuseRecurrent(model, "to convert");
   const { architecture } = model;
-  if (architecture === "gemma4")
-    throw unservedVariant("expected an architecture that is written as a folder too, got gemma4");
+  if (architecture === "gemma4") {
+    throw new MillraceError(
+      "architecture_unsupported",
+      "expected an architecture that is written as a folder too, got gemma4",
+      { hint: "Write a GGUF file: give --out a name that ends in .gguf." },
+    );
+  }
   if (!isEncoder(architecture)) return CLASSES[architecture as keyof typeof CLASSES];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }

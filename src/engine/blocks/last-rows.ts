@@ -98,8 +98,10 @@ export class LastRows {
       const rows = this.#rows.buffer;
       const width = this.#queryWidth;
       program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
-      program.record("gatherRows", { out: query, x: all.query, rows, numRows, width });
-      if (gate !== NO_BUFFER) program.record("gatherRows", { out: gate, x: all.gate, rows, numRows, width });
+      // A recurrent layer has computed all rows by now.
+      if (width > 0) program.record("gatherRows", { out: query, x: all.query, rows, numRows, width });
+      if (width > 0 && gate !== NO_BUFFER)
+        program.record("gatherRows", { out: gate, x: all.gate, rows, numRows, width });
       if (this.#inputWidth > 0) {
         const operands = { out: layerInputs, x: all.layerInputs, rows, numRows, width: this.#inputWidth };
         program.record("gatherRows", operands);

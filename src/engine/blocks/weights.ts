@@ -1,5 +1,7 @@
 /** A model's weights as its blocks take them, and the names of the tensors that they are bound from. */
+
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
+import { MillraceError } from "../../core/errors.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
 import type { DeltaMixer, DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
 import {
@@ -272,8 +274,14 @@ function bindFeedForward(
     ffPostNorm: norms.after("post_ffw_norm", width),
     ffSumNorm: norms.ofSum("layer_output_norm"),
     input: bindLayerInput(binder, config, prefix),
-    ...(binder.has(scale) ? { scale: binder.values(scale, 1)[0] ?? 1 } : {}),
+    ...(binder.has(scale) ? { scale: finiteScale(binder, scale) } : {}),
   };
+}
+
+function finiteScale(binder: Binder, name: string): number {
+  const [scale = 1] = binder.values(name, 1);
+  if (Number.isFinite(scale)) return scale;
+  throw new MillraceError("model_tensor", `expected a finite number in ${name}, got ${scale}`);
 }
 
 function bindDelta(binder: Binder, mixer: DeltaMixer, config: ServableModel, prefix: string): DeltaWeights {

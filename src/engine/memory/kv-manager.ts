@@ -105,10 +105,12 @@ export class KvManager {
     if (!this.#reads(sequence)) return false;
     const hits = this.#walk(sequence);
     if (hits.length === this.#numUsable(sequence)) return false;
-    // Of recurrent states, a leader keeps the last one of its prompt alone.
-    const next = this.options.snapshots === undefined ? sequence.promptKeys[hits.length] : sequence.promptKeys.at(-1);
+    const isRecurrent = this.options.snapshots !== undefined;
+    const next = isRecurrent ? sequence.promptKeys.at(-1) : sequence.promptKeys[hits.length];
     const leader = next === undefined ? undefined : this.#leaders.get(next);
-    return leader !== undefined && leader !== sequence && !goesBefore(sequence, leader);
+    if (leader === undefined || leader === sequence || goesBefore(sequence, leader)) return false;
+    // Of recurrent states, a leader keeps the last one of its prompt alone.
+    return !isRecurrent || leader.promptKeys.at(-1) === next;
   }
 
   /**

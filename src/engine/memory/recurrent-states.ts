@@ -5,6 +5,8 @@
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
+import { MillraceError } from "../../core/errors.js";
+import { formatBytes } from "../../core/quantities.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { stateBytes, stateValues } from "../../model/description/sizes.js";
 
@@ -16,18 +18,26 @@ export interface LayerState {
 }
 
 /** Shares of the free memory that states of seats, and those at the ends of prefixes, may take. */
-const MOST_SHARE = 1 / 4;
+const SEATS_SHARE = 1 / 4;
 const SNAPSHOT_SHARE = 1 / 8;
 const MOST_SNAPSHOTS = 64;
 
 /**
  * How many sequences can run at once: as many as asked for, or as have room for their states.
- * @param freeBytes beside the weights
+ * @param freeBytes beside the weights, and beside keys and values whose memory the user has set
+ * @throws invalid_option where there is no room for one
  */
 export function seatsWithStates(config: ServableModel, maxNumSeqs: number, freeBytes: number): number {
   const ofOne = stateBytes(config);
   if (ofOne === 0) return maxNumSeqs;
-  return Math.max(1, Math.min(maxNumSeqs, Math.floor((freeBytes * MOST_SHARE) / ofOne)));
+  if (ofOne > freeBytes) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected memory for the recurrent state of one sequence (${formatBytes(ofOne)}), got ${formatBytes(Math.max(0, freeBytes))}`,
+      { hint: "Lower --kv-cache-memory-bytes if it is set, or take a smaller model." },
+    );
+  }
+  return Math.max(1, Math.min(maxNumSeqs, Math.floor((freeBytes * SEATS_SHARE) / ofOne)));
 }
 
 /** How many states at the ends of cached prefixes are kept. */

@@ -1,6 +1,6 @@
 /**
  * Recurrent states at the ends of cached prefixes: a hit needs the state at precisely its end. A few slots behind those
- * of the seats, the least recently used of which is given up for the next one. A slot that a sequence continues, or
+ * of the seats: the next one takes the place of one whose prefix is gone, or else of the least recently used. A slot that a sequence continues, or
  * that a step is writing, stays.
  */
 import type { PrefixNode } from "./prefix-index.js";
@@ -39,11 +39,16 @@ export class StateSnapshots {
   take(): number | undefined {
     const free = this.#free.pop();
     if (free !== undefined) return free;
-    for (const [node, slot] of this.#slots) {
-      if (this.#numReaders.has(slot)) continue;
-      this.#slots.delete(node);
-      return slot;
-    }
+    const given = this.#unread((node) => !node.isLive) ?? this.#unread(() => true);
+    if (given === undefined) return undefined;
+    const [node, slot] = given;
+    this.#slots.delete(node);
+    return slot;
+  }
+
+  /** The least recently used one that no sequence will continue. */
+  #unread(isGiven: (node: PrefixNode) => boolean): readonly [PrefixNode, number] | undefined {
+    for (const entry of this.#slots) if (!this.#numReaders.has(entry[1]) && isGiven(entry[0])) return entry;
     return undefined;
   }
 

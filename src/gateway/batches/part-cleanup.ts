@@ -34,7 +34,7 @@ const removal = z.object({
   model: z.string(),
   /** The provider's ids of the files that are still there. */
   files: z.array(z.string()),
-  numTries: z.number(),
+  numTries: z.number().int().min(0),
 });
 const task = z.discriminatedUnion("kind", [release, removal]);
 type Release = Readonly<z.output<typeof release>>;
@@ -60,11 +60,19 @@ export class PartCleanup {
     const cleanup = new PartCleanup(context);
     const { cleanups } = context.folders;
     for (const name of await readdir(cleanups)) {
-      const { data } = task.safeParse(name.endsWith(".new") ? undefined : await readJson(join(cleanups, name)));
+      const path = join(cleanups, name);
+      const written = name.endsWith(".new")
+        ? undefined
+        : await readFile(path, "utf8").catch((thrown: unknown) => {
+            context.logger.warn({ path, err: thrown }, "could not read what is left to do for a part of a batch");
+            return null;
+          });
+      if (written === null) continue;
+      const { data } = task.safeParse(parsedOf(written));
       if (data?.kind === "release") cleanup.#releases.set(data.id, data);
       else if (data?.kind === "removal") cleanup.#removals.set(data.id, { ...data, atMs: 0 });
       // A crash has stopped its writing: who notes it does so again.
-      else await rm(join(cleanups, name), { force: true });
+      else await rm(path, { force: true });
     }
     return cleanup;
   }
@@ -171,7 +179,7 @@ export class PartCleanup {
     if (this.#closing.signal.aborted) return;
     const { id } = due;
     const numTries = due.numTries + 1;
-    const isLast = numTries === MAX_TRIES;
+    const isLast = numTries >= MAX_TRIES;
     if (left.length === 0 || isLast) {
       this.#removals.delete(id);
       await rm(this.#path(due), { force: true });
@@ -226,10 +234,9 @@ export class PartCleanup {
   }
 }
 
-async function readJson(path: string): Promise<unknown> {
-  const text = await readFile(path, "utf8");
+function parsedOf(text: string | undefined): unknown {
   try {
-    return JSON.parse(text);
+    return text === undefined ? undefined : JSON.parse(text);
   } catch {
     return undefined;
   }
