@@ -135,9 +135,18 @@ describe("a cached prefix", () => {
   });
 });
 
+const node = (key: number, isLive = true) => ({ key, isLive }) as PrefixNode;
+
+it("slots of prefixes that are gone go first", () => {
+  const [live, gone, next] = [node(1), node(2, false), node(3)];
+  const snapshots = new StateSnapshots(10, 2);
+  for (const each of [live, gone]) snapshots.keep(each, snapshots.take()!);
+  snapshots.keep(next, snapshots.take()!);
+  expect([live, gone, next].map((each) => snapshots.has(each))).toEqual([true, false, true]);
+});
+
 it("slots of prefixes go to the least recently used, and one that is read stays", () => {
-  const node = (key: number) => ({ key }) as PrefixNode;
-  const [a, b, c, d] = [1, 2, 3, 4].map(node) as [PrefixNode, PrefixNode, PrefixNode, PrefixNode];
+  const [a, b, c, d] = [1, 2, 3, 4].map((key) => node(key)) as [PrefixNode, PrefixNode, PrefixNode, PrefixNode];
   const snapshots = new StateSnapshots(10, 2);
   for (const each of [a, b]) snapshots.keep(each, snapshots.take()!);
   const read = snapshots.pin(a);

@@ -4,6 +4,7 @@ import { request } from "../../../test/helpers/engine-requests.js";
 import { Sequence } from "../step/sequence.js";
 import { KvManager } from "./kv-manager.js";
 import type { PrefixNode } from "./prefix-index.js";
+import { StateSnapshots } from "./state-snapshots.js";
 
 const BLOCK_SIZE = 4;
 const IDS = Array.from({ length: 40 }, (_, i) => i + 1);
@@ -20,8 +21,9 @@ function sequenceOf(numTokens: number, { ids = IDS, isScored = false, salt = "" 
   return new Sequence(++numSequences, { ...asked, cacheSalt: salt }, 1, 0);
 }
 
-const managerOf = (numBlocks = 16, isPrefixCachingEnabled = true) =>
+const managerOf = (numBlocks = 16, isPrefixCachingEnabled = true, snapshots?: StateSnapshots) =>
   new KvManager({
+    snapshots,
     windows: [0],
     numBlocks: [numBlocks],
     blockSize: BLOCK_SIZE,
@@ -53,6 +55,13 @@ describe("a sequence waits for the one that computes its next block", () => {
     expect(kv.shouldWaitForLeader(follower)).toBe(false);
     kv.attachPrefix(follower);
     expect(follower.numComputedTokens).toBe(16);
+  });
+
+  test("of recurrent models only for a prompt that ends at the same block", () => {
+    const recurrent = managerOf(16, true, new StateSnapshots(0, 4));
+    recurrent.attachPrefix(sequenceOf(33));
+    expect(recurrent.shouldWaitForLeader(sequenceOf(17))).toBe(false);
+    expect(recurrent.shouldWaitForLeader(sequenceOf(34))).toBe(true);
   });
 
   test("block by block: one with the same beginning goes on where the two part", () => {

@@ -1,5 +1,5 @@
 /** What is left to do for parts that are over, while the budget store or the provider is down, and after a restart. */
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -114,6 +114,13 @@ test("a note whose writing a crash has stopped is none", async () => {
   cleanup.tend();
   await cleanup.settled();
   expect([reserved.size, notes()]).toEqual([1, []]);
+});
+
+test("a note that cannot be read is logged, and holds up nothing", async () => {
+  mkdirSync(join(folders.cleanups, "release-z.json"));
+  await open();
+  expect(numLogged("could not read")).toBe(1);
+  expect(notes()).toEqual(["release-z.json"]);
 });
 
 test("files are deleted at once, and those that are gone are", async () => {
