@@ -1,7 +1,7 @@
 /**
- * Recurrent states at the ends of cached prefixes: a hit needs the state at precisely its end. A few slots behind those
- * of the seats: the next one takes the place of one whose prefix is gone, or else of the least recently used. A slot that a sequence continues, or
- * that a step is writing, stays.
+ * Recurrent states at the ends of cached prefixes: a hit needs the state at precisely its end. A few slots behind
+ * those of the seats: the next one takes the place of one whose prefix is gone, or else of the least recently used. A
+ * slot that a sequence continues, or that a step is writing, stays.
  */
 import type { PrefixNode } from "./prefix-index.js";
 
