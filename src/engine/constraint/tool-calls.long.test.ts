@@ -18,6 +18,7 @@ import {
   type GrammarFunction,
   type TextGrammarOptions,
 } from "../../text/answer/call-grammar.js";
+import { gemma4 } from "../../text/answer/gemma.js";
 import { HarmonyReader, harmony } from "../../text/answer/harmony.js";
 import { hermes } from "../../text/answer/hermes.js";
 import { granite, phi4Mini } from "../../text/answer/json-list.js";
@@ -121,6 +122,7 @@ const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
   ["granite", granite],
   ["phi4_mini_json", phi4Mini("<|tool|>")],
   ["olmo3", olmo3],
+  ["gemma4", gemma4],
   ["glm45", glm("</arg_key>\n<arg_value>")],
   ["glm45 on one line", glm("</arg_key><arg_value>")],
   ["qwen3_coder", qwen3Coder],

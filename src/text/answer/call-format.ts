@@ -54,6 +54,8 @@ export interface ParameterSpelling {
   readonly afterValue: string;
   /** The tag within `afterValue` that ends a value, which is text; "": values are JSON. */
   readonly valueEnd: string;
+  /** On both sides of a text, where values are JSON otherwise; absent: texts are strings of JSON. */
+  readonly quote?: string;
   readonly between: string;
 }
 

@@ -1,5 +1,6 @@
 /** The formats by name, and which of them a chat template teaches its model. */
 import type { CallSyntax } from "./call-format.js";
+import { gemma4 } from "./gemma.js";
 import { harmony, speaksHarmony } from "./harmony.js";
 import { hermes } from "./hermes.js";
 import { granite, phi4Mini } from "./json-list.js";
@@ -10,6 +11,7 @@ import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
 
 /** In the order of their names, which are vLLM's. */
 const FORMATS = {
+  gemma4: () => gemma4,
   glm45: glm,
   granite: () => granite,
   harmony: () => harmony,
@@ -30,6 +32,7 @@ export const TOOL_CALL_PARSERS: readonly ToolCallParserName[] = ["auto", ...TOOL
 /** The texts in a template that show each format; the first that holds decides. */
 const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: string) => boolean])[] = [
   ["harmony", speaksHarmony],
+  ["gemma4", (source) => source.includes("<|tool_call>call:")],
   ["mistral", (source) => source.includes("[TOOL_CALLS]")],
   ["seed_oss", (source) => source.includes("<seed:tool_call>")],
   // Others write XML in tags of this name.

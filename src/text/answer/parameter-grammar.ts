@@ -102,8 +102,12 @@ function parameter({ spelling, markers }: ParameterContext, key: string, valueAn
 function valueExpression(context: ParametersContext, schema: unknown, at: string): string {
   const { root } = context;
   const types = typesOfSchema(root, schema);
-  const isJson = context.spelling.valueEnd === "" || schema === false || types?.has("string") === false;
-  if (isJson) return sequence(context.jsonOf(schema, at), context.markers.spell(context.spelling.afterValue));
+  const mayBeText = schema !== false && types?.has("string") !== false;
+  if (context.spelling.valueEnd === "" || !mayBeText) {
+    const json = sequence(context.jsonOf(schema, at), context.markers.spell(context.spelling.afterValue));
+    const quoted = mayBeText ? quotedText(context, schema) : undefined;
+    return quoted === undefined ? json : oneOf([quoted, json]);
+  }
   const listed = listedTexts(schema);
   if (listed !== undefined) {
     return sequence(oneOfLiterals(context.writer, listed), context.markers.spell(context.spelling.afterValue));
@@ -116,6 +120,18 @@ function valueExpression(context: ParametersContext, schema: unknown, at: string
     throw refusal(context.param, expected, limit ?? "strings beside objects or lists");
   }
   return freeText(context);
+}
+
+/** A text in the format's own quotes; undefined: it has none, or the schema limits texts, as only JSON's are held to. */
+function quotedText({ root, writer, markers, spelling: { quote } }: ParametersContext, schema: unknown) {
+  if (quote === undefined) return undefined;
+  const listed = typesOfSchema(root, schema)?.has("null") ? undefined : listedTexts(schema);
+  if (listed !== undefined) {
+    return sequence(markers.spell(quote), oneOfLiterals(writer, listed), markers.spell(quote));
+  }
+  if (schemasWithin(root, schema).some((each) => keywordsOf(each).some((name) => !FREE_KEYWORDS.has(name))))
+    return undefined;
+  return sequence(markers.spell(quote), markers.through(writer, quote, EMPTY));
 }
 
 function freeText({ writer, spelling: { afterValue, valueEnd }, markers }: ParameterContext): string {
