@@ -22,7 +22,7 @@ import { Evictor } from "./memory/evictor.js";
 import { encoderKvBudget, groupEntryBytes, kvGroups, mainGroup, planKvBudget, poolSizes } from "./memory/groups.js";
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
-import { RecurrentStates, seatsWithStates, snapshotsWithin } from "./memory/recurrent-states.js";
+import { memoryForStates, RecurrentStates, seatsWithStates, snapshotsWithin } from "./memory/recurrent-states.js";
 import { StateSnapshots } from "./memory/state-snapshots.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
@@ -75,7 +75,7 @@ export async function buildParts(
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
   const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
-  const freeForStates = backend.freeBytes() - (options.kvCacheMemoryBytes ?? 0);
+  const freeForStates = memoryForStates(backend.freeBytes(), options.kvCacheMemoryBytes);
   const maxNumSeqs = seatsWithStates(config, options.maxNumSeqs, freeForStates);
   const isPaged = options.kvLayout === "paged";
   const mayCache = options.enablePrefixCaching && isPaged;
@@ -188,5 +188,5 @@ function noteRecurrent(
       `the ends of ${numSnapshots} prompts, where alone cached prefixes are taken up; nothing is drafted`,
   );
   if (maxNumSeqs === asked) return;
-  report.note(`${maxNumSeqs} sequences run at once, not ${asked}: their states may take a quarter of the free memory`);
+  report.note(`${maxNumSeqs} sequences run at once, not ${asked}: their states have no more memory`);
 }

@@ -12,7 +12,7 @@ import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "./api/speculative-config.js";
 import { EngineCore } from "./engine-core.js";
 import type { PrefixNode } from "./memory/prefix-index.js";
-import { seatsWithStates } from "./memory/recurrent-states.js";
+import { memoryForStates, seatsWithStates } from "./memory/recurrent-states.js";
 import { StateSnapshots } from "./memory/state-snapshots.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-recurrent-"));
@@ -88,8 +88,9 @@ it("a model whose last layer is recurrent reads the last row of a prompt", async
 it("as many sequences run as have room for their states", () => {
   const { config } = openModel(modelPath);
   const each = stateBytes(config);
-  expect(seatsWithStates(config, 64, 4 * 10 * each)).toBe(10);
-  expect(seatsWithStates(config, 64, 4 * 100 * each)).toBe(64);
+  expect(seatsWithStates(config, 64, memoryForStates(4 * 10 * each, undefined))).toBe(10);
+  expect(seatsWithStates(config, 64, memoryForStates(4 * 100 * each, undefined))).toBe(64);
+  expect(seatsWithStates(config, 64, memoryForStates(40 * each, 30 * each))).toBe(5);
   expect(seatsWithStates(config, 64, each)).toBe(1);
   expect(seatsWithStates(openModel(llamaPath).config, 64, 0)).toBe(64);
   expect(() => seatsWithStates(config, 64, each - 1)).toThrow(/memory for the recurrent state of one sequence/);

@@ -192,7 +192,11 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   const [perSeat, shared] = isDivided ? [required, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const isOwnStep = takesOwnStep(engine, machine);
   const rooms = isOwnStep ? demand.maxNumSeqs : Math.floor(demand.maxNumBatchedTokens / rowsEach(drafting?.depth ?? 0));
-  const seats = Math.min(MOST_SEQUENCES, rooms, seatsOf(instance, memory, perSeat, shared));
+  const seats = Math.min(
+    MOST_SEQUENCES,
+    rooms,
+    seatsOf(instance, memory, perSeat, shared, isOwnStep ? OWN_STATE_ROOM : 1),
+  );
   const limited = {
     ...candidate,
     instance,
@@ -223,6 +227,9 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   };
 }
 
+/** The embedded engine keeps states at the ends of prefixes beside those of its seats (`memoryForStates`). */
+const OWN_STATE_ROOM = 2;
+
 /** The limits that keep the targets, within the predicted load. */
 export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
   const { each, maxNumSeqs } = sequencesFor(request, evaluation);
@@ -235,6 +242,6 @@ export function settle(request: PlanRequest, evaluation: Evaluation): Settled {
  */
 export function kvMemoryBytes({ instance, memory, maxNumSeqs }: Settled, required: number, longest: number): number {
   const of = (numTokens: number): number => kvBytes(instance.model, instance.kv.vectorBytes, numTokens);
-  const free = memory.kvBytes - maxNumSeqs * stateBytes(instance.model);
+  const free = memory.kvBytes - OWN_STATE_ROOM * maxNumSeqs * stateBytes(instance.model);
   return Math.floor(Math.min(free, of(required) * maxNumSeqs + of(longest)));
 }

@@ -90,16 +90,21 @@ export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNe
   };
 }
 
-/** Sequences of `numTokens` tokens that fit at once, when they share the first `sharedTokens` of them. */
+/**
+ * Sequences of `numTokens` tokens that fit at once, when they share the first `sharedTokens` of them.
+ * @param stateRoom memory that the engine sets aside for a sequence's recurrent state, in such states
+ */
 export function seatsOf(
   instance: PlannedInstance,
   memory: MemoryPlan,
   numTokens: number,
   sharedTokens: number,
+  stateRoom = 1,
 ): number {
   // In a pipeline, each group of devices has its layers' part.
   const { pipelineParallel = 1 } = instance;
-  const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel;
+  const further = (stateRoom - 1) * stateBytes(instance.model);
+  const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel + further;
   // A recurrent state belongs to one sequence, and its prefix is computed for each.
   const shared = isRecurrent(instance.model)
     ? 0

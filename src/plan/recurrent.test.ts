@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { planRequest } from "../../test/helpers/plan-request.js";
+import { memoryForStates, seatsWithStates } from "../engine/memory/recurrent-states.js";
 import { readJsonFile } from "../formats/files/json.js";
+import type { ServableModel } from "../model/description/servable.js";
 import { kvBytes, stateBytes } from "../model/description/sizes.js";
 import { describeConfig } from "../model/hf/describe.js";
 import { KV_TYPES } from "./data/quantizations.js";
@@ -46,4 +48,13 @@ it("a shared prefix makes no plan faster, and the reason is given", () => {
   expect(choice).toBe("not counted on");
   expect(because).toContain("recurrent state");
   expect(shared.choices.find(({ about }) => about === "KV memory")!.choice).toContain("149.6 MiB of recurrent state");
+});
+
+it("the embedded engine has room for the states of all seats that are planned", () => {
+  const planned = { ...model(), layers: model().layers.slice(0, 16) };
+  const request = planRequest("qwen3-4b", "cpu-16", { model: planned, engine: "millrace", load: { concurrency: 256 } });
+  const { options, memory } = makePlan(request).configurations[0]!;
+  const { maxNumSeqs, kvCacheMemoryBytes } = options as { maxNumSeqs: number; kvCacheMemoryBytes: number };
+  const left = memoryForStates(memory.kvBytes, kvCacheMemoryBytes);
+  expect(seatsWithStates(planned as unknown as ServableModel, maxNumSeqs, left)).toBe(maxNumSeqs);
 });
