@@ -6,7 +6,7 @@ import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger } from "./bpe-merge.js";
 import { type MergePair, MergeTable, parseMerges, type RankOfRepeated } from "./merge-table.js";
 import type { PieceEncoder } from "./piece-encoder.js";
-import { corrupt, parseByteToken, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+import { corrupt, parseByteToken, readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
@@ -26,7 +26,8 @@ interface CharBpeOptions {
 export function createLineBpe(metadata: GgufMetadata, vocab: Vocabulary): PieceEncoder {
   const merges = metadata.strings("tokenizer.ggml.merges");
   if (merges === undefined) throw corrupt("expected tokenizer.ggml.merges to list the merges, got none");
-  return new LineBpe(vocab, parseMerges(merges, "tokenizer.ggml.merges"));
+  const unknownId = readTokenId(metadata, "tokenizer.ggml.unknown_token_id", vocab);
+  return new LineBpe(vocab, parseMerges(merges, "tokenizer.ggml.merges"), unknownId);
 }
 
 /** Merges the characters of lines, and those of line breaks between them, as llama.cpp does for Gemma 4. */
@@ -37,8 +38,9 @@ class LineBpe implements PieceEncoder {
   constructor(
     private readonly vocab: Vocabulary,
     merges: readonly MergePair[],
+    unknownId: number | undefined,
   ) {
-    const options = { hasByteFallback: true, unknownId: undefined, fusesUnknown: false };
+    const options = { hasByteFallback: true, unknownId, fusesUnknown: true };
     this.#bpe = new CharBpe(vocab, merges, options, "first");
   }
 

@@ -245,6 +245,15 @@ describe("BPE over the characters of lines (Gemma 4)", () => {
     expect(gemma4().decode(gemma4().encode(" hi  é\n\nhi", PLAIN))).toBe(" hi  é\n\nhi");
   });
 
+  it("gives a character whose bytes have no tokens the unknown token, where there is one", () => {
+    const some: readonly Token[] = [...tokens.filter(([, type]) => type !== BYTE), ["<unk>", CONTROL]];
+    const idsWith = (more: Entries) =>
+      tokenizerOf("gemma4", some, { "tokenizer.ggml.merges": ["h i"], ...more }).encode("hñh", PLAIN);
+    const [h, unknown] = [idOf("h"), some.length - 1];
+    expect(idsWith({})).toEqual([h, h]);
+    expect(idsWith({ "tokenizer.ggml.unknown_token_id": unknown })).toEqual([h, unknown, h]);
+  });
+
   it("takes a run of line breaks whole where it is a token, though no merge leads to it", () => {
     expect(gemma4().encode("hi\n\n\nhi", PLAIN)).toEqual(idsOf("hi", "\n\n\n", "hi"));
     expect(gemma4().encode("\n\n", PLAIN)).toEqual(idsOf("\n", "\n"));
