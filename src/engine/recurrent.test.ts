@@ -7,12 +7,12 @@ import { type Completion, collect, poolingRequest, request, runAlone } from "../
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { stateBytes } from "../model/description/sizes.js";
+import { memoryForStates, seatsWithStates } from "../model/description/state-memory.js";
 import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG } from "./api/speculative-config.js";
 import { EngineCore } from "./engine-core.js";
 import type { PrefixNode } from "./memory/prefix-index.js";
-import { memoryForStates, seatsWithStates } from "./memory/recurrent-states.js";
 import { StateSnapshots } from "./memory/state-snapshots.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-recurrent-"));

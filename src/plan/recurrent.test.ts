@@ -4,10 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import { planRequest } from "../../test/helpers/plan-request.js";
-import { memoryForStates, seatsWithStates } from "../engine/memory/recurrent-states.js";
 import { readJsonFile } from "../formats/files/json.js";
-import type { ServableModel } from "../model/description/servable.js";
 import { kvBytes, stateBytes } from "../model/description/sizes.js";
+import { memoryForStates, seatsWithStates } from "../model/description/state-memory.js";
 import { describeConfig } from "../model/hf/describe.js";
 import { KV_TYPES } from "./data/quantizations.js";
 import { memoryNeed } from "./memory.js";
@@ -56,5 +55,5 @@ it("the embedded engine has room for the states of all seats that are planned", 
   const { options, memory } = makePlan(request).configurations[0]!;
   const { maxNumSeqs, kvCacheMemoryBytes } = options as { maxNumSeqs: number; kvCacheMemoryBytes: number };
   const left = memoryForStates(memory.kvBytes, kvCacheMemoryBytes);
-  expect(seatsWithStates(planned as unknown as ServableModel, maxNumSeqs, left)).toBe(maxNumSeqs);
+  expect(seatsWithStates(planned, maxNumSeqs, left)).toBe(maxNumSeqs);
 });

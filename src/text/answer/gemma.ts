@@ -1,7 +1,7 @@
 /**
- * Gemma 4: `<|tool_call>call:NAME{KEY:VALUE,…}<tool_call|>`. Keys are bare, texts stand between two `<|"|>` as they are,
- * and objects and lists are written in the same way; other values are JSON. JSON's own keys and texts are read too:
- * grammars hold values in objects and lists to them.
+ * Gemma 4: `<|tool_call>call:NAME{KEY:VALUE,…}<tool_call|>`. Keys are bare, texts stand between two `<|"|>` as they
+ * are, and objects and lists are written in the same way; other values are JSON. JSON's own keys and texts are read
+ * too: grammars hold values in objects and lists to them.
  */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";

@@ -122,7 +122,7 @@ function valueExpression(context: ParametersContext, schema: unknown, at: string
   return freeText(context);
 }
 
-/** A text in the format's own quotes; undefined: it has none, or the schema limits texts, as only JSON's are held to. */
+/** A text in the format's own quotes; undefined: it has none, or the schema limits texts, which only JSON's keep. */
 function quotedText({ root, writer, markers, spelling: { quote } }: ParametersContext, schema: unknown) {
   if (quote === undefined) return undefined;
   const listed = typesOfSchema(root, schema)?.has("null") ? undefined : listedTexts(schema);

@@ -1,0 +1,43 @@
+/** How much memory the embedded engine gives the states of recurrent layers, and how many it keeps in it. */
+import { MillraceError } from "../../core/errors.js";
+import { formatBytes } from "../../core/quantities.js";
+import type { ModelDescription } from "./model-description.js";
+import { stateBytes } from "./sizes.js";
+
+type Layered = Pick<ModelDescription, "layers">;
+
+/** Shares of the memory for states that those of seats, and those at the ends of prefixes, may take. */
+const SEATS_SHARE = 1 / 2;
+const SNAPSHOT_SHARE = 1 / 4;
+const MOST_SNAPSHOTS = 64;
+
+/**
+ * Memory for states: what keys and values leave, or half of all where these have no memory of their own yet.
+ * @param freeBytes beside the weights @param kvBytes that the user has set, or undefined
+ */
+export const memoryForStates = (freeBytes: number, kvBytes: number | undefined): number =>
+  Math.max(0, kvBytes === undefined ? freeBytes / 2 : freeBytes - kvBytes);
+
+/**
+ * How many sequences can run at once: as many as asked for, or as have room for their states.
+ * @param numBytes as `memoryForStates` has them
+ * @throws invalid_option where there is no room for one
+ */
+export function seatsWithStates(model: Layered, maxNumSeqs: number, numBytes: number): number {
+  const ofOne = stateBytes(model);
+  if (ofOne === 0) return maxNumSeqs;
+  if (ofOne > numBytes) {
+    throw new MillraceError(
+      "invalid_option",
+      `expected memory for the recurrent state of one sequence (${formatBytes(ofOne)}), got ${formatBytes(numBytes)}`,
+      { hint: "Lower --kv-cache-memory-bytes if it is set, or take a smaller model." },
+    );
+  }
+  return Math.max(1, Math.min(maxNumSeqs, Math.floor((numBytes * SEATS_SHARE) / ofOne)));
+}
+
+/** How many states at the ends of cached prefixes are kept. */
+export function snapshotsWithin(model: Layered, numBytes: number): number {
+  const ofOne = stateBytes(model);
+  return ofOne === 0 ? 0 : Math.min(MOST_SNAPSHOTS, Math.floor((numBytes * SNAPSHOT_SHARE) / ofOne));
+}
