@@ -3,7 +3,7 @@
  * server's words.
  */
 import { signal } from "@preact/signals";
-import { learnSession, session } from "./session.js";
+import { learnSession, numSessionChanges, session } from "./session.js";
 
 /** As whom the visitor must have signed in for a call: as a client of the API, or as somebody who runs the server. */
 export type Asker = "client" | "operator";
@@ -76,6 +76,7 @@ const ask = async (path: string, { json, as: _, client, ...rest }: CallInit): Pr
 export async function call(path: string, init: CallInit = {}): Promise<Response> {
   const { as = "client" } = init;
   const before = tokenNow();
+  const numChangesBefore = numSessionChanges();
   let answer = await ask(path, init);
   if (answer.status === 401 || answer.status === 403) {
     // The session may have ended, or another tab may have signed in or out.
@@ -84,7 +85,9 @@ export async function call(path: string, init: CallInit = {}): Promise<Response>
     if (token !== undefined && token !== before) answer = await ask(path, init);
   }
   if (answer.ok) return answer;
-  if (answer.status === 401 && as !== "nobody") wantSignIn(as);
+  // After a sign-in the page is made anew, and its own calls say what it lacks.
+  const isOfThisPage = numChangesBefore === numSessionChanges();
+  if (answer.status === 401 && as !== "nobody" && isOfThisPage) wantSignIn(as);
   throw errorOf(await answer.json().catch(() => undefined), answer.status);
 }
 

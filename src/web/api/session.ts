@@ -32,6 +32,9 @@ export const clientSignOuts = signal(0);
 
 let numChanges = 0;
 
+/** Number of sign-ins and sign-outs on this page. */
+export const numSessionChanges = (): number => numChanges;
+
 /** After a sign-in or a sign-out. */
 export function takeSession(changed: Session | undefined): void {
   numChanges++;
