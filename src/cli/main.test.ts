@@ -39,7 +39,12 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
       /--kv-cache-memory-bytes to be a positive size/,
       /--help/,
     ],
-    ["a format nobody reads", ["--tool-call-parser", "xml"], /--tool-call-parser to be one of auto, gemma4, glm45/, /--help/],
+    [
+      "a format nobody reads",
+      ["--tool-call-parser", "xml"],
+      /--tool-call-parser to be one of auto, gemma4, glm45/,
+      /--help/,
+    ],
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],
     ["a policy that is not there", ["--scheduling-policy", "lifo"], /--scheduling-policy to be one of fcfs/, /--help/],
     ["keys to isolate, but none", ["engine", "--isolate-api-keys"], /expected --api-key with --isolate/, /of its own/],
