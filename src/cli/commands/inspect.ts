@@ -213,7 +213,7 @@ async function describeModel(
     // An encoder keeps the keys and values of one step and one layer, unrounded.
     const kvTypes = config.isCausal ? KV_TYPES : (["f32"] as const);
     const stepTokens = { ...demand, maxNumBatchedTokens: Math.max(maxNumBatchedTokens, numTokens) };
-    const numStoring = attentionMixers(config).length;
+    const numAttending = attentionMixers(config).length;
     const stateBytesEach = stateBytes(config);
     const memory = kvTypes.map((kvType): KvReport => {
       const ofAllLayers = kvBytesPerToken(config, kvType);
@@ -234,7 +234,7 @@ async function describeModel(
       vocabSize,
       ...layers,
       ...(experts === undefined ? {} : { experts }),
-      ...(stateBytesEach === 0 ? {} : { stateBytesEach, numRecurrentLayers: layers.numLayers - numStoring }),
+      ...(stateBytesEach === 0 ? {} : { stateBytesEach, numRecurrentLayers: layers.numLayers - numAttending }),
     };
     return { model: { ...sizes, context: numTokens, concurrency, memory } };
   } catch (thrown) {

@@ -11,7 +11,7 @@ import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { LayerCounts } from "../memory/attention-counts.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
-import { constantInts } from "./constant-ints.js";
+import { constants } from "./constants.js";
 import type { Rows } from "./last-rows.js";
 import type { LayerMixer } from "./layer-mixer.js";
 import { ADDED, type Products, recordNorm } from "./products.js";
@@ -61,11 +61,6 @@ export function allocateAttentionScratch(
 ): AttentionScratch {
   const copies = maxCopies * mostOf(config, keyWidth) * 4;
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
-  const filled = (values: Float32Array | Int32Array) => {
-    const buffer = backend.allocate(values.byteLength);
-    backend.write(buffer, 0, values);
-    return buffer;
-  };
   const mixers = attentionMixers(config);
   const mostValues = Math.max(0, ...mixers.map(({ headDim }) => headDim));
   const readsOthers = mixers.some(({ keysOf }) => keysOf !== undefined);
@@ -75,8 +70,8 @@ export function allocateAttentionScratch(
     attended: floats(mostOf(config, queryWidth)),
     key: floats(mostOf(config, keyWidth)),
     value: floats(mostOf(config, keyWidth)),
-    ones: config.hasValueNorm ? filled(new Float32Array(mostValues).fill(1)) : undefined,
-    noSlots: readsOthers ? filled(new Int32Array(maxRows).fill(-1)) : undefined,
+    ones: config.hasValueNorm ? constants(backend, new Float32Array(mostValues).fill(1)) : undefined,
+    noSlots: readsOthers ? constants(backend, new Int32Array(maxRows).fill(-1)) : undefined,
     copiedKey: backend.allocate(copies),
     copiedValue: backend.allocate(copies),
     gated: allocateGatedScratch(config, backend, maxRows),
@@ -89,7 +84,7 @@ function allocateGatedScratch(config: ServableModel, backend: Backend, maxRows: 
   const { numHeads, headDim } = mixer;
   const numVectors = maxRows * numHeads;
   const everyOther = (first: number) =>
-    constantInts(
+    constants(
       backend,
       Int32Array.from({ length: numVectors }, (_, i) => 2 * i + first),
     );

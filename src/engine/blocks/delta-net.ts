@@ -12,7 +12,7 @@ import { mixedWidth } from "../../model/description/sizes.js";
 import type { LayerState } from "../memory/recurrent-states.js";
 import type { StepBatch } from "../step/step-batch.js";
 import type { Linear } from "./binder.js";
-import { constantInts } from "./constant-ints.js";
+import { constants } from "./constants.js";
 import type { LayerMixer } from "./layer-mixer.js";
 import { type Products, recordNorm } from "./products.js";
 import { addToResidual } from "./residual.js";
@@ -91,7 +91,7 @@ function allocateFused(mixer: DeltaMixer, backend: Backend, maxRows: number): Fu
   const ofHeads = (start: number, count: number) =>
     numbers(numKeyHeads).flatMap((head) => numbers(count).map((i) => head * perHead + start + i));
   const ofAllRows = (ofRow: readonly number[], perRow: number) =>
-    constantInts(
+    constants(
       backend,
       Int32Array.from(
         { length: maxRows * ofRow.length },

@@ -9,6 +9,7 @@ import type { BufferHandle } from "../../backend/handles.js";
 import { gatedOperands, type Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
+import { constants } from "./constants.js";
 import type { FeedForwardScratch } from "./feed-forward.js";
 import type { Rows } from "./last-rows.js";
 import { ADDED, type Products, recordNorm } from "./products.js";
@@ -70,10 +71,8 @@ export function allocateExpertScratch(
 }
 
 function allocateBeside(width: number, backend: Backend, maxRows: number): BesideScratch {
-  const zeros = backend.allocate(width * 4);
-  const zeroRows = backend.allocate(maxRows * 4);
-  backend.write(zeros, 0, new Float32Array(width));
-  backend.write(zeroRows, 0, new Int32Array(maxRows));
+  const zeros = constants(backend, new Float32Array(width));
+  const zeroRows = constants(backend, new Int32Array(maxRows));
   const floats = () => backend.allocate(maxRows * width * 4);
   return { mixed: floats(), dense: floats(), zeros, zeroRows };
 }

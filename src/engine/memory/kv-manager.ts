@@ -150,23 +150,23 @@ export class KvManager {
     const numTokens = Math.floor((sequence.numPromptTokens - 1) / this.blockSize) * this.blockSize;
     if (snapshots === undefined || !isPrefixCachingEnabled || !sequence.isPublishing) return undefined;
     if (numTokens <= begin || numTokens > end) return undefined;
-    sequence.stateCopy = snapshots.take();
-    return sequence.stateCopy === undefined ? undefined : { position: numTokens - 1, slot: sequence.stateCopy };
+    sequence.snapshotSlot = snapshots.take();
+    return sequence.snapshotSlot === undefined ? undefined : { position: numTokens - 1, slot: sequence.snapshotSlot };
   }
 
   /** The step is computed, or will not be: its slots are kept or given back. */
   #settleStates(sequence: KvSequence): void {
     const { snapshots } = this.options;
-    const { stateSource, stateCopy } = sequence;
+    const { stateSource, snapshotSlot } = sequence;
     if (stateSource !== undefined) snapshots!.unpin(stateSource);
-    if (stateCopy !== undefined) {
+    if (snapshotSlot !== undefined) {
       const numBlocks = Math.floor((sequence.numPromptTokens - 1) / this.blockSize);
       const node = sequence.numComputedTokens > 0 ? sequence.nodes[numBlocks - 1] : undefined;
-      if (node === undefined) snapshots!.giveBack(stateCopy);
-      else snapshots!.keep(node, stateCopy);
+      if (node === undefined) snapshots!.giveBack(snapshotSlot);
+      else snapshots!.keep(node, snapshotSlot);
     }
     sequence.stateSource = undefined;
-    sequence.stateCopy = undefined;
+    sequence.snapshotSlot = undefined;
   }
 
   /** Resets the count of restored blocks: its limit is per step, for all sequences together. */
