@@ -173,7 +173,7 @@ export async function buildParts(
   };
 }
 
-/** What a model with recurrent layers does otherwise than others. */
+/** Notes the memory and the limits of a model with recurrent layers. */
 function noteRecurrent(
   report: LoadReport,
   asked: number,

@@ -1,6 +1,6 @@
 /**
  * Layers' own inputs of each token (Gemma 4 calls them per-layer embeddings): a row of a second table, and a product of
- * the token's embedding. A layer gates its part by its hidden state and adds what a matrix makes of it.
+ * the token's embedding. A layer gates its part by its hidden state, multiplies it by a matrix and adds the product.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";

@@ -54,7 +54,7 @@ export interface ExpertWeights {
   readonly beside: BesideWeights | undefined;
 }
 
-/** f32 [width], except for what says otherwise. */
+/** Each f32 [width], where its own comment gives no other shape. */
 interface BesideWeights {
   /** Gain of the residual stream's norm that the router reads. */
   readonly routerNorm: NormWeights;
@@ -65,7 +65,7 @@ interface BesideWeights {
   readonly sharedPostNorm: NormWeights;
 }
 
-/** A layer's part of what makes its inputs part of its hidden state. */
+/** The matrices of one layer that add its inputs to its hidden state. */
 export interface LayerInputWeights {
   /** [inputWidth, width] */
   readonly gate: Linear;
@@ -75,7 +75,7 @@ export interface LayerInputWeights {
   readonly norm: NormWeights;
 }
 
-/** What makes the inputs of all layers. */
+/** The table and the matrix from which the inputs of all layers are made. */
 export interface LayerInputsWeights {
   /** [vocabSize, layers · inputWidth] */
   readonly table: WeightHandle;
@@ -85,7 +85,7 @@ export interface LayerInputsWeights {
   readonly norm: NormWeights;
 }
 
-/** The feed-forward part of a layer, with the norms around it, and what comes behind it. */
+/** The feed-forward part of a layer with the norms around it, then the layer's own input and factor. */
 interface FeedForwardWeights {
   /** Norm before the part; undefined: it reads the residual stream itself (olmo2). */
   readonly ffNorm: NormWeights | undefined;

@@ -31,7 +31,7 @@ export async function bookLine(
     const end = await runLine((own, sink) => handed.book(own, answer, sink), batch, id, request, new Cancellation());
     if (end.kind === "stopped")
       throw new MillraceError("internal_error", "expected a line that is booked, got one that was stopped");
-    // What was paid for is given, and charged, when the model is back.
+    // The provider was paid for the answer: the line gets it, and is charged, when the model is back.
     if (isStranded()) throw new MillraceError("model_not_found", "expected the provider of the line, got none");
     const isLast = answer instanceof MillraceError || answer.isTaken || attempt === MAX_BOOKINGS;
     if (end.kind === "done" || isLast) return await lines.keep(index, end.kind === "done" ? end.result : end.giveUp);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 export class BatchFolders {
   readonly #files: string;
   readonly #runs: string;
-  /** What is left to do for parts that are over. */
+  /** Open tasks of parts that are over. */
   readonly cleanups: string;
 
   constructor(readonly root: string) {

@@ -15,7 +15,7 @@ export interface PreparedLine {
   readonly headers: Readonly<Record<string, string>>;
   /** JSON, in the provider's dialect. */
   readonly body: Buffer;
-  /** What the answer will be charged at. Undefined: the model has no price. */
+  /** Price of the answer. Undefined: the model has none. */
   readonly price: TieredPrice | undefined;
   /** Undefined: no budget applies. */
   readonly estimate: LineEstimate | undefined;

@@ -1,7 +1,6 @@
 /**
- * What is left to do for parts that are over: ends their reservations, and deletes their files at the provider. What
- * cannot be done now, since the budget store or the provider is down, is noted on the disk and tried again, so that no
- * batch waits for it.
+ * The last tasks of parts that are over: ends their reservations, and deletes their files at the provider. While the
+ * budget store or the provider is down, a task is noted on the disk and tried again, so that no batch waits for it.
  */
 import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -55,7 +54,7 @@ export class PartCleanup {
 
   private constructor(private readonly context: CleanupContext) {}
 
-  /** With what an earlier process has left to do. */
+  /** Takes over the tasks of an earlier process. */
   static async open(context: CleanupContext): Promise<PartCleanup> {
     const cleanup = new PartCleanup(context);
     const { cleanups } = context.folders;
@@ -116,7 +115,7 @@ export class PartCleanup {
     this.#tryRemovals();
   }
 
-  /** Tries again what is left to do, in the background. */
+  /** Tries the open tasks again, in the background. */
   tend(): void {
     this.#releasing ??= this.#endReservations().finally(() => {
       this.#releasing = undefined;

@@ -31,7 +31,7 @@ const part = z.object({
   headers: z.record(z.string(), z.string()),
   /** Reserved of budgets; absent: none applies. */
   reserved: z.object({ money: z.number(), tokens: z.number() }).optional(),
-  /** What answers are charged at, whatever the configuration says when they come; absent: there was no price. */
+  /** Price of the answers, whatever the configuration says when they come; absent: there was none. */
   price: price.extend({ above: z.object({ promptTokens: z.number(), price }).optional() }).optional(),
   stage: z.enum(["reserving", "ready", "sending", "sent", "over"]),
   /** From 0: the same lines may be sent again if the provider has run none of them. */

@@ -68,7 +68,7 @@ export class LimitsPolicy implements Policy {
     return admit(request, {
       model,
       claims,
-      // Nothing more is reserved for what has been handed over at a price.
+      // Lines that were handed over at a price reserve no more.
       highestPriceOf: (name, unit) =>
         (unit === "money" ? agreedPrice : undefined) ?? this.options.highestPriceOf(name, unit, rate),
       priceOf: (name, rate) => this.options.prices.priceOf(name, rate),

@@ -12,7 +12,7 @@ const SNAPSHOT_SHARE = 1 / 4;
 const MOST_SNAPSHOTS = 64;
 
 /**
- * Memory for states: what keys and values leave, or half of all where these have no memory of their own yet.
+ * Memory for states: the rest beside keys and values, or half of all where these have no memory of their own yet.
  * @param freeBytes beside the weights @param kvBytes that the user has set, or undefined
  */
 export const memoryForStates = (freeBytes: number, kvBytes: number | undefined): number =>

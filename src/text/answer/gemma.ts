@@ -127,7 +127,7 @@ class GemmaObject {
     return [...before, ...(this.#numQuote === 1 ? [] : [char])].map(jsonUnit).join("");
   }
 
-  /** A string of JSON; what its escapes spell is checked as they come. */
+  /** A string of JSON, whose escapes are checked as they come. */
   #readString(char: string): string | undefined {
     if (this.#text !== "") {
       this.#text += char;
