@@ -97,13 +97,21 @@ function napiFlags() {
   }
 }
 
-/** Hash of everything under native/cpu that any source may include. */
-function hashHeaders() {
+/** Adds `file` and every header that it includes, through others too, to `found`. */
+function findIncluded(file, found = new Set()) {
+  if (found.has(file)) return found;
+  found.add(file);
+  for (const [, name] of readFileSync(file, "utf8").matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)) {
+    findIncluded(path.resolve(path.dirname(file), name), found);
+  }
+  return found;
+}
+
+/** Hash of a source and the project's headers that it includes: an object is stale when one of these changes. */
+function hashSource(source) {
   const hash = createHash("sha256");
-  for (const folder of readdirSync(NATIVE).sort()) {
-    for (const name of readdirSync(path.join(NATIVE, folder)).sort()) {
-      if (name.endsWith(".h")) hash.update(`${folder}/${name}\0`).update(readFileSync(path.join(NATIVE, folder, name)));
-    }
+  for (const file of [...findIncluded(source)].sort()) {
+    hash.update(`${path.relative(NATIVE, file)}\0`).update(readFileSync(file));
   }
   return hash.digest("hex");
 }
@@ -169,13 +177,12 @@ async function forEachLimited(items, limit, job) {
 
 /** Compiles the stale ones of `objects` and links all of them. Returns whether anything was built. */
 async function buildTarget({ objects, output, linkFlags, log, compiler = findCompiler() }) {
-  const headers = hashHeaders();
   mkdirSync(path.dirname(output), { recursive: true });
   const link = createHash("sha256").update(JSON.stringify([compiler, linkFlags]));
   const stale = [];
   for (const item of objects) {
-    const settings = JSON.stringify([compiler, item.flags, headers, path.basename(item.source)]);
-    const stamp = createHash("sha256").update(settings).update(readFileSync(item.source)).digest("hex");
+    const settings = JSON.stringify([compiler, item.flags, hashSource(item.source)]);
+    const stamp = createHash("sha256").update(settings).digest("hex");
     link.update(stamp);
     if (!isFresh(item.object, stamp)) stale.push({ ...item, stamp });
   }
