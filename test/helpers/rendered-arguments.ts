@@ -7,6 +7,7 @@ import { isProviderEngine } from "../../src/fleet/config/provider-conflicts.js";
 import { readConfig } from "../../src/fleet/config/read-config.js";
 import { planModels } from "../../src/fleet/plan-models.js";
 import type { CommonEngineOptions, EngineName } from "../../src/fleet/upstream/engine.js";
+import { LISTED_MODEL_TYPES } from "../../src/plan/data/engines.js";
 import { parseHardware } from "../../src/plan/hardware.js";
 import { knownModel } from "../../src/plan/known-model.js";
 import { makePlan } from "../../src/plan/plan.js";
@@ -63,13 +64,17 @@ const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
   ["mistral-7b", "l40s", {}],
   ["deepseek-r1-distill-70b", "h100x4", {}],
   ["deepseek-v3", "h200x8", {}],
+  ["qwen3.6-35b-a3b", "h100", { prefixShare: 0.8 }],
+  ["gemma4-26b-a4b", "h100", {}],
 ];
 
 function fromPlans(engine: EngineName): Wanted[] {
   if (engine === "tgi" || engine === "ollama" || isProviderEngine(engine)) return [];
-  return PLANS.flatMap(([model, hardware, more]) => {
+  return PLANS.flatMap(([name, hardware, more]) => {
+    const model = knownModel(name);
+    if (engine !== "millrace" && !LISTED_MODEL_TYPES[engine].includes(model.modelType!)) return [];
     const { configurations } = makePlan({
-      model: knownModel(model),
+      model,
       machine: parseHardware(hardware),
       inputTokens: 1024,
       outputTokens: 512,
@@ -85,7 +90,7 @@ function fromPlans(engine: EngineName): Wanted[] {
       ...more,
     });
     return configurations.map(({ options, extraArgs }) => ({
-      source: `plan of ${model} on ${hardware}`,
+      source: `plan of ${name} on ${hardware}`,
       options,
       extraArgs,
     }));

@@ -15,15 +15,16 @@ export const DRAFTING_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "te
 
 const EVERYWHERE = ["llama", "qwen2", "mistral", "mixtral", "deepseek_v3", "gemma3", "gemma3_text", "phi3"];
 const NEWER = ["qwen3", "qwen3_moe", "gpt_oss"];
+const NEWEST = ["gemma2", "qwen3_5", "qwen3_5_moe", "qwen3_next", "gemma4"];
 
 /** Without the embedded engine, whose own loader is asked. */
 export const LISTED_MODEL_TYPES: Readonly<Record<Exclude<PlannedEngine, "millrace">, readonly string[]>> = {
-  vllm: [...EVERYWHERE, ...NEWER, "gemma2"],
-  sglang: [...EVERYWHERE, ...NEWER, "gemma2"],
+  vllm: [...EVERYWHERE, ...NEWER, ...NEWEST],
+  sglang: [...EVERYWHERE, ...NEWER, ...NEWEST],
   // nvidia.github.io/TensorRT-LLM/models/supported-models.html: the PyTorch backend, which has no Gemma 2.
   "tensorrt-llm": [...EVERYWHERE, ...NEWER],
   // huggingface.co/docs/text-generation-inference/supported_models
   tgi: [...EVERYWHERE, "gemma2"],
-  "llama-server": [...EVERYWHERE, ...NEWER, "gemma2"],
-  ollama: [...EVERYWHERE, ...NEWER, "gemma2"],
+  "llama-server": [...EVERYWHERE, ...NEWER, ...NEWEST],
+  ollama: [...EVERYWHERE, ...NEWER, ...NEWEST],
 };

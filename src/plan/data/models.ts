@@ -9,6 +9,7 @@ import {
   type ModelDescription,
   seesAll,
 } from "../../model/description/model-description.js";
+import { CONFIGURED_MODELS } from "./configured-models.js";
 import type { PlannedEngine } from "./engines.js";
 import type { CallForm, ThoughtForm } from "./parsers.js";
 
@@ -346,4 +347,5 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     window: { numTokens: 1024, period: 6 },
   }),
   model("phi", ["phi-4", "microsoft/phi-4", 40, 5120, 40, 10, 128, 17_920, 100_352, 16_384, 14.66]),
+  ...CONFIGURED_MODELS,
 ];

@@ -5,8 +5,8 @@
  */
 import type { PlannedEngine } from "./engines.js";
 
-export type CallForm = "llama3" | "hermes" | "mistral" | "harmony" | "deepseek";
-export type ThoughtForm = "qwen3" | "deepseek-r1" | "harmony";
+export type CallForm = "llama3" | "hermes" | "mistral" | "harmony" | "deepseek" | "qwen3-coder" | "gemma4";
+export type ThoughtForm = "qwen3" | "deepseek-r1" | "harmony" | "gemma4";
 
 type ParserNames = Readonly<Partial<Record<PlannedEngine, string>>>;
 
@@ -17,12 +17,15 @@ export const CALL_PARSERS: Readonly<Record<CallForm, ParserNames>> = {
   mistral: { vllm: "mistral", sglang: "mistral" },
   harmony: { vllm: "openai", sglang: "gpt-oss" },
   deepseek: { vllm: "deepseek_v3", sglang: "deepseekv3", "tensorrt-llm": "deepseekv3" },
+  "qwen3-coder": { vllm: "qwen3_coder", sglang: "qwen3_coder" },
+  gemma4: { vllm: "gemma4", sglang: "gemma4" },
 };
 
 export const THOUGHT_PARSERS: Readonly<Record<ThoughtForm, ParserNames>> = {
   qwen3: { vllm: "qwen3", sglang: "qwen3", "tensorrt-llm": "qwen3" },
   "deepseek-r1": { vllm: "deepseek_r1", sglang: "deepseek-r1", "tensorrt-llm": "deepseek-r1" },
   harmony: { vllm: "openai_gptoss", sglang: "gpt-oss" },
+  gemma4: { vllm: "gemma4", sglang: "gemma4" },
 };
 
 /** Flags that name the two parsers. The engines that are left out read calls and thoughts by the model's template. */

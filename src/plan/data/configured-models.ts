@@ -1,0 +1,196 @@
+/**
+ * Well-known models whose layers differ in kind, as the numbers of their `config.json` files: the reader of those files
+ * makes the layers. Numbers that are not given are the defaults of transformers' configuration classes.
+ */
+import { JsonObject } from "../../formats/files/json.js";
+import { describeConfig } from "../../model/hf/describe.js";
+import type { KnownModel } from "./models.js";
+
+type Traits = Omit<KnownModel, "layers" | "width" | "vocabSize" | "contextLength" | "isTied" | "modelType">;
+
+type Config = Readonly<Record<string, unknown>> & { readonly model_type: string };
+
+function configured(traits: Traits, config: Config): KnownModel {
+  const description = describeConfig(new JsonObject(config, `config.json of ${traits.repo}`, ""), traits.name);
+  return { ...description, ...traits, modelType: config.model_type };
+}
+
+const QWEN36 = { family: "qwen3.6", toolCalls: "qwen3-coder", thoughts: "qwen3" } as const;
+const QWEN36_CONFIG = { vocab_size: 248_320, max_position_embeddings: 262_144, tie_word_embeddings: false } as const;
+const QWEN3_NEXT = { family: "qwen3-next", publishedParameters: 80e9 } as const;
+const QWEN3_NEXT_CONFIG = {
+  model_type: "qwen3_next",
+  hidden_size: 2048,
+  num_hidden_layers: 48,
+  num_attention_heads: 16,
+  num_key_value_heads: 2,
+  max_position_embeddings: 262_144,
+} as const;
+
+const GEMMA4 = { family: "gemma4", toolCalls: "gemma4", thoughts: "gemma4" } as const;
+/** Every sixth layer, or every fifth in the E2B, and the last one see everything. */
+const gemma4Layers = (count: number, period: number): readonly string[] =>
+  Array.from({ length: count }, (_, index) =>
+    (index + 1) % period === 0 || index === count - 1 ? "full_attention" : "sliding_attention",
+  );
+/** About the parameters of the small ones' towers for pictures and sounds, which the card counts and text does not use. */
+const TOWERS = 0.5e9;
+/** The larger ones: keys are values too where a layer sees everything, and no layer has inputs of its own. */
+const WIDE_GEMMA4_CONFIG = {
+  model_type: "gemma4",
+  attention_k_eq_v: true,
+  hidden_size_per_layer_input: 0,
+  max_position_embeddings: 262_144,
+  sliding_window: 1024,
+} as const;
+
+export const CONFIGURED_MODELS: readonly KnownModel[] = [
+  configured(
+    {
+      ...QWEN36,
+      name: "qwen3.6-27b",
+      repo: "Qwen/Qwen3.6-27B",
+      gguf: "unsloth/Qwen3.6-27B-GGUF",
+      checkpoints: { fp8: "Qwen/Qwen3.6-27B-FP8" },
+      publishedParameters: 27e9,
+    },
+    {
+      ...QWEN36_CONFIG,
+      model_type: "qwen3_5",
+      hidden_size: 5120,
+      intermediate_size: 17_408,
+      num_hidden_layers: 64,
+      num_attention_heads: 24,
+      num_key_value_heads: 4,
+      linear_num_value_heads: 48,
+    },
+  ),
+  configured(
+    {
+      ...QWEN36,
+      name: "qwen3.6-35b-a3b",
+      repo: "Qwen/Qwen3.6-35B-A3B",
+      gguf: "unsloth/Qwen3.6-35B-A3B-GGUF",
+      checkpoints: { fp8: "Qwen/Qwen3.6-35B-A3B-FP8" },
+      publishedParameters: 35e9,
+      publishedActiveParameters: 3e9,
+    },
+    {
+      ...QWEN36_CONFIG,
+      model_type: "qwen3_5_moe",
+      hidden_size: 2048,
+      num_hidden_layers: 40,
+      num_attention_heads: 16,
+      num_key_value_heads: 2,
+      num_experts: 256,
+      num_experts_per_tok: 8,
+      moe_intermediate_size: 512,
+      shared_expert_intermediate_size: 512,
+      linear_num_value_heads: 32,
+    },
+  ),
+  configured(
+    {
+      ...QWEN3_NEXT,
+      name: "qwen3-next-80b-a3b",
+      repo: "Qwen/Qwen3-Next-80B-A3B-Instruct",
+      gguf: "unsloth/Qwen3-Next-80B-A3B-Instruct-GGUF",
+      checkpoints: { fp8: "Qwen/Qwen3-Next-80B-A3B-Instruct-FP8" },
+      toolCalls: "hermes",
+    },
+    QWEN3_NEXT_CONFIG,
+  ),
+  configured(
+    {
+      ...QWEN3_NEXT,
+      name: "qwen3-coder-next",
+      repo: "Qwen/Qwen3-Coder-Next",
+      gguf: "unsloth/Qwen3-Coder-Next-GGUF",
+      checkpoints: { fp8: "Qwen/Qwen3-Coder-Next-FP8" },
+      toolCalls: "qwen3-coder",
+    },
+    QWEN3_NEXT_CONFIG,
+  ),
+  configured(
+    {
+      ...GEMMA4,
+      name: "gemma4-e2b",
+      repo: "google/gemma-4-E2B-it",
+      gguf: "unsloth/gemma-4-E2B-it-GGUF",
+      publishedParameters: 5.1e9 - TOWERS,
+    },
+    {
+      model_type: "gemma4",
+      hidden_size: 1536,
+      intermediate_size: 6144,
+      num_hidden_layers: 35,
+      num_attention_heads: 8,
+      num_key_value_heads: 1,
+      num_kv_shared_layers: 20,
+      use_double_wide_mlp: true,
+      layer_types: gemma4Layers(35, 5),
+    },
+  ),
+  configured(
+    {
+      ...GEMMA4,
+      name: "gemma4-e4b",
+      repo: "google/gemma-4-E4B-it",
+      gguf: "unsloth/gemma-4-E4B-it-GGUF",
+      publishedParameters: 8e9 - TOWERS,
+    },
+    {
+      model_type: "gemma4",
+      hidden_size: 2560,
+      intermediate_size: 10_240,
+      num_hidden_layers: 42,
+      num_attention_heads: 8,
+      num_key_value_heads: 2,
+      num_kv_shared_layers: 18,
+      layer_types: gemma4Layers(42, 6),
+    },
+  ),
+  configured(
+    {
+      ...GEMMA4,
+      name: "gemma4-26b-a4b",
+      repo: "google/gemma-4-26B-A4B-it",
+      gguf: "unsloth/gemma-4-26B-A4B-it-GGUF",
+      publishedParameters: 25.2e9,
+      publishedActiveParameters: 3.8e9,
+    },
+    {
+      ...WIDE_GEMMA4_CONFIG,
+      hidden_size: 2816,
+      intermediate_size: 2112,
+      num_hidden_layers: 30,
+      num_attention_heads: 16,
+      num_key_value_heads: 8,
+      num_global_key_value_heads: 2,
+      enable_moe_block: true,
+      num_experts: 128,
+      top_k_experts: 8,
+      moe_intermediate_size: 704,
+      layer_types: gemma4Layers(30, 6),
+    },
+  ),
+  configured(
+    {
+      ...GEMMA4,
+      name: "gemma4-31b",
+      repo: "google/gemma-4-31B-it",
+      gguf: "unsloth/gemma-4-31B-it-GGUF",
+      publishedParameters: 30.7e9,
+    },
+    {
+      ...WIDE_GEMMA4_CONFIG,
+      hidden_size: 5376,
+      intermediate_size: 21_504,
+      num_hidden_layers: 60,
+      num_attention_heads: 32,
+      num_key_value_heads: 16,
+      num_global_key_value_heads: 4,
+      layer_types: gemma4Layers(60, 6),
+    },
+  ),
+];
