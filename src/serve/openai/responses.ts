@@ -1,5 +1,6 @@
 /** /v1/responses: answers, and their storage for requests that continue them. */
 import { randomUUID } from "node:crypto";
+import type { WholeResponse } from "../../core/response-objects.js";
 import type { ScoredToken } from "../generation/generation.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
@@ -9,7 +10,7 @@ import { parseFields } from "./fields.js";
 import { chatLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { responseFrames } from "./response-events.js";
-import { type ResponseFacts, type WholeResponse, wholeResponse } from "./response-objects.js";
+import { type ResponseFacts, wholeResponse } from "./response-objects.js";
 import {
   numTopLogprobsOf,
   planResponse,
