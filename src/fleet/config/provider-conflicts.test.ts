@@ -57,6 +57,16 @@ test.each([
     "models[0].provider.batch-endpoint: expected a paid API of openai or anthropic, whose batch endpoint takes lines, got the engine openai with a probe",
   ],
   [
+    "responses translated for an engine of one's own",
+    `engine: openai, provider: { responses: translate }, attach: [{ url: "http://127.0.0.1:1" }]`,
+    "models[0].provider.responses: expected pass for an engine of your own, got translate for openai with a probe",
+  ],
+  [
+    "responses translated for another engine",
+    `engine: vllm, provider: { responses: translate }, attach: [{ url: "http://127.0.0.1:1" }]`,
+    "models[0].provider.responses: expected pass for an engine of your own, got translate for vllm",
+  ],
+  [
     "a model to load",
     `engine: google, model: gemini, attach: [{ ${KEY} }]`,
     "models[0].model: expected attach only for the engine google, got model",
@@ -80,13 +90,26 @@ test.each([
   expect(problems(model)).toBe(expected);
 });
 
-/** Where the requests of a model go, and whether as to a paid API. */
-function targetOf(model: string) {
+function attachedOf(model: string) {
   const config = parseConfig(`models: [{ name: m, ${model} }]`, "millrace.yaml", {});
   const [planned] = planModels(config, { cores: [], splits: new Map(), millraceSeats: 1 });
-  const { url, provider, modelName } = planned!.spec.attach![0]!;
+  return planned!.spec.attach![0]!;
+}
+
+const providerOf = (model: string) => attachedOf(model).provider;
+
+/** Where the requests of a model go, and whether as to a paid API. */
+function targetOf(model: string) {
+  const { url, provider, modelName } = attachedOf(model);
   return [url, provider?.basePath, provider?.maxTokensName, modelName];
 }
+
+test("a host's responses are translated where the configuration says so", () => {
+  const host = `engine: openai, attach: [{ url: "http://127.0.0.1:8000", probe: false }]`;
+  const model = `${host}, provider: { responses: translate }`;
+  expect(problems(model)).toBe("");
+  expect([host, model].map((each) => providerOf(each)?.responses)).toEqual(["pass", "translate"]);
+});
 
 test.each([
   [`engine: openai, attach: [{ ${KEY} }]`, ["https://api.openai.com", "/v1", "max_completion_tokens", "m"]],

@@ -36,7 +36,7 @@ export function attachmentConflicts(model: ModelEntry, at: Path): Finding[] {
       ),
     );
   }
-  return [...findings, ...batchConflicts(model, at)];
+  return [...findings, ...batchConflicts(model, at), ...responsesConflicts(model, at)];
 }
 
 function batchConflicts({ engine, attach, provider }: ModelEntry, at: Path): Finding[] {
@@ -49,6 +49,19 @@ function batchConflicts({ engine, attach, provider }: ModelEntry, at: Path): Fin
       [...at, "provider", "batch-endpoint"],
       `expected a paid API of openai or anthropic, whose batch endpoint takes lines, got ${got}`,
       "leave it out: the gateway then runs each line as a request",
+    ),
+  ];
+}
+
+function responsesConflicts({ engine, attach, provider }: ModelEntry, at: Path): Finding[] {
+  if (provider.responses === "pass") return [];
+  const isPaid = isProviderEngine(engine) && !attach.some((each) => isProbed(engine, each));
+  if (isPaid) return [];
+  return [
+    conflict(
+      [...at, "provider", "responses"],
+      `expected pass for an engine of your own, got translate for ${engine}${isProviderEngine(engine) ? " with a probe" : ""}`,
+      "with engine: openai and probe: false the server is asked as a paid API is",
     ),
   ];
 }

@@ -43,13 +43,19 @@ beforeAll(async () => {
       {
         name: "openai",
         engine: "openai",
+        provider: { responses: "translate" },
         attach: [{ url: `${at("openai")}/v1`, "api-key": KEY, "model-name": "gpt-5.2" }],
       },
-      { name: "compatible", engine: "openai", attach: [{ url: at("compatible"), probe: false, "api-key": KEY }] },
+      {
+        name: "compatible",
+        engine: "openai",
+        provider: { responses: "translate" },
+        attach: [{ url: at("compatible"), probe: false, "api-key": KEY }],
+      },
       {
         name: "azure",
         engine: "azure",
-        provider: { "api-version": "2024-10-21" },
+        provider: { "api-version": "2024-10-21", responses: "translate" },
         attach: [{ url: at("azure"), "api-key": KEY, "model-name": "gpt-deployed" }],
       },
       {
@@ -95,6 +101,11 @@ const messagesTool: Anthropic.Tool = {
   input_schema: parameters as Anthropic.Tool.InputSchema,
 };
 const system = "Be brief.";
+/** The client adds this to whole answers only. */
+const textOf = ({ output }: OpenAI.Responses.Response): string =>
+  output
+    .map((item) => (item.type === "message" ? item.content.map((part) => "text" in part && part.text) : ""))
+    .join("");
 
 describe.each(MODELS)("OpenAI's client and %s", (model) => {
   const ask = (content: string): OpenAI.ChatCompletionMessageParam[] => [
@@ -222,7 +233,91 @@ describe.each(MODELS)("Anthropic's client and %s", (model) => {
   });
 });
 
+describe.each(MODELS)("OpenAI's client of responses and %s", (model) => {
+  const instructions = system;
+  const tools: OpenAI.Responses.Tool[] = [
+    { type: "function", name: "get_weather", description: "Weather of a city", parameters, strict: false },
+  ];
+  const prompt = ["openai", "compatible", "azure", "google"].includes(model) ? 20 : 24;
+  type Body = OpenAI.Responses.ResponseCreateParamsNonStreaming;
+  const ending = async (body: Body, isStream: boolean): Promise<OpenAI.Responses.Response> => {
+    if (!isStream) return await gateway.openai.responses.create(body);
+    return await gateway.openai.responses.stream(body as Omit<Body, "stream">).finalResponse();
+  };
+
+  test.each([false, true])("an answer, streamed: %s", async (isStream) => {
+    const answer = await ending({ model, instructions, input: "hello", max_output_tokens: 50 }, isStream);
+    expect(answer).toMatchObject({ object: "response", status: "completed", instructions, max_output_tokens: 50 });
+    expect(textOf(answer)).toBe("Hello, world! 😀");
+    expect(answer.usage).toMatchObject({
+      input_tokens: prompt,
+      input_tokens_details: { cached_tokens: 8 },
+      output_tokens: 9,
+      total_tokens: prompt + 9,
+    });
+  });
+
+  test.each([
+    [false, "its items"],
+    [true, "its items"],
+    [false, "its id"],
+    [true, "its id"],
+  ])("a loop of two calls at once, streamed: %s, that goes on with %s", async (isStream, how) => {
+    const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: "the weather twice, please" }];
+    const hasItems = how === "its items";
+    const first = await ending({ model, instructions, input, tools, store: !hasItems }, isStream);
+    const calls = first.output.filter((item) => item.type === "function_call");
+    expect(calls.map((call) => [call.name, JSON.parse(call.arguments)])).toEqual([
+      ["get_weather", { city: "Köln" }],
+      ["get_weather", { city: "Oslo" }],
+    ]);
+    expect(new Set(calls.map(({ call_id }) => call_id)).size).toBe(2);
+    const results = calls.map(({ call_id }) => ({
+      type: "function_call_output" as const,
+      call_id,
+      output: '{"sky":"clear"}',
+    }));
+    const next = hasItems
+      ? { input: [...input, ...(first.output as OpenAI.Responses.ResponseInput), ...results], store: false }
+      : { input: results, previous_response_id: first.id };
+    const last = await ending({ model, instructions, tools, ...next }, isStream);
+    expect(textOf(last)).toBe("It is sunny: ☀.");
+    expect(last.previous_response_id).toBe(hasItems ? null : first.id);
+    if (hasItems) return;
+    const kept = await gateway.openai.responses.retrieve(last.id);
+    expect([kept.output.map(({ id }) => id), textOf(kept)]).toEqual([last.output.map(({ id }) => id), textOf(last)]);
+  });
+});
+
 describe("thoughts and their signatures", () => {
+  test.each([
+    "anthropic",
+    "google",
+    "bedrock",
+    "invoke",
+    "compatible",
+  ])("of %s reach a client of responses, and its loop goes on with them", async (model) => {
+    for (const isStream of [false, true]) {
+      const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: "think, then silently the weather" }];
+      const ending = async () => {
+        const tools = [{ type: "function" as const, name: "get_weather", parameters, strict: false }];
+        const body = { model, input, tools, reasoning: { summary: "auto" as const }, store: false };
+        if (!isStream) return await gateway.openai.responses.create(body);
+        return await gateway.openai.responses.stream(body).finalResponse();
+      };
+      const first = await ending();
+      const thoughts = first.output.flatMap((item) => (item.type === "reasoning" ? item.summary : []));
+      expect(thoughts.map(({ text }) => text).join("")).toBe("The user wants a word.");
+      const [call] = first.output.flatMap((item) => (item.type === "function_call" ? [item] : []));
+      input.push(...(first.output as OpenAI.Responses.ResponseInput));
+      input.push({ type: "function_call_output", call_id: call!.call_id, output: "clear" });
+      expect(textOf(await ending())).toBe("It is sunny: ☀.");
+      const { body } = servers[model === "invoke" ? "bedrock" : model]!.asked.at(-1)!;
+      const signature = { google: "CiQBVKhc7hSm4vJ0", compatible: undefined }[model] ?? "EqoBCkgI";
+      if (model !== "compatible") expect(JSON.stringify(body)).toContain(signature);
+    }
+  });
+
   test.each([
     "anthropic",
     "google",

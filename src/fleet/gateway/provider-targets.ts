@@ -27,6 +27,7 @@ export function targetOf({ engine, provider: asked }: ModelEntry, each: Attachme
     bedrockApi: asked.bedrockApi,
     apiVersion: asked.apiVersion,
     thinking: asked.thinking,
+    responses: asked.responses,
     dropsParams: asked.dropParams,
     defaultMaxTokens: asked.defaultMaxTokens,
   };

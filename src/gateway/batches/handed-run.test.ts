@@ -58,6 +58,7 @@ function handedModels(): HandedModels {
       bedrockApi: "converse",
       apiVersion: undefined,
       thinking: "effort",
+      responses: "pass",
       dropsParams: false,
       defaultMaxTokens: 10,
     },

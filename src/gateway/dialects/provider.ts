@@ -10,6 +10,7 @@ import { GeminiAnswerReader } from "./answer/read-gemini-answer.js";
 import { MessagesAnswerReader } from "./answer/read-messages-answer.js";
 import { ChatAnswerWriter } from "./answer/write-chat-answer.js";
 import { MessagesAnswerWriter } from "./answer/write-messages-answer.js";
+import { ResponsesAnswerWriter } from "./answer/write-responses-answer.js";
 import type { AnswerReader, AnswerWriter } from "./conversation/answer-parts.js";
 import type { Conversation, FieldNames } from "./conversation/conversation.js";
 import { Losses } from "./conversation/losses.js";
@@ -18,6 +19,7 @@ import { ChatCourse, framed, MessagesCourse, TranslatedCourse } from "./courses.
 import type { ClientDialect } from "./provider-error.js";
 import { CHAT_NAMES, readChat } from "./request/read-chat.js";
 import { MESSAGES_NAMES, readMessages } from "./request/read-messages.js";
+import { RESPONSES_NAMES, readResponses, withoutForeignThoughts } from "./request/read-responses.js";
 import type { WriteTerms } from "./request/terms.js";
 import { writeChat } from "./request/write-chat.js";
 import { writeConverse } from "./request/write-converse.js";
@@ -44,6 +46,8 @@ export interface Provider {
   /** Version of Azure's API; undefined: the one without versions, which takes the model's name in the body. */
   readonly apiVersion: string | undefined;
   readonly thinking: WriteTerms["thinking"];
+  /** Whether a host with OpenAI's API gets responses as they are, or as chats, which more hosts have. */
+  readonly responses: "pass" | "translate";
   readonly dropsParams: boolean;
   readonly defaultMaxTokens: number;
 }
@@ -65,6 +69,7 @@ interface ProviderRequest {
 
 const CHAT = "/v1/chat/completions";
 const MESSAGES = "/v1/messages";
+const RESPONSES = "/v1/responses";
 const MESSAGES_VERSION = "2023-06-01";
 const BEDROCK_MESSAGES_VERSION = "bedrock-2023-05-31";
 
@@ -129,18 +134,18 @@ interface Question {
 
 function question(provider: Provider, model: string, request: ClientRequest, losses: Losses): Question {
   const { engine } = provider;
-  const isChat = request.path === CHAT;
-  const isTranslatable = isChat || request.path === MESSAGES;
   if (engine === "openai" || engine === "azure") {
-    if (request.path !== MESSAGES && !request.path.startsWith(`${MESSAGES}/`))
-      return openaiQuestion(provider, model, request);
+    const isForeign = request.path === MESSAGES || request.path.startsWith(`${MESSAGES}/`);
+    const isChatted = request.path === RESPONSES && provider.responses === "translate";
+    if (!isForeign && !isChatted) return openaiQuestion(provider, model, request);
   } else if (isNativeMessages(provider, model, request.path)) return messagesQuestion(provider, model, request);
-  if (!isTranslatable) {
+  const dialect = DIALECTS.get(request.path);
+  if (dialect === undefined) {
     throw new MillraceError("not_found", `expected a path that ${engine} has, got ${request.path.slice(0, 80)}`, {
-      hint: `${CHAT} and ${MESSAGES} are translated for every provider`,
+      hint: `${CHAT}, ${MESSAGES} and ${RESPONSES} are translated for every provider`,
     });
   }
-  return translated(provider, model, request, losses);
+  return translated(provider, model, dialect, request, losses);
 }
 
 const isClaude = (model: string): boolean => /(^|[./])anthropic\./.test(model);
@@ -158,7 +163,7 @@ function openaiQuestion(provider: Provider, model: string, { path, body }: Clien
   const asksUsage = body.stream === true && (isChat || path === "/v1/completions");
   const options = isPlainObject(body.stream_options) ? body.stream_options : {};
   const sent = {
-    ...body,
+    ...(path === RESPONSES ? withoutForeignThoughts(body) : body),
     model,
     ...(asksUsage ? { stream_options: { ...options, include_usage: true } } : {}),
   };
@@ -181,7 +186,7 @@ function openaiPath({ engine, apiVersion }: Provider, model: string, path: strin
 function messagesQuestion(provider: Provider, model: string, request: ClientRequest): Question {
   const { body, headers, path } = request;
   if (provider.engine === "bedrock") {
-    const { model: _, stream, ...rest } = withoutForeignThoughts(body);
+    const { model: _, stream, ...rest } = withoutUnsigned(body);
     const course = new MessagesCourse();
     return {
       path: invokePath(model, stream === true),
@@ -193,7 +198,7 @@ function messagesQuestion(provider: Provider, model: string, request: ClientRequ
   const version = headers["anthropic-version"];
   return {
     path,
-    body: { ...withoutForeignThoughts(body), model },
+    body: { ...withoutUnsigned(body), model },
     headers: {
       "anthropic-version": typeof version === "string" ? version : MESSAGES_VERSION,
       ...(typeof beta === "string" ? { "anthropic-beta": beta } : {}),
@@ -206,7 +211,7 @@ function messagesQuestion(provider: Provider, model: string, request: ClientRequ
  * Thoughts of other models, whose signatures are none, are in a conversation that began elsewhere. Claude's API refuses
  * them.
  */
-function withoutForeignThoughts(body: JsonObject): JsonObject {
+function withoutUnsigned(body: JsonObject): JsonObject {
   if (!Array.isArray(body.messages)) return body;
   const isForeign = (block: unknown): boolean =>
     isPlainObject(block) &&
@@ -223,22 +228,46 @@ function invokePath(model: string, isStream: boolean): string {
   return `/model/${awsEncode(model)}/${isStream ? "invoke-with-response-stream" : "invoke"}`;
 }
 
-function translated(provider: Provider, model: string, { path, body }: ClientRequest, losses: Losses): Question {
-  const isChat = path === CHAT;
-  const names: FieldNames = isChat ? CHAT_NAMES : MESSAGES_NAMES;
-  const conversation = isChat ? readChat(body, losses) : readMessages(body, losses);
+/** How the clients of a path ask, and are answered. */
+interface Dialect {
+  readonly names: FieldNames;
+  read(body: JsonObject, losses: Losses): Conversation;
+  /** @param created Unix time of the answer in seconds */
+  writer(body: JsonObject, model: string, created: number): AnswerWriter;
+}
+
+const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
+  [CHAT, { names: CHAT_NAMES, read: readChat, writer: chatWriter }],
+  [MESSAGES, { names: MESSAGES_NAMES, read: readMessages, writer: (_, model) => new MessagesAnswerWriter({ model }) }],
+  [
+    RESPONSES,
+    {
+      names: RESPONSES_NAMES,
+      read: readResponses,
+      writer: (body, model, created) => new ResponsesAnswerWriter({ body, model, created }),
+    },
+  ],
+]);
+
+function translated(
+  provider: Provider,
+  model: string,
+  dialect: Dialect,
+  { body }: ClientRequest,
+  losses: Losses,
+): Question {
+  const conversation = dialect.read(body, losses);
   const { defaultMaxTokens, thinking } = provider;
-  const terms: WriteTerms = { model, names, losses, defaultMaxTokens, thinking };
+  const terms: WriteTerms = { model, names: dialect.names, losses, defaultMaxTokens, thinking };
   const asked = written(provider, conversation, terms);
-  const writer = isChat ? chatWriter(body) : new MessagesAnswerWriter({ model: clientModel(body) });
+  const clientModel = typeof body.model === "string" ? body.model : "";
+  const writer = dialect.writer(body, clientModel, Math.floor(Date.now() / 1000));
   return { ...asked, course: new TranslatedCourse(asked.reader, writer, conversation.isStream) };
 }
 
-const clientModel = (body: JsonObject): string => (typeof body.model === "string" ? body.model : "");
-
-function chatWriter(body: JsonObject): AnswerWriter {
+function chatWriter(body: JsonObject, model: string, created: number): AnswerWriter {
   const includesUsage = isPlainObject(body.stream_options) && body.stream_options.include_usage === true;
-  return new ChatAnswerWriter({ model: clientModel(body), includesUsage, created: Math.floor(Date.now() / 1000) });
+  return new ChatAnswerWriter({ model, includesUsage, created });
 }
 
 type Written = Omit<Question, "course"> & { readonly reader: AnswerReader };

@@ -5,11 +5,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { awsFrame } from "../../../test/helpers/providers/bedrock-server.js";
+import { replayed } from "../../../test/helpers/replayed-response.js";
 import { type Provider, type ProviderEngine, providerRequest } from "./provider.js";
 import type { Translation } from "./translation.js";
 
 const CHAT = "/v1/chat/completions";
 const MESSAGES = "/v1/messages";
+const RESPONSES = "/v1/responses";
 
 function provider(engine: ProviderEngine, bedrockApi: Provider["bedrockApi"] = "converse"): Provider {
   return {
@@ -21,6 +23,7 @@ function provider(engine: ProviderEngine, bedrockApi: Provider["bedrockApi"] = "
     bedrockApi,
     apiVersion: undefined,
     thinking: "effort",
+    responses: "translate",
     dropsParams: false,
     defaultMaxTokens: 100,
   };
@@ -39,19 +42,18 @@ const PROVIDERS: Readonly<Record<string, Provider>> = {
   bedrock: provider("bedrock"),
   invoke: provider("bedrock", "invoke"),
 };
-const COURSES = [CHAT, MESSAGES].flatMap((path) =>
+const COURSES = [CHAT, MESSAGES, RESPONSES].flatMap((path) =>
   Object.entries(PROVIDERS).map(([name, each]): Course => ({ name: `${name} for ${path}`, provider: each, path })),
 );
 
 function translationOf({ provider: asked, path }: Course, isStream: boolean): Translation {
+  const asks = { max_tokens: 9, messages: [{ role: "user", content: "x" }] };
   const body = {
     model: "m",
-    max_tokens: 9,
-    messages: [{ role: "user", content: "x" }],
+    ...(path === RESPONSES ? { input: "x" } : asks),
     stream: isStream,
-    stream_options: { include_usage: true },
+    ...(path === MESSAGES ? {} : { stream_options: { include_usage: true } }),
   };
-  if (path === MESSAGES) delete (body as { stream_options?: unknown }).stream_options;
   const request = { path, body, bytes: Buffer.alloc(0), headers: {} };
   return providerRequest(asked, "http://h", "anthropic.m", request, new Date(0)).translation;
 }
@@ -69,7 +71,8 @@ function run(
   const text = Buffer.concat(out)
     .toString("utf8")
     .replace(/"created":\d+/g, '"created":0')
-    .replace(/"(chatcmpl-|msg_|call_)[0-9a-f]{32}"/g, '"$1"');
+    .replace(/"(created|completed)_at":\d+/g, '"$1_at":0')
+    .replace(/"(chatcmpl-|msg_|call_|resp_|rs_|fc_)[0-9a-f]{32}"/g, '"$1"');
   return { text, failure: translation.failure?.code };
 }
 
@@ -234,6 +237,15 @@ function bytesOf(
 /** What a client makes of its stream: text, thoughts and calls. */
 function heard(path: string, stream: string): { texts: string; thoughts: string; calls: unknown[][] } {
   const result = { texts: "", thoughts: "", calls: [] as unknown[][] };
+  if (path === RESPONSES) {
+    const texts = (parts: unknown) => ((parts ?? []) as { text: string }[]).map(({ text }) => text).join("");
+    for (const item of replayed(stream).output) {
+      result.texts += texts(item.content);
+      result.thoughts += texts(item.summary);
+      if (item.type === "function_call") result.calls.push([item.name, JSON.parse(String(item.arguments) || "{}")]);
+    }
+    return result;
+  }
   const pieces: [string, string][] = [];
   for (const each of stream.split("\n\n")) {
     const data = /^data: ([^\n]*)/m.exec(each)?.[1];
@@ -260,6 +272,10 @@ function heard(path: string, stream: string): { texts: string; thoughts: string;
 
 /** A whole stream has its dialect's order of events; one that fails has a beginning of it. */
 function expectInOrder(path: string, stream: string, isWhole: boolean): void {
+  if (path === RESPONSES) {
+    expect(replayed(stream).response === undefined).toBe(!isWhole);
+    return;
+  }
   const events = stream
     .split("\n\n")
     .filter((each) => each !== "")

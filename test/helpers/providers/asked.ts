@@ -8,6 +8,7 @@ import {
 
 export const CHAT = "/v1/chat/completions";
 export const MESSAGES = "/v1/messages";
+export const RESPONSES = "/v1/responses";
 /** The beginning of a PNG file. */
 export const PNG = "iVBORw0KGgo=";
 export const parameters = { type: "object", properties: { q: { type: "string" } } };
@@ -28,6 +29,7 @@ export function asked(
     bedrockApi: "converse",
     apiVersion: undefined,
     thinking: "effort",
+    responses: "pass",
     dropsParams: false,
     defaultMaxTokens: 4096,
     ...more,

@@ -52,6 +52,12 @@ export const provider = () =>
       .boolean()
       .default(false)
       .describe("whether fields that a paid API has no equivalent of are left out and listed, rather than refused"),
+    responses: z
+      .enum(["pass", "translate"])
+      .default("pass")
+      .describe(
+        "how a host of openai or azure gets `/v1/responses`: as they are, or as chat completions, which hosts without that path have; other paid APIs always get them translated",
+      ),
     "default-max-tokens": integer(1, 2 ** 30)
       .default(8192)
       .describe("max_tokens of requests without, where the paid API insists on one (anthropic)"),

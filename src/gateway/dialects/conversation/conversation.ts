@@ -114,5 +114,5 @@ export interface Conversation {
 
 /** The client's name for a field, by its meaning: errors and lists of dropped fields use it. */
 export type FieldNames = Readonly<
-  Record<"maxTokens" | "format" | "reasoning" | "toolChoice" | "parallelCalls" | "stop" | "user", string>
+  Record<"messages" | "maxTokens" | "format" | "reasoning" | "toolChoice" | "parallelCalls" | "stop" | "user", string>
 >;

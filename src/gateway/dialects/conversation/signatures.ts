@@ -13,3 +13,22 @@ export function thoughtSignature(callSignature: string): string {
 export function signatureOf(thoughtSignature: string): string | undefined {
   return thoughtSignature.startsWith(MARK) ? thoughtSignature.slice(MARK.length) : undefined;
 }
+
+/**
+ * What a client of responses repeats unread, as the encrypted content of a reasoning item: the signature of the item's
+ * thought ("" if it has none), that of the call behind it, or thoughts that the provider has encrypted.
+ */
+export interface Sealed {
+  readonly kind: "thought" | "call" | "hidden";
+  readonly value: string;
+}
+
+const SEAL = /^millrace-(thought|call|hidden):(.*)$/s;
+
+export const sealed = ({ kind, value }: Sealed): string => `millrace-${kind}:${value}`;
+
+/** @returns undefined for what another provider encrypted */
+export function unsealed(encrypted: string): Sealed | undefined {
+  const [, kind, value] = SEAL.exec(encrypted) ?? [];
+  return kind === undefined || value === undefined ? undefined : { kind: kind as Sealed["kind"], value };
+}

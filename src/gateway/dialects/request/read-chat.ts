@@ -6,10 +6,8 @@ import {
   type CallPart,
   type Conversation,
   EFFORTS,
-  type Extra,
   type FieldNames,
   type ImagePart,
-  type Reasoning,
   type TextPart,
   type Tool,
   type ToolChoice,
@@ -17,8 +15,10 @@ import {
 import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { callId, TurnList } from "../conversation/turns.js";
+import { argumentsOf, extrasOf, imageSource, objectSchema, reasoningOf, samplingOf } from "./openai-parts.js";
 
 export const CHAT_NAMES: FieldNames = {
+  messages: "messages",
   maxTokens: "max_tokens",
   format: "response_format",
   reasoning: "reasoning_effort",
@@ -66,27 +66,14 @@ export function readChat(body: JsonObject, losses: Losses): Conversation {
     toolChoice: toolChoiceOf(fields, losses),
     allowsParallelCalls: fields.boolean("parallel_tool_calls") !== false,
     maxTokens: fields.integer("max_tokens", 1) ?? most,
-    temperature: fields.number("temperature", 0, 2),
-    topP: fields.number("top_p", 0, 1),
-    topK: fields.integer("top_k", -1),
-    stop: stopOf(fields),
-    seed: fields.integer("seed", Number.MIN_SAFE_INTEGER),
-    presencePenalty: fields.number("presence_penalty", -2, 2),
-    frequencyPenalty: fields.number("frequency_penalty", -2, 2),
+    ...samplingOf(fields),
     format: formatOf(fields),
-    reasoning: reasoningOf(fields),
+    reasoning: reasoningOf(fields.oneOf("reasoning_effort", ["none", ...EFFORTS])),
     user: fields.text("user"),
     isStream: fields.boolean("stream") === true,
   };
-  losses.take(extrasOf(fields, body));
+  losses.take(extrasOf(fields, body, { hints: HINTS, idle: IDLE }));
   return conversation;
-}
-
-function extrasOf(fields: Fields, body: JsonObject): readonly Extra[] {
-  return fields
-    .unread()
-    .filter((param) => IDLE[param]?.(body[param]) !== true)
-    .map((param) => ({ param, isHint: HINTS.includes(param) }));
 }
 
 function messagesOf(fields: Fields, losses: Losses) {
@@ -156,15 +143,6 @@ function partOf(part: Fields, losses: Losses): TextPart | ImagePart {
   return { kind: "image", source: imageSource(image.required("url"), image.name("url")) };
 }
 
-const DATA_URL = /^data:(image\/[\w.+-]+);base64,/;
-
-function imageSource(url: string, param: string): ImagePart["source"] {
-  if (!url.startsWith("data:")) return { url };
-  const mediaType = DATA_URL.exec(url)?.[1];
-  if (mediaType === undefined) throw invalid(param, "a data URL of an image in base64", url);
-  return { mediaType, base64: url.slice(url.indexOf(",") + 1) };
-}
-
 function assistantOf(message: Fields, losses: Losses): readonly AssistantPart[] {
   const parts: AssistantPart[] = [];
   for (const part of textsOf(message, losses)) parts.push(part);
@@ -191,17 +169,6 @@ function callOf(call: Fields, losses: Losses): CallPart {
   };
 }
 
-function argumentsOf(written: string, param: string): JsonObject {
-  if (written.trim() === "") return {};
-  try {
-    const value: unknown = JSON.parse(written);
-    if (isPlainObject(value)) return value;
-  } catch {
-    // The message below states the expected form.
-  }
-  throw invalid(param, "the JSON of an object", written);
-}
-
 function toolOf(tool: Fields, losses: Losses): Tool {
   const type = tool.text("type") ?? "function";
   const made = tool.inner("function");
@@ -216,13 +183,6 @@ function toolOf(tool: Fields, losses: Losses): Tool {
   };
 }
 
-/** Both vendors call for an object at the root; OpenAI lets a tool without arguments leave it out. */
-export function objectSchema(schema: JsonObject | undefined, param: string): JsonObject {
-  if (schema === undefined || Object.keys(schema).length === 0) return { type: "object", properties: {} };
-  if (schema.type !== undefined && schema.type !== "object") throw invalid(`${param}.type`, '"object"', schema.type);
-  return schema.type === undefined ? { type: "object", ...schema } : schema;
-}
-
 function toolChoiceOf(fields: Fields, losses: Losses): ToolChoice | undefined {
   const choice = fields.take("tool_choice");
   if (choice === undefined) return undefined;
@@ -233,13 +193,6 @@ function toolChoiceOf(fields: Fields, losses: Losses): ToolChoice | undefined {
   if (choice.type === "function" && name !== undefined) return { kind: "tool", name };
   losses.lacks("tool_choice", "none, auto, required or one function as tool_choice");
   return undefined;
-}
-
-function stopOf(fields: Fields): readonly string[] {
-  const stop = fields.take("stop");
-  const list = stop === undefined ? [] : Array.isArray(stop) ? stop : [stop];
-  for (const each of list) if (typeof each !== "string") throw invalid("stop", "text or a list of texts", each);
-  return list.filter((each) => each !== "");
 }
 
 function formatOf(fields: Fields): Conversation["format"] {
@@ -253,10 +206,4 @@ function formatOf(fields: Fields): Conversation["format"] {
     throw invalid("response_format.json_schema.schema", "a JSON Schema", undefined);
   }
   return { name: described.text("name") ?? "answer", schema };
-}
-
-function reasoningOf(fields: Fields): Reasoning | undefined {
-  const effort = fields.oneOf("reasoning_effort", ["none", ...EFFORTS]);
-  if (effort === undefined) return undefined;
-  return effort === "none" ? { kind: "off" } : { kind: "on", effort };
 }

@@ -17,9 +17,10 @@ import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { signatureOf } from "../conversation/signatures.js";
 import { callId, TurnList } from "../conversation/turns.js";
-import { objectSchema } from "./read-chat.js";
+import { objectSchema } from "./openai-parts.js";
 
 export const MESSAGES_NAMES: FieldNames = {
+  messages: "messages",
   maxTokens: "max_tokens",
   format: "output_config.format",
   reasoning: "thinking",

@@ -51,9 +51,9 @@ export function lacksPenalties({ presencePenalty, frequencyPenalty }: Conversati
 }
 
 /** Providers other than OpenAI want the user to speak first. */
-export function assertUserFirst({ turns }: Conversation, losses: Losses): void {
+export function assertUserFirst({ turns }: Conversation, { losses, names }: WriteTerms): void {
   const role = turns[0]?.role;
-  if (role !== "user") losses.cannot("messages", "a first message of the user", role ?? "none with content");
+  if (role !== "user") losses.cannot(names.messages, "a first message of the user", role ?? "none with content");
 }
 
 /** Members whose value is undefined are left out. */

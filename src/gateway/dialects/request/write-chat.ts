@@ -25,7 +25,7 @@ export function writeChat(
     else messages.push(assistantMessage(parts));
   }
   if (turns.at(-1)?.role === "assistant")
-    losses.lacks("messages", "a last message of the user (the answer's beginning cannot be given)");
+    losses.lacks(names.messages, "a last message of the user (the answer's beginning cannot be given)");
   if (topKOf(conversation) !== undefined) losses.lacks("top_k");
   for (const part of [
     ...system,
@@ -40,14 +40,14 @@ export function writeChat(
     model,
     messages,
     tools: tools.length === 0 ? undefined : tools.map(toolOf),
-    tool_choice: toolChoiceOf(toolChoice),
+    tool_choice: tools.length === 0 ? undefined : toolChoiceOf(toolChoice),
     parallel_tool_calls: !conversation.allowsParallelCalls && tools.length > 0 ? false : undefined,
     [maxTokensName]: conversation.maxTokens,
     temperature: conversation.temperature,
     top_p: conversation.topP,
     stop: conversation.stop.length === 0 ? undefined : stopOf(conversation, losses, names.stop),
     seed: conversation.seed,
-    response_format: format?.schema === undefined ? undefined : formatOf(format.name, format.schema),
+    response_format: format === undefined ? undefined : formatOf(format),
     reasoning_effort: reasoning === undefined || isOff ? undefined : effortOf(reasoning),
     user: conversation.user,
     stream: isStream ? true : undefined,
@@ -62,7 +62,8 @@ function stopOf({ stop }: Conversation, losses: WriteTerms["losses"], name: stri
   return stop.slice(0, MAX_STOPS);
 }
 
-function formatOf(name: string, schema: object): object {
+function formatOf({ name, schema }: NonNullable<Conversation["format"]>): object {
+  if (schema === undefined) return { type: "json_object" };
   return { type: "json_schema", json_schema: { name, schema, strict: true } };
 }
 

@@ -8,7 +8,6 @@ import type {
   ToolChoice,
   UserPart,
 } from "../conversation/conversation.js";
-import type { Losses } from "../conversation/losses.js";
 import {
   assertUserFirst,
   budgetOf,
@@ -25,7 +24,7 @@ const CACHE_POINT = { cachePoint: { type: "default" } };
 export function writeConverse(conversation: Conversation, terms: WriteTerms): JsonObject {
   const { losses, names } = terms;
   const { system, turns, stop, format } = conversation;
-  assertUserFirst(conversation, losses);
+  assertUserFirst(conversation, terms);
   if (conversation.seed !== undefined) losses.lacks("seed");
   lacksPenalties(conversation, losses);
   if (format !== undefined && format.schema === undefined) losses.lacks(names.format, "a json_schema, or no format,");
@@ -39,7 +38,7 @@ export function writeConverse(conversation: Conversation, terms: WriteTerms): Js
   const additional = additionalOf(conversation, terms);
   return present({
     system: system.length === 0 ? undefined : system.flatMap((part) => withPoint({ text: part.text }, part.isCached)),
-    messages: turns.map(({ role, parts }) => ({ role, content: contentOf(parts, losses) })),
+    messages: turns.map(({ role, parts }) => ({ role, content: contentOf(parts, terms) })),
     inferenceConfig: Object.keys(inferenceConfig).length === 0 ? undefined : inferenceConfig,
     toolConfig: toolConfigOf(conversation, terms),
     additionalModelRequestFields: Object.keys(additional).length === 0 ? undefined : additional,
@@ -109,21 +108,21 @@ function choiceOf(choice: ToolChoice | undefined): object | undefined {
   }
 }
 
-function contentOf(parts: readonly (UserPart | AssistantPart)[], losses: Losses): readonly object[] {
+function contentOf(parts: readonly (UserPart | AssistantPart)[], terms: WriteTerms): readonly object[] {
   return parts.flatMap((part) =>
     withPoint(
-      blockOf(part, losses),
+      blockOf(part, terms),
       part.kind === "call" || part.kind === "thought" || part.kind === "hidden-thought" ? false : part.isCached,
     ),
   );
 }
 
-function blockOf(part: UserPart | AssistantPart, losses: Losses): object {
+function blockOf(part: UserPart | AssistantPart, terms: WriteTerms): object {
   switch (part.kind) {
     case "text":
       return { text: part.text };
     case "image":
-      return imageBlock(part, losses);
+      return imageBlock(part, terms);
     case "thought":
       return { reasoningContent: { reasoningText: { text: part.text, signature: part.signature } } };
     case "hidden-thought":
@@ -132,7 +131,7 @@ function blockOf(part: UserPart | AssistantPart, losses: Losses): object {
       return { toolUse: { toolUseId: part.id, name: part.name, input: part.arguments } };
     case "result": {
       const content = part.parts.map((each: TextPart | ImagePart) =>
-        each.kind === "text" ? { text: each.text } : imageBlock(each, losses),
+        each.kind === "text" ? { text: each.text } : imageBlock(each, terms),
       );
       // An empty result has to have content.
       const filled = content.length === 0 ? [{ text: "(no output)" }] : content;
@@ -143,10 +142,10 @@ function blockOf(part: UserPart | AssistantPart, losses: Losses): object {
 
 const FORMATS: readonly string[] = ["png", "jpeg", "gif", "webp"];
 
-function imageBlock({ source }: ImagePart, losses: Losses): object {
-  if (source.url !== undefined) return losses.cannot("messages", "images in base64", "the address of one");
+function imageBlock({ source }: ImagePart, { losses, names }: WriteTerms): object {
+  if (source.url !== undefined) return losses.cannot(names.messages, "images in base64", "the address of one");
   const format = source.mediaType.replace(/^image\//, "");
   if (!FORMATS.includes(format))
-    losses.cannot("messages", `images of ${FORMATS.join(", ")}`, JSON.stringify(source.mediaType.slice(0, 40)));
+    losses.cannot(names.messages, `images of ${FORMATS.join(", ")}`, JSON.stringify(source.mediaType.slice(0, 40)));
   return { image: { format, source: { bytes: source.base64 } } };
 }

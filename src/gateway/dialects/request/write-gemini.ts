@@ -12,7 +12,6 @@ import type {
   ToolChoice,
   UserPart,
 } from "../conversation/conversation.js";
-import type { Losses } from "../conversation/losses.js";
 import { assertUserFirst, budgetOf, effortOf, present, topKOf, type WriteTerms } from "./terms.js";
 
 /** Google's own word for a call that another model made, or whose signature was lost. */
@@ -22,15 +21,15 @@ const MAX_STOPS = 5;
 export function writeGemini(conversation: Conversation, terms: WriteTerms): JsonObject {
   const { losses, names } = terms;
   const { system, turns, tools, stop } = conversation;
-  assertUserFirst(conversation, losses);
+  assertUserFirst(conversation, terms);
   if (!conversation.allowsParallelCalls && tools.length > 0) losses.lacks(names.parallelCalls);
   if (stop.length > MAX_STOPS) losses.lacks(names.stop, `at most ${MAX_STOPS} ${names.stop}`);
   if (conversation.user !== undefined) losses.ignores(names.user);
   if (turns.at(-1)?.role === "assistant")
-    losses.lacks("messages", "a last message of the user (the answer's beginning cannot be given)");
+    losses.lacks(names.messages, "a last message of the user (the answer's beginning cannot be given)");
   const callNames = new Map<string, string>();
   const contents = turns.map(({ role, parts }) => {
-    if (role === "user") return { role, parts: parts.flatMap((part) => userPart(part, callNames, losses)) };
+    if (role === "user") return { role, parts: parts.flatMap((part) => userPart(part, callNames, terms)) };
     for (const part of parts) if (part.kind === "call") callNames.set(part.id, part.name);
     return { role: "model", parts: modelParts(parts) };
   });
@@ -86,22 +85,26 @@ function toolOf({ name, description, schema }: Conversation["tools"][number]): o
   return present({ name, description, parametersJsonSchema: schema });
 }
 
-function userPart(part: UserPart, names: ReadonlyMap<string, string>, losses: Losses): readonly object[] {
+function userPart(part: UserPart, callNames: ReadonlyMap<string, string>, terms: WriteTerms): readonly object[] {
   if (part.kind === "text") return [{ text: part.text }];
-  if (part.kind === "image") return [imagePart(part, losses)];
+  if (part.kind === "image") return [imagePart(part, terms)];
   const images = part.parts.filter((each): each is ImagePart => each.kind === "image");
-  return [resultPart(part, names, losses), ...images.map((image) => imagePart(image, losses))];
+  return [resultPart(part, callNames, terms), ...images.map((image) => imagePart(image, terms))];
 }
 
-function imagePart({ source }: ImagePart, losses: Losses): object {
-  if (source.url !== undefined) return losses.cannot("messages", "images in base64", "the address of one");
+function imagePart({ source }: ImagePart, { losses, names }: WriteTerms): object {
+  if (source.url !== undefined) return losses.cannot(names.messages, "images in base64", "the address of one");
   return { inlineData: { mimeType: source.mediaType, data: source.base64 } };
 }
 
-function resultPart({ id, parts, isError }: ResultPart, names: ReadonlyMap<string, string>, losses: Losses): object {
-  const name = names.get(id);
+function resultPart(
+  { id, parts, isError }: ResultPart,
+  callNames: ReadonlyMap<string, string>,
+  { losses, names }: WriteTerms,
+): object {
+  const name = callNames.get(id);
   if (name === undefined)
-    return losses.cannot("messages", "a result of a call in the conversation", JSON.stringify(id));
+    return losses.cannot(names.messages, "a result of a call in the conversation", JSON.stringify(id));
   const text = parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
   return { functionResponse: { id, name, response: isError ? { error: text } : resultOf(text) } };
 }

@@ -23,7 +23,7 @@ import {
 export function writeMessages(conversation: Conversation, terms: WriteTerms): JsonObject {
   const { losses, model, names, defaultMaxTokens } = terms;
   const { system, turns, tools, format } = conversation;
-  assertUserFirst(conversation, losses);
+  assertUserFirst(conversation, terms);
   if (conversation.seed !== undefined) losses.lacks("seed");
   lacksPenalties(conversation, losses);
   if (format !== undefined && format.schema === undefined) losses.lacks(names.format, "a json_schema, or no format,");

@@ -1,0 +1,213 @@
+/** Writes OpenAI's responses, as a client reads them: items, of which one is open at a time. */
+import { randomUUID } from "node:crypto";
+import { isPlainObject } from "../../../core/is-plain-object.js";
+import type { JsonObject } from "../../../core/json-body.js";
+import { ResponseEvents } from "../../../core/response-events.js";
+import {
+  type ResponseHead,
+  type ResponseItem,
+  responseObject,
+  responseUsage,
+  statusOf,
+} from "../../../core/response-objects.js";
+import type { TokenCounts } from "../../usage/record.js";
+import { promptTokensOf } from "../../usage/token-counts.js";
+import { type AnswerPart, type AnswerWriter, malformed, type StopReason } from "../conversation/answer-parts.js";
+import { NO_COUNTS } from "../conversation/collected.js";
+import { type Sealed, sealed } from "../conversation/signatures.js";
+
+const INCOMPLETE: Readonly<Partial<Record<StopReason, "max_output_tokens" | "content_filter">>> = {
+  length: "max_output_tokens",
+  filter: "content_filter",
+  refusal: "content_filter",
+};
+
+/** The last event repeats all texts, so that they have to be kept. */
+const MAX_CHARACTERS = 16 * 2 ** 20;
+/** What an item takes beside its text. */
+const ITEM_CHARACTERS = 512;
+
+interface ResponsesFacts {
+  /** The client's request, of which an answer repeats fields. */
+  readonly body: JsonObject;
+  /** The name that the client gave the model, for answers that name none. */
+  readonly model: string;
+  /** Unix time of the answer in seconds. */
+  readonly created: number;
+}
+
+interface Item extends ResponseItem {
+  text: string;
+  encrypted: string | undefined;
+}
+
+export class ResponsesAnswerWriter implements AnswerWriter {
+  readonly #events = new ResponseEvents();
+  readonly #items: Item[] = [];
+  /** By their numbers. */
+  readonly #calls = new Map<number, Item>();
+  #head: ResponseHead;
+  #counts = NO_COUNTS;
+  #stop: StopReason = "end";
+  #numCharacters = 0;
+
+  constructor({ body, model, created }: ResponsesFacts) {
+    this.#head = headOf(body, model, created);
+  }
+
+  stream(parts: readonly AnswerPart[]): string {
+    return parts.map((part) => this.#event(part)).join("");
+  }
+
+  streamEnd(): string {
+    const begin = this.#items.length === 0 ? this.#events.open(this.#new("content")) : "";
+    const outcome = this.#outcome();
+    const response = responseObject(this.#head, outcome);
+    return begin + this.#events.done(statusOf(outcome)) + this.#events.finish(response);
+  }
+
+  whole(parts: readonly AnswerPart[]): object {
+    for (const part of parts) this.#take(part);
+    if (this.#items.length === 0) this.#new("content");
+    return responseObject(this.#head, this.#outcome());
+  }
+
+  #event(part: AnswerPart): string {
+    const numItems = this.#items.length;
+    const item = this.#take(part);
+    if (part.kind === "begin") return this.#events.begin(this.#head);
+    if (item === undefined) return "";
+    if (item !== this.#items.at(-1)) {
+      throw malformed("the arguments of one call after those of another", `those of ${item.name} among others`);
+    }
+    const begun = this.#items
+      .slice(numItems)
+      .map((each) => this.#events.done("completed") + this.#events.open(each, each.text !== ""));
+    const piece = pieceOf(part);
+    return begun.join("") + (piece === "" ? "" : this.#events.delta(piece));
+  }
+
+  /** @returns the item that the part belongs to, if any */
+  #take(part: AnswerPart): Item | undefined {
+    switch (part.kind) {
+      case "begin":
+        this.#head = { ...this.#head, model: part.model ?? this.#head.model };
+        return undefined;
+      case "text":
+      case "thought":
+        return part.text === "" ? undefined : this.#say(part);
+      case "signature":
+        return part.signature === "" ? undefined : this.#seal("thought", part.signature);
+      case "hidden-thought":
+        return this.#sealed(this.#new("summary"), "hidden", part.data);
+      case "call": {
+        if (part.signature !== undefined) this.#seal("call", part.signature);
+        const call = this.#new("call", part);
+        this.#calls.set(part.index, call);
+        return call;
+      }
+      case "arguments": {
+        const call = this.#calls.get(part.index);
+        if (call === undefined) throw malformed("a call before its arguments", part.json);
+        return this.#add(call, part.json);
+      }
+      case "stop":
+        this.#stop = part.reason;
+        return undefined;
+      case "usage":
+        this.#counts = part.counts;
+        return undefined;
+    }
+  }
+
+  #new(kind: Item["kind"], { name, id }: { readonly name: string; readonly id?: string } = { name: "" }): Item {
+    this.#count(ITEM_CHARACTERS);
+    const item: Item = {
+      kind,
+      id: randomUUID().replaceAll("-", ""),
+      name,
+      callId: id,
+      text: "",
+      logprobs: [],
+      // Even without a signature, a thought shows where it comes from.
+      encrypted: kind === "summary" ? UNSIGNED : undefined,
+    };
+    this.#items.push(item);
+    return item;
+  }
+
+  #say({ kind, text }: { readonly kind: "text" | "thought"; readonly text: string }): Item {
+    const last = this.#items.at(-1);
+    const isOpen = kind === "text" ? last?.kind === "content" : last?.encrypted === UNSIGNED;
+    return this.#add(isOpen ? last! : this.#new(kind === "text" ? "content" : "summary"), text);
+  }
+
+  #add(item: Item, text: string): Item {
+    this.#count(text.length);
+    item.text += text;
+    return item;
+  }
+
+  /** Signs the thought that comes last, or an empty one: a hidden thought has a signature but no text. */
+  #seal(kind: Sealed["kind"], value: string): Item {
+    const last = this.#items.at(-1);
+    return this.#sealed(last?.encrypted === UNSIGNED ? last : this.#new("summary"), kind, value);
+  }
+
+  #sealed(item: Item, kind: Sealed["kind"], value: string): Item {
+    this.#count(value.length);
+    item.encrypted = sealed({ kind, value });
+    return item;
+  }
+
+  #count(numCharacters: number): void {
+    this.#numCharacters += numCharacters;
+    if (this.#numCharacters > MAX_CHARACTERS) throw malformed(`at most ${MAX_CHARACTERS} characters`, "more");
+  }
+
+  #outcome() {
+    return { items: this.#items, incomplete: INCOMPLETE[this.#stop], usage: usageOf(this.#counts) };
+  }
+}
+
+const UNSIGNED = sealed({ kind: "thought", value: "" });
+
+function pieceOf(part: AnswerPart): string {
+  if (part.kind === "arguments") return part.json;
+  return part.kind === "text" || part.kind === "thought" ? part.text : "";
+}
+
+function usageOf(counts: TokenCounts): object {
+  const { cacheRead, cacheWrite, output, reasoning } = counts;
+  const input = promptTokensOf(counts);
+  return responseUsage({ input, cached: cacheRead, written: cacheWrite, output, reasoning });
+}
+
+/** Values that another API would not take have been refused before. */
+function headOf(body: JsonObject, model: string, created: number): ResponseHead {
+  const { instructions, max_output_tokens, temperature, top_p, tools, tool_choice, reasoning, text } = body;
+  return {
+    id: `resp_${randomUUID().replaceAll("-", "")}`,
+    createdAtSeconds: created,
+    model,
+    instructions: textOr(instructions, null),
+    maxOutputTokens: numberOr(max_output_tokens, null),
+    temperature: numberOr(temperature, null),
+    topP: numberOr(top_p, null),
+    presencePenalty: numberOr(body.presence_penalty, 0),
+    frequencyPenalty: numberOr(body.frequency_penalty, 0),
+    tools: Array.isArray(tools) ? tools : [],
+    toolChoice: tool_choice ?? "auto",
+    isParallel: body.parallel_tool_calls !== false,
+    effort: isPlainObject(reasoning) ? textOr(reasoning.effort, null) : null,
+    textFormat: isPlainObject(text) && isPlainObject(text.format) ? text.format : { type: "text" },
+    truncation: "disabled",
+    numTopLogprobs: undefined,
+    previousId: null,
+    isToBeStored: false,
+    metadata: isPlainObject(body.metadata) ? body.metadata : {},
+  };
+}
+
+const textOr = <T>(value: unknown, other: T): string | T => (typeof value === "string" ? value : other);
+const numberOr = <T>(value: unknown, other: T): number | T => (typeof value === "number" ? value : other);
