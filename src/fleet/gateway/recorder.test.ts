@@ -170,6 +170,76 @@ describe("a chat", () => {
   });
 });
 
+describe("a response", () => {
+  const RESPONSES = "/v1/responses";
+  const response = {
+    id: "resp_1",
+    object: "response",
+    status: "completed",
+    model: "m",
+    output: [
+      { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm." }] },
+      {
+        type: "message",
+        id: "msg_1",
+        role: "assistant",
+        content: [{ type: "output_text", text: "Hello jane@example.com" }],
+      },
+      { type: "function_call", id: "fc_1", call_id: "call_1", name: "find", arguments: '{"q":"a"}' },
+    ],
+    usage: { input_tokens: 9, input_tokens_details: { cached_tokens: 2 }, output_tokens: 4, total_tokens: 13 },
+  };
+  const asking = { model: "m", instructions: "Be kind.", input: "I am john@example.com", max_output_tokens: 5 };
+
+  test.each([false, true])("has a chat's form, streamed: %s", async (stream) => {
+    const begun = { type: "response.created", response: { ...response, status: "in_progress", output: [] } };
+    const { post, lines } = await start((request, outgoing) => {
+      if (!stream) return answerJson(response)(request, outgoing);
+      beginStream(outgoing);
+      const events = [begun, { type: "response.completed", response }];
+      outgoing.end(events.map((each) => `event: ${each.type}\n${sse(each)}`).join(""));
+    });
+    await post({ ...asking, stream }, {}, RESPONSES);
+    const [line] = await lines();
+    expect(line).toMatchObject({
+      path: RESPONSES,
+      request: {
+        model: "m",
+        max_tokens: 5,
+        messages: [
+          { role: "system", content: "Be kind." },
+          { role: "user", content: "I am [email]" },
+        ],
+      },
+      response: {
+        choices: [
+          {
+            message: {
+              content: "Hello [email]",
+              reasoning_content: "Hm.",
+              tool_calls: [{ id: "call_1", function: { name: "find", arguments: '{"q":"a"}' } }],
+            },
+            finish_reason: "tool_calls",
+          },
+        ],
+        usage: { prompt_tokens: 9, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 2 } },
+      },
+    });
+  });
+
+  test("that its client forbids to store is not recorded, and one that the gateway keeps is", async () => {
+    const { post, lines } = await start(answerJson(response));
+    for (const store of [true, false, undefined]) await post({ ...asking, store, user: String(store) }, {}, RESPONSES);
+    expect((await lines()).map(({ request }) => request.user)).toEqual(["true", "undefined"]);
+  });
+
+  test("that failed is counted as lost", async () => {
+    const { post, lines } = await start(answerJson({ ...response, status: "failed" }));
+    await post(asking, {}, RESPONSES);
+    expect([await lines(), counts]).toEqual([[], { written: 0, lost: 1 }]);
+  });
+});
+
 describe("not recorded", () => {
   test.each<[string, object, Record<string, string>, string]>([
     ["a request that says store: false", { ...hello, store: false }, {}, CHAT],

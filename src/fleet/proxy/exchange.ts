@@ -72,7 +72,9 @@ export class Exchange {
     const body = turn?.body ?? sent.body;
     const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
     const cancellation = this.#cancellation;
-    const parts = { id, url, path, route, headers, bytes, body, caller, cancellation };
+    // The gateway keeps answers itself, and then tells engines not to.
+    const isPrivate = sent.body.store === false;
+    const parts = { id, url, path, route, headers, bytes, body, caller, cancellation, isPrivate };
     const request = gatewayRequest(options, parts);
     this.#observer = request.observer;
     return { request, turn, given: read.body };

@@ -21,6 +21,8 @@ interface RequestParts {
   readonly body: RequestBody;
   readonly caller: Caller;
   readonly cancellation: Cancellation;
+  /** Whether the client forbids to keep its answer; absent: the body says it. */
+  readonly isPrivate?: boolean;
   /** Absent: the proxy's observer is told of the request. */
   readonly observer?: RequestObserver | undefined;
   /** Absent: a new one. */
@@ -42,6 +44,8 @@ export function gatewayRequest(options: ProxyOptions, parts: RequestParts): Gate
   const start = { requestId: id, path, model, tenant: caller.tenant, isStream, headers };
   const observer = parts.observer ?? (options.observer ?? DEAF_OBSERVER).started(start);
   const record = parts.record ?? new RequestRecord();
+  // OpenAI's word for it.
+  record.isPrivate = parts.isPrivate ?? body.store === false;
   // Field by field: to spread an object and add fields to it takes a hundred times as long. Absent ones are there too,
   // so that all requests have one shape.
   return {

@@ -5,6 +5,7 @@ import { askedForm } from "../api/asked-form.js";
 import { signalsOf } from "../cascade/answer-signals.js";
 import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
 import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
+import { ResponsesAnswerReader } from "../dialects/answer/read-responses-answer.js";
 import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
 import { collected } from "../dialects/conversation/collected.js";
 import { EventReader } from "../dialects/wire/sse.js";
@@ -109,7 +110,7 @@ function readAnswer(path: string, body: Buffer, isEventStream: boolean): Sampled
       case "/v1/completions":
         return fromCompletion(body, isEventStream);
       default:
-        return fromResponse(isEventStream ? responseInEvents(body) : parsed(body));
+        return fromParts(partsOf(new ResponsesAnswerReader(), body, isEventStream), []);
     }
   } catch {
     return undefined;
@@ -156,24 +157,3 @@ function fromCompletion(body: Buffer, isEventStream: boolean): SampledAnswer | u
   const { text, finishReason, logprobs } = signals;
   return { text, end: finishReason === "length" ? "length" : "stop", calls: [], logprobs };
 }
-
-/** The last event of a stream repeats the whole response. */
-function responseInEvents(body: Buffer): JsonObject | undefined {
-  const { response } = eventsOf(body).at(-1)?.data ?? {};
-  return isPlainObject(response) ? response : undefined;
-}
-
-function fromResponse(response: JsonObject | undefined): SampledAnswer | undefined {
-  const { output, status, incomplete_details: details } = response ?? {};
-  if (!Array.isArray(output) || (status !== "completed" && status !== "incomplete")) return undefined;
-  // Thoughts are not the answer, whatever form the upstream gives them.
-  const items = output.filter(isPlainObject).filter(({ type }) => type !== "reasoning");
-  const parts = items.flatMap(({ content }) => (Array.isArray(content) ? content.filter(isPlainObject) : []));
-  const text = parts.flatMap((part) => (typeof part.text === "string" ? [part.text] : [])).join("");
-  const calls = items.flatMap((item) => (typeof item.arguments === "string" ? [item.arguments] : []));
-  const isRefusal = parts.some(({ type }) => type === "refusal") || reasonIn(details) === "content_filter";
-  const end = isRefusal ? "refusal" : status === "incomplete" ? "length" : calls.length > 0 ? "calls" : "stop";
-  return { text, end, calls, logprobs: [] };
-}
-
-const reasonIn = (details: unknown): unknown => (isPlainObject(details) ? details.reason : undefined);

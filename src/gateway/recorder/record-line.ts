@@ -5,11 +5,12 @@ import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 import type { RecordHead } from "../../core/recorded-request.js";
 import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
 import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
+import { ResponsesAnswerReader } from "../dialects/answer/read-responses-answer.js";
 import { ChatAnswerWriter } from "../dialects/answer/write-chat-answer.js";
 import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
 import { Losses } from "../dialects/conversation/losses.js";
-import { CHAT_NAMES } from "../dialects/request/read-chat.js";
-import { readMessages } from "../dialects/request/read-messages.js";
+import { MESSAGES_NAMES, readMessages } from "../dialects/request/read-messages.js";
+import { RESPONSES_NAMES, readResponses } from "../dialects/request/read-responses.js";
 import { writeChat } from "../dialects/request/write-chat.js";
 import { EventReader } from "../dialects/wire/sse.js";
 import { formatDollars } from "../money.js";
@@ -17,10 +18,15 @@ import type { GatewayRequest } from "../request.js";
 import type { RequestRecord, TokenCounts } from "../usage/record.js";
 
 const CHATS = "/v1/chat/completions";
-const MESSAGES = "/v1/messages";
+
+/** How the requests of other paths are read, and their answers. */
+const OTHERS = new Map([
+  ["/v1/messages", { names: MESSAGES_NAMES, read: readMessages, reader: () => new MessagesAnswerReader() }],
+  ["/v1/responses", { names: RESPONSES_NAMES, read: readResponses, reader: () => new ResponsesAnswerReader() }],
+]);
 
 /** Paths whose requests are recorded. */
-export const RECORDED_PATHS: readonly string[] = [CHATS, MESSAGES];
+export const RECORDED_PATHS: readonly string[] = [CHATS, ...OTHERS.keys()];
 
 interface Exchanged {
   readonly request: Pick<GatewayRequest, "id" | "path" | "caller" | "record" | "body" | "bytes" | "asked">;
@@ -54,18 +60,19 @@ export function recordLine({ request, answer, startMs, firstByteMs, endMs }: Exc
  * a mark of the byte order before them.
  */
 function requestJson({ path, body, bytes, asked: model }: Exchanged["request"]): string {
-  if (path === CHATS)
+  const other = OTHERS.get(path);
+  if (other === undefined)
     return bytes
       .toString("utf8")
       .replace(/^\uFEFF/, "")
       .replace(/[\r\n]+/g, " ");
   const losses = new Losses("a record", true);
-  const terms = { model, names: CHAT_NAMES, losses, defaultMaxTokens: 0, thinking: "effort" } as const;
-  return JSON.stringify(writeChat(readMessages(body, losses), terms, "max_tokens"));
+  const terms = { model, names: other.names, losses, defaultMaxTokens: 0, thinking: "effort" } as const;
+  return JSON.stringify(writeChat(other.read(body, losses), terms, "max_tokens"));
 }
 
 function responseOf({ path, record, asked }: Exchanged["request"], answer: Exchanged["answer"], created: number) {
-  const reader = path === MESSAGES ? new MessagesAnswerReader() : new ChatAnswerReader();
+  const reader = OTHERS.get(path)?.reader() ?? new ChatAnswerReader();
   const parts = [...partsOf(reader, answer)];
   const usage = record.kept?.usage ?? usageOf(record);
   if (usage !== undefined) parts.push({ kind: "usage", counts: usage });

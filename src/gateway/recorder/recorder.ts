@@ -63,8 +63,7 @@ export class Recorder {
     // Requests of the gateway itself, such as an audit, are nobody's traffic; lines of batches are.
     const isOwn = observer === DEAF_REQUEST && !record.notes.has(NOTE.batch);
     if (isOwn || !RECORDED_PATHS.includes(path) || !this.options.appliesTo(model)) return false;
-    // OpenAI's word for an answer that is not to be kept, and HTTP's.
-    if (body.store === false || directivesOf(headers).noStore) return false;
+    if (record.isPrivate || directivesOf(headers).noStore) return false;
     const { share, random, sessionHeader } = this.options;
     const session = sessionOf(headers, sessionHeader(), body);
     return (session === undefined ? random() : uniformOf(`record\n${caller.tenant}\n${session}`)) < share;

@@ -94,6 +94,8 @@ export class RequestRecord {
    * is no function of its request.
    */
   isBounded = false;
+  /** The client says that its answer is not to be kept. */
+  isPrivate = false;
   /** The limit of tokens in the request is a policy's: the client has given none. */
   isLimitAdded = false;
   /**
