@@ -117,9 +117,21 @@ export const SAMPLE_PARAM = {
   numBanned: 19,
   /** −1: no mask */
   maskStart: 20,
+  /** 0 = off */
+  topNSigma: 21,
+  /** 1 = off */
+  typicalP: 22,
+  /** 0 = off */
+  xtcProbability: 23,
+  xtcThreshold: 24,
+  /** 0 = off */
+  dynatempRange: 25,
+  dynatempExponent: 26,
+  lateBiasStart: 27,
+  numLateBiases: 28,
 } as const;
 /** f64 values per row of sampler parameters. */
-export const SAMPLE_PARAMS = 24;
+export const SAMPLE_PARAMS = 32;
 
 export type Access = "reads" | "writes" | "reads and writes";
 
@@ -306,8 +318,10 @@ export const OPS = {
   sample: {
     computes:
       "Chooses (or scores) one token per row of logits. Order of work: log-probabilities and ranks from the raw logits; mask; biases; bans; " +
-      "repetition, then frequency and presence penalties; temperature; min-p, top-k, top-p; Gumbel noise; arg-max. Ties everywhere: logit " +
-      "descending, id ascending. Noise is a function of (seed, position, id) only (E5).",
+      "repetition, then frequency and presence penalties; late biases; top-n-sigma; min-p, top-k, top-p, of the probabilities at the temperature " +
+      "(at 1, where it is 0); locally typical; XTC and dynamic temperature, as typical of the probabilities at temperature 1 of the tokens " +
+      "left; temperature; Gumbel noise; arg-max. Ties everywhere: logit descending, id ascending. Noise is a function of (seed, position, id) " +
+      "only (E5), and XTC's number that of id −1.",
     operands: {
       logits: { kind: "f32", shape: "[numRows, vocabSize]", access: "reads" },
       numRows: NUM_ROWS,
@@ -324,7 +338,12 @@ export const OPS = {
         access: "reads",
         note: "each row's prompt, then output, at its historyStart",
       },
-      biasIds: { kind: "i32", shape: "[*]", access: "reads", note: "ids of additive biases at each row's biasStart" },
+      biasIds: {
+        kind: "i32",
+        shape: "[*]",
+        access: "reads",
+        note: "ids of additive biases at each row's biasStart, and of those added after the penalties at its lateBiasStart",
+      },
       biasValues: { kind: "f32", shape: "[*]", access: "reads", note: "parallel to biasIds" },
       bannedIds: {
         kind: "i32",

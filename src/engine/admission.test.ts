@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { request } from "../../test/helpers/engine-requests.js";
 import { checkRequest } from "./admission.js";
-import type { EngineRequest, SamplingParams } from "./api/request.js";
+import type { DryBreaker, DryPenalty, EngineRequest, SamplingParams } from "./api/request.js";
 import type { EngineInfo } from "./api/stats.js";
 
 const INFO: EngineInfo = {
@@ -28,6 +28,9 @@ const INFO: EngineInfo = {
   isa: "portable",
 };
 const ids = (length: number) => new Array<number>(length).fill(1);
+const DRY: DryPenalty = { multiplier: 1, base: 2, allowedLength: 1, breakers: [] };
+const BREAKER: DryBreaker = { heads: [1], tail: [] };
+const dryWith = (breaker: DryBreaker): DryPenalty => ({ ...DRY, breakers: [breaker] });
 
 test.each<[string, EngineRequest, string]>([
   ["no tokens", request([]), "empty_prompt"],
@@ -38,6 +41,22 @@ test.each<[string, EngineRequest, string]>([
   ["too many allowed ids", request([1], { allowedTokenIds: new Array(16_385).fill(1) }), "invalid_parameter"],
   ["no allowed id", request([1], { allowedTokenIds: [] }), "invalid_parameter"],
   ["a bad word beyond the vocabulary", request([1], { badWords: [[1], [2, 100]] }), "token_out_of_range"],
+  ["a window of half a token", request([1], { penaltyWindow: 0.5 }), "invalid_parameter"],
+  ["a negative window", request([1], { penaltyWindow: -1 }), "invalid_parameter"],
+  ["a negative sigma", request([1], { topNSigma: -0.1 }), "invalid_parameter"],
+  ["a typical share above 1", request([1], { typicalP: 1.1 }), "invalid_parameter"],
+  ["a probability above 1", request([1], { xtc: { probability: 1.1, threshold: 0 } }), "invalid_parameter"],
+  ["a threshold above 1", request([1], { xtc: { probability: 1, threshold: 1.1 } }), "invalid_parameter"],
+  ["a negative range", request([1], { dynamicTemperature: { range: -1, exponent: 1 } }), "invalid_parameter"],
+  ["an exponent of NaN", request([1], { dynamicTemperature: { range: 1, exponent: NaN } }), "invalid_parameter"],
+  ["a negative multiplier", request([1], { dry: { ...DRY, multiplier: -1 } }), "invalid_parameter"],
+  ["a base below 1", request([1], { dry: { ...DRY, base: 0.9 } }), "invalid_parameter"],
+  ["no length that may come again", request([1], { dry: { ...DRY, allowedLength: 0 } }), "invalid_parameter"],
+  ["half a token of DRY's window", request([1], { dry: { ...DRY, window: 1.5 } }), "invalid_parameter"],
+  ["a breaker beyond the vocabulary", request([1], { dry: dryWith({ heads: [100], tail: [] }) }), "token_out_of_range"],
+  ["a breaker's rest beyond it", request([1], { dry: dryWith({ heads: [1], tail: [100] }) }), "token_out_of_range"],
+  ["a breaker that is too long", request([1], { dry: dryWith({ heads: [1], tail: ids(21) }) }), "invalid_parameter"],
+  ["too many breakers", request([1], { dry: { ...DRY, breakers: Array(1025).fill(BREAKER) } }), "invalid_parameter"],
   ["a bad word of nothing", request([1], { badWords: [[]] }), "invalid_parameter"],
   ["a bad word that is too long", request([1], { badWords: [new Array(129).fill(1)] }), "invalid_parameter"],
   ["too many bad words", request([1], { badWords: new Array(1025).fill([1]) }), "invalid_parameter"],
@@ -75,6 +94,29 @@ test.each<[string, Partial<SamplingParams>]>([
   ["the highest min_p", { minP: 1 }],
   ["the highest top_k", { topK: 2 ** 31 - 1 }],
   ["the largest numbers", { temperature: LARGEST, topP: LARGEST, presencePenalty: LARGEST, frequencyPenalty: LARGEST }],
+  [
+    "the largest numbers of llama.cpp's samplers",
+    {
+      penaltyWindow: 2 ** 31 - 1,
+      topNSigma: LARGEST,
+      typicalP: 1,
+      xtc: { probability: 1, threshold: 1 },
+      dynamicTemperature: { range: LARGEST, exponent: LARGEST },
+      dry: { multiplier: LARGEST, base: LARGEST, allowedLength: 2 ** 31 - 1, window: 2 ** 31 - 1, breakers: [] },
+    },
+  ],
+  [
+    "the smallest numbers of llama.cpp's samplers",
+    {
+      penaltyWindow: 0,
+      topNSigma: 0,
+      typicalP: 0,
+      xtc: { probability: 0, threshold: 0 },
+      dynamicTemperature: { range: 0, exponent: 0 },
+      dry: { multiplier: 0, base: 1, allowedLength: 1, window: 0, breakers: [{ heads: [0, 99], tail: [0, 99] }] },
+    },
+  ],
+  ["as many breakers as may be", { dry: { ...DRY, breakers: new Array(1024).fill({ heads: [1], tail: ids(20) }) } }],
   ["the smallest numbers", { presencePenalty: -LARGEST, frequencyPenalty: -LARGEST, repetitionPenalty: 1e-30 }],
   ["the first and the last token", { stopTokenIds: [0, 99], allowedTokenIds: [0, 99], badWords: [[0], [99]] }],
   ["as many log-probabilities as may be", { numLogprobs: 20, numPromptLogprobs: 20 }],

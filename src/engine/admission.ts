@@ -1,12 +1,14 @@
 /** Checks a request before it goes to the engine's thread. */
 import { MillraceError } from "../core/errors.js";
 import type { Task } from "../model/description/servable.js";
-import type { EngineRequest, SamplingParams } from "./api/request.js";
+import type { DryPenalty, EngineRequest, SamplingParams } from "./api/request.js";
 import {
   assertTokenIds,
   MAX_ALLOWED_TOKENS,
   MAX_BAD_WORD_TOKENS,
   MAX_BAD_WORDS,
+  MAX_DRY_BREAKERS,
+  MAX_DRY_TAIL,
   MAX_LOGIT_BIASES,
   MAX_LOGPROBS,
   MAX_STOP_TOKENS,
@@ -53,6 +55,7 @@ export function checkRequest(request: EngineRequest, info: EngineInfo): void {
     "logit_bias",
   );
   checkLists(sampling, info.vocabSize);
+  if (sampling.dry !== undefined) checkDry(sampling.dry, info.vocabSize);
   checkCount(sampling.logitBias.length, MAX_LOGIT_BIASES, "logit_bias");
   checkCount(sampling.stopTokenIds.length, MAX_STOP_TOKENS, "stop_token_ids");
   checkCount(sampling.numLogprobs ?? 0, MAX_LOGPROBS, "logprobs");
@@ -117,6 +120,19 @@ function checkLists({ allowedTokenIds, badWords = [], thought }: SamplingParams,
   }
 }
 
+function checkDry({ multiplier, base, allowedLength, window, breakers }: DryPenalty, vocabSize: number): void {
+  checkNumber(multiplier, 0, MAX_NUMBER, "dry_multiplier");
+  checkNumber(base, 1, MAX_NUMBER, "dry_base");
+  checkInteger(allowedLength, 1, "dry_allowed_length");
+  checkInteger(window ?? 0, 0, "dry_penalty_last_n");
+  checkCount(breakers.length, MAX_DRY_BREAKERS, "dry_sequence_breakers");
+  for (const { heads, tail } of breakers) {
+    assertTokenIds(heads, vocabSize, "dry_sequence_breakers");
+    assertTokenIds(tail, vocabSize, "dry_sequence_breakers");
+    checkCount(tail.length, MAX_DRY_TAIL, "dry_sequence_breakers' tokens");
+  }
+}
+
 /**
  * The bounds of the kernels (native/cpu/runtime/decode_sample.cc): a step that the kernels refuse would end the engine
  * and every other request.
@@ -128,12 +144,14 @@ function checkSampling(sampling: SamplingParams): void {
   checkNumber(sampling.presencePenalty, -MAX_NUMBER, MAX_NUMBER, "presence_penalty");
   checkNumber(sampling.frequencyPenalty, -MAX_NUMBER, MAX_NUMBER, "frequency_penalty");
   checkNumber(sampling.repetitionPenalty, 1e-30, MAX_NUMBER, "repetition_penalty");
-  checkNumber(sampling.topK, 0, 2 ** 31 - 1, "top_k");
-  if (!Number.isInteger(sampling.topK)) {
-    throw new MillraceError("invalid_parameter", `expected an integer for top_k, got ${sampling.topK}`, {
-      param: "top_k",
-    });
-  }
+  checkInteger(sampling.topK, 0, "top_k");
+  checkInteger(sampling.penaltyWindow ?? 0, 0, "repeat_last_n");
+  checkNumber(sampling.topNSigma ?? 0, 0, MAX_NUMBER, "top_n_sigma");
+  checkNumber(sampling.typicalP ?? 1, 0, 1, "typical_p");
+  checkNumber(sampling.xtc?.probability ?? 0, 0, 1, "xtc_probability");
+  checkNumber(sampling.xtc?.threshold ?? 0, 0, 1, "xtc_threshold");
+  checkNumber(sampling.dynamicTemperature?.range ?? 0, 0, MAX_NUMBER, "dynatemp_range");
+  checkNumber(sampling.dynamicTemperature?.exponent ?? 0, 0, MAX_NUMBER, "dynatemp_exponent");
   for (const [, bias] of sampling.logitBias) checkNumber(bias, -MAX_NUMBER, MAX_NUMBER, "logit_bias");
 }
 
@@ -143,6 +161,12 @@ const MAX_NUMBER = 3.4e38;
 function checkNumber(value: number, min: number, max: number, param: string): void {
   if (value >= min && value <= max) return;
   throw new MillraceError("invalid_parameter", `expected ${param} in [${min}, ${max}], got ${value}`, { param });
+}
+
+function checkInteger(value: number, min: number, param: string): void {
+  checkNumber(value, min, 2 ** 31 - 1, param);
+  if (Number.isInteger(value)) return;
+  throw new MillraceError("invalid_parameter", `expected an integer for ${param}, got ${value}`, { param });
 }
 
 function checkCount(count: number, max: number, param: string): void {

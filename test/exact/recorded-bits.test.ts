@@ -67,8 +67,8 @@ async function bitsOf(isa: Isa, modelPath: string): Promise<string> {
   const { vocabSize } = core.info;
   for (let i = 0; i < NUM_REQUESTS; i++) {
     const drawn = randomRequest(rng, randomIds(rng, rng.int(1, 120), vocabSize), vocabSize, false);
-    // The record is older than bounds of thoughts.
-    const { thought: _, ...sampling } = drawn.sampling;
+    // The record is older than bounds of thoughts and llama.cpp's samplers.
+    const { thought, penaltyWindow, dry, topNSigma, typicalP, xtc, dynamicTemperature, ...sampling } = drawn.sampling;
     const request = { ...drawn, sampling };
     const { tokenIds, logprobs, promptLogprobs, pooled, finishReason } = await runAlone(core, request);
     // JSON writes every bit of a finite double.

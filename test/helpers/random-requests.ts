@@ -51,7 +51,11 @@ export function randomRequest(
 ): EngineRequest {
   if (rng.chance(0.15)) return poolingRequest(promptIds, rng.pick(["mean", "last"]));
   if (isConstraining && rng.chance(0.6)) return constrainedRequest(rng, promptIds, vocabSize);
-  return request(promptIds, { ...randomSampling(rng, vocabSize), ...randomBars(promptIds, vocabSize) });
+  return request(promptIds, {
+    ...randomSampling(rng, vocabSize),
+    ...randomBars(promptIds, vocabSize),
+    ...randomSamplers(promptIds, vocabSize),
+  });
 }
 
 function randomSampling(rng: TestRng, vocabSize: number): Partial<SamplingParams> {
@@ -85,6 +89,31 @@ function randomBars(promptIds: readonly number[], vocabSize: number): Partial<Sa
   };
 }
 
+/** llama.cpp's samplers. Few of them are on at once, so that each decides what comes. */
+function randomSamplers(promptIds: readonly number[], vocabSize: number): Partial<SamplingParams> {
+  const rng = new TestRng(promptIds.reduce((sum, id) => sum + 7 * id, 1));
+  const breakers = () => [
+    { heads: Array.from({ length: rng.int(0, 30) }, () => rng.int(0, vocabSize - 1)), tail: [] },
+    { heads: [rng.pick(promptIds)], tail: [rng.pick(promptIds)] },
+  ];
+  return {
+    penaltyWindow: rng.chance(0.3) ? rng.int(0, 40) : undefined,
+    dry: rng.chance(0.3)
+      ? {
+          multiplier: rng.pick([0.5, 4]),
+          base: rng.pick([1, 1.75]),
+          allowedLength: rng.int(1, 3),
+          window: rng.pick([undefined, rng.int(0, 80)]),
+          breakers: rng.chance(0.5) ? breakers() : [],
+        }
+      : undefined,
+    topNSigma: rng.chance(0.15) ? rng.pick([0.5, 1, 2.5]) : undefined,
+    typicalP: rng.chance(0.15) ? rng.pick([0.1, 0.5, 0.95]) : undefined,
+    xtc: rng.chance(0.15) ? { probability: rng.pick([0.5, 1]), threshold: rng.pick([0, 0.01, 0.1]) } : undefined,
+    dynamicTemperature: rng.chance(0.15) ? { range: rng.pick([0.3, 2]), exponent: rng.pick([0.5, 1, 3]) } : undefined,
+  };
+}
+
 /** Grammars under which drafts come true and fail: repetitive, free, nested, and soon over. */
 const GRAMMARS: readonly string[] = [
   grammarOfChoices(["the other thing and the other other thing", "no"]),
@@ -111,6 +140,7 @@ function constrainedRequest(rng: TestRng, promptIds: number[], vocabSize: number
     ...request(promptIds, {
       ...sampling,
       ...randomBars(promptIds, vocabSize),
+      ...randomSamplers(promptIds, vocabSize),
       stopTokenIds,
       maxTokens: rng.int(1, 60),
     }),

@@ -179,12 +179,20 @@ export interface SampleRowInput {
   readonly presencePenalty?: number;
   readonly frequencyPenalty?: number;
   readonly repetitionPenalty?: number;
+  readonly topNSigma?: number;
+  readonly typicalP?: number;
+  readonly xtcProbability?: number;
+  readonly xtcThreshold?: number;
+  readonly dynatempRange?: number;
+  readonly dynatempExponent?: number;
   readonly seed?: number;
   readonly position?: number;
   readonly numTop?: number;
   readonly prompt?: readonly number[];
   readonly output?: readonly number[];
   readonly biases?: readonly (readonly [id: number, value: number])[];
+  /** Added after the penalties. */
+  readonly lateBiases?: readonly (readonly [id: number, value: number])[];
   readonly banned?: readonly number[];
   /** The only ids that may come. */
   readonly allowed?: readonly number[] | undefined;
@@ -234,12 +242,20 @@ export function recordSample(bench: Bench, rows: readonly SampleRowInput[], topS
       banStart: banned.length,
       numBanned: row.banned?.length ?? 0,
       maskStart: row.allowed === undefined ? -1 : masks.length,
+      topNSigma: row.topNSigma ?? 0,
+      typicalP: row.typicalP ?? 1,
+      xtcProbability: row.xtcProbability ?? 0,
+      xtcThreshold: row.xtcThreshold ?? 0,
+      dynatempRange: row.dynatempRange ?? 0,
+      dynatempExponent: row.dynatempExponent ?? 1,
+      lateBiasStart: biases.length + (row.biases?.length ?? 0),
+      numLateBiases: row.lateBiases?.length ?? 0,
     };
     for (const [name, value] of Object.entries(values)) {
       params[r * SAMPLE_PARAMS + SAMPLE_PARAM[name as keyof typeof SAMPLE_PARAM]] = value;
     }
     history.push(...(row.prompt ?? []), ...(row.output ?? []));
-    biases.push(...(row.biases ?? []));
+    biases.push(...(row.biases ?? []), ...(row.lateBiases ?? []));
     banned.push(...(row.banned ?? []));
     if (row.allowed !== undefined) masks.push(...maskOf(row.allowed, row.logits.length));
   });

@@ -13,6 +13,9 @@ export interface SampleRow {
   readonly outputIds: Int32Array;
   readonly biasIds: Int32Array;
   readonly biasValues: Float32Array;
+  /** Added after the penalties. */
+  readonly lateBiasIds: Int32Array;
+  readonly lateBiasValues: Float32Array;
   readonly bannedIds: Int32Array;
   /** One bit an id; undefined: all may come. */
   readonly mask: Int32Array | undefined;
@@ -77,19 +80,24 @@ function readRows(
     if (maskStart >= 0 && maskStart + numMaskWords > masks.length) {
       operands.refuse("masks", `at least ${maskStart + numMaskWords} values long`, masks.length);
     }
-    const biasStart = param("biasStart");
-    const numBiases = param("numBiases");
+    const biases = (start: number, count: number): readonly [Int32Array, Float32Array] => {
+      if (count > 0 && start + count > biasValues.length) {
+        operands.refuse("biasValues", `at least ${start + count} values`, biasValues.length);
+      }
+      return [ids("biasIds", biasIds, start, count), biasValues.subarray(start, start + count)];
+    };
+    const early = biases(param("biasStart"), param("numBiases"));
+    const late = biases(param("lateBiasStart"), param("numLateBiases"));
     const numPromptTokens = param("numPromptTokens");
     const tokens = ids("history", history, param("historyStart"), numPromptTokens + param("numOutputTokens"));
-    if (numBiases > 0 && biasStart + numBiases > biasValues.length) {
-      operands.refuse("biasValues", `at least ${biasStart + numBiases} values`, biasValues.length);
-    }
     return {
       param,
       promptIds: tokens.subarray(0, numPromptTokens),
       outputIds: tokens.subarray(numPromptTokens),
-      biasIds: ids("biasIds", biasIds, biasStart, numBiases),
-      biasValues: biasValues.subarray(biasStart, biasStart + numBiases),
+      biasIds: early[0],
+      biasValues: early[1],
+      lateBiasIds: late[0],
+      lateBiasValues: late[1],
       bannedIds: ids("bannedIds", bannedIds, param("banStart"), param("numBanned")),
       mask: maskStart < 0 ? undefined : masks.subarray(maskStart, maskStart + numMaskWords),
     };
@@ -105,6 +113,8 @@ const COUNTS = [
   "numBiases",
   "banStart",
   "numBanned",
+  "lateBiasStart",
+  "numLateBiases",
 ] as const;
 
 /** Beyond this a parameter is a mistake, and f32 cannot hold it. */
@@ -117,6 +127,12 @@ const NUMBER_RANGES = [
   ["presencePenalty", -MAX_NUMBER, MAX_NUMBER],
   ["frequencyPenalty", -MAX_NUMBER, MAX_NUMBER],
   ["repetitionPenalty", 1e-30, MAX_NUMBER],
+  ["topNSigma", 0, MAX_NUMBER],
+  ["typicalP", 0, MAX_NUMBER],
+  ["xtcProbability", 0, 1],
+  ["xtcThreshold", 0, 1],
+  ["dynatempRange", 0, MAX_NUMBER],
+  ["dynatempExponent", 0, MAX_NUMBER],
 ] as const;
 
 function checkParams(
@@ -173,19 +189,80 @@ function inOrder(logits: Float64Array): number[] {
   });
 }
 
+/** Below it the likeliest token is taken. */
+const GREEDY = 1e-5;
+
 /** The token that a row chooses of its logits; -1: none may come. */
 export function chooseToken(raw: Float64Array, row: SampleRow): number {
   const adjusted = adjustLogits(raw, row);
-  const temperature = row.param("temperature");
   const mostLikely = adjusted.indexOf(highest(adjusted));
   if (adjusted[mostLikely] === LOWEST) return NO_TOKEN;
-  if (temperature === 0) return mostLikely;
-  const scaled = adjusted.map((logit) => logit / temperature);
+  if (adjusted[mostLikely] === Number.POSITIVE_INFINITY) return mostLikely;
+  const kept = keptTokens(adjusted, row);
+  const temperature = temperatureOf(adjusted, kept, row);
+  if (temperature < GREEDY) return kept[0]!;
   const noise = (id: number): number => gumbel(row.param("seedHigh"), row.param("seedLow"), row.param("position"), id);
-  const noisy = filterCandidates(scaled, row).map((id) => ({ id, score: scaled[id]! + noise(id) }));
+  const noisy = kept.map((id) => ({ id, score: adjusted[id]! / temperature + noise(id) }));
   return noisy.reduce((best, one) =>
     one.score > best.score || (one.score === best.score && one.id < best.id) ? one : best,
   ).id;
+}
+
+/** The tokens that all samplers leave, likeliest first. */
+function keptTokens(adjusted: Float64Array, row: SampleRow): readonly number[] {
+  const temperature = row.param("temperature");
+  const isReshaped = row.param("typicalP") < 1 || row.param("xtcProbability") > 0 || row.param("dynatempRange") > 0;
+  if (temperature === 0 && !isReshaped) return inOrder(adjusted).slice(0, 1);
+  const filtered = filterCandidates(adjusted, temperature === 0 ? 1 : temperature, row);
+  return withoutTopChoices(adjusted, keepTypical(adjusted, filtered, row.param("typicalP")), row);
+}
+
+/** Of tokens in order, at temperature 1. */
+function weightsOf(adjusted: Float64Array, ids: readonly number[]): { weights: number[]; total: number } {
+  const weights = ids.map((id) => Math.exp(adjusted[id]! - adjusted[ids[0]!]!));
+  return { weights, total: weights.reduce((a, b) => a + b, 0) };
+}
+
+function entropyOf(adjusted: Float64Array, ids: readonly number[]): number {
+  const { weights, total } = weightsOf(adjusted, ids);
+  return weights.reduce((sum, weight) => (weight === 0 ? sum : sum - (weight / total) * Math.log(weight / total)), 0);
+}
+
+/** Meister et al., arXiv 2202.00666: the tokens whose information is nearest to the entropy. */
+function keepTypical(adjusted: Float64Array, ids: readonly number[], p: number): readonly number[] {
+  if (p >= 1) return ids;
+  const { weights, total } = weightsOf(adjusted, ids);
+  // −ln p − H is the depth below the likeliest token, less the mean depth: equal logits have equal distances.
+  const depths = ids.map((id) => adjusted[ids[0]!]! - adjusted[id]!);
+  const meanDepth = depths.reduce((sum, depth, i) => sum + weights[i]! * depth, 0) / total;
+  const typical = ids.map((id, i) => ({ id, i, distance: Math.abs(depths[i]! - meanDepth) }));
+  typical.sort((a, b) => a.distance - b.distance || a.i - b.i);
+  let reached = 0;
+  const last = typical.findIndex(({ i }) => {
+    reached += weights[i]!;
+    return reached > p * total;
+  });
+  const kept = new Set(typical.slice(0, last === -1 ? undefined : last + 1).map(({ id }) => id));
+  return ids.filter((id) => kept.has(id));
+}
+
+/** XTC, as llama.cpp has it: of the tokens that reach the threshold, only the least likely one stays. */
+function withoutTopChoices(adjusted: Float64Array, ids: readonly number[], row: SampleRow): readonly number[] {
+  const chance = uniform(row.param("seedHigh"), row.param("seedLow"), row.param("position"), -1);
+  if (chance > row.param("xtcProbability")) return ids;
+  const { weights, total } = weightsOf(adjusted, ids);
+  const numAbove = weights.filter((weight) => weight >= row.param("xtcThreshold") * total).length;
+  return ids.slice(Math.max(numAbove - 1, 0));
+}
+
+/** llama.cpp's dynamic temperature: by the entropy's share of the greatest that so many tokens could have. */
+function temperatureOf(adjusted: Float64Array, ids: readonly number[], row: SampleRow): number {
+  const temperature = row.param("temperature");
+  const range = row.param("dynatempRange");
+  if (range === 0 || ids.length === 1) return temperature;
+  const lowest = Math.max(0, temperature - range);
+  const share = entropyOf(adjusted, ids) / Math.log(ids.length);
+  return lowest + (temperature + range - lowest) * Math.max(share, 0) ** row.param("dynatempExponent");
 }
 
 function mayCome(mask: Int32Array | undefined, id: number): boolean {
@@ -194,7 +271,7 @@ function mayCome(mask: Int32Array | undefined, id: number): boolean {
 
 /**
  * Mask, biases, bans, then penalties as vLLM defines them: repetition over prompt and output, frequency and presence
- * over the output.
+ * over the output; late biases.
  */
 function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
   const logits = raw.map((logit, id) => (mayCome(row.mask, id) ? logit : LOWEST));
@@ -211,18 +288,22 @@ function adjustLogits(raw: Float64Array, row: SampleRow): Float64Array {
   for (const [id, count] of counts) {
     logits[id] = logits[id]! - count * row.param("frequencyPenalty") - row.param("presencePenalty");
   }
+  row.lateBiasIds.forEach((id, i) => {
+    logits[id] = logits[id]! + row.lateBiasValues[i]!;
+  });
   return logits.map(nanToLowest);
 }
 
-/** The ids that min-p, top-k and top-p keep, in order; at least one. */
-function filterCandidates(logits: Float64Array, row: SampleRow): readonly number[] {
+/** The ids that top-n-sigma, min-p, top-k and top-p keep, in order; at least one. */
+function filterCandidates(logits: Float64Array, temperature: number, row: SampleRow): readonly number[] {
   const candidates = inOrder(logits);
   const max = logits[candidates[0]!]!;
-  const weightOf = (id: number): number => Math.exp(below(logits[id]!, max));
+  const weightOf = (id: number): number => Math.exp(below(logits[id]!, max) / temperature);
+  const least = leastOfSigma(logits, row.param("topNSigma"));
   const minP = row.param("minP");
   const topK = row.param("topK");
   const topP = row.param("topP");
-  let kept = candidates.filter((id) => logits[id] !== LOWEST && weightOf(id) >= minP);
+  let kept = candidates.filter((id) => logits[id] !== LOWEST && logits[id]! >= least && weightOf(id) >= minP);
   if (kept.length === 0) kept = candidates.slice(0, 1);
   if (topK > 0) kept = kept.slice(0, topK);
   if (topP >= 1) return kept;
@@ -235,10 +316,23 @@ function filterCandidates(logits: Float64Array, row: SampleRow): readonly number
   return last === -1 ? kept : kept.slice(0, last + 1);
 }
 
-/** Standard Gumbel noise from a uniform (bits + ½) · 2⁻²⁴. */
+/** n standard deviations of all logits below the highest one. */
+function leastOfSigma(logits: Float64Array, n: number): number {
+  if (n === 0) return LOWEST;
+  const finite = logits.filter((logit) => logit !== LOWEST);
+  const mean = finite.reduce((a, b) => a + b, 0) / finite.length;
+  const variance = finite.reduce((sum, logit) => sum + (logit - mean) ** 2, 0) / finite.length;
+  return highest(logits) - n * Math.sqrt(variance);
+}
+
+/** Standard Gumbel noise. */
 function gumbel(seedHigh: number, seedLow: number, position: number, id: number): number {
-  const uniform = (noiseBits(seedHigh, seedLow, position, id) + 0.5) * 2 ** -24;
-  return -Math.log(-Math.log(uniform));
+  return -Math.log(-Math.log(uniform(seedHigh, seedLow, position, id)));
+}
+
+/** (bits + ½) · 2⁻²⁴ */
+function uniform(seedHigh: number, seedLow: number, position: number, id: number): number {
+  return (noiseBits(seedHigh, seedLow, position, id) + 0.5) * 2 ** -24;
 }
 
 const MASK_64 = (1n << 64n) - 1n;

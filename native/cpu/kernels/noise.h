@@ -17,10 +17,10 @@ class NoiseSource {
  public:
   NoiseSource(uint64_t seed, uint64_t position) : atPosition_(mix(seed + kGamma * (position + 1))) {}
 
-  double of(int32_t id) const {
-    const double u = (static_cast<double>(wordOf(id) >> 40) + 0.5) * 5.9604644775390625e-8;
-    return -logDouble(-logDouble(u));
-  }
+  double of(int32_t id) const { return -logDouble(-logDouble(uniformOf(id))); }
+
+  // One number between 0 and 1 that belongs to the position alone: that of id −1, which no token has.
+  double uniform() const { return uniformOf(-1); }
 
   // At least the noise of ids first … first + 7, mostly by less than 0.1 where the noise is large; no logarithm is
   // taken. −ln(−ln u) ≤ −ln(1 − u), and the bits of a float f read as an integer give e + m ≤ log2 f.
@@ -40,6 +40,8 @@ class NoiseSource {
   // ln 2 · ((24 + 127) − bits · 2^−23)
   static constexpr float kBoundAtZero = 104.66522f;
   static constexpr float kBoundPerBit = 8.2629582e-8f;
+
+  double uniformOf(int32_t id) const { return (static_cast<double>(wordOf(id) >> 40) + 0.5) * 5.9604644775390625e-8; }
 
   uint64_t wordOf(int32_t id) const { return mix(atPosition_ + kGamma * (static_cast<uint64_t>(id) + 1)); }
 

@@ -201,6 +201,14 @@ enum SampleParam {
     kBanStart = 18,
     kNumBanned = 19,
     kMaskStart = 20,
+    kTopNSigma = 21,
+    kTypicalP = 22,
+    kXtcProbability = 23,
+    kXtcThreshold = 24,
+    kDynatempRange = 25,
+    kDynatempExponent = 26,
+    kLateBiasStart = 27,
+    kNumLateBiases = 28,
 };
 constexpr const char* kSampleParamNames[] = {
     "params.mode",
@@ -224,8 +232,16 @@ constexpr const char* kSampleParamNames[] = {
     "params.banStart",
     "params.numBanned",
     "params.maskStart",
+    "params.topNSigma",
+    "params.typicalP",
+    "params.xtcProbability",
+    "params.xtcThreshold",
+    "params.dynatempRange",
+    "params.dynatempExponent",
+    "params.lateBiasStart",
+    "params.numLateBiases",
 };
-constexpr int64_t kSampleParams = 24;
+constexpr int64_t kSampleParams = 32;
 
 // The operands of each operation.
 namespace ops {

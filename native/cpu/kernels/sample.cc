@@ -10,8 +10,10 @@
 #include "candidates.h"
 #include "kernel.h"
 #include "noise.h"
+#include "reshape.h"
 #include "sample.h"
 #include "vocabulary_scan.h"
+#include "weights.h"
 
 namespace millrace::MILLRACE_ISA {
 namespace {
@@ -27,7 +29,7 @@ struct Row {
   const double* params;
   VocabularyScan raw;
   VocabularyScan adjusted;  // of `logits`, where adjusted tokens are −∞
-  Candidate* candidates;    // [vocabSize]
+  Candidate* candidates;    // [sampleCandidates(vocabSize)]
   float* logits;            // [vocabSize]
   int32_t* slots;           // [vocabSize]
   float* maxima;            // [chunks]
@@ -41,15 +43,22 @@ bool hasLogprobs(const double* params) { return params[kNumTop] >= 0.0; }
 bool hasPenalties(const double* params) {
   return params[kRepetitionPenalty] != 1.0 || params[kFrequencyPenalty] != 0.0 || params[kPresencePenalty] != 0.0;
 }
-bool isAdjusted(const double* params) { return params[kNumBiases] > 0 || params[kNumBanned] > 0 || params[kMaskStart] >= 0 || hasPenalties(params); }
+bool hasBiases(const double* params) { return params[kNumBiases] > 0 || params[kNumLateBiases] > 0; }
+bool isAdjusted(const double* params) { return hasBiases(params) || params[kNumBanned] > 0 || params[kMaskStart] >= 0 || hasPenalties(params); }
 
 bool hasTopK(const double* params, int64_t vocabSize) { return params[kTopK] > 0.0 && params[kTopK] < static_cast<double>(vocabSize); }
 
-// The temperature of the sums that top-p needs over the whole vocabulary; 0 when it needs none.
-double temperatureOfSums(const double* params, int64_t vocabSize) {
-  const bool isWhole = params[kTopP] < 1.0 && params[kMinP] == 0.0 && !hasTopK(params, vocabSize);
-  return isWhole ? params[kTemperature] : 0.0;
+// The temperature of the probabilities that min-p and top-p see. Where the likeliest token is not simply taken at
+// temperature 0, they see those of the model.
+double filterTemperature(const double* params) { return params[kTemperature] == 0.0 && isReshaped(params) ? 1.0 : params[kTemperature]; }
+
+// Top-p alone chooses among all tokens.
+bool isWholeTopP(const double* params, int64_t vocabSize) {
+  return params[kTopP] < 1.0 && params[kMinP] == 0.0 && params[kTopNSigma] == 0.0 && !hasTopK(params, vocabSize);
 }
+
+// The temperature of the sums that top-p needs over the whole vocabulary; 0 when it needs none.
+double temperatureOfSums(const double* params, int64_t vocabSize) { return isWholeTopP(params, vocabSize) ? filterTemperature(params) : 0.0; }
 
 // Log-probability from the raw logits; −inf stays −inf even when every logit is.
 MILLRACE_INLINE float logprobOf(double value, double maximum, double logSumExp) {
@@ -104,20 +113,25 @@ void applyPenalties(Row& row, int64_t* numAdjusted) {
   }
 }
 
+void addBiases(Row& row, SampleParam startColumn, SampleParam countColumn, int64_t* numAdjusted) {
+  const int64_t start = row.integer(startColumn);
+  for (int64_t i = start; i < start + row.integer(countColumn); i++) {
+    adjustedToken(row, row.args.biasIds[i], numAdjusted).value += static_cast<double>(row.args.biasValues[i]);
+  }
+}
+
 // Leaves the adjusted tokens at the front of row.candidates, without those of −∞, and scans the others; returns how
 // many are adjusted.
 int64_t adjust(Row& row) {
   memset(row.slots, 0, static_cast<size_t>(row.args.vocabSize) * 4);
   int64_t numAdjusted = 0;
-  const int64_t biasStart = row.integer(kBiasStart);
-  for (int64_t i = biasStart; i < biasStart + row.integer(kNumBiases); i++) {
-    adjustedToken(row, row.args.biasIds[i], &numAdjusted).value += static_cast<double>(row.args.biasValues[i]);
-  }
+  addBiases(row, kBiasStart, kNumBiases, &numAdjusted);
   const int64_t banStart = row.integer(kBanStart);
   for (int64_t i = banStart; i < banStart + row.integer(kNumBanned); i++) {
     adjustedToken(row, row.args.bannedIds[i], &numAdjusted).value = kMinusInfinity;
   }
   if (hasPenalties(row.params)) applyPenalties(row, &numAdjusted);
+  addBiases(row, kLateBiasStart, kNumLateBiases, &numAdjusted);
 
   copyMasked(row.raw.logits, maskOf(row), row.args.vocabSize, row.logits);
   for (int64_t i = 0; i < numAdjusted; i++) row.logits[row.candidates[i].id] = kLowest;
@@ -149,86 +163,9 @@ float floatBelow(double value) {
   return slack < -FLT_MAX ? -FLT_MAX : static_cast<float>(slack - 1e-40);
 }
 
-// Weights relative to the most likely token's.
-class Weigher {
- public:
-  Weigher(double maximum, double temperature) : maximum_(maximum), inverse_(1.0 / temperature) {}
-
-  // How far below the maximum, in nats; never negative.
-  double depthOf(const Candidate& token) const { return (maximum_ - token.value) * inverse_; }
-
-  // Calls use(i, weight) for all candidates in order.
-  template <typename Use>
-  void forEach(const Candidate* tokens, int64_t numTokens, Use use) const {
-    constexpr int64_t kBlock = 256;
-    double block[kBlock];
-    for (int64_t i = 0; i < numTokens; i += kBlock) {
-      const int64_t numValues = minOf(kBlock, numTokens - i);
-      for (int64_t j = 0; j < numValues; j++) block[j] = -depthOf(tokens[i + j]);
-      for (int64_t j = 0; j < numValues; j++) block[j] = expDouble(block[j]);
-      for (int64_t j = 0; j < numValues; j++) use(i + j, block[j]);
-    }
-  }
-
-  double sum(const Candidate* tokens, int64_t numTokens) const {
-    double total = 0.0;
-    forEach(tokens, numTokens, [&](int64_t, double weight) { total += weight; });
-    return total;
-  }
-
- private:
-  double maximum_;
-  double inverse_;
-};
-
-// The smallest front of sorted tokens whose weight reaches the target; at least one.
-int64_t frontOf(const Candidate* tokens, int64_t numTokens, const Weigher& weigher, double reached, double target) {
-  int64_t numKept = 0;
-  weigher.forEach(tokens, numTokens, [&](int64_t i, double weight) {
-    if (i > 0 && reached >= target) return;
-    reached += weight;
-    numKept = i + 1;
-  });
-  return numKept;
-}
-
-// The weight of tokens by classes of depth, 1/16 nat wide.
-class Classes {
- public:
-  Classes(const Candidate* tokens, int64_t numTokens, const Weigher& weigher) : weigher_(weigher) {
-    weigher.forEach(tokens, numTokens, [&](int64_t i, double weight) { mass_[classOf(tokens[i])] += weight; });
-    for (double mass : mass_) total_ += mass;
-  }
-
-  double total() const { return total_; }
-
-  // As frontOf for these tokens, which are in no order: only the class where the cut falls is sorted.
-  int64_t frontOfUnsorted(Candidate* tokens, int64_t numTokens, double target) const {
-    int64_t cut = 0;
-    double before = 0.0;
-    while (cut < kClasses - 1 && before + mass_[cut] < target) before += mass_[cut++];
-    Candidate* first = std::partition(tokens, tokens + numTokens, [&](const Candidate& token) { return classOf(token) < cut; });
-    Candidate* end = std::partition(first, tokens + numTokens, [&](const Candidate& token) { return classOf(token) == cut; });
-    sortFront(first, end - first, end - first);
-    return first - tokens + frontOf(first, end - first, weigher_, before, target);
-  }
-
- private:
-  static constexpr int64_t kClasses = 1024;
-
-  int64_t classOf(const Candidate& token) const {
-    const double depth = weigher_.depthOf(token) * 16.0;
-    return depth < kClasses - 1 ? static_cast<int64_t>(depth) : kClasses - 1;
-  }
-
-  const Weigher& weigher_;
-  double mass_[kClasses] = {};
-  double total_ = 0.0;
-};
-
 // Top-p of the whole vocabulary: gathers ever deeper until the gathered weigh enough, then cuts.
 int64_t keepTopP(const Row& row, const Pool& pool, const Weigher& weigher) {
-  const double temperature = row.params[kTemperature];
+  const double temperature = filterTemperature(row.params);
   const double topP = row.params[kTopP];
   const double vocabSize = static_cast<double>(row.args.vocabSize);
   const double total = mergedSum(pool.scan, pool.scan.scaledSums, pool.best.value, temperature) + weigher.sum(row.candidates, pool.numAdjusted);
@@ -239,25 +176,51 @@ int64_t keepTopP(const Row& row, const Pool& pool, const Weigher& weigher) {
     const bool isAll = depth > 2 * enough;
     const float threshold = isAll ? -FLT_MAX : floatBelow(pool.best.value - depth * temperature);
     const int64_t numTokens = pool.numAdjusted + gather(pool.scan, threshold, row.candidates + pool.numAdjusted);
-    const Classes classes(row.candidates, numTokens, weigher);
+    const ByDepth order(weigher);
+    const Classes<ByDepth> classes(row.candidates, numTokens, weigher, order);
     if (isAll || classes.total() >= target * (1.0 + 1e-9)) return classes.frontOfUnsorted(row.candidates, numTokens, target);
   }
 }
 
-// min-p, then top-k, then top-p; leaves the survivors at the front of row.candidates.
+// The least value that is at most n standard deviations of all values below the highest; −∞: any.
+double leastOfSigma(const Row& row, const Pool& pool) {
+  const double n = row.params[kTopNSigma];
+  if (n == 0.0) return kMinusInfinity;
+  const auto forEach = [&](auto use) {
+    for (int64_t i = 0; i < pool.numAdjusted; i++) use(row.candidates[i].value);
+    for (int64_t id = 0; id < row.args.vocabSize; id++) {
+      if (pool.scan.logits[id] > kLowest) use(static_cast<double>(pool.scan.logits[id]));
+    }
+  };
+  double count = 0.0;
+  double sum = 0.0;
+  forEach([&](double value) {
+    count += 1.0;
+    sum += value;
+  });
+  const double mean = sum / count;
+  double squares = 0.0;
+  forEach([&](double value) { squares += (value - mean) * (value - mean); });
+  return pool.best.value - n * std::sqrt(squares / count);
+}
+
+// top-n-sigma, then min-p, then top-k, then top-p; leaves the survivors at the front of row.candidates.
 int64_t filter(const Row& row, const Pool& pool) {
   const double minP = row.params[kMinP];
   const double topP = row.params[kTopP];
-  const Weigher weigher(pool.best.value, row.params[kTemperature]);
+  const double temperature = filterTemperature(row.params);
+  const Weigher weigher(pool.best.value, temperature);
   const bool isTopK = hasTopK(row.params, row.args.vocabSize);
-  if (minP == 0.0 && !isTopK) return keepTopP(row, pool, weigher);
+  if (isWholeTopP(row.params, row.args.vocabSize)) return keepTopP(row, pool, weigher);
 
   float threshold = isTopK ? reachedByTop(pool.scan, row.integer(kTopK), -FLT_MAX, row.maxima) : -FLT_MAX;
-  if (minP > 1e-300) {
-    const float ofMinP = floatBelow(pool.best.value + row.params[kTemperature] * logDouble(minP) * 1.000001);
-    threshold = ofMinP > threshold ? ofMinP : threshold;
-  }
+  const double least = leastOfSigma(row, pool);
+  if (least > kMinusInfinity) threshold = std::max(threshold, floatBelow(least));
+  if (minP > 1e-300) threshold = std::max(threshold, floatBelow(pool.best.value + temperature * logDouble(minP) * 1.000001));
   int64_t numTokens = pool.numAdjusted + gather(pool.scan, threshold, row.candidates + pool.numAdjusted);
+  if (least > kMinusInfinity) {
+    numTokens = std::remove_if(row.candidates, row.candidates + numTokens, [&](const Candidate& token) { return token.value < least; }) - row.candidates;
+  }
   if (minP > 0.0) {
     int64_t numKept = 0;
     weigher.forEach(row.candidates, numTokens, [&](int64_t i, double weight) {
@@ -268,16 +231,22 @@ int64_t filter(const Row& row, const Pool& pool) {
   if (isTopK) numTokens = sortFront(row.candidates, numTokens, row.integer(kTopK));
   if (topP >= 1.0) return numTokens;
   if (isTopK) return frontOf(row.candidates, numTokens, weigher, 0.0, topP * weigher.sum(row.candidates, numTokens));
-  const Classes classes(row.candidates, numTokens, weigher);
+  const ByDepth order(weigher);
+  const Classes<ByDepth> classes(row.candidates, numTokens, weigher, order);
   return classes.frontOfUnsorted(row.candidates, numTokens, topP * classes.total());
+}
+
+NoiseSource noiseOf(const Row& row) {
+  const uint64_t seed = static_cast<uint64_t>(row.params[kSeedHigh]) << 32 | static_cast<uint64_t>(row.params[kSeedLow]);
+  return NoiseSource(seed, static_cast<uint64_t>(row.params[kPosition]));
 }
 
 // Arg-max of value / temperature + noise. Noise is computed only where it could win.
 class Draw {
  public:
-  Draw(const Row& row, const Candidate& first)
-      : noise_(static_cast<uint64_t>(row.params[kSeedHigh]) << 32 | static_cast<uint64_t>(row.params[kSeedLow]), static_cast<uint64_t>(row.params[kPosition])),
-        temperature_(row.params[kTemperature]),
+  Draw(const Row& row, const Candidate& first, double temperature)
+      : noise_(noiseOf(row)),
+        temperature_(temperature),
         inverse_(1.0 / temperature_),
         best_(first.id),
         bestScore_(first.value / temperature_ + noise_.of(first.id)) {}
@@ -321,7 +290,7 @@ class Draw {
 };
 
 int32_t drawFromAll(const Row& row, const Pool& pool) {
-  Draw draw(row, pool.best);
+  Draw draw(row, pool.best, row.params[kTemperature]);
   float padded[kSampleChunk];
   for (int64_t i = 0; i < pool.numAdjusted; i++) draw.consider(row.candidates[i].value, row.candidates[i].id);
   for (int64_t chunk = 0; chunk < sampleChunks(row.args.vocabSize); chunk++) {
@@ -331,6 +300,11 @@ int32_t drawFromAll(const Row& row, const Pool& pool) {
   return draw.best();
 }
 
+bool isFiltered(const Row& row) {
+  const double* params = row.params;
+  return params[kMinP] > 0.0 || params[kTopP] < 1.0 || params[kTopNSigma] > 0.0 || hasTopK(params, row.args.vocabSize);
+}
+
 int32_t choose(Row& row) {
   const bool hasAdjusted = isAdjusted(row.params);
   const int64_t numAdjusted = hasAdjusted ? adjust(row) : 0;
@@ -338,11 +312,21 @@ int32_t choose(Row& row) {
   const Pool pool = {scan, numAdjusted, mostLikely(row, scan, numAdjusted)};
   if (pool.best.value == kMinusInfinity) return kNoToken;
   // An infinite logit leaves no other token a chance.
-  if (row.params[kTemperature] == 0.0 || std::isinf(pool.best.value)) return pool.best.id;
-  const bool isFiltered = row.params[kMinP] > 0.0 || row.params[kTopP] < 1.0 || hasTopK(row.params, row.args.vocabSize);
-  if (!isFiltered) return drawFromAll(row, pool);
-  const int64_t numTokens = filter(row, pool);
-  Draw draw(row, pool.best);
+  if (std::isinf(pool.best.value)) return pool.best.id;
+  const bool hasShape = isReshaped(row.params);
+  double temperature = row.params[kTemperature];
+  if (temperature == 0.0 && !hasShape) return pool.best.id;
+  if (!hasShape && !isFiltered(row)) return drawFromAll(row, pool);
+  int64_t numTokens = filter(row, pool);
+  Candidate first = pool.best;
+  if (hasShape) {
+    const Reshaped reshaped = reshape(row.params, row.candidates, numTokens, pool.best.value, noiseOf(row).uniform());
+    numTokens = reshaped.numTokens;
+    temperature = reshaped.temperature;
+    first = reshaped.best;
+    if (temperature < kGreedyTemperature) return first.id;
+  }
+  Draw draw(row, first, temperature);
   for (int64_t i = 0; i < numTokens; i++) {
     if (!draw.isBeyond(row.candidates[i].value)) draw.consider(row.candidates[i].value, row.candidates[i].id);
   }
@@ -375,7 +359,7 @@ void sampleKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) 
   int32_t* numDone = reinterpret_cast<int32_t*>(op.workspace);
   std::byte* scans = op.workspace + sampleCounterBytes(op.numUnits / numParts);
   Candidate* candidates = reinterpret_cast<Candidate*>(scratch + sampleScanBytes(vocabSize));
-  float* logits = reinterpret_cast<float*>(candidates + vocabSize);
+  float* logits = reinterpret_cast<float*>(candidates + sampleCandidates(vocabSize));
   int32_t* slots = reinterpret_cast<int32_t*>(logits + vocabSize);
   float* maxima = reinterpret_cast<float*>(slots + vocabSize);
   for (int64_t unit = begin; unit < end; unit++) {

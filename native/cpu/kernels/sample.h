@@ -38,8 +38,10 @@ constexpr int64_t sampleScanBytes(int64_t vocabSize) {
 }
 // One count per row of the parts that are done.
 constexpr int64_t sampleCounterBytes(int64_t numRows) { return (numRows * 4 + 63) / 64 * 64; }
+// Candidates of a row: one for each token, and one that is written and not kept.
+constexpr int64_t sampleCandidates(int64_t vocabSize) { return vocabSize + 1; }
 constexpr int64_t sampleScratchBytes(int64_t vocabSize) {
-  return sampleScanBytes(vocabSize) + vocabSize * (16 + 4 + 4) + sampleChunks(vocabSize) * 4;
+  return sampleScanBytes(vocabSize) + sampleCandidates(vocabSize) * 16 + vocabSize * (4 + 4) + sampleChunks(vocabSize) * 4;
 }
 
 }  // namespace millrace

@@ -213,7 +213,7 @@ static inline int64_t gather(const VocabularyScan& scan, float threshold, Candid
     const int64_t end = minOf(first + kSampleChunk, scan.vocabSize);
     for (int64_t i = first; i < end; i++) {
       const float logit = scan.logits[i] > kLowest ? scan.logits[i] : kLowest;
-      // Without a branch: written always, kept or overwritten. `out` has a place for every token.
+      // Without a branch: written always, kept or overwritten. `out` has one place more than there are tokens to keep.
       out[numFound] = {logit, static_cast<int32_t>(i), 0};
       numFound += logit >= threshold;
     }

@@ -42,6 +42,8 @@ constexpr ParamRange kIntegers[] = {
     {kBanStart, 0, kMaxCount},
     {kNumBanned, 0, kMaxCount},
     {kMaskStart, -1, kMaxCount},
+    {kLateBiasStart, 0, kMaxCount},
+    {kNumLateBiases, 0, kMaxCount},
 };
 
 constexpr double kMaxFloat = 3.4e38;
@@ -52,6 +54,12 @@ constexpr ParamRange kNumbers[] = {
     {kPresencePenalty, -kMaxFloat, kMaxFloat},
     {kFrequencyPenalty, -kMaxFloat, kMaxFloat},
     {kRepetitionPenalty, 1e-30, kMaxFloat},
+    {kTopNSigma, 0, kMaxFloat},
+    {kTypicalP, 0, kMaxFloat},
+    {kXtcProbability, 0, 1},
+    {kXtcThreshold, 0, 1},
+    {kDynatempRange, 0, kMaxFloat},
+    {kDynatempExponent, 0, kMaxFloat},
 };
 
 void checkRange(const Operands<ops::sample>& in, const double* row, const ParamRange& param, bool isInteger) {
@@ -72,20 +80,26 @@ void checkIds(const Operands<ops::sample>& in, operand::Place at, const int32_t*
   }
 }
 
+// biasIds and biasValues have a row's biases from `start` on.
+void checkBiases(const Operands<ops::sample>& in, const SampleArgs& args, double start, double count, const Lists& lists) {
+  checkIds(in, ops::sample::biasIds, args.biasIds, lists.numBiasIds, start, count, args.vocabSize);
+  if (count > 0 && start + count > static_cast<double>(lists.numBiasValues)) {
+    in.refuse(ops::sample::biasValues, "as long as biasIds", static_cast<double>(lists.numBiasValues));
+  }
+}
+
 void checkRow(const Operands<ops::sample>& in, const SampleArgs& args, const double* row, const Lists& lists) {
   for (const ParamRange& param : kIntegers) checkRange(in, row, param, true);
   for (const ParamRange& param : kNumbers) checkRange(in, row, param, false);
   checkRange(in, row, {kNumTop, -1, static_cast<double>(args.topStride)}, true);
   if (row[kMode] == 1) checkRange(in, row, {kTarget, 0, static_cast<double>(args.vocabSize - 1)}, true);
   checkIds(in, ops::sample::history, args.history, lists.numHistory, row[kHistoryStart], row[kNumPromptTokens] + row[kNumOutputTokens], args.vocabSize);
-  checkIds(in, ops::sample::biasIds, args.biasIds, lists.numBiasIds, row[kBiasStart], row[kNumBiases], args.vocabSize);
+  checkBiases(in, args, row[kBiasStart], row[kNumBiases], lists);
+  checkBiases(in, args, row[kLateBiasStart], row[kNumLateBiases], lists);
   checkIds(in, ops::sample::bannedIds, args.bannedIds, lists.numBannedIds, row[kBanStart], row[kNumBanned], args.vocabSize);
   const double maskEnd = row[kMaskStart] + static_cast<double>(maskWords(args.vocabSize));
   if (row[kMaskStart] >= 0 && maskEnd > static_cast<double>(lists.numMaskWords)) {
     in.refuse(ops::sample::masks, "at least " + std::to_string(static_cast<int64_t>(maskEnd)) + " values long", static_cast<double>(lists.numMaskWords));
-  }
-  if (row[kNumBiases] > 0 && row[kBiasStart] + row[kNumBiases] > static_cast<double>(lists.numBiasValues)) {
-    in.refuse(ops::sample::biasValues, "as long as biasIds", static_cast<double>(lists.numBiasValues));
   }
 }
 

@@ -23,6 +23,12 @@ struct Settings {
   double repetition = 1;
   uint64_t seed = 0;
   uint64_t position = 0;
+  double topNSigma = 0;
+  double typicalP = 1;
+  double xtcProbability = 0;
+  double xtcThreshold = 0;
+  double dynatempRange = 0;
+  double dynatempExponent = 1;
   double numTop = 3;
   double mode = 0;
   double target = 0;
@@ -52,7 +58,8 @@ void recordSample(Bench& bench, const std::vector<float>& logits, const Settings
   const double values[] = {s.mode, s.target, s.temperature, s.topK, s.topP, s.minP, s.presence, s.frequency, s.repetition,
                            static_cast<double>(s.seed >> 32), static_cast<double>(s.seed & 0xffffffffu), static_cast<double>(s.position), s.numTop, 0,
                            static_cast<double>(in.prompt.size()), static_cast<double>(in.output.size()), 0, static_cast<double>(in.biasIds.size()), 0,
-                           static_cast<double>(in.banned.size()), in.mask.empty() ? -1.0 : 0.0};
+                           static_cast<double>(in.banned.size()), in.mask.empty() ? -1.0 : 0.0, s.topNSigma, s.typicalP, s.xtcProbability, s.xtcThreshold,
+                           s.dynatempRange, s.dynatempExponent};
   std::copy(std::begin(values), std::end(values), row.begin());
   std::vector<int32_t> history = in.prompt;
   history.insert(history.end(), in.output.begin(), in.output.end());
@@ -181,6 +188,23 @@ void checkAgainstDefinition(const char* isa, std::vector<int32_t>& choices) {
   }
 }
 
+// llama.cpp's samplers: their definitions are tested from TypeScript; here, that instruction sets agree.
+void collectShaped(const char* isa, std::vector<int32_t>& choices) {
+  Random random(7);
+  Bench bench(isa, 1);
+  for (int round = 0; round < 60; round++) {
+    const int64_t vocabSize = 1 + random.below(round % 10 == 0 ? 9000 : 300);
+    Settings s = randomSettings(random);
+    s.topNSigma = random.below(3) == 0 ? 0.7 : 0;
+    s.typicalP = random.below(2) == 0 ? 0.4 : 1;
+    s.xtcProbability = random.below(2) == 0 ? 0.5 : 0;
+    s.xtcThreshold = 0.02;
+    s.dynatempRange = random.below(2) == 0 ? 0.8 : 0;
+    s.dynatempExponent = 0.7;
+    choices.push_back(sampleOne(bench, random.values(vocabSize, 6.0f), s, {{0}, {0}, {0}, {1.0f}, {}}).id);
+  }
+}
+
 void checkOddities(const char* isa) {
   Bench bench(isa, 1);
   Settings warm;
@@ -228,6 +252,7 @@ void testSample() {
   for (const char* isa : isas()) {
     choices.emplace_back();
     checkAgainstDefinition(isa, choices.back());
+    collectShaped(isa, choices.back());
     checkOddities(isa);
     check(choices.back() == choices.front(), std::string("choices equal those of portable: ") + isa);
   }

@@ -77,7 +77,15 @@ export function sampleWorkloads(vocabSize: number, numRows: number): KernelWorkl
     repeated(`sample ${vocabSize}`, `${numRows} × ${name}`, (recording) => {
       const params = new Float64Array(numRows * SAMPLE_PARAMS);
       for (let row = 0; row < numRows; row++) {
-        const asked = { topP: 1, repetitionPenalty: 1, maskStart: -1, seedLow: row, position: row, ...settings };
+        const asked = {
+          topP: 1,
+          typicalP: 1,
+          repetitionPenalty: 1,
+          maskStart: -1,
+          seedLow: row,
+          position: row,
+          ...settings,
+        };
         for (const [param, value] of Object.entries(asked)) {
           params[row * SAMPLE_PARAMS + SAMPLE_PARAM[param as keyof typeof SAMPLE_PARAM]] = value;
         }

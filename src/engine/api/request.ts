@@ -12,6 +12,9 @@ export const MAX_ALLOWED_TOKENS = 16_384;
 export const MAX_BAD_WORDS = 1024;
 /** Tokens of one bad word. */
 export const MAX_BAD_WORD_TOKENS = 128;
+/** DRY's breakers, and the tokens behind their heads. */
+export const MAX_DRY_BREAKERS = 1024;
+export const MAX_DRY_TAIL = 20;
 
 /** Below this temperature sampling is greedy: dividing by it would overflow (vLLM uses the same bound). */
 export const GREEDY_TEMPERATURE = 1e-5;
@@ -22,6 +25,26 @@ export interface ThoughtBound {
   readonly closeId: number;
   /** The token that begins a thought, behind nothing but tokens of white space; absent: the output begins inside it. */
   readonly opening?: { readonly id: number; readonly blankIds: ReadonlySet<number> };
+}
+
+/** Tokens that break repetitions off: one of the heads, and all of the tail behind it. */
+export interface DryBreaker {
+  readonly heads: ArrayLike<number> & Iterable<number>;
+  readonly tail: readonly number[];
+}
+
+/**
+ * DRY: a token that would go on with a repetition of n tokens loses multiplier · base^(n − allowedLength), if n is at
+ * least allowedLength.
+ */
+export interface DryPenalty {
+  readonly multiplier: number;
+  readonly base: number;
+  readonly allowedLength: number;
+  /** How many of the last tokens are looked at; absent = all. */
+  readonly window?: number | undefined;
+  /** No repetition begins before the last of these. */
+  readonly breakers: readonly DryBreaker[];
 }
 
 /** How the next token is chosen. Every field is validated and has its default applied. */
@@ -38,6 +61,18 @@ export interface SamplingParams {
   readonly frequencyPenalty: number;
   /** 1 = off. */
   readonly repetitionPenalty: number;
+  /** How many of the last tokens these penalties read; absent = all. */
+  readonly penaltyWindow?: number | undefined;
+  /** Absent = off. */
+  readonly dry?: DryPenalty | undefined;
+  /** How many standard deviations of all logits below the highest one a token's may be; absent = off. */
+  readonly topNSigma?: number | undefined;
+  /** Of the tokens whose information is nearest to the entropy, those that have this probability; absent = off. */
+  readonly typicalP?: number | undefined;
+  /** With this probability, all tokens of at least `threshold` but the least likely one are excluded; absent = off. */
+  readonly xtc?: { readonly probability: number; readonly threshold: number } | undefined;
+  /** The temperature is up to `range` lower where few tokens are likely, and higher where many are; absent = off. */
+  readonly dynamicTemperature?: { readonly range: number; readonly exponent: number } | undefined;
   /** 64 bits; the server draws one for a client that sent none. Each choice of n has its own (choiceSeed). */
   readonly seed: bigint;
   /** Upper bound of output tokens; 0 = only prompt log-probabilities. */

@@ -35,7 +35,7 @@ class Memory {
 const VOCAB_SIZE = 64;
 const PROMPT = [1, 2, 3];
 /** What a row says where nothing is asked for. */
-const NEUTRAL = { topP: 1, repetitionPenalty: 1, numTop: -1, maskStart: -1 };
+const NEUTRAL = { topP: 1, typicalP: 1, repetitionPenalty: 1, numTop: -1, maskStart: -1 };
 
 let memory: Memory;
 let io: SamplerIo;
@@ -95,6 +95,21 @@ describe("a row that chooses a token", () => {
     });
   });
 
+  test("has the numbers of llama.cpp's samplers", () => {
+    const shape = { xtc: { probability: 0.4, threshold: 0.2 }, dynamicTemperature: { range: 0.3, exponent: 2 } };
+    io.addSampleRow(sequenceOf({ topNSigma: 1.5, typicalP: 0.9, ...shape }), 3);
+    expect(rowOf(0)).toEqual({
+      ...NEUTRAL,
+      position: 3,
+      topNSigma: 1.5,
+      typicalP: 0.9,
+      xtcProbability: 0.4,
+      xtcThreshold: 0.2,
+      dynatempRange: 0.3,
+      dynatempExponent: 2,
+    });
+  });
+
   test("asks for nothing that the request does not", () => {
     io.addSampleRow(sequenceOf(), 3);
     expect([rowOf(0), io.numRows]).toEqual([{ ...NEUTRAL, position: 3 }, 1]);
@@ -148,6 +163,23 @@ describe("the history", () => {
     expect(rows.map(({ numOutputTokens = 0 }) => numOutputTokens)).toEqual([0, 1, 2, 1]);
   });
 
+  test.each([
+    [9, 0, 3, 2],
+    [5, 0, 3, 2],
+    [4, 1, 2, 2],
+    [2, 3, 0, 2],
+    [1, 4, 0, 1],
+    [0, 5, 0, 0],
+  ])("is read in a window of %i tokens: from %i on, %i of the prompt and %i of the output", (...numbers) => {
+    const [penaltyWindow, start, numPrompt, numOutput] = numbers;
+    const first = sequenceOf({ presencePenalty: 1 });
+    io.addSampleRow(first, 3);
+    io.addSampleRow(sequenceOf({ presencePenalty: 1, penaltyWindow }, [4, 5]), 5);
+    const { historyStart, numPromptTokens = 0, numOutputTokens = 0 } = rowOf(1);
+    expect([historyStart! - 3, numPromptTokens, numOutputTokens]).toEqual([start, numPrompt, numOutput]);
+    expect(list("history", 3, 5)).toEqual([1, 2, 3, 4, 5]);
+  });
+
   test("keeps what it holds when its memory grows, and gives the old memory back", () => {
     const long = Array.from({ length: 3000 }, (_, i) => i + 1);
     const before = io.buffers.history;
@@ -189,6 +221,41 @@ test("biases of a sequence follow those of the one before, once for all of its r
     [0, 2],
     [2, 1],
   ]);
+});
+
+describe("DRY's penalties", () => {
+  const dry = { multiplier: 1, base: 2, allowedLength: 1, breakers: [] };
+  const late = (index: number) => {
+    const { lateBiasStart = 0, numLateBiases = 0 } = rowOf(index);
+    const [ids, values] = [
+      list("biasIds", lateBiasStart, numLateBiases),
+      list("biasValues", lateBiasStart, numLateBiases),
+    ];
+    return Object.fromEntries(ids.map((id, i) => [id, values[i]]));
+  };
+
+  test("are each row's own, of the tokens before its position, drafted ones included", () => {
+    const sequence = sequenceOf({ dry, logitBias: [[9, 3]] }, [1]);
+    sequence.setDraft([2, 3]);
+    for (const position of [4, 5, 6]) io.addSampleRow(sequence, position);
+    io.addSampleRow(sequenceOf({ logitBias: [[7, 2]] }), 3);
+    // 1 2 3 1, and then 2 and 3.
+    expect([0, 1, 2].map(late)).toEqual([{ 2: -1 }, { 3: -2 }, { 1: -4 }]);
+    expect([0, 1, 2].map((row) => [rowOf(row).biasStart ?? 0, rowOf(row).numBiases])).toEqual(Array(3).fill([0, 1]));
+    expect([list("biasIds", rowOf(3).biasStart!, 1), rowOf(3).numLateBiases]).toEqual([[7], undefined]);
+  });
+
+  test("may be more than there was memory for at first", () => {
+    io = new SamplerIo(memory.backend, { maxLogitRows: 4, maxNumSeqs: 1, vocabSize: 1000 });
+    const tokens = [...Array.from({ length: 999 }, (_, i) => [0, i + 1]).flat(), 0];
+    const before = io.buffers;
+    for (let n = 0; n < 4; n++) io.addSampleRow(new Sequence(n, request(tokens, { dry }), 1, 0), tokens.length);
+    expect([0, 1, 2, 3].map((row) => Object.keys(late(row)).length)).toEqual([999, 999, 999, 999]);
+    expect([memory.buffers.has(before.biasIds), memory.buffers.has(before.biasValues)]).toEqual([false, false]);
+    // The program of the steps before is recorded anew only where the memory is another.
+    expect(io.buffers).not.toBe(before);
+    expect(io.buffers).toBe(io.buffers);
+  });
 });
 
 describe("stop tokens", () => {

@@ -3,10 +3,12 @@ import type { Backend } from "../../backend/backend.js";
 import { SAMPLE_PARAM, SAMPLE_PARAMS } from "../../backend/ops.js";
 import type { SampleBuffers } from "../../backend/program.js";
 import type { TokenLogprob } from "../api/output.js";
-import type { SamplingParams } from "../api/request.js";
+import type { DryPenalty, SamplingParams } from "../api/request.js";
 import { GREEDY_TEMPERATURE, MAX_LOGIT_BIASES, MAX_LOGPROBS, MAX_STOP_TOKENS } from "../api/request.js";
 import type { PositionMask } from "../constraint/mask-memory.js";
 import type { Sequence } from "../step/sequence.js";
+import { DryPenalties } from "./dry.js";
+import { GrowingList } from "./growing-list.js";
 import { leavesOnly, TokenBars } from "./token-bars.js";
 
 const MODE_SAMPLE = 0;
@@ -25,62 +27,50 @@ const NOTHING_SHARED: SharedLists = { sequence: undefined, historyStart: 0, bias
 
 export class SamplerIo {
   numRows = 0;
-  #buffers: SampleBuffers;
   readonly #params: Float64Array;
-  #history: Int32Array;
-  readonly #biasIds: Int32Array;
-  readonly #biasValues: Float32Array;
-  readonly #bannedIds: Int32Array;
+  readonly #history: GrowingList<"i32">;
+  readonly #biasIds: GrowingList<"i32">;
+  readonly #biasValues: GrowingList<"f32">;
+  readonly #bannedIds: GrowingList<"i32">;
+  readonly #masks: GrowingList<"i32">;
   readonly #outIds: Int32Array;
   readonly #outLogprobs: Float32Array;
   readonly #outRanks: Int32Array;
   readonly #topIds: Int32Array;
   readonly #topLogprobs: Float32Array;
-  #historyEnd = 0;
-  #biasEnd = 0;
-  #bannedEnd = 0;
-  #masks: Int32Array;
-  #masksEnd = 0;
+  #buffers: SampleBuffers;
   readonly #bars: TokenBars;
+  readonly #dry: DryPenalties;
   /** Places of the current sequence's history, biases and bans, which its rows share. */
   #shared: SharedLists = NOTHING_SHARED;
 
   constructor(
-    private readonly backend: Backend,
+    backend: Backend,
     capacity: { readonly maxLogitRows: number; readonly maxNumSeqs: number; readonly vocabSize: number },
   ) {
     this.#bars = new TokenBars(capacity.vocabSize);
+    this.#dry = new DryPenalties(capacity.vocabSize);
     const { maxLogitRows, maxNumSeqs } = capacity;
-    const ints = (length: number) => backend.input("i32", length);
     const params = backend.input("f64", maxLogitRows * SAMPLE_PARAMS);
-    const history = ints(INITIAL_HISTORY_LENGTH);
-    const biasIds = ints(maxNumSeqs * MAX_LOGIT_BIASES);
-    const biasValues = backend.input("f32", maxNumSeqs * MAX_LOGIT_BIASES);
-    const bannedIds = ints(maxNumSeqs * MAX_STOP_TOKENS);
-    const masks = ints(0);
+    this.#history = new GrowingList(backend, "i32", INITIAL_HISTORY_LENGTH);
+    this.#biasIds = new GrowingList(backend, "i32", maxNumSeqs * MAX_LOGIT_BIASES);
+    this.#biasValues = new GrowingList(backend, "f32", maxNumSeqs * MAX_LOGIT_BIASES);
+    this.#bannedIds = new GrowingList(backend, "i32", maxNumSeqs * MAX_STOP_TOKENS);
+    this.#masks = new GrowingList(backend, "i32", 0);
     const outIds = backend.output("i32", maxLogitRows);
     const outLogprobs = backend.output("f32", maxLogitRows);
     const outRanks = backend.output("i32", maxLogitRows);
     const topIds = backend.output("i32", maxLogitRows * MAX_LOGPROBS);
     const topLogprobs = backend.output("f32", maxLogitRows * MAX_LOGPROBS);
     this.#params = params.values;
-    this.#history = history.values;
-    this.#biasIds = biasIds.values;
-    this.#biasValues = biasValues.values;
-    this.#bannedIds = bannedIds.values;
-    this.#masks = masks.values;
     this.#outIds = outIds.values;
     this.#outLogprobs = outLogprobs.values;
     this.#outRanks = outRanks.values;
     this.#topIds = topIds.values;
     this.#topLogprobs = topLogprobs.values;
     this.#buffers = {
+      ...this.#listBuffers(),
       params: params.buffer,
-      history: history.buffer,
-      biasIds: biasIds.buffer,
-      biasValues: biasValues.buffer,
-      bannedIds: bannedIds.buffer,
-      masks: masks.buffer,
       outIds: outIds.buffer,
       outLogprobs: outLogprobs.buffer,
       outRanks: outRanks.buffer,
@@ -90,17 +80,32 @@ export class SamplerIo {
     };
   }
 
-  /** Valid until the next row is added. */
+  /** Valid until the next row is added; another object only where a list has grown. */
   get buffers(): SampleBuffers {
+    const { history, biasIds, biasValues, bannedIds, masks } = this.#buffers;
+    const hasGrown =
+      history !== this.#history.buffer ||
+      biasIds !== this.#biasIds.buffer ||
+      biasValues !== this.#biasValues.buffer ||
+      bannedIds !== this.#bannedIds.buffer ||
+      masks !== this.#masks.buffer;
+    if (hasGrown) this.#buffers = { ...this.#buffers, ...this.#listBuffers() };
     return this.#buffers;
+  }
+
+  #listBuffers() {
+    return {
+      history: this.#history.buffer,
+      biasIds: this.#biasIds.buffer,
+      biasValues: this.#biasValues.buffer,
+      bannedIds: this.#bannedIds.buffer,
+      masks: this.#masks.buffer,
+    };
   }
 
   clear(): void {
     this.numRows = 0;
-    this.#historyEnd = 0;
-    this.#biasEnd = 0;
-    this.#bannedEnd = 0;
-    this.#masksEnd = 0;
+    for (const list of [this.#history, this.#biasIds, this.#biasValues, this.#bannedIds, this.#masks]) list.length = 0;
     this.#shared = NOTHING_SHARED;
   }
 
@@ -113,7 +118,9 @@ export class SamplerIo {
     const { numLogprobs, stopTokenIds } = sequence.sampling;
     const isOnlyStop = mask?.isOnlyStop === true || (words !== mask?.words && leavesOnly(words ?? [], stopTokenIds));
     const row = this.#addChoice(sequence, position, numLogprobs, isOnlyStop);
-    if (words !== undefined) row[SAMPLE_PARAM.maskStart] = this.#addMask(words);
+    if (words === undefined) return;
+    row[SAMPLE_PARAM.maskStart] = this.#masks.length;
+    this.#masks.append(words);
   }
 
   #addChoice(sequence: Sequence, position: number, numTop: number | undefined, isOnlyStop: boolean): Float64Array {
@@ -131,10 +138,13 @@ export class SamplerIo {
     row[SAMPLE_PARAM.seedLow] = Number(sampling.seed & 0xffffffffn);
     row[SAMPLE_PARAM.position] = position;
     if (hasPenalties(sampling)) {
-      row[SAMPLE_PARAM.historyStart] = shared.historyStart;
-      row[SAMPLE_PARAM.numPromptTokens] = numPromptTokens;
-      row[SAMPLE_PARAM.numOutputTokens] = position - numPromptTokens;
+      const start = Math.max(position - (sampling.penaltyWindow ?? position), 0);
+      row[SAMPLE_PARAM.historyStart] = shared.historyStart + start;
+      row[SAMPLE_PARAM.numPromptTokens] = Math.max(numPromptTokens - start, 0);
+      row[SAMPLE_PARAM.numOutputTokens] = position - Math.max(numPromptTokens, start);
     }
+    this.#addShape(row, sampling);
+    if (sampling.dry !== undefined) this.#addDry(row, sequence, position, sampling.dry);
     row[SAMPLE_PARAM.biasStart] = shared.biasStart;
     row[SAMPLE_PARAM.numBiases] = sampling.logitBias.length;
     // At the end of a grammar only stop tokens are left, so they are not barred.
@@ -143,6 +153,29 @@ export class SamplerIo {
       row[SAMPLE_PARAM.numBanned] = sampling.stopTokenIds.length;
     }
     return row;
+  }
+
+  #addShape(row: Float64Array, { topNSigma = 0, typicalP = 1, xtc, dynamicTemperature }: SamplingParams): void {
+    row[SAMPLE_PARAM.topNSigma] = topNSigma;
+    row[SAMPLE_PARAM.typicalP] = typicalP;
+    if (xtc !== undefined) {
+      row[SAMPLE_PARAM.xtcProbability] = xtc.probability;
+      row[SAMPLE_PARAM.xtcThreshold] = xtc.threshold;
+    }
+    if (dynamicTemperature !== undefined) {
+      row[SAMPLE_PARAM.dynatempRange] = dynamicTemperature.range;
+      row[SAMPLE_PARAM.dynatempExponent] = dynamicTemperature.exponent;
+    }
+  }
+
+  #addDry(row: Float64Array, { tokens }: Sequence, position: number, dry: DryPenalty): void {
+    const start = this.#biasIds.length;
+    row[SAMPLE_PARAM.lateBiasStart] = start;
+    this.#dry.at(tokens, position, dry, (id, penalty) => {
+      this.#biasIds.push(id);
+      this.#biasValues.push(-penalty);
+    });
+    row[SAMPLE_PARAM.numLateBiases] = this.#biasIds.length - start;
   }
 
   /**
@@ -184,6 +217,7 @@ export class SamplerIo {
     const row = this.#params.subarray(start, start + SAMPLE_PARAMS).fill(0);
     row[SAMPLE_PARAM.mode] = mode;
     row[SAMPLE_PARAM.topP] = 1;
+    row[SAMPLE_PARAM.typicalP] = 1;
     row[SAMPLE_PARAM.repetitionPenalty] = 1;
     row[SAMPLE_PARAM.numTop] = numTop ?? NO_LOGPROBS;
     row[SAMPLE_PARAM.maskStart] = NO_MASK;
@@ -195,57 +229,19 @@ export class SamplerIo {
     const { sampling } = sequence;
     this.#shared = {
       sequence,
-      historyStart: this.#historyEnd,
-      biasStart: this.#biasEnd,
-      banStart: this.#bannedEnd,
+      historyStart: this.#history.length,
+      biasStart: this.#biasIds.length,
+      banStart: this.#bannedIds.length,
     };
-    if (hasPenalties(sampling)) this.#addHistory(sequence);
-    this.#addBiases(sampling);
-    if (sequence.numOutputTokens < sampling.minTokens) this.#addBans(sampling);
-    return this.#shared;
-  }
-
-  #addHistory(sequence: Sequence): void {
-    const numTokens = sequence.numTokens + sequence.numDraftTokens;
-    this.#reserveHistory(this.#historyEnd + numTokens);
-    this.#history.set(sequence.tokens.subarray(0, numTokens), this.#historyEnd);
-    this.#historyEnd += numTokens;
-  }
-
-  /** Only rows with penalties need their history, so the buffer grows on demand. */
-  #reserveHistory(length: number): void {
-    if (length <= this.#history.length) return;
-    const { buffer, values } = this.backend.input("i32", Math.max(length, 2 * this.#history.length));
-    values.set(this.#history.subarray(0, this.#historyEnd));
-    this.backend.release(this.#buffers.history);
-    this.#history = values;
-    this.#buffers = { ...this.#buffers, history: buffer };
-  }
-
-  #addMask(words: Int32Array): number {
-    const start = this.#masksEnd;
-    this.#masksEnd += words.length;
-    if (this.#masksEnd > this.#masks.length) {
-      const { buffer, values } = this.backend.input("i32", Math.max(this.#masksEnd, 2 * this.#masks.length));
-      values.set(this.#masks.subarray(0, start));
-      this.backend.release(this.#buffers.masks);
-      this.#masks = values;
-      this.#buffers = { ...this.#buffers, masks: buffer };
+    if (hasPenalties(sampling)) {
+      this.#history.append(sequence.tokens.subarray(0, sequence.numTokens + sequence.numDraftTokens));
     }
-    this.#masks.set(words, start);
-    return start;
-  }
-
-  #addBiases(sampling: SamplingParams): void {
     for (const [tokenId, bias] of sampling.logitBias) {
-      this.#biasIds[this.#biasEnd] = tokenId;
-      this.#biasValues[this.#biasEnd++] = bias;
+      this.#biasIds.push(tokenId);
+      this.#biasValues.push(bias);
     }
-  }
-
-  #addBans(sampling: SamplingParams): void {
-    this.#bannedIds.set(sampling.stopTokenIds, this.#bannedEnd);
-    this.#bannedEnd += sampling.stopTokenIds.length;
+    if (sequence.numOutputTokens < sampling.minTokens) this.#bannedIds.append(sampling.stopTokenIds);
+    return this.#shared;
   }
 }
 

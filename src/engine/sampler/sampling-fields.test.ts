@@ -5,6 +5,7 @@
 import { afterAll, expect, test } from "vitest";
 import { runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
+import { dryPenalties } from "../../../test/reference/dry.js";
 import { chooseToken, logprobsOf, type SampleRow } from "../../../test/reference/sample.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
 import type { SAMPLE_PARAM } from "../../backend/ops.js";
@@ -49,6 +50,15 @@ const CASES: { readonly [Field in keyof Required<SamplingParams>]: Partial<Sampl
   presencePenalty: { presencePenalty: 12, logitBias: [[300, 15]] },
   frequencyPenalty: { frequencyPenalty: 6, logitBias: [[300, 15]] },
   repetitionPenalty: { repetitionPenalty: 1.9 },
+  penaltyWindow: { repetitionPenalty: 1.9, presencePenalty: 3, penaltyWindow: 3 },
+  dry: {
+    dry: { multiplier: 6, base: 1.75, allowedLength: 1, window: 20, breakers: [{ heads: [greedy[2]!], tail: [] }] },
+    logitBias: [[300, 9]],
+  },
+  topNSigma: { ...HOT, topNSigma: 0.7 },
+  typicalP: { ...HOT, typicalP: 0.2 },
+  xtc: { ...HOT, xtc: { probability: 0.5, threshold: 0.05 } },
+  dynamicTemperature: { ...HOT, dynamicTemperature: { range: 1.2, exponent: 0.7 } },
   seed: { ...HOT, seed: 0xfedc_ba98_7654_3210n },
   maxTokens: { maxTokens: 5 },
   minTokens: { stopTokenIds: [greedy[3]!], minTokens: 12 },
@@ -99,6 +109,12 @@ function rowOf(sampling: SamplingParams, output: readonly number[]): SampleRow {
     presencePenalty: sampling.presencePenalty,
     frequencyPenalty: sampling.frequencyPenalty,
     repetitionPenalty: sampling.repetitionPenalty,
+    topNSigma: sampling.topNSigma ?? 0,
+    typicalP: sampling.typicalP ?? 1,
+    xtcProbability: sampling.xtc?.probability ?? 0,
+    xtcThreshold: sampling.xtc?.threshold ?? 0,
+    dynatempRange: sampling.dynamicTemperature?.range ?? 0,
+    dynatempExponent: sampling.dynamicTemperature?.exponent ?? 1,
     seedHigh: Number(sampling.seed >> 32n),
     seedLow: Number(sampling.seed & 0xffff_ffffn),
     position: PROMPT.length + output.length,
@@ -107,12 +123,17 @@ function rowOf(sampling: SamplingParams, output: readonly number[]): SampleRow {
   for (let id = 0; id < core.info.vocabSize; id++) {
     if (!isBarred(id, output, sampling)) mask[id >> 5]! |= 1 << (id & 31);
   }
+  const text = [PROMPT, output].flatMap((ids, part) => ids.map((id) => ({ id, isOutput: part === 1 })));
+  const read = text.slice(Math.max(text.length - (sampling.penaltyWindow ?? text.length), 0));
+  const dry = sampling.dry === undefined ? [] : [...dryPenalties([...PROMPT, ...output], sampling.dry)];
   return {
     param: (name) => values[name]!,
-    promptIds: Int32Array.from(PROMPT),
-    outputIds: Int32Array.from(output),
+    promptIds: Int32Array.from(read.filter(({ isOutput }) => !isOutput).map(({ id }) => id)),
+    outputIds: Int32Array.from(read.filter(({ isOutput }) => isOutput).map(({ id }) => id)),
     biasIds: Int32Array.from(sampling.logitBias, ([id]) => id),
     biasValues: Float32Array.from(sampling.logitBias, ([, bias]) => bias),
+    lateBiasIds: Int32Array.from(dry, ([id]) => id),
+    lateBiasValues: Float32Array.from(dry, ([, penalty]) => -penalty),
     bannedIds: Int32Array.from(output.length < sampling.minTokens ? sampling.stopTokenIds : []),
     mask,
   };
@@ -134,6 +155,42 @@ test.each(Object.keys(CASES) as (keyof SamplingParams)[])("%s", async (field) =>
   expect(completion.tokenIds).toEqual(await expected(sampling));
   const without = { ...sampling, [field]: DEFAULTS[field] };
   expect(await generate(without)).not.toEqual(completion);
+});
+
+/** What the samplers do where the likeliest token is taken otherwise, and the numbers that they have two of. */
+test.each<[string, Partial<SamplingParams>]>([
+  ["typical sampling at temperature 0", { typicalP: 0.1 }],
+  ["XTC at temperature 0", { xtc: { probability: 0.6, threshold: 0.1 } }],
+  ["XTC behind top-p at temperature 0", { xtc: { probability: 1, threshold: 0.02 }, topP: 0.9 }],
+  ["a dynamic temperature around 0", { dynamicTemperature: { range: 2, exponent: 1 } }],
+  ["a higher threshold", { ...HOT, xtc: { probability: 0.5, threshold: 0.3 } }],
+  ["a rarer exclusion", { ...HOT, xtc: { probability: 0.2, threshold: 0.05 } }],
+  ["another exponent", { ...HOT, dynamicTemperature: { range: 1.2, exponent: 0.1 } }],
+  ["a penalty window that ends within the prompt", { repetitionPenalty: 1.9, frequencyPenalty: 2, penaltyWindow: 12 }],
+  ["a penalty window of nothing", { repetitionPenalty: 1.9, penaltyWindow: 0 }],
+  [
+    "everything at once",
+    {
+      ...HOT,
+      typicalP: 0.9,
+      topNSigma: 1.5,
+      minP: 0.001,
+      topP: 0.99,
+      topK: 100,
+      xtc: { probability: 0.5, threshold: 0.05 },
+      dynamicTemperature: { range: 0.5, exponent: 1 },
+      dry: { multiplier: 0.8, base: 1.75, allowedLength: 2, breakers: [] },
+      repetitionPenalty: 1.1,
+      penaltyWindow: 8,
+    },
+  ],
+])("%s is the reference's", async (_, fields) => {
+  const sampling = { ...DEFAULTS, ...fields };
+  const { tokenIds } = await generate(sampling);
+  expect(tokenIds).toEqual(await expected(sampling));
+  expect(tokenIds).toHaveLength(DEFAULTS.maxTokens);
+  if (sampling.penaltyWindow !== 0) expect(tokenIds).not.toEqual(greedy);
+  else expect(tokenIds).toEqual(greedy);
 });
 
 test("log-probabilities are those of the logits before any other parameter", async () => {

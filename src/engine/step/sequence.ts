@@ -126,12 +126,14 @@ export class Sequence implements KvSequence {
 const readsHistory = ({
   badWords,
   thought,
+  dry,
   presencePenalty,
   frequencyPenalty,
   repetitionPenalty,
 }: SamplingParams): boolean =>
   (badWords !== undefined && badWords.length > 0) ||
   thought !== undefined ||
+  dry !== undefined ||
   presencePenalty !== 0 ||
   frequencyPenalty !== 0 ||
   repetitionPenalty !== 1;

@@ -50,12 +50,17 @@ export function ineligible(
   return isGreedy(body, isOwnEngine) || (route.takesSeed && isSeeded(body)) ? undefined : "sampled";
 }
 
+/** Samplers of llama.cpp that draw at temperature 0, too, unless they are 0. */
+const DRAWING = ["xtc_probability", "dynatemp_range"];
+
 /**
  * Without a temperature the model's own default holds, which is rarely greedy. No tokens are chosen where none are
  * wanted.
  */
-function isGreedy({ temperature, max_tokens: maxTokens }: RequestBody, isOwnEngine: boolean): boolean {
+function isGreedy(body: RequestBody, isOwnEngine: boolean): boolean {
+  const { temperature, max_tokens: maxTokens } = body;
   if (maxTokens === 0) return true;
+  if (DRAWING.some((name) => isSet(body[name]) && body[name] !== 0)) return false;
   return typeof temperature === "number" && (isOwnEngine ? temperature < GREEDY_BELOW : temperature === 0);
 }
 

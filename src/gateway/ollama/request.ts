@@ -85,9 +85,13 @@ function thinkingOf(think: unknown): Json {
 
 /** Options with the names that they have in OpenAI's API and its extensions. */
 const SAMPLING_NAMES: ReadonlyMap<string, string> = new Map([
-  ...["temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty"].map(
-    (name) => [name, name] as const,
-  ),
+  ...(
+    "temperature top_p top_k min_p seed stop presence_penalty frequency_penalty repeat_last_n typical_p top_n_sigma " +
+    "xtc_probability xtc_threshold dynatemp_range dynatemp_exponent dry_multiplier dry_base dry_allowed_length " +
+    "dry_penalty_last_n dry_sequence_breakers"
+  )
+    .split(" ")
+    .map((name) => [name, name] as const),
   ["repeat_penalty", "repetition_penalty"],
   ["num_predict", "max_tokens"],
 ]);

@@ -4,6 +4,7 @@ import type { SamplingParams } from "../../engine/api/request.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import type { StreamFrames } from "../http/respond.js";
+import { DRY_ALLOWED_LENGTH, DRY_BASE, XTC_THRESHOLD } from "../openai/llama-samplers.js";
 import { chatLogprobs } from "../openai/logprobs.js";
 import type { ChoiceTimings } from "../openai/timings.js";
 
@@ -68,6 +69,17 @@ function settingsOf({ sampling, stops, numTokensAsked }: CompletionFacts): objec
     repeat_penalty: sampling.repetitionPenalty,
     presence_penalty: sampling.presencePenalty,
     frequency_penalty: sampling.frequencyPenalty,
+    repeat_last_n: sampling.penaltyWindow ?? -1,
+    dry_multiplier: sampling.dry?.multiplier ?? 0,
+    dry_base: sampling.dry?.base ?? DRY_BASE,
+    dry_allowed_length: sampling.dry?.allowedLength ?? DRY_ALLOWED_LENGTH,
+    dry_penalty_last_n: sampling.dry?.window ?? -1,
+    top_n_sigma: sampling.topNSigma ?? -1,
+    typical_p: sampling.typicalP ?? 1,
+    xtc_probability: sampling.xtc?.probability ?? 0,
+    xtc_threshold: sampling.xtc?.threshold ?? XTC_THRESHOLD,
+    dynatemp_range: sampling.dynamicTemperature?.range ?? 0,
+    dynatemp_exponent: sampling.dynamicTemperature?.exponent ?? 1,
     seed: Number(BigInt.asIntN(64, sampling.seed)),
     stop: stops,
   };

@@ -11,6 +11,7 @@ import { encodePrompts, type Prompt, type PromptField, promptField } from "../op
 import { formOf } from "../openai/constraint.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
+import { dryPenaltyOf } from "../openai/llama-samplers.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { planChoices } from "../openai/sampling.js";
 import {
@@ -80,6 +81,7 @@ async function plan(
   prompts: readonly Prompt[],
 ): Promise<GenerationRequest[]> {
   const fields = samplingOf(request, await biasesOf(context, request.logit_bias));
+  const dry = await dryPenaltyOf(context, request);
   const form = formOf(request);
   const recipe = form === undefined ? undefined : recipeText(form);
   const limit = limitOf(request);
@@ -92,6 +94,7 @@ async function plan(
     promptField: "prompt",
     numLogprobs: isScored(request) ? request.n_probs : undefined,
     numPromptLogprobs: undefined,
+    dry,
     reading: undefined,
     recipe,
   }));

@@ -1,6 +1,7 @@
 /** Sampling fields under llama.cpp's names, which its server and Ollama's API share. */
+import type { z } from "zod";
 import { type ChoiceSeeds, type SeedSource, seedOf } from "../generation/seeds.js";
-import { integerIn, type SamplingFields, samplingShape } from "../openai/schema-parts.js";
+import { integerIn, llamaSamplersShape, type SamplingFields, samplingShape } from "../openai/schema-parts.js";
 
 export const MAX_INT = 2 ** 31 - 1;
 
@@ -14,19 +15,19 @@ export const llamaSamplingShape = {
   repeat_penalty: samplingShape.repetition_penalty,
   presence_penalty: samplingShape.presence_penalty,
   frequency_penalty: samplingShape.frequency_penalty,
+  ...llamaSamplersShape,
 } as const;
 
-type Shared = "temperature" | "top_k" | "top_p" | "min_p" | "stop" | "presence_penalty" | "frequency_penalty";
+type LlamaSampling = z.output<z.ZodObject<typeof llamaSamplingShape>>;
 
-interface LlamaSampling extends Pick<SamplingFields, Shared> {
-  readonly repeat_penalty?: number | undefined;
-}
+/** Fields that have the same name and meaning in OpenAI's requests as here. */
+type Shared = Exclude<keyof LlamaSampling, "seed" | "repeat_penalty">;
+const SHARED = Object.keys(llamaSamplingShape).filter((name): name is Shared => !/^(seed|repeat_penalty)$/.test(name));
 
 /** The fields of `llamaSamplingShape`, but for the seed, as OpenAI's requests have them. */
 export function samplingFieldsOf(fields: LlamaSampling): SamplingFields {
-  const { temperature, top_k, top_p, min_p, stop, presence_penalty, frequency_penalty, repeat_penalty } = fields;
-  const penalties = { presence_penalty, frequency_penalty, repetition_penalty: repeat_penalty };
-  return { temperature, top_k, top_p, min_p, stop, ...penalties };
+  const shared = Object.fromEntries(SHARED.map((name) => [name, fields[name]])) as Pick<SamplingFields, Shared>;
+  return { ...shared, repetition_penalty: fields.repeat_penalty };
 }
 
 /** llama.cpp's default, which asks for a drawn seed, and its unsigned form. */

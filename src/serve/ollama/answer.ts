@@ -5,6 +5,7 @@ import { requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
 import { llamaSeeds } from "../llama/sampling-fields.js";
 import type { ChatPlan } from "../openai/chat-plan.js";
+import { dryPenaltyOf } from "../openai/llama-samplers.js";
 import { planChoices } from "../openai/sampling.js";
 import { type GenerationFields, maxTokensOf, samplingOf } from "./fields.js";
 import { type AnswerFacts, answerFrames, answerObject, type LineShape, loadedObject } from "./frames.js";
@@ -28,13 +29,15 @@ export async function answer(
   options: AnswerOptions,
 ): Promise<Response> {
   const terms = requestTerms(c, context, {});
+  const fields = samplingOf(request);
   const generations = planChoices(
     context,
     [
       {
         ...plan,
         terms,
-        fields: samplingOf(request),
+        fields,
+        dry: await dryPenaltyOf(context, fields),
         maxTokens: maxTokensOf(request),
         maxTokensField: "options.num_predict",
         promptField: options.promptField,

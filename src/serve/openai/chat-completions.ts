@@ -28,6 +28,7 @@ import {
 } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "./llama-fields.js";
+import { dryPenaltyOf } from "./llama-samplers.js";
 import { chatLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { truncated } from "./prompt-size.js";
@@ -186,6 +187,7 @@ async function planGenerations(
         numLogprobs: request.logprobs === true ? (request.top_logprobs ?? 0) : undefined,
         numPromptLogprobs: request.prompt_logprobs,
         badWords: await badWordsOf(context, request.bad_words),
+        dry: await dryPenaltyOf(context, request),
         scoresPromptOnce: true,
       },
     ],

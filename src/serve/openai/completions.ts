@@ -28,6 +28,7 @@ import { formOf } from "./constraint.js";
 import { type Envelope, envelopeOf } from "./envelope.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, parseFields, SAMPLING_UNSUPPORTED } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
+import { dryPenaltyOf } from "./llama-samplers.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
 import { assertNumSequences, badWordsOf, planChoices } from "./sampling.js";
@@ -192,6 +193,7 @@ async function planAll(
   terms: RequestTerms,
 ) {
   const badWords = await badWordsOf(context, request.bad_words);
+  const dry = await dryPenaltyOf(context, request);
   const isEchoScored = request.echo === true && request.logprobs !== undefined;
   const form = formOf(request);
   const recipe = form === undefined ? undefined : recipeText(form);
@@ -207,6 +209,7 @@ async function planAll(
       ? Math.max(request.logprobs ?? 0, request.prompt_logprobs ?? 0)
       : request.prompt_logprobs,
     badWords,
+    dry,
     reading: undefined,
     recipe,
   }));

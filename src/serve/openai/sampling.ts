@@ -1,12 +1,13 @@
 /** Converts validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
-import type { EngineRequest, Pooling, SamplingParams } from "../../engine/api/request.js";
+import type { DryPenalty, EngineRequest, Pooling, SamplingParams } from "../../engine/api/request.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import type { ChoiceSeeds } from "../generation/seeds.js";
 import type { PlanContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import type { ChatPlan } from "./chat-plan.js";
+import { samplersOf } from "./llama-samplers.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
@@ -22,6 +23,8 @@ interface GenerationPlan extends ChatPlan {
   readonly promptField: string;
   readonly numLogprobs: number | undefined;
   readonly numPromptLogprobs: number | undefined;
+  /** As dryPenaltyOf makes it; absent: off. */
+  readonly dry?: DryPenalty | undefined;
   /** As badWordsOf makes them; absent: none. */
   readonly badWords?: number[][] | undefined;
   /** Only the first choice computes the prompt's log-probabilities, because they are the same for all choices. */
@@ -89,6 +92,8 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan): Omit<Samp
     presencePenalty: fields.presence_penalty ?? 0,
     frequencyPenalty: fields.frequency_penalty ?? 0,
     repetitionPenalty: fields.repetition_penalty ?? defaults.repetition_penalty ?? 1,
+    ...samplersOf(fields),
+    dry: plan.dry,
     maxTokens,
     minTokens: Math.min(minTokens, maxTokens),
     stopTokenIds: [...new Set([...modelStops, ...(fields.stop_token_ids ?? [])])],

@@ -92,7 +92,35 @@ const seedField = checked<number>(
   { type: "integer", minimum: -int64Limit, maximum: int64Limit },
 );
 
-/** OpenAI's sampling fields and vLLM's additions, the same on every endpoint that generates. */
+/** The limits exist because a breaker's tokens are looked for in the whole vocabulary. */
+const MAX_BREAKERS = 32;
+const MAX_BREAKER_LENGTH = 40;
+
+const breakersField = checked<readonly string[]>(
+  `up to ${MAX_BREAKERS} strings of 1 to ${MAX_BREAKER_LENGTH} characters`,
+  (value) =>
+    Array.isArray(value) &&
+    value.length <= MAX_BREAKERS &&
+    value.every((each) => typeof each === "string" && each !== "" && each.length <= MAX_BREAKER_LENGTH),
+);
+
+/** llama-server's samplers, which OpenAI's API lacks. */
+export const llamaSamplersShape = {
+  repeat_last_n: integerIn(-1, 2 ** 31 - 1).optional(),
+  dry_multiplier: numberIn(0, 100).optional(),
+  dry_base: numberIn(1, 100).optional(),
+  dry_allowed_length: integerIn(1, 2 ** 31 - 1).optional(),
+  dry_penalty_last_n: integerIn(-1, 2 ** 31 - 1).optional(),
+  dry_sequence_breakers: breakersField.optional(),
+  top_n_sigma: numberIn(-1, 100).optional(),
+  typical_p: numberIn(0, 1).optional(),
+  xtc_probability: numberIn(0, 1).optional(),
+  xtc_threshold: numberIn(0, 1).optional(),
+  dynatemp_range: numberIn(0, 2).optional(),
+  dynatemp_exponent: numberIn(0, 100).optional(),
+} as const;
+
+/** OpenAI's sampling fields, vLLM's and llama-server's additions, the same on every endpoint that generates. */
 export const samplingShape = {
   temperature: numberIn(0, 2).optional(),
   top_p: numberIn(0, 1).optional(),
@@ -101,6 +129,7 @@ export const samplingShape = {
   presence_penalty: numberIn(-2, 2).optional(),
   frequency_penalty: numberIn(-2, 2).optional(),
   repetition_penalty: numberAbove(0, 100).optional(),
+  ...llamaSamplersShape,
   seed: seedField.optional(),
   stop: stopField.optional(),
   stop_token_ids: checked<number[]>(

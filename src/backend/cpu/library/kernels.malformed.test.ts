@@ -271,6 +271,13 @@ describe.each(DEVICES)("malformed programs on $label", ({ open }) => {
       { output: [-1] },
       { banned: [9] },
       { biases: [[9, 1]] },
+      { lateBiases: [[9, 1]] },
+      { topNSigma: -1 },
+      { typicalP: Number.NaN },
+      { xtcProbability: 1.1 },
+      { xtcThreshold: -0.1 },
+      { dynatempRange: Number.POSITIVE_INFINITY },
+      { dynatempExponent: -1 },
     ];
     withBench(open(), (bench) => {
       for (const part of bad) {

@@ -1,0 +1,102 @@
+/** DRY's penalties, by hand and against their definition. */
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { dryPenalties } from "../../../test/reference/dry.js";
+import type { DryPenalty } from "../api/request.js";
+import { DryPenalties } from "./dry.js";
+
+const VOCAB_SIZE = 64;
+const DRY: DryPenalty = { multiplier: 1, base: 2, allowedLength: 2, breakers: [] };
+
+function penaltiesAt(tokens: readonly number[], dry: DryPenalty, of = new DryPenalties(VOCAB_SIZE)) {
+  const found = new Map<number, number>();
+  // Tokens behind the position do not count.
+  of.at(Int32Array.from([...tokens, ...tokens]), tokens.length, dry, (id, penalty) => found.set(id, penalty));
+  return found;
+}
+const listed = (tokens: readonly number[], fields: Partial<DryPenalty> = {}) => [
+  ...penaltiesAt(tokens, { ...DRY, ...fields }),
+];
+
+test.each<[string, readonly number[], Partial<DryPenalty>, readonly (readonly [number, number])[]]>([
+  ["nothing comes again", [1, 2, 3, 4], {}, []],
+  ["one token comes again, and two may", [1, 2, 3, 1], {}, []],
+  ["two tokens come again", [1, 2, 3, 1, 2], {}, [[3, 1]]],
+  ["three tokens come again", [1, 2, 3, 4, 1, 2, 3], {}, [[4, 2]]],
+  ["four tokens come again", [5, 1, 2, 3, 4, 5, 1, 2, 3], { multiplier: 0.5, base: 3 }, [[4, 4.5]]],
+  ["fewer may come again", [1, 2, 3, 1], { allowedLength: 1 }, [[2, 1]]],
+  // 1 2 has been followed by 3 and by 4, and 9 1 2 by 4.
+  [
+    "two tokens have followed",
+    [1, 2, 3, 9, 1, 2, 4, 9, 1, 2],
+    {},
+    [
+      [4, 2],
+      [3, 1],
+    ],
+  ],
+  ["the same token again and again", [7, 7, 7, 7], {}, [[7, 2]]],
+  ["a period of two", [7, 8, 7, 8, 7], {}, [[8, 2]]],
+  ["the earlier text is out of the window", [1, 2, 3, 1, 2], { window: 4 }, []],
+  ["the earlier text is just within the window", [9, 1, 2, 3, 1, 2], { window: 5 }, [[3, 1]]],
+  ["a window of nothing", [7, 7, 7, 7], { window: 0 }, []],
+  ["no text before", [], {}, []],
+  // The repetition starts anew behind 3: only 1 2 counts.
+  ["a breaker within", [3, 1, 2, 4, 3, 1, 2], { breakers: [{ heads: [3], tail: [] }] }, [[4, 1]]],
+  ["a breaker at the end", [1, 2, 3, 4, 1, 2, 3], { breakers: [{ heads: [3], tail: [] }] }, []],
+  ["a breaker just before", [1, 2, 3, 4, 1, 2, 3], { breakers: [{ heads: [2], tail: [] }] }, []],
+  ["a breaker is not made less likely", [1, 2, 3, 1, 2], { breakers: [{ heads: [3], tail: [] }] }, []],
+  ["a breaker of two tokens", [3, 1, 2, 4, 3, 1, 2], { breakers: [{ heads: [8, 3], tail: [1] }] }, []],
+  ["half a breaker", [3, 1, 2, 4, 3, 1, 2], { breakers: [{ heads: [3], tail: [5] }] }, [[4, 2]]],
+  ["a breaker that the position cuts", [3, 1, 2, 4, 3, 1, 2], { breakers: [{ heads: [2], tail: [3] }] }, [[4, 2]]],
+  [
+    "the longest of two breakers",
+    [3, 1, 2, 4, 3, 1, 2],
+    {
+      breakers: [
+        { heads: [3], tail: [1] },
+        { heads: [3], tail: [] },
+      ],
+    },
+    [],
+  ],
+  ["a penalty beyond all numbers", new Array<number>(3000).fill(1), { base: 100 }, [[1, 1e30]]],
+])("%s", (_, tokens, fields, penalties) => {
+  expect(listed(tokens, fields)).toEqual(penalties);
+});
+
+test("are those of the definition, on texts of few tokens", () => {
+  const id = fc.nat(4);
+  const breaker = fc.record({
+    heads: fc.array(id, { minLength: 1, maxLength: 2 }),
+    tail: fc.array(id, { maxLength: 2 }),
+  });
+  const dry = fc.record({
+    multiplier: fc.constantFrom(0.5, 1, 3),
+    base: fc.constantFrom(1, 1.75, 40),
+    allowedLength: fc.integer({ min: 1, max: 4 }),
+    window: fc.option(fc.nat(40), { nil: undefined }),
+    breakers: fc.array(breaker, { maxLength: 2 }),
+  });
+  // One object serves all requests, so nothing of one may show in the next.
+  const of = new DryPenalties(VOCAB_SIZE);
+  fc.assert(
+    fc.property(fc.array(id, { maxLength: 50 }), dry, (tokens, fields) => {
+      const [found, wanted] = [penaltiesAt(tokens, fields, of), dryPenalties(tokens, fields)];
+      expect(Object.fromEntries(found)).toEqual(Object.fromEntries(wanted));
+    }),
+    { seed: 214, numRuns: 2000 },
+  );
+});
+
+test("of a text that repeats itself all the time takes time linear in its length", () => {
+  let numReads = 0;
+  const tokens = new Proxy(new Int32Array(20_000).fill(1), {
+    get: (target, name) => {
+      numReads++;
+      return Reflect.get(target, name) as unknown;
+    },
+  });
+  new DryPenalties(VOCAB_SIZE).at(tokens, tokens.length, DRY, () => {});
+  expect(numReads).toBeLessThan(20_000 * 10);
+});

@@ -1,0 +1,53 @@
+/** What the fields of llama.cpp's samplers mean for the engine. */
+import type { z } from "zod";
+import type { DryPenalty, SamplingParams } from "../../engine/api/request.js";
+import { dryBreakersOf } from "../../text/dry-breakers.js";
+import type { PromptContext } from "../http/context.js";
+import type { llamaSamplersShape } from "./schema-parts.js";
+
+type LlamaSamplers = z.output<z.ZodObject<typeof llamaSamplersShape>>;
+
+/** llama.cpp's defaults. */
+export const DRY_BASE = 1.75;
+export const DRY_ALLOWED_LENGTH = 2;
+const DRY_BREAKERS = ["\n", ":", '"', "*"];
+export const XTC_THRESHOLD = 0.1;
+
+/** −1 is any number. */
+const windowOf = (lastN = -1): number | undefined => (lastN < 0 ? undefined : lastN);
+
+type Samplers = Pick<SamplingParams, "penaltyWindow" | "topNSigma" | "typicalP" | "xtc" | "dynamicTemperature">;
+
+/** Samplers that are off are left out. */
+export function samplersOf(fields: LlamaSamplers): Samplers {
+  const { top_n_sigma: sigma = 0, typical_p: typical = 1, xtc_probability: probability = 0 } = fields;
+  const { xtc_threshold: threshold = XTC_THRESHOLD } = fields;
+  const { dynatemp_range: range = 0, dynatemp_exponent: exponent = 1 } = fields;
+  return {
+    penaltyWindow: windowOf(fields.repeat_last_n),
+    topNSigma: sigma > 0 ? sigma : undefined,
+    typicalP: typical < 1 ? typical : undefined,
+    xtc: probability > 0 ? { probability, threshold } : undefined,
+    dynamicTemperature: range > 0 ? { range, exponent } : undefined,
+  };
+}
+
+/** Undefined: DRY is off. */
+export async function dryPenaltyOf(
+  { tokenizer, asyncTokenizer, engine }: PromptContext,
+  fields: LlamaSamplers,
+): Promise<DryPenalty | undefined> {
+  const { dry_multiplier: multiplier = 0, dry_penalty_last_n: lastN } = fields;
+  if (multiplier === 0 || lastN === 0) return undefined;
+  const texts = fields.dry_sequence_breakers ?? DRY_BREAKERS;
+  const breakers = await dryBreakersOf(tokenizer, asyncTokenizer, texts);
+  const { vocabSize } = engine.info;
+  return {
+    multiplier,
+    base: fields.dry_base ?? DRY_BASE,
+    allowedLength: fields.dry_allowed_length ?? DRY_ALLOWED_LENGTH,
+    window: windowOf(lastN),
+    // A tokenizer may have more tokens than the model.
+    breakers: breakers.map(({ heads, tail }) => ({ heads: heads.filter((id) => id < vocabSize), tail })),
+  };
+}

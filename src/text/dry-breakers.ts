@@ -1,0 +1,69 @@
+/**
+ * The tokens that stand for DRY's sequence breakers, as llama.cpp finds them: every token with the breaker in its text,
+ * and every token that ends with the breaker's beginning, if the tokens of the rest come behind it.
+ */
+import { setImmediate as turn } from "node:timers/promises";
+import type { AsyncTokenizer } from "./async-tokenizer.js";
+import type { Tokenizer } from "./tokenizer/tokenizer.js";
+import { bytesOf, VocabularySearch } from "./tokenizer/vocabulary-search.js";
+
+interface Breaker {
+  readonly heads: Int32Array;
+  readonly tail: readonly number[];
+}
+
+/** Longer tails are cut, which breaks repetitions off a little more often. */
+const MAX_TAIL = 20;
+/** Texts whose tokens are remembered: clients send the same ones with each request. */
+const MAX_KEPT = 256;
+
+interface Vocabulary {
+  readonly search: Promise<VocabularySearch>;
+  readonly found: Map<string, readonly Breaker[]>;
+}
+
+const vocabularies = new WeakMap<Tokenizer, Vocabulary>();
+
+function vocabularyOf(tokenizer: Tokenizer): Vocabulary {
+  let vocabulary = vocabularies.get(tokenizer);
+  if (vocabulary === undefined) {
+    vocabulary = { search: VocabularySearch.create(tokenizer), found: new Map() };
+    vocabularies.set(tokenizer, vocabulary);
+  }
+  return vocabulary;
+}
+
+async function find(search: VocabularySearch, encoder: AsyncTokenizer, text: string): Promise<readonly Breaker[]> {
+  await turn();
+  const whole = search.tokensWith(bytesOf(text));
+  const isWhole = new Set(whole);
+  const characters = [...text];
+  const cuts = characters.slice(1).map((_, i) => i + 1);
+  const rests = cuts.map((cut) => characters.slice(cut).join(""));
+  const tails = await encoder.encode(rests, { addSpecial: false, parseSpecial: false });
+  const cut = cuts.map((at, i): Breaker => {
+    const heads = search.tokensEndingWith(bytesOf(characters.slice(0, at).join(""))).filter((id) => !isWhole.has(id));
+    return { heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_TAIL) };
+  });
+  return [{ heads: Int32Array.from(whole), tail: [] }, ...cut.filter(({ heads }) => heads.length > 0)];
+}
+
+/** @param texts none is empty */
+export async function dryBreakersOf(
+  tokenizer: Tokenizer,
+  encoder: AsyncTokenizer,
+  texts: readonly string[],
+): Promise<readonly Breaker[]> {
+  const { search, found } = vocabularyOf(tokenizer);
+  const all: (readonly Breaker[])[] = [];
+  for (const text of texts) {
+    let breakers = found.get(text);
+    if (breakers === undefined) {
+      breakers = await find(await search, encoder, text);
+      if (found.size >= MAX_KEPT) found.delete(found.keys().next().value!);
+      found.set(text, breakers);
+    }
+    all.push(breakers);
+  }
+  return all.flat();
+}
