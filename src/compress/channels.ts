@@ -5,8 +5,8 @@
  */
 
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
+import type { AttentionMixer, DeltaMixer } from "../model/description/model-description.js";
 import { readRange } from "../model/description/read-rows.js";
-import { attentionMixers } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 
 /** An input of matrices, and what makes its values. Names are llama.cpp's. */
@@ -28,26 +28,34 @@ export interface Channels {
  */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
   const { width, isPostNormed, normsSums, activation, hasValueNorm, hasDenseBesideExperts } = config;
-  const { feedForward } = config.layers[layer]!;
-  const mixer = attentionMixers(config)[layer]!;
+  const { feedForward, mixer } = config.layers[layer]!;
   const source = tensors();
   const tensor = (name: string): string => `blk.${layer}.${name}.weight`;
   const has = (name: string): boolean => source.has(tensor(name));
   const own = (cols: number) => ({ cols, count: cols, channelOf: (col: number) => col });
   const ofNorm = (norm: string, readers: readonly string[]): readonly Channels[] =>
     isPostNormed || normsSums ? [] : [{ maker: { norm: tensor(norm) }, readers: readers.map(tensor), ...own(width) }];
-  const numQueryRows = mixer.numHeads * mixer.headDim;
-  const numKeyRows = mixer.numKvHeads * mixer.headDim;
-  const perKvHead = numQueryRows / mixer.numKvHeads;
-  const values: Channels = {
-    maker: has("attn_qkv")
-      ? { matrix: tensor("attn_qkv"), start: numQueryRows + numKeyRows }
-      : { matrix: tensor("attn_v"), start: 0 },
-    readers: [tensor("attn_output")],
-    cols: numQueryRows,
-    count: numKeyRows,
-    channelOf: (col) => Math.floor(col / perKvHead) * mixer.headDim + (col % mixer.headDim),
+  const ofValues = ({ numHeads, numKvHeads, headDim }: AttentionMixer): Channels => {
+    const [numQueryRows, numKeyRows] = [numHeads * headDim, numKvHeads * headDim];
+    const perKvHead = numQueryRows / numKvHeads;
+    return {
+      maker: has("attn_qkv")
+        ? { matrix: tensor("attn_qkv"), start: numQueryRows + numKeyRows }
+        : { matrix: tensor("attn_v"), start: 0 },
+      readers: [tensor("attn_output")],
+      cols: numQueryRows,
+      count: numKeyRows,
+      channelOf: (col) => Math.floor(col / perKvHead) * headDim + (col % headDim),
+    };
   };
+  // All heads of a recurrent layer have one norm.
+  const ofHeads = ({ numHeads, valueDim }: DeltaMixer): Channels => ({
+    maker: { norm: tensor("ssm_norm") },
+    readers: [tensor("ssm_out")],
+    cols: numHeads * valueDim,
+    count: valueDim,
+    channelOf: (col) => col % valueDim,
+  });
   // A gated part is linear in its up projection, unless that is clamped. Each expert would have channels of its own.
   const ofUp = (end: string, width: number): readonly Channels[] => {
     if (activation === "clampedSwiglu") return [];
@@ -61,9 +69,9 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
         ? ofUp(hasDenseBesideExperts ? "" : "_shexp", feedForward.sharedWidth)
         : [];
   return [
-    ...ofNorm("attn_norm", ["attn_q", "attn_k", "attn_v", "attn_qkv"]),
+    ...ofNorm("attn_norm", MIXER_READERS),
     // A norm of values would undo their scales.
-    ...(hasValueNorm ? [] : [values]),
+    ...(hasValueNorm ? [] : [mixer.kind === "delta" ? ofHeads(mixer) : ofValues(mixer)]),
     ...(hasDenseBesideExperts && feedForward.kind === "experts"
       ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
       : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
@@ -71,11 +79,17 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   ];
 }
 
+const MIXER_READERS: readonly string[] = [
+  ...["attn_q", "attn_k", "attn_v", "attn_qkv"],
+  // Of recurrent layers.
+  ...["attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"],
+];
 const DENSE_READERS: readonly string[] = ["ffn_gate", "ffn_up"];
 const EXPERT_READERS: readonly string[] = ["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"];
 const FEED_FORWARD_READERS: readonly string[] = [
   ...DENSE_READERS,
   "ffn_gate_inp",
+  "ffn_gate_inp_shexp",
   ...EXPERT_READERS,
   "ffn_gate_shexp",
   "ffn_up_shexp",

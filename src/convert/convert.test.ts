@@ -20,7 +20,7 @@ import { afterAll, describe, expect, test } from "vitest";
 import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture, fixturesDir, hasFixture, repositoryRoot } from "../../test/helpers/fixtures.js";
 import { writeRandomFolder } from "../../test/helpers/hf-folder.js";
-import { ATTENTION_FOLDERS, type ExpectedLogprobs, expectLogprobs } from "../../test/helpers/hf-models.js";
+import { type ExpectedLogprobs, expectLogprobs, MODEL_FOLDERS } from "../../test/helpers/hf-models.js";
 import { cases, isLongRun, someOf } from "../../test/helpers/long.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { readGguf } from "../formats/gguf/read.js";
@@ -105,7 +105,7 @@ describe("a GGUF file", () => {
   });
 });
 
-const architectures = ATTENTION_FOLDERS;
+const architectures = MODEL_FOLDERS;
 /** In npm test without those that take seconds, each of a kind that a quicker one has. */
 const TOKENIZERS = readdirSync(fixture("hf-tokenizers")).filter(
   (name) => isLongRun || !/^(oddities|metaspace_always|bloom|deepseek3)$/.test(name),

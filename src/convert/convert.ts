@@ -8,12 +8,13 @@ import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../core/errors.js";
 import type { WeightType } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
-import { refuseRecurrent, type ServableModel, unservedVariant } from "../model/description/servable.js";
+import { type ServableModel, unservedVariant } from "../model/description/servable.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
 import { PROBE } from "../text/tokenizer/probes.js";
 import { writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
+import { asWritten } from "./weights/delta-layers.js";
 import {
   type CopyNote,
   type CopyProgress,
@@ -77,7 +78,7 @@ export async function convertModel(
   signal?: AbortSignal,
 ): Promise<Converted> {
   const out = resolve(wantedOut);
-  const isFile = out.endsWith(".gguf");
+  const isFile = isFileName(out);
   return writingTo(out, "nothing was left there", () =>
     withPlace(out, isFile, async (place) => {
       const copy = join(place, isFile ? "copy.gguf" : "copy");
@@ -87,6 +88,11 @@ export async function convertModel(
     }),
   );
 }
+
+/** Opens a model as a copy named `out` has it. @throws what `openModel` throws */
+export const openForCopy = (path: string, out: string): OpenModel => asWritten(openModel(path), isFileName(out));
+
+const isFileName = (out: string): boolean => out.endsWith(".gguf");
 
 interface WholeCopyProgress extends Pick<CopyProgress, "onWritten" | "log"> {
   onNote(text: string): void;
@@ -102,9 +108,8 @@ export async function writeWholeCopy(
   { onWritten, onNote, log }: WholeCopyProgress,
   signal?: AbortSignal,
 ): Promise<string> {
-  const opened = openModel(path);
+  const opened = openForCopy(path, out);
   refuseEncoder(opened.config);
-  refuseRecurrent(opened.config, "to convert");
   const model = change?.(opened) ?? opened;
   const text = await loadTextSide(path);
   try {
@@ -118,7 +123,7 @@ export async function writeWholeCopy(
       onNote(each.text);
     };
     const progress = { onWritten, onNote: note, log };
-    const pieces = writeCopy(out, out.endsWith(".gguf"), { path, model, text }, storage, progress);
+    const pieces = writeCopy(out, isFileName(out), { path, model, text }, storage, progress);
     await workInPieces(pieces, signal, () => storage.preparation?.prepare());
     await expectSameText(text, out, hasOtherTokens);
     signal?.throwIfAborted();

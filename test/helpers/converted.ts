@@ -4,7 +4,7 @@
  */
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
-import { writeCopy } from "../../src/convert/convert.js";
+import { openForCopy, writeCopy } from "../../src/convert/convert.js";
 import type { CopyNote } from "../../src/convert/weights/tensors.js";
 import { plainStorage } from "../../src/convert/weights/tensors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
@@ -50,7 +50,7 @@ export function expectClose(got: Completions, expected: Completions): void {
 
 /** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
 export function weightsOnly(path: string, out: string, change = (model: OpenModel): OpenModel => model): void {
-  const source = { path, model: change(openModel(path)), text: undefined };
+  const source = { path, model: change(openForCopy(path, out)), text: undefined };
   const isFile = out.endsWith(".gguf");
   for (const _ of writeCopy(out, isFile, source, plainStorage("F32"), { onWritten: () => {}, onNote: () => {} }));
 }
@@ -58,7 +58,7 @@ export function weightsOnly(path: string, out: string, change = (model: OpenMode
 /** What is noted while a file is written. */
 export function notesOfFile(path: string, out: string): readonly string[] {
   const notes: string[] = [];
-  const source = { path, model: openModel(path), text: undefined };
+  const source = { path, model: openForCopy(path, out), text: undefined };
   const onNote = ({ text }: CopyNote) => void notes.push(text);
   for (const _ of writeCopy(out, true, source, plainStorage("F32"), { onWritten: () => {}, onNote }));
   return notes;

@@ -7,7 +7,6 @@ import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
-import { isAttention } from "../../src/model/description/servable.js";
 import { openModel } from "../../src/model/open-model.js";
 import { request, runAlone } from "./engine-requests.js";
 import { fixture } from "./fixtures.js";
@@ -21,10 +20,8 @@ export interface ExpectedLogprobs {
   readonly top: readonly (readonly (readonly [id: number, logprob: number])[])[];
 }
 
-/** Folders of models that have attention in every layer: others are not converted. */
-export const ATTENTION_FOLDERS: readonly string[] = readdirSync(fixture("hf")).filter((name) =>
-  openModel(fixture(`hf/${name}`)).config.layers.every(isAttention),
-);
+/** Folders of models that generate text. */
+export const MODEL_FOLDERS: readonly string[] = readdirSync(fixture("hf"));
 
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;

@@ -139,14 +139,14 @@ function writable(
   storage: Storage,
 ): WritableTensor {
   const [rows, cols] = tensor.shape;
-  const { headDim } = config.layers[0]!.mixer;
+  const { headDim } = attentionMixers(config)[0]!;
   const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
   if (movesPairs && config.ropes[0]!.dim !== headDim) {
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
   }
   const stored: ModelTensor = movesPairs ? { ...tensor, order: interleaved(headDim) } : tensor;
-  // Routers too stay F32, as llama.cpp has them.
-  const isSmall = cols === undefined || tensor.name.endsWith("ffn_gate_inp.weight");
+  // Routers too, and gates of shared experts, stay F32, as llama.cpp has them.
+  const isSmall = cols === undefined || /\.ffn_gate_inp(_shexp)?\.weight$/.test(tensor.name);
   const storedType = isSmall ? ("F32" as const) : storage.typeOf(tensor);
   const { stack, count = 1 } = tensor;
   const shape =
@@ -201,7 +201,8 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
+    if (experts.isSharedGated) own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
+    else if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
       own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
@@ -212,6 +213,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
   }
   if (factsOf(architecture).windows?.hasOwnHeads) Object.assign(own, ownHeads(config));
+  Object.assign(own, recurrentLayers(config));
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
@@ -282,6 +284,35 @@ function ownHeads(config: ServableModel): Metadata {
     embedding_length_per_layer_input: u32(layerInputWidth),
   };
 }
+
+function recurrentLayers({ architecture, layers, ropes }: ServableModel): Metadata {
+  const { delta } = factsOf(architecture);
+  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
+  if (delta === undefined || mixer === undefined) return {};
+  const isRecurrent = layers.map((layer) => layer.mixer.kind === "delta");
+  const period = isRecurrent.indexOf(false) + 1;
+  const isPeriodic = isRecurrent.every((is, index) => is !== seesAll(index, period));
+  return {
+    "ssm.conv_kernel": u32(mixer.numTaps),
+    "ssm.state_size": u32(mixer.headDim),
+    "ssm.group_count": u32(mixer.numKeyHeads),
+    "ssm.time_step_rank": u32(mixer.numHeads),
+    "ssm.inner_size": u32(mixer.numHeads * mixer.valueDim),
+    ...(isPeriodic
+      ? { full_attention_interval: u32(period) }
+      : { "attention.recurrent_layers": arr("bool", isRecurrent) }),
+    ...(delta.hasImageRope ? { "rope.dimension_sections": arr("i32", ropeSections(ropes[0]!.dim / 2)) } : {}),
+  };
+}
+
+/**
+ * How many of the rotated pairs turn by time, height and width: the pairs in turn. A text's token has one position for
+ * all three, but llama.cpp asks for the key.
+ */
+const ropeSections = (numPairs: number): readonly number[] => [
+  ...[0, 1, 2].map((axis) => Math.ceil((numPairs - axis) / 3)),
+  0,
+];
 
 function samplingMetadata(sampling: SamplingDefaults): Metadata {
   const stated = SAMPLING_FIELDS.filter((field) => sampling[field] !== undefined);

@@ -2,19 +2,9 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import {
-  type DecoderArchitecture,
-  factsOf,
-  isEncoder,
-  type RecurrentArchitecture,
-} from "../../model/description/architectures.js";
+import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import {
-  attentionMixers,
-  refuseRecurrent,
-  type ServableModel,
-  unservedVariant,
-} from "../../model/description/servable.js";
+import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
@@ -55,13 +45,16 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, RecurrentArchitecture | "gemma4">, HfClass>> = {
+const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "gemma4">, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
   qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
   qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
   qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS),
+  qwen3next: hfClass("qwen3_next", "Qwen3Next", "none", ATTENTION_BIAS),
+  qwen35: hfClass("qwen3_5_text", "Qwen3_5", "none", ATTENTION_BIAS),
+  qwen35moe: hfClass("qwen3_5_moe_text", "Qwen3_5Moe", "none", ATTENTION_BIAS),
   gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
   gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
   phi3: hfClass("phi3", "Phi3", "all"),
@@ -82,7 +75,6 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 function classOf(model: ServableModel): HfClass {
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
-  refuseRecurrent(model, "to convert");
   const { architecture } = model;
   if (architecture === "gemma4") {
     throw new MillraceError(
@@ -122,11 +114,13 @@ function sharingExpertsJson(
 }
 
 function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
-  if (factsOf(model.architecture).experts?.mayShare) return sharingExpertsJson(model, source, experts);
-  const { count, active, width } = experts;
+  const { count, active, width, isSharedGated, sharedWidth } = experts;
+  if (factsOf(model.architecture).experts?.mayShare && !isSharedGated)
+    return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
-  if (model.architecture === "qwen3moe") {
+  if (model.architecture.startsWith("qwen3")) {
     return {
+      ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
       // transformers 4 knows no other name for it here; 5 has this one as an alias.
       num_experts: count,
       num_experts_per_tok: active,
@@ -180,6 +174,7 @@ export function hfConfigOf(
     ...windowsOf(model, ofModel),
     ...(experts === undefined ? {} : expertsJson(model, source, experts)),
     ...partsOf(model),
+    ...recurrentJson(model),
     ...biasesOf(ofModel, model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
@@ -192,11 +187,11 @@ export function hfConfigOf(
 
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
-  const { architecture, layers, attentionScale } = model;
-  const { activation, hasOffsetNorms, caps, hasFactors, noRopePeriod } = factsOf(architecture);
+  const { architecture, attentionScale } = model;
+  const { activation, hasOffsetNorms, delta, caps, hasFactors, noRopePeriod } = factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
-  if (hasOffsetNorms) {
+  if (hasOffsetNorms && delta === undefined) {
     return {
       hidden_activation: name,
       query_pre_attn_scalar: Math.round(1 / attentionScale ** 2),
@@ -204,7 +199,7 @@ function partsOf(model: ServableModel): Json {
     };
   }
   const parts: Json = { hidden_act: name };
-  const expected = 1 / Math.sqrt(layers[0]!.mixer.headDim);
+  const expected = 1 / Math.sqrt(attentionMixers(model)[0]!.headDim);
   if (hasFactors) {
     parts.attention_multiplier = shortest(attentionScale);
     parts.embedding_multiplier = shortest(model.embeddingScale);
@@ -222,8 +217,21 @@ function partsOf(model: ServableModel): Json {
   return parts;
 }
 
-/** Experts' biases: only some architectures have them. */
-const EXPERT_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
+function recurrentJson({ layers }: ServableModel): Json {
+  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
+  if (mixer === undefined) return {};
+  return {
+    layer_types: layers.map((layer) => (isAttention(layer) ? "full_attention" : "linear_attention")),
+    linear_num_value_heads: mixer.numHeads,
+    linear_num_key_heads: mixer.numKeyHeads,
+    linear_key_head_dim: mixer.headDim,
+    linear_value_head_dim: mixer.valueDim,
+    linear_conv_kernel_dim: mixer.numTaps,
+  };
+}
+
+/** Biases that only some architectures have: of experts, and of the steps of recurrent layers. */
+const OWN_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", "ssm_dt"];
 
 /**
  * @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others
@@ -234,11 +242,12 @@ function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: Serv
     const part = /^(?:blk\.\d+\.)?(\w+)\.bias$/.exec(name)?.[1];
     if (part !== undefined) numBiased.set(part, (numBiased.get(part) ?? 0) + 1);
   }
-  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...EXPERT_BIASES];
+  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...OWN_BIASES];
   const unknown = [...numBiased.keys()].find((part) => !known.includes(part));
   if (unknown !== undefined) throw unservedVariant(`expected no biases that ${className} has not, got ${unknown}.bias`);
   const isOn = (parts: readonly string[]): boolean => {
-    const all = parts.length * model.layers.length;
+    const isOfAttention = parts.every((part) => part.startsWith("attn_"));
+    const all = parts.length * (isOfAttention ? attentionMixers(model) : model.layers).length;
     const some = parts.reduce((sum, part) => sum + (numBiased.get(part) ?? 0), 0);
     if (some === 0 || some === all) return some > 0;
     throw unservedVariant(`expected biases of all of ${parts.join(", ")} or of none, got ${some} of ${all}`);

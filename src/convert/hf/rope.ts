@@ -2,7 +2,7 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { JsonObject } from "../../formats/files/json.js";
 import type { RopeConfig } from "../../model/description/rope.js";
-import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { ropesFromHf } from "../../model/hf/rope.js";
 import { ROPE_FACTORS } from "../weights/tensors.js";
 import { shortest } from "./shortest.js";
@@ -13,7 +13,7 @@ type Json = Record<string, unknown>;
 export function ropeOf(model: ServableModel, source: TensorSource, classShare: number): Json {
   const [rope, local] = model.ropes;
   const { dim, base } = rope!;
-  const { headDim } = model.layers[0]!.mixer;
+  const { headDim } = attentionMixers(model)[0]!;
   const scaling = scalingByFactors(model, source) ?? scalingOf(rope!);
   const json: Json = { rope_theta: base };
   if (dim !== headDim || classShare !== 1) json.partial_rotary_factor = dim / headDim;

@@ -9,8 +9,9 @@ import { CONFIG_NAME, isHfFolder, TOOL_TEMPLATE_NAME } from "../../formats/hf/fo
 import { SINGLE_NAME } from "../../formats/safetensors/read.js";
 import { type WritableTensor, writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
-import { unservedVariant } from "../../model/description/servable.js";
-import { hfNameOf, isOffsetNorm } from "../../model/hf/names.js";
+import type { Architecture } from "../../model/description/architectures.js";
+import { attentionMixers, unservedVariant } from "../../model/description/servable.js";
+import { hfNameOf, isNegativeLog, isOffsetNorm } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -120,7 +121,7 @@ function storedTensors(
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
-  const order = config.isNeoxRope ? undefined : halved(config.layers[0]!.mixer.headDim);
+  const order = config.isNeoxRope ? undefined : halved(attentionMixers(config)[0]!.headDim);
   if (order !== undefined && config.ropes[0]!.dim !== order.headDim) {
     throw unservedVariant(
       `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,
@@ -139,12 +140,15 @@ function storedTensors(
     const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
     if (layers?.takes(tensor) === true)
       return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers, preparation);
-    const isVector = tensor.shape.length === 1;
-    if (!isVector && tensor.name.startsWith("blk.")) plainLayers.push(name.replace(/\.weight$/, ""));
-    const values = isOffsetNorm(tensor.name, config.architecture) ? distanceFromOne(source) : source;
+    const { shape, count } = tensor;
+    const isVector = shape.length === 1;
+    // The kernels of a convolution, which have one input each: published checkpoints name it among the plain layers.
+    const isKernel = count !== undefined;
+    if ((!isVector || isKernel) && tensor.name.startsWith("blk.")) plainLayers.push(name.replace(/\.weight$/, ""));
+    const values = storedValues(tensor.name, config.architecture, source);
     const storedType = isVector ? ("F32" as const) : plain;
     const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, stored, storedType));
-    return [{ name, type: storedType, shape: tensor.shape, bytes }];
+    return [{ name, type: storedType, shape: isKernel ? [count, 1, ...shape] : shape, bytes }];
   });
   return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
 }
@@ -191,7 +195,12 @@ function wholeMatrix(source: TensorSource, tensor: ModelTensor, numValues: numbe
   });
 }
 
-const distanceFromOne = (source: TensorSource): ValueSource => ({
-  matrix: (spec) => source.matrix(spec),
-  values: (name, length, count) => source.values(name, length, count).map((value) => value - 1),
-});
+/** A vector's values as folders have them. */
+function storedValues(tensor: string, architecture: Architecture, source: TensorSource): ValueSource {
+  const changed = (change: (value: number) => number): ValueSource => ({
+    matrix: (spec) => source.matrix(spec),
+    values: (name, length, count) => source.values(name, length, count).map(change),
+  });
+  if (isNegativeLog(tensor)) return changed((value) => Math.log(-value));
+  return isOffsetNorm(tensor, architecture) ? changed((value) => value - 1) : source;
+}

@@ -8,7 +8,14 @@ import type { TensorLog } from "../../formats/files/write-tensors.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
-import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import type { DeltaMixer } from "../../model/description/model-description.js";
+import {
+  type AttentionLayer,
+  isAttention,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
+import { keyWidth, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
 
@@ -54,7 +61,7 @@ export interface ModelTensor {
     readonly start: number;
     readonly within?: WiderStack;
   };
-  /** How many vectors, where each expert has one. */
+  /** How many vectors, where each expert or each channel of a convolution has one. */
   readonly count?: number;
   /**
    * Row `rowOf(i)` of the source is row i of the copy; absent: row i. Rows move only within heads of `headDim` rows.
@@ -208,17 +215,28 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     table("per_layer_model_proj", totalInputWidth, width);
     vector("per_layer_proj_norm.weight", layerInputWidth);
   }
-  const mixers = attentionMixers(model);
-  model.layers.forEach(({ feedForward }, index) => {
-    const mixer = mixers[index]!;
-    const layer = `blk.${index}.`;
-    const numQueryRows = mixer.numHeads * mixer.headDim;
-    const numKeyRows = mixer.numKvHeads * mixer.headDim;
-    const isGateFused = !source.has(`${layer}ffn_gate.weight`);
-    if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
+  const recurrent = (layer: string, mixer: DeltaMixer) => {
+    const { numHeads, valueDim, numTaps } = mixer;
+    const inner = numHeads * valueDim;
+    const mixed = mixedWidth(mixer);
+    table(`${layer}ssm_in`, mixed + inner, width);
+    table(`${layer}attn_qkv`, mixed, width);
+    table(`${layer}attn_gate`, inner, width);
+    table(`${layer}ssm_ba`, 2 * numHeads, width);
+    table(`${layer}ssm_alpha`, numHeads, width);
+    table(`${layer}ssm_beta`, numHeads, width);
+    tensors.push({ name: `${layer}ssm_conv1d.weight`, shape: [numTaps], count: mixed });
+    vector(`${layer}ssm_a`, numHeads);
+    vector(`${layer}ssm_dt.bias`, numHeads);
+    vector(`${layer}ssm_norm.weight`, valueDim);
+    table(`${layer}ssm_out`, width, inner);
+  };
+  const attention = (layer: string, { mixer }: AttentionLayer) => {
+    const numQueryRows = queryWidth({ mixer });
+    const numKeyRows = keyWidth({ mixer });
     if (source.has(`${layer}attn_qkv.weight`)) matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
     else {
-      matrix(`${layer}attn_q`, numQueryRows, width);
+      matrix(`${layer}attn_q`, mixer.isGated ? 2 * numQueryRows : numQueryRows, width);
       if (mixer.keysOf === undefined) {
         matrix(`${layer}attn_k`, numKeyRows, width);
         if (!mixer.areValuesKeys) matrix(`${layer}attn_v`, numKeyRows, width);
@@ -231,6 +249,14 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
+  };
+  model.layers.forEach((each, index) => {
+    const { feedForward } = each;
+    const layer = `blk.${index}.`;
+    if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
+    if (isAttention(each)) attention(layer, each);
+    else recurrent(layer, each.mixer as DeltaMixer);
+    const isGateFused = !source.has(`${layer}ffn_gate.weight`);
     if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
     const { width: inner } = feedForward;
     if (feedForward.kind === "experts") {
@@ -244,7 +270,8 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
       stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
       stack(`${layer}ffn_down_exps`, count, width, inner);
       if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
-      const { sharedWidth } = feedForward;
+      const { sharedWidth, isSharedGated } = feedForward;
+      if (isSharedGated) table(`${layer}ffn_gate_inp_shexp`, 1, width);
       const end = model.hasDenseBesideExperts ? "" : "_shexp";
       if (sharedWidth > 0) {
         matrix(`${layer}ffn_gate${end}`, sharedWidth, width);

@@ -30,8 +30,6 @@ export const DECODERS = [
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
 export type DecoderArchitecture = (typeof DECODERS)[number];
-/** Those of models with recurrent layers. */
-export type RecurrentArchitecture = Extract<DecoderArchitecture, "qwen3next" | "qwen35" | "qwen35moe">;
 export type EncoderArchitecture = (typeof ENCODERS)[number];
 
 export const ARCHITECTURES = [...DECODERS, ...ENCODERS] as const;
@@ -117,6 +115,10 @@ interface ArchitectureFacts {
 export interface DeltaFacts {
   /** GGUF files order value heads so that head h shares the key head h modulo their number. */
   readonly isTiledInFiles: boolean;
+  /** Folders have queries, keys, values and gates in one matrix. */
+  readonly isFusedInFolders: boolean;
+  /** The rope is made for images too: GGUF files say which pairs turn by which axis. */
+  readonly hasImageRope: boolean;
   /** Every n-th layer has attention, where a file does not list the layers. */
   readonly period: number;
 }
@@ -197,7 +199,7 @@ const QWEN_DELTA: ArchitectureFacts = {
   ...NEOX,
   hasHeadNorms: true,
   hasOffsetNorms: true,
-  delta: { isTiledInFiles: true, period: 4 },
+  delta: { isTiledInFiles: true, isFusedInFolders: false, hasImageRope: true, period: 4 },
   hasDraftBlocks: true,
 };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
@@ -211,7 +213,11 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   qwen3: { ...NEOX, hasHeadNorms: true },
   qwen3moe: { ...NEOX, hasHeadNorms: true, experts: SOFTMAX },
   // Qwen3-Next and Qwen3-Coder-Next; Qwen3.5 to 3.8.
-  qwen3next: { ...QWEN_DELTA, delta: { isTiledInFiles: false, period: 4 }, experts: QWEN_EXPERTS },
+  qwen3next: {
+    ...QWEN_DELTA,
+    delta: { isTiledInFiles: false, isFusedInFolders: true, hasImageRope: false, period: 4 },
+    experts: QWEN_EXPERTS,
+  },
   qwen35: QWEN_DELTA,
   qwen35moe: { ...QWEN_DELTA, experts: QWEN_EXPERTS },
   gemma2: {

@@ -135,8 +135,8 @@ export const MODEL_LIMITS = {
 } as const;
 
 /** Layers that are alike become one object: the arithmetic of `sizes.ts` goes over the few kinds there are. */
-export function layersOf(numLayers: number, layerAt: (index: number) => Layer): readonly Layer[] {
-  const kinds = new Map<string, Layer>();
+export function layersOf<L extends Layer>(numLayers: number, layerAt: (index: number) => L): readonly L[] {
+  const kinds = new Map<string, L>();
   const layers = Array.from({ length: numLayers }, (_, index) => {
     const layer = layerAt(index);
     const key = JSON.stringify(layer);

@@ -6,12 +6,13 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { completionsOf } from "../../../test/helpers/converted.js";
+import { completionsOf, weightsOnly } from "../../../test/helpers/converted.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { expectLogprobs, TOLERANCES } from "../../../test/helpers/hf-models.js";
 import { type RandomArchitecture, writeRandomModel } from "../../../test/helpers/random-model.js";
-import { rowByteLength } from "../../formats/dequantize.js";
+import { dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
+import { readGguf } from "../../formats/gguf/read.js";
 import { arr, f32, str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import type { AttentionMixer, DeltaMixer } from "../description/model-description.js";
 import { attentionMixers } from "../description/servable.js";
@@ -221,6 +222,27 @@ it.each([
   const path = join(folder, `${name}.gguf`);
   new Conversion(fixture(`hf/${name}`), isTiled).write(path);
   await expectLogprobs(path, JSON.parse(readFileSync(fixture(`hf/${name}/expected.json`), "utf8")), TOLERANCES[name]);
+});
+
+it.each([
+  ["qwen35", true],
+  ["qwen35_vision", true],
+  ["qwen35moe", true],
+  ["qwen3next", false],
+] as const)("a copy of %s holds what that file holds", (name, isTiled) => {
+  const [expected, copy] = [join(folder, `${name}.expected.gguf`), join(folder, `${name}.copy.gguf`)];
+  new Conversion(fixture(`hf/${name}`), isTiled).write(expected);
+  weightsOnly(fixture(`hf/${name}`), copy);
+  const held = (path: string) => {
+    const { tensors, shards } = readGguf(path);
+    return Array.from(tensors.values(), ({ name: tensor, type, shape, shard, byteOffset, byteLength }) => {
+      using file = openFile(shards[shard]!.path);
+      const count = shape.reduce((product, size) => product * size, 1);
+      const sizes = shape.at(-1) === 1 ? shape.slice(0, -1) : shape;
+      return [tensor, sizes, dequantizeRow(type, readExactly(file, byteOffset, byteLength), count)] as const;
+    }).sort(([a], [b]) => (a < b ? -1 : 1));
+  };
+  expect(held(copy)).toEqual(held(expected));
 });
 
 describe("a header", () => {

@@ -1,0 +1,92 @@
+/**
+ * Models with recurrent layers: a copy in the other format, whose value heads may have another order, is the same
+ * model. What a file's tensors hold is compared in src/model/gguf/recurrent.test.ts.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { changedFolder } from "../../test/helpers/changed-folder.js";
+import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
+import { fixture } from "../../test/helpers/fixtures.js";
+import { expectLogprobs, TOLERANCES } from "../../test/helpers/hf-models.js";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { readGguf } from "../formats/gguf/read.js";
+import { u32 } from "../formats/gguf/write.js";
+import { readHfFolder } from "../formats/hf/folder.js";
+
+const root = mkdtempSync(join(tmpdir(), "millrace-recurrent-"));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+let numPlaces = 0;
+const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
+
+describe.each(["qwen35", "qwen35_vision", "qwen35moe", "qwen3next"])("a folder of %s", (name) => {
+  const original = fixture(`hf/${name}`);
+
+  test("becomes a file with transformers' log-probabilities, and a folder again with its tensors", async () => {
+    const [file, folder] = [place(".gguf"), place()];
+    weightsOnly(original, file);
+    weightsOnly(file, folder);
+    const expected = JSON.parse(readFileSync(join(original, "expected.json"), "utf8"));
+    for (const copy of [file, folder]) await expectLogprobs(copy, expected, TOLERANCES[name]);
+    const completions = await completionsOf(original);
+    // Its value heads stay in their order, so that nothing is summed in another one.
+    if (name === "qwen3next") expect(await completionsOf(file)).toEqual(completions);
+    else expectClose(await completionsOf(file), completions);
+    expectClose(await completionsOf(folder), completions);
+    const shapes = (path: string) =>
+      [...readHfFolder(path).files.tensors.values()].flatMap(({ name: stored, shape }) =>
+        stored.includes("visual") ? [] : [`${stored.replace("language_model.", "")} ${shape}`],
+      );
+    expect(shapes(folder).sort()).toEqual(shapes(original).sort());
+  });
+
+  test("becomes a folder with its own bits", async () => {
+    const folder = place();
+    weightsOnly(original, folder);
+    expect(await completionsOf(folder)).toEqual(await completionsOf(original));
+  });
+});
+
+describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (architecture) => {
+  test("becomes a file with its own bits, without the blocks that draft, and a folder that answers alike", async () => {
+    const [original, drafting, file, folder, again] = [".gguf", ".gguf", ".gguf", "", ".gguf"].map(place);
+    writeRandomModel(original!, { architecture, seed: 7 });
+    // Its last layer becomes a block that drafts.
+    const metadata = { [`${architecture}.nextn_predict_layers`]: u32(1) };
+    writeRandomModel(drafting!, { architecture, seed: 7, layers: 5, metadata });
+    weightsOnly(drafting!, file!);
+    const completions = await completionsOf(drafting!);
+    expect(await completionsOf(file!)).toEqual(completions);
+    const { metadata: written, tensors } = readGguf(file!);
+    expect(written.number(`${architecture}.block_count`)).toBe(4);
+    expect([...tensors.keys()].filter((name) => name.startsWith("blk.4."))).toEqual([]);
+    weightsOnly(original!, folder!);
+    expectClose(await completionsOf(folder!), await completionsOf(original!));
+    weightsOnly(folder!, again!);
+    expectClose(await completionsOf(again!), await completionsOf(original!));
+  });
+});
+
+test("a file says which layers are recurrent", () => {
+  const swapped = (name: string) =>
+    name.replace(/layers\.([01])\./, (_, layer: string) => `layers.${1 - Number(layer)}.`);
+  const layer_types = ["full_attention", "linear_attention", "linear_attention"];
+  const changed = changedFolder(fixture("hf/qwen35moe"), place(), {
+    settings: { layer_types },
+    tensors: (stored) => Object.fromEntries(Object.entries(stored).map(([name, tensor]) => [swapped(name), tensor])),
+  });
+  const said = (folder: string) => {
+    const file = place(".gguf");
+    weightsOnly(folder, file);
+    const { metadata } = readGguf(file);
+    return ["full_attention_interval", "attention.recurrent_layers", "rope.dimension_sections"].map((key) =>
+      metadata.get(`qwen35moe.${key}`),
+    );
+  };
+  // Two pairs of a head of 16 values are rotated.
+  const sections = Int32Array.of(1, 1, 0, 0);
+  expect(said(fixture("hf/qwen35moe"))).toEqual([2, undefined, sections]);
+  expect(said(changed)).toEqual([undefined, [false, true, true], sections]);
+});

@@ -1,0 +1,16 @@
+/** The orders in which files have the value heads of layers with a recurrent state. */
+import type { DeltaMixer } from "./model-description.js";
+
+/**
+ * Where each value head of the wanted order is in the mixer's own.
+ * @param isTiled the wanted order: head h shares the key head h modulo their number; false: neighbours share one
+ * @returns undefined: both orders are the same
+ * @example headOrder({ ...mixer, numHeads: 4, numKeyHeads: 2, isTiled: false }, true) // [0, 2, 1, 3]
+ */
+export function headOrder(mixer: DeltaMixer, isTiled: boolean): readonly number[] | undefined {
+  const { numHeads, numKeyHeads } = mixer;
+  const perKeyHead = numHeads / numKeyHeads;
+  if (mixer.isTiled === isTiled || perKeyHead === 1 || numKeyHeads === 1) return undefined;
+  const [inner, outer] = isTiled ? [numKeyHeads, perKeyHead] : [perKeyHead, numKeyHeads];
+  return Array.from({ length: numHeads }, (_, head) => (head % inner) * outer + Math.floor(head / inner));
+}
