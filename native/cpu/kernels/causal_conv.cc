@@ -8,6 +8,7 @@
 namespace millrace {
 
 namespace {
+// A multiple of every instruction set's kDoubles.
 constexpr int64_t kUnitColumns = 64;
 constexpr int64_t kMaxTaps = 64;
 
@@ -78,9 +79,9 @@ struct Columns {
       const float* values = input(m, t, args.taps - 1 - j);
       for (int64_t c = 0; c < count; c++) sums[c] += kernel[c] * values[c];
     }
-    for (int64_t c = 0; c < kUnitColumns; c++) {
-      const double sum = sums[c];
-      sums[c] = static_cast<float>(sum / (1.0 + expDouble(-sum)));
+    for (int64_t c = 0; c < count; c += kDoubles) {
+      const Doubles sum = loadAsDoubles(sums + c);
+      storeAsFloats(sums + c, sum / (expDoubles(-sum) + 1.0));
     }
     memcpy(args.out + m * args.width + first, sums, static_cast<size_t>(count) * sizeof(float));
   }

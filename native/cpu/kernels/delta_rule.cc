@@ -1,7 +1,8 @@
 // deltaRule: the gated delta rule as a plain recurrence, for prompts too: a chunked form has other sums for other cuts
 // of a prompt. A unit is kStateColumns columns of one head's state, for all rows: the block stays in the first-level
-// cache from row to row. Nothing is fused, and exponentials are computed in double, so that every instruction set gives
-// the same bits.
+// cache for kTileRows rows. Each row goes through a block once: what it adds to an element is at once multiplied by the
+// next row's key. Nothing is fused, and exponentials are computed in double, so that every instruction set gives the
+// same bits.
 #include <cmath>
 
 #include "kernel.h"
@@ -13,6 +14,9 @@ namespace millrace {
 namespace {
 // Partial sums over the rows of S, row i in sum i mod kParts, added (0 + 1) + (2 + 3).
 constexpr int64_t kParts = 4;
+// Rows whose queries and keys are scaled at once, for up to kMaxBlocks blocks of their head.
+constexpr int64_t kTileRows = 32;
+constexpr int64_t kMaxBlocks = 4;
 constexpr int64_t kMaxHeadDim = 4096;
 constexpr int64_t kMaxHeads = 65536;
 
@@ -69,8 +73,9 @@ Op decode(const Operands<ops::deltaRule>& in, DecodeMemo&) {
     in.requireApart(written, deltaRule::decay);
     in.requireApart(written, deltaRule::bias);
   }
-  const double nanos = static_cast<double>(numRows) * (static_cast<double>(blockValues) * 0.12 + 100);
-  return makeOp(OpCode::deltaRule, args, args.numValueHeads * args.numBlocks(), nanos, (blockValues + 2 * args.keyDim + 64) * 4);
+  const double nanos = static_cast<double>(numRows) * (static_cast<double>(blockValues) * 0.1 + 50);
+  const int64_t scratchValues = kMaxBlocks * blockValues + 2 * kTileRows * args.keyDim;
+  return makeOp(OpCode::deltaRule, args, args.numValueHeads * args.numBlocks(), nanos, scratchValues * 4);
 }
 
 #endif
@@ -99,13 +104,77 @@ void scaled(float* out, const float* x, int64_t count, float factor) {
 }
 
 // ln(1 + e^x); beyond 20 it is x to the last bit of a float. NaN gives NaN.
-double softplus(double x) { return x <= 20.0 ? logDouble(1.0 + expDouble(x)) : x; }
+Doubles softplus(Doubles x) { return x <= Doubles{} + 20.0 ? logDoubles(expDoubles(x) + 1.0) : x; }
 
+// Rows of one head.
+struct Tile {
+  int64_t firstRow;
+  int64_t numRows;
+  float* q;  // [numRows, keyDim], scaled
+  float* k;
+  float decays[kTileRows];
+  float betas[kTileRows];
+
+  void prepare(const DeltaRuleArgs& args, int64_t head) {
+    const int64_t keyDim = args.keyDim;
+    const int64_t group = args.isTiled ? head % args.numKeyHeads : head * args.numKeyHeads / args.numValueHeads;
+    const double rootOfDim = std::sqrt(static_cast<double>(keyDim));
+    for (int64_t r = 0; r < numRows; r++) {
+      const float* rawQ = args.x + (firstRow + r) * args.rowWidth() + group * keyDim;
+      const float* rawK = rawQ + args.numKeyHeads * keyDim;
+      scaled(q + r * keyDim, rawQ, keyDim, static_cast<float>(inverseLength(rawQ, keyDim, args.eps) / rootOfDim));
+      scaled(k + r * keyDim, rawK, keyDim, static_cast<float>(inverseLength(rawK, keyDim, args.eps)));
+      const int64_t gate = (firstRow + r) * args.numValueHeads + head;
+      decays[r] = args.alpha[gate];
+      betas[r] = args.beta[gate];
+    }
+    const double bias = static_cast<double>(args.bias[head]);
+    const double decay = static_cast<double>(args.decay[head]);
+    for (int64_t r = 0; r < numRows; r += kDoubles) {
+      storeAsFloats(decays + r, expDoubles(softplus(loadAsDoubles(decays + r) + bias) * decay));
+      storeAsFloats(betas + r, 1.0 / (expDoubles(-loadAsDoubles(betas + r)) + 1.0));
+    }
+  }
+};
+
+// Columns of a pass: the partial sums of both products fit the registers.
+#if defined(MILLRACE_ISA_AVX512)
 constexpr int64_t kVectors = 2;
+#else
+constexpr int64_t kVectors = 1;
+#endif
 constexpr int64_t kColumns = kVectors * kLanes;
+static_assert(kStateColumns % kColumns == 0);
 
-MILLRACE_INLINE Floats whole(const Floats (&parts)[kParts][kVectors], int64_t v) {
-  return (parts[0][v] + parts[1][v]) + (parts[2][v] + parts[3][v]);
+typedef Floats Sums[kParts][kVectors];
+
+MILLRACE_INLINE void storeSums(float* out, const Sums& parts) {
+  MILLRACE_UNROLL
+  for (int64_t j = 0; j < kVectors; j++) storeFloats(out + j * kLanes, (parts[0][j] + parts[1][j]) + (parts[2][j] + parts[3][j]));
+}
+
+// Calls body(row of S, its part) for all rows.
+template <class Body>
+MILLRACE_INLINE void forStateRows(int64_t keyDim, Body body) {
+  int64_t i = 0;
+  for (; i + kParts <= keyDim; i += kParts) {
+    body(i, 0);
+    body(i + 1, 1);
+    body(i + 2, 2);
+    body(i + 3, 3);
+  }
+  for (int64_t part = 0; i + part < keyDim; part++) body(i + part, part);
+}
+
+// recalled = Sᵀ k of kColumns columns.
+void recall(const float* s, int64_t keyDim, const float* k, float* recalled) {
+  Sums sums = {};
+  forStateRows(keyDim, [&](int64_t i, int64_t part) __attribute__((always_inline)) {
+    const Floats key = splatFloats(k[i]);
+    MILLRACE_UNROLL
+    for (int64_t j = 0; j < kVectors; j++) sums[part][j] += loadFloats(s + i * kStateColumns + j * kLanes) * key;
+  });
+  storeSums(recalled, sums);
 }
 
 // A token's numbers in one head.
@@ -116,47 +185,34 @@ struct Token {
   float beta;
 };
 
-// Lets the token into kColumns columns of S from `s` on. @param v the columns' values @param out their outputs
-void updateColumns(float* s, int64_t keyDim, const Token& token, const float* v, float* out) {
+// Lets the token into kColumns columns of S. @param from S before it @param to S after it, which may be `from`
+// @param recalled Sᵀ k; replaced by that of the next token where there is one @param v the columns' values @param out
+// their outputs
+template <bool hasNext>
+void learn(const float* from, float* to, int64_t keyDim, const Token& token, const float* nextKey, const float* v, float* recalled, float* out) {
   const Floats decay = splatFloats(token.decay);
-  Floats sums[kParts][kVectors] = {};
-  const auto recall = [&](int64_t i, int64_t part) __attribute__((always_inline)) {
-    const Floats k = splatFloats(token.k[i]);
-    MILLRACE_UNROLL
-    for (int64_t j = 0; j < kVectors; j++) sums[part][j] += loadFloats(s + i * kStateColumns + j * kLanes) * k;
-  };
-  int64_t i = 0;
-  for (; i + kParts <= keyDim; i += kParts) {
-    recall(i, 0);
-    recall(i + 1, 1);
-    recall(i + 2, 2);
-    recall(i + 3, 3);
-  }
-  for (int64_t part = 0; i + part < keyDim; part++) recall(i + part, part);
   Floats delta[kVectors];
+  MILLRACE_UNROLL
   for (int64_t j = 0; j < kVectors; j++) {
-    delta[j] = (loadFloats(v + j * kLanes) - whole(sums, j) * decay) * splatFloats(token.beta);
+    delta[j] = (loadFloats(v + j * kLanes) - loadFloats(recalled + j * kLanes) * decay) * splatFloats(token.beta);
   }
-  Floats outs[kParts][kVectors] = {};
-  const auto learn = [&](int64_t row, int64_t part) __attribute__((always_inline)) {
-    const Floats k = splatFloats(token.k[row]);
-    const Floats q = splatFloats(token.q[row]);
+  Sums outs = {};
+  Sums sums = {};
+  forStateRows(keyDim, [&](int64_t i, int64_t part) __attribute__((always_inline)) {
+    const Floats k = splatFloats(token.k[i]);
+    const Floats q = splatFloats(token.q[i]);
+    const Floats next = hasNext ? splatFloats(nextKey[i]) : Floats{};
     MILLRACE_UNROLL
     for (int64_t j = 0; j < kVectors; j++) {
-      float* at = s + row * kStateColumns + j * kLanes;
-      const Floats state = loadFloats(at) * decay + k * delta[j];
-      storeFloats(at, state);
+      const int64_t at = i * kStateColumns + j * kLanes;
+      const Floats state = loadFloats(from + at) * decay + k * delta[j];
+      storeFloats(to + at, state);
       outs[part][j] += state * q;
+      if (hasNext) sums[part][j] += state * next;
     }
-  };
-  for (i = 0; i + kParts <= keyDim; i += kParts) {
-    learn(i, 0);
-    learn(i + 1, 1);
-    learn(i + 2, 2);
-    learn(i + 3, 3);
-  }
-  for (int64_t part = 0; i + part < keyDim; part++) learn(i + part, part);
-  for (int64_t j = 0; j < kVectors; j++) storeFloats(out + j * kLanes, whole(outs, j));
+  });
+  storeSums(out, outs);
+  if (hasNext) storeSums(recalled, sums);
 }
 
 // One block of columns of one head.
@@ -164,41 +220,53 @@ struct StateBlock {
   const DeltaRuleArgs& args;
   int64_t head;
   int64_t block;
-  float* s;  // [keyDim, kStateColumns]
-  float* q;  // [keyDim]
-  float* k;
+  float* own;  // [keyDim, kStateColumns]: the state between rows
 
   size_t numBytes() const { return static_cast<size_t>(args.keyDim * kStateColumns) * sizeof(float); }
   float* slot(int64_t index) const {
     return args.state + ((index * args.numValueHeads + head) * args.numBlocks() + block) * args.keyDim * kStateColumns;
   }
+  bool continues(int64_t m) const { return m < args.rows.numRows && args.rows.sources[m] == kRowBefore; }
 
-  void load(int32_t source) const {
-    if (source == kEmptyState) memset(s, 0, numBytes());
-    else memcpy(s, slot(source), numBytes());
+  // Where the state lies that row m starts a run from.
+  const float* start(int64_t m) const {
+    if (args.rows.sources[m] != kEmptyState) return slot(args.rows.sources[m]);
+    memset(own, 0, numBytes());
+    return own;
   }
 
-  void compute(int64_t m) const {
+  // The last row of a run writes its state into its slot, others into `own`: later rows change that.
+  float* destination(int64_t m) const { return args.rows.targets[m] >= 0 && !continues(m + 1) ? slot(args.rows.targets[m]) : own; }
+
+  void compute(const Tile& tile) const {
     const int64_t keyDim = args.keyDim;
-    const int64_t group = args.isTiled ? head % args.numKeyHeads : head * args.numKeyHeads / args.numValueHeads;
-    const float* row = args.x + m * args.rowWidth();
-    const float* rawQ = row + group * keyDim;
-    const float* rawK = rawQ + args.numKeyHeads * keyDim;
-    const double ofQ = inverseLength(rawQ, keyDim, args.eps) / std::sqrt(static_cast<double>(keyDim));
-    scaled(q, rawQ, keyDim, static_cast<float>(ofQ));
-    scaled(k, rawK, keyDim, static_cast<float>(inverseLength(rawK, keyDim, args.eps)));
-    const int64_t gate = m * args.numValueHeads + head;
-    const double step = softplus(static_cast<double>(args.alpha[gate]) + static_cast<double>(args.bias[head]));
-    const float decay = static_cast<float>(expDouble(static_cast<double>(args.decay[head]) * step));
-    const float beta = static_cast<float>(1.0 / (1.0 + expDouble(-static_cast<double>(args.beta[gate]))));
     const int64_t first = block * kStateColumns;
     const size_t count = static_cast<size_t>(minOf(kStateColumns, args.valueDim - first));
+    const float* values = args.x + 2 * args.numKeyHeads * keyDim + head * args.valueDim + first;
     float v[kStateColumns] = {};
     float out[kStateColumns];
-    memcpy(v, row + 2 * args.numKeyHeads * keyDim + head * args.valueDim + first, count * sizeof(float));
-    const Token token{q, k, decay, beta};
-    for (int64_t c = 0; c < kStateColumns; c += kColumns) updateColumns(s + c, keyDim, token, v + c, out + c);
-    memcpy(args.out + gate * args.valueDim + first, out, count * sizeof(float));
+    float recalled[kStateColumns];
+    bool isRecalled = false;
+    const float* from = own;
+    for (int64_t r = 0; r < tile.numRows; r++) {
+      const int64_t m = tile.firstRow + r;
+      if (args.rows.sources[m] != kRowBefore) from = start(m);
+      float* to = destination(m);
+      const Token token{tile.q + r * keyDim, tile.k + r * keyDim, tile.decays[r], tile.betas[r]};
+      const bool hasNext = r + 1 < tile.numRows && continues(m + 1);
+      memcpy(v, values + m * args.rowWidth(), count * sizeof(float));
+      for (int64_t c = 0; c < kStateColumns; c += kColumns) {
+        if (!isRecalled) recall(from + c, keyDim, token.k, recalled + c);
+        const auto learnColumns = hasNext ? learn<true> : learn<false>;
+        learnColumns(from + c, to + c, keyDim, token, token.k + keyDim, v + c, recalled + c, out + c);
+      }
+      isRecalled = hasNext;
+      from = to;
+      memcpy(args.out + (m * args.numValueHeads + head) * args.valueDim + first, out, count * sizeof(float));
+      forTargets(args.rows, m, [&](int64_t index) {
+        if (slot(index) != to) memcpy(slot(index), to, numBytes());
+      });
+    }
   }
 };
 
@@ -206,15 +274,20 @@ struct StateBlock {
 
 void deltaRuleKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const DeltaRuleArgs& args = op.args<DeltaRuleArgs>();
-  float* s = reinterpret_cast<float*>(scratch);
-  float* q = s + args.keyDim * kStateColumns;
-  for (int64_t unit = begin; unit < end; unit++) {
-    const StateBlock block{args, unit / args.numBlocks(), unit % args.numBlocks(), s, q, q + args.keyDim};
-    for (int64_t m = 0; m < args.rows.numRows; m++) {
-      if (args.rows.sources[m] != kRowBefore) block.load(args.rows.sources[m]);
-      block.compute(m);
-      forTargets(args.rows, m, [&](int64_t slot) { memcpy(block.slot(slot), s, block.numBytes()); });
+  const int64_t blockValues = args.keyDim * kStateColumns;
+  float* states = reinterpret_cast<float*>(scratch);
+  float* q = states + kMaxBlocks * blockValues;
+  for (int64_t unit = begin; unit < end;) {
+    const int64_t head = unit / args.numBlocks();
+    const int64_t firstBlock = unit % args.numBlocks();
+    const int64_t numBlocks = minOf(minOf(args.numBlocks() - firstBlock, end - unit), kMaxBlocks);
+    Tile tile{0, 0, q, q + kTileRows * args.keyDim, {}, {}};
+    for (; tile.firstRow < args.rows.numRows; tile.firstRow += tile.numRows) {
+      tile.numRows = minOf(args.rows.numRows - tile.firstRow, kTileRows);
+      tile.prepare(args, head);
+      for (int64_t b = 0; b < numBlocks; b++) StateBlock{args, head, firstBlock + b, states + b * blockValues}.compute(tile);
     }
+    unit += numBlocks;
   }
 }
 

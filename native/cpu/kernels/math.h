@@ -171,27 +171,57 @@ MILLRACE_INLINE void cosAndSin4(f64x4 angle, f64x4* cosine, f64x4* sine) {
   memcpy(sine, &sBits, 32);
 }
 
-MILLRACE_INLINE uint64_t bitsOf(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, 8);
-  return bits;
+// As many doubles as a register has.
+#if defined(MILLRACE_ISA_AVX512)
+typedef double Doubles __attribute__((vector_size(64)));
+#else
+typedef f64x4 Doubles;
+#endif
+constexpr int kDoubles = sizeof(Doubles) / sizeof(double);
+typedef float Narrowed __attribute__((vector_size(sizeof(Doubles) / 2)));
+
+MILLRACE_INLINE Doubles loadAsDoubles(const float* address) {
+  Narrowed value;
+  memcpy(&value, address, sizeof value);
+  return __builtin_convertvector(value, Doubles);
 }
-MILLRACE_INLINE double doubleOf(uint64_t bits) {
-  double value;
-  memcpy(&value, &bits, 8);
-  return value;
+MILLRACE_INLINE void storeAsFloats(float* address, Doubles value) {
+  const Narrowed narrowed = __builtin_convertvector(value, Narrowed);
+  memcpy(address, &narrowed, sizeof narrowed);
 }
 
-// e^x to about 1 ulp for any x; written without branches so that loops over it vectorise.
-MILLRACE_INLINE double expDouble(double x) {
-  x = x > 710.0 ? 710.0 : x;
-  x = x < -746.0 ? -746.0 : x;
-  const double shifter = 6755399441055744.0;  // 1.5 · 2^52
-  const double shifted = x * 1.4426950408889634 + shifter;
-  const double n = shifted - shifter;
-  double r = x - n * 0.693147180369123816490;  // exact product: the constant has 32 significant bits
+// The integers as wide as one double, or as each of a vector's.
+template <class D>
+struct BitsOf {
+  typedef uint64_t Unsigned __attribute__((vector_size(sizeof(D))));
+  typedef int64_t Signed __attribute__((vector_size(sizeof(D))));
+};
+template <>
+struct BitsOf<double> {
+  using Unsigned = uint64_t;
+  using Signed = int64_t;
+};
+template <class To, class From>
+MILLRACE_INLINE To sameBits(From value) {
+  static_assert(sizeof(To) == sizeof(From));
+  To result;
+  memcpy(&result, &value, sizeof result);
+  return result;
+}
+
+// e^x to about 1 ulp for any x, of one double or of a vector of them. Loops over the scalar form do not vectorise with
+// every compiler.
+template <class D>
+MILLRACE_INLINE D expDoubles(D x) {
+  using U = typename BitsOf<D>::Unsigned;
+  x = x > D{} + 710.0 ? D{} + 710.0 : x;
+  x = x < D{} - 746.0 ? D{} - 746.0 : x;
+  const D shifter = D{} + 6755399441055744.0;  // 1.5 · 2^52
+  const D shifted = x * 1.4426950408889634 + shifter;
+  const D n = shifted - shifter;
+  D r = x - n * 0.693147180369123816490;  // exact product: the constant has 32 significant bits
   r = r - n * 1.90821492927058770002e-10;
-  double p = 1.0 / 6227020800.0;
+  D p = D{} + 1.0 / 6227020800.0;
   p = p * r + 1.0 / 479001600.0;
   p = p * r + 1.0 / 39916800.0;
   p = p * r + 1.0 / 3628800.0;
@@ -205,25 +235,28 @@ MILLRACE_INLINE double expDouble(double x) {
   p = p * r + 0.5;
   p = p * r + 1.0;
   p = p * r + 1.0;
-  const uint64_t biased = (bitsOf(shifted) & 0xfffffu) + 4096u;  // n + 4096 modulo 2^20
-  const uint64_t wrapped = biased & 0xfffffu;
-  const uint64_t low = wrapped >> 1;
-  const uint64_t high = wrapped - low;
-  return p * doubleOf((low + (1023u - 2048u)) << 52) * doubleOf((high + (1023u - 2048u)) << 52);
+  const U biased = (sameBits<U>(shifted) & uint64_t{0xfffff}) + uint64_t{4096};  // n + 4096 modulo 2^20
+  const U wrapped = biased & uint64_t{0xfffff};
+  const U low = wrapped >> 1;
+  const U high = wrapped - low;
+  return p * sameBits<D>((low - uint64_t{1025}) << 52) * sameBits<D>((high - uint64_t{1025}) << 52);
 }
+MILLRACE_INLINE double expDouble(double x) { return expDoubles(x); }
 
-// ln x to about 1 ulp for positive normal finite x.
-MILLRACE_INLINE double logDouble(double x) {
+// ln x to about 1 ulp for positive normal finite x, as expDoubles.
+template <class D>
+MILLRACE_INLINE D logDoubles(D x) {
+  using U = typename BitsOf<D>::Unsigned;
+  using I = typename BitsOf<D>::Signed;
   // x = 2^e · m with m in [√½, √2).
-  const uint64_t bits = bitsOf(x);
-  const uint64_t offset = bits - 0x3fe6a09e667f3bcdu;
-  const int64_t e = static_cast<int64_t>(offset) >> 52;
-  const double m = doubleOf(bits - (static_cast<uint64_t>(e) << 52));
+  const U bits = sameBits<U>(x);
+  const I e = sameBits<I>(bits - uint64_t{0x3fe6a09e667f3bcd}) >> 52;
+  const D m = sameBits<D>(bits - (sameBits<U>(e) << 52));
   // ln m = 2 artanh(s), s = (m − 1) / (m + 1).
-  const double f = m - 1.0;
-  const double s = f / (2.0 + f);
-  const double z = s * s;
-  double p = 1.0 / 23.0;
+  const D f = m - 1.0;
+  const D s = f / (f + 2.0);
+  const D z = s * s;
+  D p = D{} + 1.0 / 23.0;
   p = p * z + 1.0 / 21.0;
   p = p * z + 1.0 / 19.0;
   p = p * z + 1.0 / 17.0;
@@ -234,9 +267,11 @@ MILLRACE_INLINE double logDouble(double x) {
   p = p * z + 1.0 / 7.0;
   p = p * z + 1.0 / 5.0;
   p = p * z + 1.0 / 3.0;
-  const double exponent = static_cast<double>(e);
-  const double tail = 2.0 * s * z * p + exponent * 1.90821492927058770002e-10;
-  return exponent * 0.693147180369123816490 + (2.0 * s + tail);
+  // The exponent is small: its double is exact by way of the low bits of a sum.
+  const D exponent = sameBits<D>(sameBits<U>(D{} + 6755399441055744.0) + sameBits<U>(e)) - 6755399441055744.0;
+  const D tail = s * 2.0 * z * p + exponent * 1.90821492927058770002e-10;
+  return exponent * 0.693147180369123816490 + (s * 2.0 + tail);
 }
+MILLRACE_INLINE double logDouble(double x) { return logDoubles(x); }
 
 }  // namespace millrace::MILLRACE_ISA

@@ -90,6 +90,7 @@ void testThreads();
 void testConversions();
 void testDequantize();
 void testSimpleOps();
+void testRecurrent();
 void testLinear();
 void testPacked();
 void testAttention();

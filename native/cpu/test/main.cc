@@ -9,6 +9,7 @@ int main() {
     group("conversions", testConversions);
     group("dequantize", testDequantize);
     group("simple ops", testSimpleOps);
+    group("recurrent", testRecurrent);
     group("linear", testLinear);
     group("packed", testPacked);
     group("attention", testAttention);
