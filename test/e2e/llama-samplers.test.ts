@@ -41,7 +41,7 @@ const CASES: readonly (readonly [fields: Record<string, unknown>, sampling: Part
     { typical_p: 0.6, temperature: 0.5 },
     { typicalP: 0.6, temperature: 0.5 },
   ],
-  ...[0.5, 1, 2].map((n) => [{ top_n_sigma: n }, { topNSigma: n }] as const),
+  ...[0.1, 0.3, 0.5].map((n) => [{ top_n_sigma: n }, { topNSigma: n }] as const),
   [
     { top_n_sigma: 1, temperature: 1.8 },
     { topNSigma: 1, temperature: 1.8 },
