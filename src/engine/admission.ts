@@ -123,7 +123,7 @@ function checkLists({ allowedTokenIds, badWords = [], thought }: SamplingParams,
 function checkDry({ multiplier, base, allowedLength, window, breakers }: DryPenalty, vocabSize: number): void {
   checkNumber(multiplier, 0, MAX_NUMBER, "dry_multiplier");
   checkNumber(base, 1, MAX_NUMBER, "dry_base");
-  checkInteger(allowedLength, 1, "dry_allowed_length");
+  checkInteger(allowedLength, 0, "dry_allowed_length");
   checkInteger(window ?? 0, 0, "dry_penalty_last_n");
   checkCount(breakers.length, MAX_DRY_BREAKERS, "dry_sequence_breakers");
   for (const { heads, tail } of breakers) {

@@ -208,6 +208,20 @@ export function chooseToken(raw: Float64Array, row: SampleRow): number {
   ).id;
 }
 
+/** The probabilities of the tokens that a row may choose; 0 for all others. */
+export function sampledProbabilities(raw: Float64Array, row: SampleRow): Float64Array {
+  const adjusted = adjustLogits(raw, row);
+  const kept = keptTokens(adjusted, row);
+  const temperature = temperatureOf(adjusted, kept, row);
+  const weights = kept.map((id) => Math.exp((adjusted[id]! - adjusted[kept[0]!]!) / temperature));
+  const total = weights.reduce((a, b) => a + b, 0);
+  const probabilities = new Float64Array(raw.length);
+  kept.forEach((id, i) => {
+    probabilities[id] = weights[i]! / total;
+  });
+  return probabilities;
+}
+
 /** The tokens that all samplers leave, likeliest first. */
 function keptTokens(adjusted: Float64Array, row: SampleRow): readonly number[] {
   const temperature = row.param("temperature");

@@ -70,7 +70,7 @@ export class DryPenalties {
       const length = Math.min(this.#repeats[k]!, longestAllowed);
       if (length < allowedLength) continue;
       const next = tokens[position - k]!;
-      if (length > (this.#longest.get(next) ?? 0)) this.#longest.set(next, length);
+      if (length > (this.#longest.get(next) ?? -1)) this.#longest.set(next, length);
     }
     for (const [id, length] of this.#longest) {
       if (!breakers.isBreaker(id)) add(id, Math.min(multiplier * base ** (length - allowedLength), MAX_PENALTY));

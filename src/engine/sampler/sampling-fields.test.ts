@@ -5,10 +5,9 @@
 import { afterAll, expect, test } from "vitest";
 import { runAlone } from "../../../test/helpers/engine-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
-import { dryPenalties } from "../../../test/reference/dry.js";
-import { chooseToken, logprobsOf, type SampleRow } from "../../../test/reference/sample.js";
+import { chooseToken, logprobsOf } from "../../../test/reference/sample.js";
+import { sampleRowOf } from "../../../test/reference/sample-row.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
-import type { SAMPLE_PARAM } from "../../backend/ops.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../api/options.js";
 import { GREEDY_SAMPLING, type SamplingParams } from "../api/request.js";
@@ -87,63 +86,16 @@ async function logitsOf(tokens: readonly number[]): Promise<Float64Array[]> {
   return all;
 }
 
-/** Where a word has come up to its last token, that token may not come. */
-function isBarred(id: number, output: readonly number[], sampling: SamplingParams): boolean {
-  const { allowedTokenIds, badWords, thought } = sampling;
-  const isTooLong = thought !== undefined && output.length >= thought.maxTokens && !output.includes(thought.closeId);
-  if (isTooLong) return id !== thought.closeId;
-  if (allowedTokenIds?.includes(id) === false) return true;
-  return (badWords ?? []).some((word) => {
-    const start = word.slice(0, -1);
-    return word.at(-1) === id && start.every((token, i) => output[output.length - start.length + i] === token);
-  });
-}
-
-/** The row that the parameters mean, made from them alone. */
-function rowOf(sampling: SamplingParams, output: readonly number[]): SampleRow {
-  const values: Partial<Record<keyof typeof SAMPLE_PARAM, number>> = {
-    temperature: sampling.temperature,
-    topK: sampling.topK,
-    topP: sampling.topP,
-    minP: sampling.minP,
-    presencePenalty: sampling.presencePenalty,
-    frequencyPenalty: sampling.frequencyPenalty,
-    repetitionPenalty: sampling.repetitionPenalty,
-    topNSigma: sampling.topNSigma ?? 0,
-    typicalP: sampling.typicalP ?? 1,
-    xtcProbability: sampling.xtc?.probability ?? 0,
-    xtcThreshold: sampling.xtc?.threshold ?? 0,
-    dynatempRange: sampling.dynamicTemperature?.range ?? 0,
-    dynatempExponent: sampling.dynamicTemperature?.exponent ?? 1,
-    seedHigh: Number(sampling.seed >> 32n),
-    seedLow: Number(sampling.seed & 0xffff_ffffn),
-    position: PROMPT.length + output.length,
-  };
-  const mask = new Int32Array(Math.ceil(core.info.vocabSize / 32));
-  for (let id = 0; id < core.info.vocabSize; id++) {
-    if (!isBarred(id, output, sampling)) mask[id >> 5]! |= 1 << (id & 31);
-  }
-  const text = [PROMPT, output].flatMap((ids, part) => ids.map((id) => ({ id, isOutput: part === 1 })));
-  const read = text.slice(Math.max(text.length - (sampling.penaltyWindow ?? text.length), 0));
-  const dry = sampling.dry === undefined ? [] : [...dryPenalties([...PROMPT, ...output], sampling.dry)];
-  return {
-    param: (name) => values[name]!,
-    promptIds: Int32Array.from(read.filter(({ isOutput }) => !isOutput).map(({ id }) => id)),
-    outputIds: Int32Array.from(read.filter(({ isOutput }) => isOutput).map(({ id }) => id)),
-    biasIds: Int32Array.from(sampling.logitBias, ([id]) => id),
-    biasValues: Float32Array.from(sampling.logitBias, ([, bias]) => bias),
-    lateBiasIds: Int32Array.from(dry, ([id]) => id),
-    lateBiasValues: Float32Array.from(dry, ([, penalty]) => -penalty),
-    bannedIds: Int32Array.from(output.length < sampling.minTokens ? sampling.stopTokenIds : []),
-    mask,
-  };
-}
-
 /** What the reference sampler generates, each token from the engine's logits after those before it. */
 async function expected(sampling: SamplingParams): Promise<number[]> {
   const output: number[] = [];
   while (output.length < sampling.maxTokens) {
-    output.push(chooseToken((await logitsOf([...PROMPT, ...output])).at(-1)!, rowOf(sampling, output)));
+    output.push(
+      chooseToken(
+        (await logitsOf([...PROMPT, ...output])).at(-1)!,
+        sampleRowOf(sampling, PROMPT, output, core.info.vocabSize),
+      ),
+    );
     if (sampling.stopTokenIds.includes(output.at(-1)!)) break;
   }
   return output;

@@ -61,7 +61,7 @@ const WRONG: readonly (readonly [field: string, value: unknown])[] = [
   ["dynatemp_exponent", -1],
   ["dry_multiplier", -1],
   ["dry_base", 0.9],
-  ["dry_allowed_length", 0],
+  ["dry_allowed_length", -1],
   ["dry_penalty_last_n", -2],
   ["dry_sequence_breakers", "a"],
   ["dry_sequence_breakers", [""]],

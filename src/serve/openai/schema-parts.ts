@@ -109,7 +109,7 @@ export const llamaSamplersShape = {
   repeat_last_n: integerIn(-1, 2 ** 31 - 1).optional(),
   dry_multiplier: numberIn(0, 100).optional(),
   dry_base: numberIn(1, 100).optional(),
-  dry_allowed_length: integerIn(1, 2 ** 31 - 1).optional(),
+  dry_allowed_length: integerIn(0, 2 ** 31 - 1).optional(),
   dry_penalty_last_n: integerIn(-1, 2 ** 31 - 1).optional(),
   dry_sequence_breakers: breakersField.optional(),
   top_n_sigma: numberIn(-1, 100).optional(),
