@@ -48,7 +48,7 @@ export const VARIANTS = {
   x64: [
     ["avx2", AVX2_FLAGS],
     ["avx512", AVX512_FLAGS],
-    ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed"]],
+    ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed", "linear_packed_grids"]],
     ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_packed_16bit", "linear_packed_bfloats"]],
     ["amx", AMX_FLAGS, [...LINEAR, "linear_packed_bfloat_tiles", "linear_packed_byte_tiles"]],
   ],

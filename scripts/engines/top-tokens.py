@@ -85,6 +85,7 @@ GGML_INPUTS = {
     "F16": lambda x: x.half().to(x.dtype),
     **{name: q8_0 for name in ("Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "IQ4_NL", "MXFP4")},
     **{name: q8_k for name in ("Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")},
+    **{name: q8_k for name in ("IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0")},
 }
 GGUF_LAYERS = {
     "attn_q": "self_attn.q_proj",

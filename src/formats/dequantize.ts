@@ -5,6 +5,7 @@
  */
 import { MillraceError } from "../core/errors.js";
 import type { TensorType } from "./gguf/types.js";
+import { GRID_BLOCKS, type GridType } from "./grid-blocks.js";
 
 interface BlockLayout {
   /** Values in one block; a row is a whole number of blocks. */
@@ -45,6 +46,15 @@ const CODECS: Readonly<Record<WeightType, BlockCodec>> = {
   MXFP4: { numValues: 32, byteLength: 17, decode: decodeMxfp4 },
   NVFP4: { numValues: 64, byteLength: 36, decode: decodeNvfp4 },
   NVFP4_SCALED: { numValues: 64, byteLength: 40, decode: decodeScaledNvfp4 },
+  IQ2_XXS: gridCodec("IQ2_XXS"),
+  IQ2_XS: gridCodec("IQ2_XS"),
+  IQ2_S: gridCodec("IQ2_S"),
+  IQ3_XXS: gridCodec("IQ3_XXS"),
+  IQ3_S: gridCodec("IQ3_S"),
+  IQ1_S: gridCodec("IQ1_S"),
+  IQ1_M: gridCodec("IQ1_M"),
+  TQ1_0: gridCodec("TQ1_0"),
+  TQ2_0: gridCodec("TQ2_0"),
   F8_E4M3: { numValues: 32, byteLength: 36, decode: decodeF8 },
   I8: { numValues: 32, byteLength: 36, decode: decodeI8 },
   Q8_0_INT8: { numValues: 32, byteLength: 34, decode: decodeQ8_0 },
@@ -260,6 +270,17 @@ function decodeIq4Xs(bytes: DataView, at: number, out: Float32Array, to: number)
       out[to + 32 * group + i] = step * IQ4_GRID[nibble32(bytes, at + 8 + 16 * group, i)]!;
     }
   }
+}
+
+/** 256 values that are multiples of f16 d. */
+function gridCodec(type: GridType): BlockCodec {
+  const { byteLength, unit, scaleBits, multiples } = GRID_BLOCKS[type];
+  const decode = (bytes: DataView, at: number, out: Float32Array, to: number) => {
+    const step = f16ToNumber(scaleBits(bytes, at)) * unit;
+    multiples(bytes, at, out, to);
+    for (let i = to; i < to + 256; i++) out[i]! *= step;
+  };
+  return { numValues: 256, byteLength, decode };
 }
 
 /**

@@ -57,6 +57,15 @@ test("a folder of 8-bit weights is multiplied in 8 bits where the GPU can", () =
   );
 });
 
+test("on a CPU, files of one to three bits are multiplied like four bits, and not faster", () => {
+  const { computeFactor } = storedQuantization("Q4_0", parseHardware("cpu-8"));
+  for (const label of ["IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0", "TQ2_0"]) {
+    const stored = storedQuantization(label, parseHardware("cpu-8"));
+    expect([label, stored.arithmetic]).toEqual([label, "cpu4"]);
+    expect(stored.computeFactor).toBeLessThan(computeFactor);
+  }
+});
+
 test("INT4 only where memory binds", () => {
   const roomy = makePlan(request("llama-3.1-8b", "h100"));
   expect(roomy.configurations.some(({ quantization }) => quantization.id === "awq")).toBe(false);

@@ -7,6 +7,7 @@ import type { CallForm, ThoughtForm } from "./data/parsers.js";
 export interface StoredWeights {
   /** As the file says: Q4_0, BF16, … */
   readonly label: string;
+  /** In memory. */
   readonly weightBytes: number;
   /** How many of these the embedding table takes; a step reads only rows of the table. */
   readonly embeddingBytes: number;

@@ -46,6 +46,16 @@ test.each([
   expect(totalParameters(model) / numValues).toBeLessThanOrEqual(1);
 });
 
+test("weights of types with codebooks count as they are packed", async () => {
+  const path = join(folder, "grids.gguf");
+  writeRandomModel(path, { architecture: "llama", width: 256, ff: 512, seed: 1, type: "IQ2_XXS" });
+  const tensors = [...readGguf(path).tensors.values()];
+  const inMemory = tensors.map(({ type, byteLength }) => (type === "IQ2_XXS" ? (byteLength / 66) * 102 : byteLength));
+  const { stored } = await readPlannedModel(path);
+  expect(stored!.label).toBe("IQ2_XXS");
+  expect(stored!.weightBytes).toBe(inMemory.reduce((sum, numBytes) => sum + numBytes, 0));
+});
+
 test("an encoder is refused, as a folder and as a file", async () => {
   const bert = fixture("hf-encoders/bert_rank");
   const path = join(folder, "bert.gguf");

@@ -44,8 +44,8 @@ export function storedQuantization(label: string, machine: Machine): Quantizatio
     return { ...named, computeFactor: /^(BF16|F16)$/.test(label) ? 1 : 0.92 };
   }
   if (/^Q8|^I8|^IQ4|INT8/.test(label)) return { ...named, arithmetic: "cpu8" };
-  if (/^Q6|^Q[23]_K/.test(label)) return { ...named, arithmetic: "cpu4", computeFactor: 0.85 };
-  if (/^Q[45]_K/.test(label))
+  if (/^Q6|^Q[23]_K|^IQ[12]|^IQ3_XXS/.test(label)) return { ...named, arithmetic: "cpu4", computeFactor: 0.85 };
+  if (/^Q[45]_K|^IQ3_S|^TQ/.test(label))
     return { ...named, arithmetic: "cpu4", computeFactor: QUANTIZATIONS.q4_k_m.computeFactor };
   if (/^(Q4|Q5|MXFP4|NVFP4)|INT4/.test(label)) return { ...named, arithmetic: "cpu4" };
   const computeFactor = label === "BF16" ? BFLOAT_FACTORS[machine.device.isa ?? ""] : undefined;

@@ -53,7 +53,25 @@ export const F16_SCALE_OFFSETS: Readonly<Partial<Record<WeightType, readonly num
   MXFP4: [],
   NVFP4: [],
   NVFP4_SCALED: [],
+  IQ2_XXS: [0],
+  IQ2_XS: [0],
+  IQ2_S: [0],
+  IQ3_XXS: [0],
+  IQ3_S: [0],
+  IQ1_S: [0],
+  IQ1_M: [48],
+  TQ1_0: [52],
+  TQ2_0: [64],
 };
+
+/** Writes an f16 scale of a block, given by its bits; IQ1_M has it in the upper halves of four bytes from there on. */
+export function setF16Scale(type: WeightType, view: DataView, at: number, bits: number): void {
+  if (type !== "IQ1_M") view.setUint16(at, bits, true);
+  for (let i = 0; type === "IQ1_M" && i < 4; i++) {
+    const place = at + 2 * i + 1;
+    view.setUint8(place, (view.getUint8(place) & 15) | (((bits >> (4 * i)) & 15) << 4));
+  }
+}
 
 /**
  * Blocks of a quantised type with random quanta whose values have the given root mean square (MXFP4: within a factor of
@@ -68,7 +86,9 @@ export function randomBlocks(type: WeightType, numValues: number, random: () => 
     for (let at = 0; at < bytes.length; at += layout.byteLength) {
       // From a bit that is in no type's f16 scales: both signs occur.
       const sign = (bytes[at + 4]! & 1) === 0 ? 1 : -1;
-      for (const offset of F16_SCALE_OFFSETS[type] ?? []) view.setUint16(at + offset, halfBits(sign * scale), true);
+      for (const offset of F16_SCALE_OFFSETS[type] ?? []) {
+        setF16Scale(type, view, at + offset, halfBits(sign * scale));
+      }
       if (type === "MXFP4") bytes[at] = 127 + Math.round(Math.log2(scale));
       if (type === "NVFP4_SCALED") view.setFloat32(at, 0.5, true);
       if (type === "NVFP4") setE4m3Scales(bytes, at, scale);

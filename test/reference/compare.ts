@@ -10,7 +10,7 @@ import type { BufferHandle, WeightHandle } from "../../src/backend/handles.js";
 import { Program } from "../../src/backend/program.js";
 import { uniform } from "../../src/core/random.js";
 import { BLOCK_LAYOUT, numberToF16, rowByteLength, type WeightType } from "../../src/formats/dequantize.js";
-import { F16_SCALE_OFFSETS } from "../helpers/tensor-bytes.js";
+import { F16_SCALE_OFFSETS, setF16Scale } from "../helpers/tensor-bytes.js";
 import { createReferenceDevice } from "./device.js";
 
 export const library: KernelLibrary = loadKernels();
@@ -102,7 +102,9 @@ export function weightBytes(type: WeightType, rows: number, cols: number, seed: 
   const bytes = Uint8Array.from(integersBelow(256, numBytes, seed));
   const view = new DataView(bytes.buffer);
   for (let at = 0; at < numBytes; at += byteLength) {
-    for (const offset of scales ?? []) view.setUint16(at + offset, numberToF16(values[at + offset]! * 0.02), true);
+    for (const offset of scales ?? []) {
+      setF16Scale(type, view, at + offset, numberToF16(values[at + offset]! * 0.02));
+    }
     // MXFP4's scale is a byte: 2^−9 to 2^−2 of the grid's unit.
     if (type === "MXFP4") bytes[at] = 119 + (bytes[at]! & 7);
     // NVFP4's scales too, 2^−5 to 2^−2; those in front of blocks are the row's.

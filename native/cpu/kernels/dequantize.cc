@@ -2,6 +2,7 @@
 // No operation here is fused, so every instruction set gives the same values.
 #include "dequantize.h"
 
+#include "grid_blocks.h"
 #include "simd.h"
 #include "small_floats.h"
 
@@ -239,6 +240,20 @@ MILLRACE_INLINE void blockI8(const uint8_t* block, float* out) {
   for (int i = 0; i < 32; i += 8) store8(out + i, splat8(d) * toFloat8(loadI8x8(block + 4 + i)));
 }
 
+// Codes that stand for multiples of scales: grid_blocks.h.
+template <TensorType kOf>
+void blockGrid(const uint8_t* block, float* out) {
+  alignas(16) static constexpr GridMultiples kMultiples = gridMultiplesOf(kOf);
+  constexpr int kScaleValues = gridPackOf(kOf).numScales == 16 ? 16 : 32;
+  uint8_t codes[256];
+  uint8_t scales[16];
+  const float d = halfToFloat(takeGridApart(kOf, block, codes, scales)) * kMultiples.unit;
+  for (int i = 0; i < 256; i += 8) {
+    const f32x8 step = splat8(d * static_cast<float>(2 * gridScale(kOf, scales[i / kScaleValues]) + 1));
+    store8(out + i, step * toFloat8(lookUpLow8(kMultiples.values, codes + i)));
+  }
+}
+
 template <void (*Block)(const uint8_t*, float*), int kValues, int kBytes>
 void fromBlocks(const uint8_t* source, int64_t numValues, float* out) {
   for (int64_t i = 0; i < numValues; i += kValues, source += kBytes) Block(source, out + i);
@@ -272,6 +287,15 @@ void dequantize(TensorType type, const uint8_t* source, int64_t numValues, float
     case TensorType::I8_INT8: return fromBlocks<blockI8, 32, 36>(source, numValues, out);
     case TensorType::NVFP4: return fromBlocks<blockNVFP4<false>, 64, 36>(source, numValues, out);
     case TensorType::NVFP4_SCALED: return fromBlocks<blockNVFP4<true>, 64, 40>(source, numValues, out);
+    case TensorType::IQ2_XXS: return fromBlocks<blockGrid<TensorType::IQ2_XXS>, 256, 66>(source, numValues, out);
+    case TensorType::IQ2_XS: return fromBlocks<blockGrid<TensorType::IQ2_XS>, 256, 74>(source, numValues, out);
+    case TensorType::IQ2_S: return fromBlocks<blockGrid<TensorType::IQ2_S>, 256, 82>(source, numValues, out);
+    case TensorType::IQ3_XXS: return fromBlocks<blockGrid<TensorType::IQ3_XXS>, 256, 98>(source, numValues, out);
+    case TensorType::IQ3_S: return fromBlocks<blockGrid<TensorType::IQ3_S>, 256, 110>(source, numValues, out);
+    case TensorType::IQ1_S: return fromBlocks<blockGrid<TensorType::IQ1_S>, 256, 50>(source, numValues, out);
+    case TensorType::IQ1_M: return fromBlocks<blockGrid<TensorType::IQ1_M>, 256, 56>(source, numValues, out);
+    case TensorType::TQ1_0: return fromBlocks<blockGrid<TensorType::TQ1_0>, 256, 54>(source, numValues, out);
+    case TensorType::TQ2_0: return fromBlocks<blockGrid<TensorType::TQ2_0>, 256, 66>(source, numValues, out);
   }
 }
 

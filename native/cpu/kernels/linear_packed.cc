@@ -1,4 +1,5 @@
-// linear over packed weights whose products are those of integers or of f32.
+// linear over packed weights whose products are those of integers or of f32; those of isGrid are in
+// linear_packed_grids.cc.
 #if defined(__GNUC__) && !defined(__clang__)
 // The tiles are written in the order that keeps sums in registers; these two passes undo it and cost half the speed.
 #pragma GCC optimize("no-tree-ter", "no-tree-reassoc")
@@ -28,7 +29,7 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::Q4_K: return runPacked<SuperKind<PackedQ4_K>>(args, begin, end, scratch);
     case TensorType::Q5_K: return runPacked<SuperKind<PackedQ5_K>>(args, begin, end, scratch);
     case TensorType::Q6_K: return runPacked<SuperKind<PackedQ6_K>>(args, begin, end, scratch);
-    default: return;
+    default: return linearPackedGrids(args, begin, end, scratch);
   }
 }
 

@@ -4,6 +4,7 @@
 // few writers that these types share. Types of 16 bits are only put in another order (packPairs).
 #include <cstring>
 
+#include "grid_blocks.h"
 #include "kernel.h"
 #include "packed.h"
 #include "small_floats.h"
@@ -87,6 +88,11 @@ int twoBits(const uint8_t* bytes, int k) { return (bytes[32 * (k / 128) + k % 32
 
 // Where blocks are longer than cells, `cell` is the one of the block at p that is wanted.
 void takeApart(TensorType type, const uint8_t* p, int64_t cell, Block& out) {
+  if (isGrid(type)) {
+    const uint16_t d = takeGridApart(type, p, out.values, out.scales);
+    memcpy(out.d, &d, 2);
+    return;
+  }
   memcpy(out.d, p, 2);
   memcpy(out.m, p + 2, 2);
   switch (type) {
@@ -249,7 +255,23 @@ uint8_t* writeScaleBytes(Rows rows, int numScales, uint8_t* out) {
   return out + 8 * numScales;
 }
 
+uint8_t* writeScaleNibbles(Rows rows, int numScales, uint8_t* out) {
+  for (int s = 0; s < numScales; s += 2, out += 8) {
+    for (int r = 0; r < 8; r++) out[r] = static_cast<uint8_t>(rows[r].scales[s] | rows[r].scales[s + 1] << 4);
+  }
+  return out;
+}
+
+void writeGridCell(GridPack pack, Rows rows, uint8_t* out) {
+  out = writeScaleNibbles(rows, pack.numScales, writeHalves(rows, &Block::d, out));
+  for (int first = 0; first < 256; first += 32) {
+    if (pack.codeBits == 3) out = writeBits(rows, first, 2, out);
+    out = pack.codeBits == 4 ? writeNibbles(rows, first, out) : writeTwoBits(rows, first, 0, out);
+  }
+}
+
 void writeCell(TensorType type, Rows rows, uint8_t* out) {
+  if (isGrid(type)) return writeGridCell(gridPackOf(type), rows, out);
   if (type == TensorType::MXFP4) {
     for (int r = 0; r < 8; r++) out[r] = rows[r].d[0];
     writeNibbles(rows, 0, out + 8);

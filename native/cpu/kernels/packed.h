@@ -3,7 +3,8 @@
 // ceil(rows / group rows) groups; a group is cols / cellValues cells in order, of NVFP4 after f32 d[8], the scales
 // of whole rows; the rows past the last are zeros.
 //
-// A cell keeps the bits of its source and no more. Its parts, in order ("[8]" is one value per row r; k counts columns
+// A cell keeps the bits of its source and no more, but where the source has indices of a codebook (isGrid): there it
+// has a code for each value. Its parts, in order ("[8]" is one value per row r; k counts columns
 // within 32):
 //   Q4_0    f16 d[8]; nibbles                               Q8_0    f16 d[8]; bytes
 //   Q4_1    f16 d[8], m[8]; nibbles                         IQ4_NL  f16 d[8]; pair nibbles
@@ -14,6 +15,8 @@
 //   Q3_K    f16 d[8]; sixes scales of the first and the last eight; 8 × (bits: the third bit; two bits, twice)
 //   IQ4_XS  f16 d[8]; sixes scales; 8 × pair nibbles              MXFP4   exponents [8]; nibbles
 //   NVFP4   E4M3 scales [2][8], without a sign or NaN: of columns 0 to 15, of 16 to 31; nibbles
+//   isGrid  f16 d[8]; scale nibbles; 8 × codes of 2 bits (two bits, twice), 3 (bits: the third bit; two bits, twice) or
+//           4 (nibbles): gridPackOf, grid_blocks.h
 //   I8      f32 d[8]; bytes                                 F8_E4M3 f32 d[8], NaN where a code of the row is; quads
 //   BF16    row r of sixteen: columns 0 and 1                 F16     column c, row r of sixteen
 // Of these parts:
@@ -25,6 +28,7 @@
 //   bits          32 bytes: row r, byte j: bit c is the fifth bit of column 4c + j
 //   two bits      32 bytes: row r, byte j: bits 2i, 2i + 1 are the upper bits of column 4i + j; the second such vector has
 //                 columns 16 + 4i + j
+//   scale nibbles 8 bytes [row r] for each two scales, the first of them low
 //   sixes         48 bytes for values [sub-block s][row r] of six bits: 32 bytes [s / 2][r] with the low four bits of even
 //                 s low, of odd s high; 16 bytes [s / 4][r] with the upper two bits at 2 · (s % 4)
 #pragma once
@@ -84,6 +88,29 @@ struct Block256 {
   int16_t offsets16[32];
 };
 
+// Types of few multiples of their scales, packed as a code for each value; codeBits 0: the type is none of them. IQ1_S
+// keeps the sign of the eighths of 32 values, which its codes leave out, in the upper bit of their scale.
+struct GridPack {
+  int32_t codeBits;
+  int32_t numScales;
+};
+constexpr GridPack gridPackOf(TensorType type) {
+  switch (type) {
+    case TensorType::IQ2_XXS: return {3, 8};
+    case TensorType::IQ2_XS:
+    case TensorType::IQ2_S:
+    case TensorType::IQ1_M: return {3, 16};
+    case TensorType::IQ3_XXS:
+    case TensorType::IQ3_S: return {4, 8};
+    case TensorType::IQ1_S: return {2, 8};
+    case TensorType::TQ1_0:
+    case TensorType::TQ2_0: return {2, 0};
+    default: return {0, 0};
+  }
+}
+constexpr bool isGrid(TensorType type) { return gridPackOf(type).codeBits > 0; }
+constexpr int32_t gridCellBytes(GridPack pack) { return 2 * kPackedRows + kPackedRows / 2 * pack.numScales + 32 * kPackedRows * pack.codeBits; }
+
 // In the order of TensorType; cellBytes 0: the type has no packed form.
 struct PackedInfo {
   int32_t cellValues;
@@ -117,8 +144,10 @@ constexpr PackedInfo packedInfoOf(TensorType type) {
     case TensorType::IQ4_NL: return {32, 144, ActivationFormat::row16};
     case TensorType::NVFP4:
     case TensorType::NVFP4_SCALED: return {32, 144, ActivationFormat::blocks16, 4 * kPackedRows};
-    default: return {0, 0, ActivationFormat::f32};
+    default: break;
   }
+  if (isGrid(type)) return {256, gridCellBytes(gridPackOf(type)), ActivationFormat::blocks256};
+  return {0, 0, ActivationFormat::f32};
 }
 
 constexpr bool isNVFP4(TensorType type) { return type == TensorType::NVFP4 || type == TensorType::NVFP4_SCALED; }

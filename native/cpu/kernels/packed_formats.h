@@ -6,6 +6,7 @@
 //   FloatCell  weights widened to f32, one f32 scale a row per 32 columns, f32 activations:  Σ d · Σ w·x
 //   WideCell   i8 weights, widened to i16, one f32 scale a row per 32 columns:  Σ d · Σ w·q
 #pragma once
+#include "grid_blocks.h"
 #include "packed.h"
 #include "simd_int.h"
 
@@ -270,8 +271,8 @@ MILLRACE_INLINE void unpackSixBitScales(Source packed, Cell& out) {
 
 struct PackedQ4_K {
   static constexpr TensorType kType = TensorType::Q4_K;
-  // 16-bit sums hold 32 columns, else 16.
-  static constexpr bool kFitsWhole = true;
+  // That 16-bit sums hold.
+  static constexpr int kSumColumns = 32;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
   static constexpr bool kIsCentred = false;
@@ -282,7 +283,7 @@ struct PackedQ4_K {
 
 struct PackedQ5_K {
   static constexpr TensorType kType = TensorType::Q5_K;
-  static constexpr bool kFitsWhole = false;
+  static constexpr int kSumColumns = 16;
   static constexpr int kNumScales = 8;
   static constexpr int kNumMinima = 8;
   static constexpr bool kIsCentred = false;
@@ -297,7 +298,7 @@ struct PackedQ5_K {
 // once (Block256::offsets16), for they only fit without it.
 struct PackedQ6_K {
   static constexpr TensorType kType = TensorType::Q6_K;
-  static constexpr bool kFitsWhole = false;
+  static constexpr int kSumColumns = 16;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = kHasWideSums ? 16 : 0;
   static constexpr bool kIsCentred = true;
@@ -332,9 +333,22 @@ MILLRACE_INLINE void unpackTwoBits(Source bits, Bytes* values) {
   }
 }
 
+MILLRACE_INLINE void unpackThreeBits(Source bits, Bytes* values) {
+  unpackTwoBits(bits + 32, values);
+  const Bytes third = loadBytes(bits);
+  values[0] |= shiftMask<-2>(third, 4);
+  values[1] |= shiftMask<-1>(third, 4);
+  values[2] |= shiftMask<0>(third, 4);
+  values[3] |= shiftMask<1>(third, 4);
+  values[4] |= shiftMask<2>(third, 4);
+  values[5] |= shiftMask<3>(third, 4);
+  values[6] |= shiftMask<4>(third, 4);
+  values[7] |= shiftMask<5>(third, 4);
+}
+
 struct PackedQ2_K {
   static constexpr TensorType kType = TensorType::Q2_K;
-  static constexpr bool kFitsWhole = false;
+  static constexpr int kSumColumns = 16;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
   static constexpr bool kIsCentred = false;
@@ -351,7 +365,7 @@ struct PackedQ2_K {
 // Values 0 to 7 around 4: the 4 is a minimum of 4 · scale.
 struct PackedQ3_K {
   static constexpr TensorType kType = TensorType::Q3_K;
-  static constexpr bool kFitsWhole = false;
+  static constexpr int kSumColumns = 16;
   static constexpr int kNumScales = 16;
   static constexpr int kNumMinima = 16;
   static constexpr bool kIsCentred = false;
@@ -365,18 +379,72 @@ struct PackedQ3_K {
     pairMinima<8>(out.minima, [&](int s) { return scale(s) * 4; });
   }
   MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
-    Source part = packed + 112 + 96 * s;
-    unpackTwoBits(part + 32, values);
-    const Bytes third = loadBytes(part);
-    values[0] |= shiftMask<-2>(third, 4);
-    values[1] |= shiftMask<-1>(third, 4);
-    values[2] |= shiftMask<0>(third, 4);
-    values[3] |= shiftMask<1>(third, 4);
-    values[4] |= shiftMask<2>(third, 4);
-    values[5] |= shiftMask<3>(third, 4);
-    values[6] |= shiftMask<4>(third, 4);
-    values[7] |= shiftMask<5>(third, 4);
+    unpackThreeBits(packed + 112 + 96 * s, values);
   }
 };
+
+// The bytes that codes stand for: multiples around the least one, in steps of kFactor.
+struct GridBytes {
+  int8_t values[16];
+};
+template <TensorType kOf, int kCentre, int kFactor>
+constexpr GridBytes gridBytes() {
+  GridBytes bytes{};
+  for (int code = 0; code < 16; code++) {
+    bytes.values[code] = static_cast<int8_t>((gridMultiplesOf(kOf).values[code] + kCentre) / kFactor);
+  }
+  return bytes;
+}
+
+// Multiples of kFactor around kCentre, which is a minimum of kCentre · scale, in integers.
+template <TensorType kOf, int kCentre, int kFactor, int kSums>
+struct PackedGrid {
+  static constexpr TensorType kType = kOf;
+  static constexpr int kSumColumns = kSums;
+  static constexpr GridPack kPack = gridPackOf(kOf);
+  static constexpr int kNumScales = kPack.numScales == 16 ? 16 : 8;
+  static constexpr int kNumMinima = kNumScales;
+  static constexpr bool kIsCentred = true;
+  MILLRACE_INLINE void unpackHead(Source packed, SuperHead<PackedGrid>& out) {
+    out.scale = loadHalves(packed) * splatFloats(gridMultiplesOf(kOf).unit);
+    MILLRACE_UNROLL_INT
+    for (int s = 0; s < kNumScales; s++) out.scales[s] = makeScales(stepOf(packed, s) * kFactor);
+    pairMinima<kNumMinima / 2>(out.minima, [&](int s) { return stepOf(packed, s) * centreOf(packed, s); });
+  }
+  MILLRACE_INLINE void unpackPart(Source packed, int s, Bytes* values) {
+    alignas(16) static constexpr GridBytes kBytes = gridBytes<kOf, kCentre, kFactor>();
+    Source part = packed + 16 + 4 * kPack.numScales + 32 * kPack.codeBits * s;
+    if constexpr (kPack.codeBits == 2) return unpackTwoBits(part, values);
+    if constexpr (kPack.codeBits == 3) unpackThreeBits(part, values);
+    if constexpr (kPack.codeBits == 4) unpackNibbles(part, values);
+    MILLRACE_UNROLL_INT
+    for (int c = 0; c < 8; c++) values[c] = lookUp(kBytes.values, values[c]);
+  }
+
+ private:
+  MILLRACE_INLINE Ints nibbleOf(Source packed, int s) {
+    const Ints both = loadU8s(packed + 16 + 8 * (s / 2));
+    return s % 2 == 0 ? both & 15 : both >> 4;
+  }
+  // 2 s + 1.
+  MILLRACE_INLINE Ints stepOf(Source packed, int s) {
+    if constexpr (kPack.numScales == 0) return Ints{} + 1;
+    else return (nibbleOf(packed, s) & gridScale(kOf, 15)) * 2 + 1;
+  }
+  MILLRACE_INLINE Ints centreOf(Source packed, int s) {
+    // Eight, less the eighth that is added to each value, or more.
+    if constexpr (kOf == TensorType::IQ1_S) return kCentre - 1 + (nibbleOf(packed, s) >> 3) * 2;
+    else return Ints{} + kCentre;
+  }
+};
+
+// Those whose blocks differ, but whose cells do not, have one type here.
+using PackedIQ2_XXS = PackedGrid<TensorType::IQ2_XXS, 43, 1, 4>;
+using PackedIQ2_S = PackedGrid<TensorType::IQ2_S, 43, 1, 4>;
+using PackedIQ3_XXS = PackedGrid<TensorType::IQ3_XXS, 31, 1, 8>;
+using PackedIQ3_S = PackedGrid<TensorType::IQ3_S, 15, 2, 32>;
+using PackedIQ1_S = PackedGrid<TensorType::IQ1_S, 8, 8, 32>;
+using PackedIQ1_M = PackedGrid<TensorType::IQ1_M, 9, 2, 32>;
+using PackedTQ2_0 = PackedGrid<TensorType::TQ2_0, 1, 1, 32>;
 
 }  // namespace millrace::MILLRACE_ISA

@@ -165,10 +165,11 @@ struct SuperKind {
   template <int kTokens, int kGroups>
   MILLRACE_INLINE void addPart(const Bytes* const* values, const SuperHead<Format>* const* heads, const Row* rows, int64_t index, int s,
                                Ints (*sums)[kGroups]) {
-    constexpr int kDots = Format::kNumScales == 8 && (kHasWideSums || Format::kFitsWhole) ? 1 : 2;
-    constexpr int kVectors = 8 / kDots;
+    constexpr int kScaleCols = 256 / Format::kNumScales;
+    constexpr int kDotCols = kHasWideSums ? kScaleCols : minOf(kScaleCols, Format::kSumColumns);
+    constexpr int kVectors = kDotCols / 4;
     MILLRACE_UNROLL_INT
-    for (int h = 0; h < kDots; h++) {
+    for (int h = 0; h < 32 / kDotCols; h++) {
       Dot dots[kTokens][kGroups] = {};
       const Bytes* half[kGroups];
       MILLRACE_UNROLL_INT
@@ -179,7 +180,7 @@ struct SuperKind {
         MILLRACE_UNROLL_INT
         for (int g = 0; g < kGroups; g++) {
           if constexpr (Format::kIsCentred && Format::kNumMinima == 0) dotOffset(dots[t][g], blockOf(rows[t], index)->offsets16 + 4 * s + 2 * h);
-          sums[t][g] += dotTimes(dots[t][g], heads[g]->scales[Format::kNumScales == 8 ? s : 2 * s + h]);
+          sums[t][g] += dotTimes(dots[t][g], heads[g]->scales[(32 * s + kDotCols * h) / kScaleCols]);
         }
       }
     }

@@ -218,7 +218,7 @@ struct Columns {
   int8x16_t value;
 };
 MILLRACE_INLINE Columns loadColumns(const int8_t* activations) { return {vreinterpretq_s8_s32(vdupq_n_s32(loadI32(activations)))}; }
-// Weights are at most 63, so they are i8 as well, and four products fit 16 bits.
+// Weights are at most 86, so they are i8 as well, and two products fit 16 bits.
 MILLRACE_INLINE int32x4_t dotHalf(int32x4_t sum, int8x16_t weights, Columns columns) {
 #if defined(MILLRACE_ISA_NEONDOT)
   return vdotq_s32(sum, weights, columns.value);

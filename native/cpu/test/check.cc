@@ -72,6 +72,8 @@ std::vector<const char*> isas() {
 static int64_t scaleOffset(TensorType type) {
   if (type == TensorType::Q2_K) return 80;
   if (type == TensorType::Q3_K) return 108;
+  if (type == TensorType::TQ1_0) return 52;
+  if (type == TensorType::TQ2_0) return 64;
   return type == TensorType::Q6_K ? 208 : 0;
 }
 
@@ -82,6 +84,16 @@ static bool hasMinimum(TensorType type) {
 static void putHalf(std::vector<uint8_t>& bytes, int64_t at, float value) {
   const uint16_t half = referenceToHalf(value);
   memcpy(bytes.data() + at, &half, 2);
+}
+
+// The first scale of the block at `at`; IQ1_M has its bits in the upper halves of four bytes.
+static void putScale(TensorType type, std::vector<uint8_t>& bytes, int64_t at, float value) {
+  if (type != TensorType::IQ1_M) return putHalf(bytes, at + scaleOffset(type), value);
+  const uint16_t half = referenceToHalf(value);
+  for (int i = 0; i < 4; i++) {
+    uint8_t& byte = bytes[static_cast<size_t>(at + 49 + 2 * i)];
+    byte = static_cast<uint8_t>((byte & 15) | (half >> (4 * i) & 15) << 4);
+  }
 }
 
 // Blocks under an f32 scale.
@@ -114,7 +126,7 @@ std::vector<uint8_t> randomWeight(TensorType type, int64_t rows, int64_t cols, R
     // 2^−5 to 2^−2, some with a sign that nobody reads, subnormals, zero and NaN, which is one.
     else if (isNVFP4(type)) putScales(type, bytes, at, rowScale, [&] { return static_cast<uint8_t>(random.below(8) == 0 ? 124 + random.below(16) : 16 + random.below(24)); });
     else if (hasSingle(type)) putFloat(bytes, at, random.unit() * 0.01f);
-    else putHalf(bytes, at + scaleOffset(type), random.unit() * 0.05f);
+    else putScale(type, bytes, at, random.unit() * 0.05f);
     // No NaN, whose bits are all ones, and no value far above the others.
     for (int64_t j = 4; j < info.blockBytes && isF8(type); j++) bytes[static_cast<size_t>(at + j)] &= 0xcf;
     if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, random.unit() * 0.05f);
@@ -129,7 +141,7 @@ void setScales(TensorType type, std::vector<uint8_t>& bytes, float scale, float 
     // The largest, of 448; a power of two in front.
     else if (isNVFP4(type)) putScales(type, bytes, at, scale, [] { return static_cast<uint8_t>(126); });
     else if (hasSingle(type)) putFloat(bytes, at, scale);
-    else putHalf(bytes, at + scaleOffset(type), scale);
+    else putScale(type, bytes, at, scale);
     if (hasMinimum(type)) putHalf(bytes, at + scaleOffset(type) + 2, minimumScale);
   }
 }

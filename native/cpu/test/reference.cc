@@ -1,6 +1,8 @@
 // The definitions, value by value.
 #include "reference.h"
 
+#include "../kernels/grid_table.h"
+
 #include <cmath>
 #include <cstring>
 
@@ -118,6 +120,88 @@ double scaledSixteens(const uint8_t* b, int64_t i) {
   return (std::isnan(scale) ? 0 : scale) * fourBitFloat(i % 16 < 8 ? q[i % 8] & 15 : q[i % 8] >> 4);
 }
 
+int bitsAt(const uint8_t* bytes, int64_t first, int count) {
+  int value = 0;
+  for (int i = 0; i < count; i++) value |= bitOf(bytes, first + i) << i;
+  return value;
+}
+
+// Negative where the bit is set; the eighth of seven stored bits makes their number even.
+double signOf(const uint8_t* bytes, int64_t first, int64_t i, bool hasEighth) {
+  if (i < 7 || hasEighth) return bitOf(bytes, first + i) != 0 ? -1 : 1;
+  int sum = 0;
+  for (int64_t k = 0; k < 7; k++) sum += bitOf(bytes, first + k);
+  return sum % 2 != 0 ? -1 : 1;
+}
+
+const double kTwoBitValues[3] = {8, 25, 43};
+const double kThreeBitValues[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+int eighthDigit(uint16_t point, int64_t i) { return point >> (2 * i) & 3; }
+int fourthDigit(uint16_t point, int64_t i) { return point >> (3 * (i % 4)) & 7; }
+
+// Value i of a block as a multiple of its d.
+double gridMultiple(TensorType type, const uint8_t* b, int64_t i) {
+  const int64_t eight = i / 8;
+  const int64_t k = i % 8;
+  switch (type) {
+    case TensorType::IQ2_XXS: {
+      const uint8_t* group = b + 2 + 8 * (i / 32);
+      const double magnitude = kTwoBitValues[eighthDigit(kGridIQ2_XXS.points[group[eight % 4]], k)];
+      return (0.5 + bitsAt(group + 4, 28, 4)) * 0.25 * magnitude * signOf(group + 4, 7 * (eight % 4), k, false);
+    }
+    case TensorType::IQ2_XS: {
+      const uint8_t* word = b + 2 + 2 * eight;
+      const double magnitude = kTwoBitValues[eighthDigit(kGridIQ2_XS.points[bitsAt(word, 0, 9)], k)];
+      return (0.5 + bitsAt(b + 66, 4 * (i / 16), 4)) * 0.25 * magnitude * signOf(word, 9, k, false);
+    }
+    case TensorType::IQ2_S: {
+      const int index = b[2 + eight] | bitsAt(b + 66, 2 * eight, 2) << 8;
+      const double magnitude = kTwoBitValues[eighthDigit(kGridIQ2_S.points[index], k)];
+      return (0.5 + bitsAt(b + 74, 4 * (i / 16), 4)) * 0.25 * magnitude * signOf(b + 34 + eight, 0, k, true);
+    }
+    case TensorType::IQ3_XXS: {
+      const uint8_t* word = b + 66 + 4 * (i / 32);
+      const double magnitude = kThreeBitValues[fourthDigit(kGridIQ3_XXS.points[b[2 + i / 4]], i)];
+      return (0.5 + bitsAt(word, 28, 4)) * 0.5 * magnitude * signOf(word, 7 * (eight % 4), k, false);
+    }
+    case TensorType::IQ3_S: {
+      const int index = b[2 + i / 4] | bitOf(b + 66, i / 4) << 8;
+      const double magnitude = 1 + 2 * fourthDigit(kGridIQ3_S.points[index], i);
+      return (1 + 2 * bitsAt(b + 106, 4 * (i / 32), 4)) * magnitude * signOf(b + 74 + eight, 0, k, true);
+    }
+    case TensorType::IQ1_S: {
+      const uint8_t* word = b + 34 + 2 * (i / 32);
+      const int index = b[2 + eight] | bitsAt(word, 3 * (eight % 4), 3) << 8;
+      return (1 + 2 * bitsAt(word, 12, 3)) * (eighthDigit(kGridIQ1_S.points[index], k) - 1 + (bitOf(word, 15) != 0 ? -0.125 : 0.125));
+    }
+    case TensorType::IQ1_M: {
+      const int index = b[eight] | bitsAt(b + 32, 4 * eight, 3) << 8;
+      const double delta = bitOf(b + 32, 4 * eight + 3) != 0 ? -0.125 : 0.125;
+      return (1 + 2 * bitsAt(b + 48, i / 64 * 16 + i % 64 / 16 * 3, 3)) * (eighthDigit(kGridIQ1_S.points[index], k) - 1 + delta);
+    }
+    case TensorType::TQ1_0: {
+      // A byte is ⌈256 n / 243⌉, n a number of five digits to base 3; its first digit is the highest.
+      const int64_t run = i < 160 ? 0 : i < 240 ? 1 : 2;
+      const int64_t numBytes = run == 0 ? 32 : run == 1 ? 16 : 4;
+      const int64_t within = i - (run == 0 ? 0 : run == 1 ? 160 : 240);
+      int rest = b[run == 0 ? within % numBytes : run == 1 ? 32 + within % numBytes : 48 + within % numBytes];
+      for (int64_t place = 0; place < within / numBytes; place++) rest = rest * 3 % 256;
+      return rest * 3 / 256 - 1;
+    }
+    default: return pairOf(b, i) - 1;
+  }
+}
+
+// IQ1_M has the bits of d in the upper nibbles of four words.
+double gridScale(TensorType type, const uint8_t* b) {
+  if (type == TensorType::TQ1_0) return halfAt(b + 52);
+  if (type == TensorType::TQ2_0) return halfAt(b + 64);
+  if (type != TensorType::IQ1_M) return halfAt(b);
+  int bits = 0;
+  for (int w = 0; w < 4; w++) bits |= bitsAt(b + 48, 16 * w + 12, 4) << (4 * w);
+  return referenceFromHalf(static_cast<uint16_t>(bits));
+}
+
 }  // namespace
 
 double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
@@ -154,6 +238,15 @@ double referenceValue(TensorType type, const uint8_t* row, int64_t index) {
     case TensorType::F8_E4M3_BF16: memcpy(&single, b, 4); return product(single, eightBitFloat(b[4 + i]));
     case TensorType::I8:
     case TensorType::I8_INT8: memcpy(&single, b, 4); return product(single, static_cast<int8_t>(b[4 + i]));
+    case TensorType::IQ2_XXS:
+    case TensorType::IQ2_XS:
+    case TensorType::IQ2_S:
+    case TensorType::IQ3_XXS:
+    case TensorType::IQ3_S:
+    case TensorType::IQ1_S:
+    case TensorType::IQ1_M:
+    case TensorType::TQ1_0:
+    case TensorType::TQ2_0: return product(gridScale(type, b), gridMultiple(type, b, i));
   }
   return 0;
 }

@@ -354,7 +354,7 @@ void testPacked() {
       checkExtremes(isa, type, random);
     }
     // More tokens than one pass carries.
-    for (TensorType type : {TensorType::Q4_0, TensorType::Q8_0, TensorType::IQ4_XS}) {
+    for (TensorType type : {TensorType::Q4_0, TensorType::Q8_0, TensorType::IQ4_XS, TensorType::IQ2_S}) {
       checkPacked(isa, {type, 53, 2 * std::max<int64_t>(64, packedInfoOf(type).cellValues), 521, true, false}, random);
     }
     for (TensorType type : {TensorType::BF16_BF16, TensorType::BF16, TensorType::F16}) {

@@ -10,7 +10,8 @@ constexpr TensorType kAllTypes[] = {TensorType::F32,  TensorType::F16,  TensorTy
                                     TensorType::Q5_0, TensorType::Q5_1, TensorType::Q2_K, TensorType::Q3_K, TensorType::Q4_K, TensorType::Q5_K,
                                     TensorType::Q6_K, TensorType::IQ4_NL, TensorType::IQ4_XS, TensorType::MXFP4, TensorType::F8_E4M3, TensorType::I8,
                                     TensorType::Q8_0_INT8, TensorType::I8_INT8, TensorType::F8_E4M3_BF16, TensorType::BF16_BF16,
-                                    TensorType::NVFP4, TensorType::NVFP4_SCALED};
+                                    TensorType::NVFP4, TensorType::NVFP4_SCALED, TensorType::IQ2_XXS, TensorType::IQ2_XS, TensorType::IQ2_S,
+                                    TensorType::IQ3_XXS, TensorType::IQ3_S, TensorType::IQ1_S, TensorType::IQ1_M, TensorType::TQ1_0, TensorType::TQ2_0};
 
 // All of the rows of a weight through embed.
 std::vector<float> embedAll(const char* isa, TensorType type, const std::vector<uint8_t>& bytes, int64_t rows, int64_t cols) {

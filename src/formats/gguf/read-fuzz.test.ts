@@ -47,6 +47,7 @@ const VALID_FILES: readonly Buffer[] = [
       { name: "a", type: "Q6_K", shape: [256, 2, 1, 1] },
       { name: "b.weight", type: "NVFP4", shape: [64, 3] },
       { name: "b.scale", type: "F32", shape: [1] },
+      { name: "c.weight", type: "IQ1_M", shape: [256, 2] },
     ],
   }),
   encodeGguf({ metadata: { a: str("no tensors") } }),

@@ -199,6 +199,15 @@ describe("tensors", () => {
       IQ4_XS: 4.25,
       MXFP4: 4.25,
       NVFP4: 4.5,
+      IQ2_XXS: 2.0625,
+      IQ2_XS: 2.3125,
+      IQ2_S: 2.5625,
+      IQ3_XXS: 3.0625,
+      IQ3_S: 3.4375,
+      IQ1_S: 1.5625,
+      IQ1_M: 1.75,
+      TQ1_0: 1.6875,
+      TQ2_0: 2.0625,
     });
   });
 
@@ -313,8 +322,8 @@ describe("refusals", () => {
     for (const [id, name] of [
       [9, "Q8_1"],
       [15, "Q8_K"],
-      [16, "IQ2_XXS"],
-      [34, "TQ1_0"],
+      [28, "F64"],
+      [41, "Q1_0"],
     ] as const) {
       const file = Buffer.concat([rawHeader(1, 0, rawTensor("blk.0.attn_q.weight", [256], id, 0)), Buffer.alloc(512)]);
       expectRefused(file, "tensor_type_unsupported", new RegExp(`"blk.0.attn_q.weight" .* got ${name}$`));

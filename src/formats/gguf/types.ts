@@ -18,7 +18,16 @@ export type TensorType =
   | "IQ4_NL"
   | "IQ4_XS"
   | "MXFP4"
-  | "NVFP4";
+  | "NVFP4"
+  | "IQ2_XXS"
+  | "IQ2_XS"
+  | "IQ2_S"
+  | "IQ3_XXS"
+  | "IQ3_S"
+  | "IQ1_S"
+  | "IQ1_M"
+  | "TQ1_0"
+  | "TQ2_0";
 
 export type GgufValue = number | bigint | boolean | string | GgufArray;
 
