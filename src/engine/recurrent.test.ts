@@ -8,7 +8,6 @@ import { type Completion, collect, poolingRequest, request, runAlone } from "../
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
-import { OracleDrafter } from "../bench/engine/oracle-drafter.js";
 import { stateBytes } from "../model/description/sizes.js";
 import { draftStatesWithin, memoryForStates, seatsWithStates } from "../model/description/state-memory.js";
 import { openModel } from "../model/open-model.js";
@@ -178,12 +177,15 @@ describe("drafts", () => {
   it("change no bit where some are right, and more are found than there are slots", async () => {
     const { completions } = await run(NO_SPECULATION);
     const rng = new TestRng(3);
-    const oracle = new OracleDrafter(
-      (id) => completions.get(id)?.tokenIds,
-      0.8,
-      () => rng.next(),
-      true,
-    );
+    const oracle: Drafter = {
+      name: "oracle",
+      propose: ({ id, numOutputTokens }, maxTokens) => {
+        const right = completions.get(id)?.tokenIds.slice(numOutputTokens, numOutputTokens + maxTokens) ?? [];
+        const tokens = right.map((token) => (rng.chance(0.8) ? token : (token + 1) % 300));
+        return tokens.length === 0 ? undefined : { tokens, chances: tokens.map(() => 0.8) };
+      },
+      forget: () => {},
+    };
     const drafted = await run({ ...DEFAULT_SPECULATIVE_CONFIG, isAdaptive: false }, oracle);
     expect(drafted.completions).toEqual(completions);
     const { numDraftTokens, numAcceptedTokens } = drafted.stats.speculation;

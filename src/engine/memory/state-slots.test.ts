@@ -1,6 +1,6 @@
 /**
- * Slots of recurrent states under random prompts, drafts, pre-emptions and aborts: a memory in which each slot knows the
- * tokens whose state it holds.
+ * Slots of recurrent states under random prompts, drafts, pre-emptions and aborts: a memory in which each slot knows
+ * the tokens whose state it holds.
  */
 import { expect, test } from "vitest";
 import { request } from "../../../test/helpers/engine-requests.js";

@@ -20,7 +20,7 @@ interface HeldSlots {
   own: number | undefined;
   /** Of a cached prefix, from which the next row goes on. */
   source: number | undefined;
-  /** The step under way leaves the states before its drafted tokens here, the first one after `numTokensLeft` tokens. */
+  /** Where the step under way leaves the states before its drafted tokens, the first one after `numTokensLeft`. */
   readonly drafted: number[];
   numTokensLeft: number;
   /** Leading blocks after which the prompt is to leave a state for other sequences. */
