@@ -13,8 +13,6 @@ import type { GgufMetadata } from "../formats/gguf/types.js";
 import { locateModel } from "../formats/locate-model.js";
 import { askOf, openLocalSession } from "../local/session.js";
 import { engineOptionsFor } from "../local/start-engine.js";
-import { refuseRecurrent } from "../model/description/servable.js";
-import { openModel } from "../model/open-model.js";
 import { runAll, seedOf } from "../quality/ask.js";
 import { acceptanceOf, type MeasuredAcceptance } from "./acceptance.js";
 import { collectCorpora } from "./collect.js";
@@ -56,7 +54,6 @@ export async function trainDrafter(
   const split = splitPrompts(readPrompts(options.prompts), options.holdoutShare);
   const { path, name, files } = await locateModel(options.model, startStage);
   const metadata = options.kind === "eagle3" ? undefined : trainableMetadata(path, name);
-  if (metadata === undefined) refuseRecurrent(openModel(path).config, "to draft for");
   if (options.width !== undefined) checkWidth(options, options.width, metadata);
   if (isDraft) checkInitFrom(options, path);
   const python = await findPython();

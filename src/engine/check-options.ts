@@ -56,8 +56,8 @@ export function optionsFor(config: ServableModel, asked: EngineOptions): EngineO
 }
 
 /**
- * A recurrent state stands after one token and cannot go back: a refused draft would have to be taken out of it again.
- * Blocks on disk have no states. Throws invalid_option where an option asks for these by name.
+ * Blocks on disk have no states, and the few layers that attend keep their entries. A row continues the state of the
+ * row before it, so drafts are chains. Throws invalid_option where an option asks for more by name.
  */
 function recurrentOptions(asked: EngineOptions): EngineOptions {
   const { kvEviction, prefixCacheDisk, speculative } = asked;
@@ -72,9 +72,7 @@ function recurrentOptions(asked: EngineOptions): EngineOptions {
   };
   if (prefixCacheDisk !== undefined) refuse("--prefix-cache-disk");
   if (kvEviction !== undefined) refuse("--kv-eviction");
-  const isAsked = !["auto", "none"].includes(speculative.method) || speculative.draftModelPath !== undefined;
-  if (isAsked) refuse("--speculative-config");
-  return { ...asked, speculative: NO_SPECULATION };
+  return { ...asked, speculative: { ...speculative, alternatives: 0 } };
 }
 
 /** Throws invalid_option where entries cannot be evicted, or a part of the engine would read those that are gone. */

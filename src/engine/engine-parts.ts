@@ -7,7 +7,12 @@ import type { Backend, LoadReport } from "../backend/backend.js";
 import { formatBytes } from "../core/quantities.js";
 import { attentionMixers, tasksOf } from "../model/description/servable.js";
 import { isRecurrent, stateBytes, tokenKvBytes } from "../model/description/sizes.js";
-import { memoryForStates, seatsWithStates, snapshotsWithin } from "../model/description/state-memory.js";
+import {
+  draftStatesWithin,
+  memoryForStates,
+  seatsWithStates,
+  snapshotsWithin,
+} from "../model/description/state-memory.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineInfo } from "./api/stats.js";
@@ -24,7 +29,8 @@ import { encoderKvBudget, groupEntryBytes, kvGroups, mainGroup, planKvBudget, po
 import { KvCaches } from "./memory/kv-caches.js";
 import { KvManager } from "./memory/kv-manager.js";
 import { RecurrentStates } from "./memory/recurrent-states.js";
-import { StateSnapshots } from "./memory/state-snapshots.js";
+import { type StateCounts, StateSlots } from "./memory/state-slots.js";
+import { STATE_WINDOW } from "./memory/windows.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { isEagle3Folder } from "./speculative/eagle3-folder.js";
@@ -42,6 +48,8 @@ export interface EngineParts {
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
+  /** Absent: the model has no recurrent layers. */
+  readonly states: StateSlots | undefined;
   /** Absent: no entry is evicted. */
   readonly evictor: Evictor | undefined;
   /** For alternatives to drafted tokens. */
@@ -83,8 +91,14 @@ export async function buildParts(
   const numSnapshots = mayCache ? snapshotsWithin(config, freeForStates) : 0;
   // Without the state at its end, a recurrent model can take up no prefix.
   const isCaching = mayCache && (numSnapshots > 0 || !isRecurrent(config));
-  const recurrentBytes = (maxNumSeqs + numSnapshots) * stateBytes(config);
-  if (recurrentBytes > 0) noteRecurrent(report, options.maxNumSeqs, { maxNumSeqs, numSnapshots, recurrentBytes });
+  const { method, numSpeculativeTokens, alternatives, draftModelPath } = options.speculative;
+  const numWanted = method === "none" ? 0 : maxNumSeqs * numSpeculativeTokens;
+  const numDrafts = draftStatesWithin(config, numWanted, freeForStates);
+  const numStates = maxNumSeqs + numDrafts + numSnapshots;
+  const recurrentBytes = numStates * stateBytes(config);
+  const stateCounts = { numSequences: maxNumSeqs, numDrafts, numSnapshots };
+  const states = isRecurrent(config) ? new StateSlots(stateCounts, blockSize) : undefined;
+  if (states !== undefined) noteRecurrent(report, options.maxNumSeqs, stateCounts, stateBytes(config));
   const eviction = options.kvEviction && new Eviction(options.kvEviction, blockSize);
   const groups = kvGroups(config, isPaged ? maxModelLen : 0, eviction !== undefined);
   const windows = groups.map(({ window }) => window);
@@ -105,7 +119,6 @@ export async function buildParts(
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
-  const { alternatives, draftModelPath } = options.speculative;
   // Only EAGLE-3 heads rank tokens, so only they propose alternatives.
   const hasForks = draftModelPath !== undefined && isEagle3Folder(draftModelPath);
   const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
@@ -113,7 +126,7 @@ export async function buildParts(
   const window = Math.max(...attentionMixers(config).map((mixer) => mixer.window));
   const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };
   const batch = new StepBatch({ ...capacity, ...encoderWindow, numGroups: groups.length }, backend);
-  const masksPerSlot = 1 + options.speculative.numSpeculativeTokens;
+  const masksPerSlot = 1 + numSpeculativeTokens;
   const maskShape = { numSlots: maxNumSeqs, masksPerSlot, vocabSize: config.vocabSize };
   const kv = new KvManager({
     windows,
@@ -123,12 +136,12 @@ export async function buildParts(
     blockSize,
     maxStepTokens: maxNumBatchedTokens,
     isPrefixCachingEnabled: isCaching,
-    snapshots: recurrentBytes > 0 ? new StateSnapshots(maxNumSeqs, numSnapshots) : undefined,
+    states,
     reservedTokens: isPaged ? 0 : maxModelLen,
   });
   const layout = { kvType, blockSize, numBlocks: poolSizes(numBlocks, pools), groups, numSpare: numForks };
   const caches = new KvCaches(config, layout, backend);
-  const states = recurrentBytes > 0 ? new RecurrentStates(config, maxNumSeqs + numSnapshots, backend) : undefined;
+  const stateMemory = states && new RecurrentStates(config, numStates, backend);
   const observing = eviction?.isObserving === true ? eviction : undefined;
   const attentionCounts =
     observing &&
@@ -141,8 +154,18 @@ export async function buildParts(
     sampler: new SamplerIo(backend, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
     caches,
-    transformer: new Transformer({ config, weights, backend, caches, states, batch, attentionCounts, maxModelLen }),
+    transformer: new Transformer({
+      config,
+      weights,
+      backend,
+      caches,
+      states: stateMemory,
+      batch,
+      attentionCounts,
+      maxModelLen,
+    }),
     kv,
+    states,
     evictor: eviction && new Evictor(eviction, kv, groups, attentionCounts),
     forks: new Forks(caches, batch, { numBlocks, blockSize, firstSeat: maxNumSeqs }),
     numForks,
@@ -162,7 +185,10 @@ export async function buildParts(
       embeddingWidth: head?.width ?? config.width,
       pooling: options.pooling === "auto" ? (config.pooling ?? "last") : options.pooling,
       blockSize,
-      kvWindows: windows.filter((_, group) => pools[group] !== pools[group - 1]),
+      kvWindows: [
+        ...windows.filter((_, group) => pools[group] !== pools[group - 1]),
+        ...(states === undefined ? [] : [STATE_WINDOW]),
+      ],
       numKvBlocks: kv.numBlocks,
       kvBytes,
       recurrentBytes,
@@ -174,20 +200,13 @@ export async function buildParts(
 }
 
 /** Notes the memory and the limits of a model with recurrent layers. */
-function noteRecurrent(
-  report: LoadReport,
-  asked: number,
-  {
-    maxNumSeqs,
-    numSnapshots,
-    recurrentBytes,
-  }: { readonly maxNumSeqs: number; readonly numSnapshots: number; readonly recurrentBytes: number },
-): void {
-  const numStates = maxNumSeqs + numSnapshots;
+function noteRecurrent(report: LoadReport, asked: number, counts: StateCounts, bytesEach: number): void {
+  const { numSequences, numDrafts, numSnapshots } = counts;
+  const numStates = numSequences + numDrafts + numSnapshots;
   report.note(
-    `recurrent layers: ${numStates} states of ${formatBytes(recurrentBytes / numStates)}, for ${maxNumSeqs} sequences and ` +
-      `the ends of ${numSnapshots} prompts, where alone cached prefixes are taken up; nothing is drafted`,
+    `recurrent layers: ${numStates} states of ${formatBytes(bytesEach)}, for ${numSequences} sequences, ${numDrafts} ` +
+      `drafted tokens of a step and ${numSnapshots} ends of cached prefixes`,
   );
-  if (maxNumSeqs === asked) return;
-  report.note(`${maxNumSeqs} sequences run at once, not ${asked}: their states have no more memory`);
+  if (numSequences === asked) return;
+  report.note(`${numSequences} sequences run at once, not ${asked}: their states have no more memory`);
 }

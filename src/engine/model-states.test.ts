@@ -15,6 +15,24 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const IDS = Array.from({ length: 37 }, (_, i) => (i * 31 + 5) % 300);
 
+test("a model with recurrent layers has some, too", async () => {
+  const modelPath = join(folder, "recurrent.gguf");
+  writeRandomModel(modelPath, { architecture: "qwen35", seed: 1, layers: 3 });
+  const read = async (maxNumBatchedTokens: number) => {
+    const shape = { modelPath, numThreads: 1, maxModelLen: 64, maxNumBatchedTokens };
+    const states = await ModelStates.open({ ...DEFAULT_ENGINE_OPTIONS, ...shape });
+    const rows: number[] = [];
+    for (const ids of [IDS, IDS.slice(0, 3)]) await states.read(ids, (values) => rows.push(...values));
+    states.close();
+    return { rows, inputLayers: states.facts.inputLayers, numValues: states.numValues };
+  };
+  const { rows, inputLayers, numValues } = await read(64);
+  expect((await read(5)).rows).toEqual(rows);
+  expect(inputLayers).toEqual([2, 1, 2]);
+  expect(rows).toHaveLength((IDS.length + 3) * numValues);
+  expect(rows.slice(IDS.length * numValues)).toEqual(rows.slice(0, 3 * numValues));
+});
+
 test("states are those of the layers' inputs and of the final norm, whatever the chunks", async () => {
   const modelPath = join(folder, "model.gguf");
   writeRandomModel(modelPath, { architecture: "llama", seed: 1, type: "F32", width: 64, ff: 96, layers: 1 });

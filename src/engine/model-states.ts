@@ -6,7 +6,7 @@
 import type { Backend } from "../backend/backend.js";
 import { MODEL_LIMITS } from "../model/description/model-description.js";
 import { readRows } from "../model/description/read-rows.js";
-import { attentionMixers, refuseRecurrent } from "../model/description/servable.js";
+import { attentionMixers } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineParts } from "./engine-parts.js";
@@ -43,7 +43,7 @@ export class ModelStates {
 
   /** Rejects with the errors of opening a model. */
   static async open(options: EngineOptions): Promise<ModelStates> {
-    const { model, parts, backend } = await openAlone(options, (config) => refuseRecurrent(config, "to draft for"));
+    const { model, parts, backend } = await openAlone(options);
     return new ModelStates(model, parts, backend);
   }
 

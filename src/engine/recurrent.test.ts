@@ -3,17 +3,18 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runSix, withSmallCore } from "../../test/helpers/drafted-requests.js";
 import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { TestRng } from "../../test/helpers/rng.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
 import { stateBytes } from "../model/description/sizes.js";
-import { memoryForStates, seatsWithStates } from "../model/description/state-memory.js";
+import { draftStatesWithin, memoryForStates, seatsWithStates } from "../model/description/state-memory.js";
 import { openModel } from "../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "./api/options.js";
-import { DEFAULT_SPECULATIVE_CONFIG } from "./api/speculative-config.js";
+import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "./api/speculative-config.js";
 import { EngineCore } from "./engine-core.js";
-import type { PrefixNode } from "./memory/prefix-index.js";
-import { StateSnapshots } from "./memory/state-snapshots.js";
+import type { Drafter } from "./speculative/drafter.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-recurrent-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -46,20 +47,23 @@ describe("options", () => {
   it.each([
     { prefixCacheDisk: { folder, maxBytes: 2 ** 20 } },
     { kvEviction: { policy: "window", budget: { tokens: 32 } } },
-    { speculative: { ...DEFAULT_SPECULATIVE_CONFIG, method: "ngram" } },
-    { speculative: { ...DEFAULT_SPECULATIVE_CONFIG, draftModelPath: llamaPath } },
-  ] as const)("that need a state to go back are refused (%#)", async (changes) => {
+  ] as const)("for which no states are kept are refused (%#)", async (changes) => {
     const refused = withCore(changes as Partial<EngineOptions>, async () => {});
     await expect(refused).rejects.toMatchObject({ code: "invalid_option" });
   });
 
-  it("by default there are no drafts, and the start says what there is", async () => {
-    await withCore({ enablePrefixCaching: false }, async (core, notes) => {
+  it.each([
+    [15, 31],
+    [2, 8],
+  ])("the start says what states there are (drafts of %i)", async (numSpeculativeTokens, numDrafts) => {
+    const speculative = { ...DEFAULT_SPECULATIVE_CONFIG, numSpeculativeTokens };
+    await withCore({ enablePrefixCaching: false, speculative }, async (core, notes) => {
       await runAlone(core, request(TEXT, { maxTokens: 8 }));
       await runAlone(core, request(TEXT, { maxTokens: 8 }));
-      expect(core.stats()).toMatchObject({ prefixCacheHitTokens: 0, speculation: { numDraftTokens: 0 } });
-      expect(core.info.recurrentBytes).toBe(4 * stateBytes(openModel(modelPath).config));
-      expect(notes.join()).toMatch(/4 states of .*, for 4 sequences and the ends of 0 prompts.*nothing is drafted/);
+      expect(core.stats()).toMatchObject({ prefixCacheHitTokens: 0 });
+      expect(core.info.recurrentBytes).toBe((4 + numDrafts) * stateBytes(openModel(modelPath).config));
+      const stated = `${4 + numDrafts} states of .*, for 4 sequences, ${numDrafts} drafted tokens of a step and 0 ends`;
+      expect(notes.join()).toMatch(new RegExp(stated));
     });
   });
 
@@ -126,6 +130,22 @@ describe("a cached prefix", () => {
     expect(await hitsOf([TEXT, [...TEXT, 1, 2, 3, ...TEXT], [...TEXT, 1, 2, 3, ...TEXT, 4, 5]])).toBe(80 + 176);
   });
 
+  it("is taken up where prompts part, from the third one on", async () => {
+    const [shared, longer] = [TEXT.slice(0, 70), [...TEXT.slice(0, 40), ...TEXT]];
+    expect(await hitsOf([TEXT, [...shared, 1, ...TEXT], [...shared, 2, ...TEXT]])).toBe(64);
+    // Where the second one's end is the only state, and where no text went on.
+    expect(await hitsOf([TEXT, [...TEXT.slice(0, 80), 1, ...TEXT], [...TEXT.slice(0, 80), 2, ...TEXT]])).toBe(160);
+    // The second one is a beginning of the first.
+    expect(await hitsOf([longer, longer.slice(0, 51), [...longer.slice(0, 50), 1]])).toBe(48);
+  });
+
+  it("is computed once for prompts that come at once and part later", async () => {
+    const shared = TEXT.slice(0, 70);
+    expect(await hitsOf([[...shared, 1], [...shared, 2, ...shared], [...shared, 3], TEXT.slice(0, 33)], true)).toBe(
+      64 + 64 + 32,
+    );
+  });
+
   it("is not where none is kept", async () => {
     expect(await hitsOf([TEXT, [...TEXT.slice(0, 70), 1, 2, 3]])).toBe(0);
     expect(await hitsOf([TEXT.slice(0, 12), TEXT.slice(0, 12)])).toBe(0);
@@ -136,33 +156,51 @@ describe("a cached prefix", () => {
   });
 });
 
-const node = (key: number, isLive = true) => ({ key, isLive }) as PrefixNode;
+describe("drafts", () => {
+  const run = (speculative: SpeculativeConfig, drafter?: Drafter) =>
+    withSmallCore(
+      { modelPath, speculative, maxNumSeqs: 6, maxNumBatchedTokens: 128 },
+      (core) => runSix(core, 30),
+      drafter,
+    );
 
-it("slots of prefixes that are gone go first", () => {
-  const [live, gone, next] = [node(1), node(2, false), node(3)];
-  const snapshots = new StateSnapshots(10, 2);
-  for (const each of [live, gone]) snapshots.keep(each, snapshots.take()!);
-  snapshots.keep(next, snapshots.take()!);
-  expect([live, gone, next].map((each) => snapshots.has(each))).toEqual([true, false, true]);
-});
+  it.each([
+    { method: "ngram" },
+    { method: "suffix", numSpeculativeTokens: 2 },
+    { method: "draft_model", draftModelPath: llamaPath },
+  ] as const)("change no bit: $method", async (changes) => {
+    const { completions, stats } = await run({ ...DEFAULT_SPECULATIVE_CONFIG, ...changes, isAdaptive: false });
+    expect(completions).toEqual((await run(NO_SPECULATION)).completions);
+    expect(stats.speculation.numDraftTokens).toBeGreaterThan(10);
+  });
 
-it("slots of prefixes go to the least recently used, and one that is read stays", () => {
-  const [a, b, c, d] = [1, 2, 3, 4].map((key) => node(key)) as [PrefixNode, PrefixNode, PrefixNode, PrefixNode];
-  const snapshots = new StateSnapshots(10, 2);
-  for (const each of [a, b]) snapshots.keep(each, snapshots.take()!);
-  const read = snapshots.pin(a);
-  expect(snapshots.pin(a)).toBe(read);
-  snapshots.unpin(read);
-  snapshots.keep(c, snapshots.take()!);
-  expect([a, b, c].map((each) => snapshots.has(each))).toEqual([true, false, true]);
-  const written = snapshots.take()!;
-  expect(snapshots.take()).toBeUndefined();
-  snapshots.unpin(read);
-  expect(snapshots.take()).toBe(read);
-  snapshots.keep(d, written);
-  snapshots.giveBack(read);
-  expect(snapshots.take()).toBe(read);
-  expect([a, b, c, d].map((each) => snapshots.has(each))).toEqual([false, false, false, true]);
+  it("change no bit where some are right, and more are found than there are slots", async () => {
+    const { completions } = await run(NO_SPECULATION);
+    const rng = new TestRng(3);
+    const oracle: Drafter = {
+      name: "oracle",
+      propose: ({ id, numOutputTokens }, maxTokens) => {
+        const right = completions.get(id)?.tokenIds.slice(numOutputTokens, numOutputTokens + maxTokens) ?? [];
+        const tokens = right.map((token) => (rng.chance(0.8) ? token : (token + 1) % 300));
+        return tokens.length === 0 ? undefined : { tokens, chances: tokens.map(() => 0.8) };
+      },
+      forget: () => {},
+    };
+    const drafted = await run({ ...DEFAULT_SPECULATIVE_CONFIG, isAdaptive: false }, oracle);
+    expect(drafted.completions).toEqual(completions);
+    const { numDraftTokens, numAcceptedTokens } = drafted.stats.speculation;
+    expect(numAcceptedTokens).toBeGreaterThan(50);
+    expect(numDraftTokens - numAcceptedTokens).toBeGreaterThan(50);
+  });
+
+  it("are as many in a step as there are slots for their states", () => {
+    const { config } = openModel(modelPath);
+    const each = stateBytes(config);
+    expect(draftStatesWithin(config, 100, 8 * 5 * each)).toBe(5);
+    expect(draftStatesWithin(config, 4, 8 * 5 * each)).toBe(4);
+    expect(draftStatesWithin(config, 100, 8 * 100 * each)).toBe(31);
+    expect(draftStatesWithin(openModel(llamaPath).config, 100, 8 * 100 * each)).toBe(0);
+  });
 });
 
 it("a seat's next sequence starts anew, in chunks, beside others and after pre-emption", async () => {

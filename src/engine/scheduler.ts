@@ -113,7 +113,11 @@ export class Scheduler {
     // Sequences that wait for memory need no rows yet.
     const numLikely = sumMissing([...prompts, ...this.#admissible(plan)]);
     const numPromptTokens = Math.min(plan.numTokens, numLikely, plan.maxPromptTokens);
-    const numLeft = Math.min(plan.numTokens - numPromptTokens, plan.numExtraLogits - this.#numScoredPromptTokens(plan));
+    const numLeft = Math.min(
+      plan.numTokens - numPromptTokens,
+      plan.numExtraLogits - this.#numScoredPromptTokens(plan),
+      this.kv.maxDraftTokens,
+    );
     return {
       decoding: decoding.filter(({ numOutputTokens }) => numOutputTokens > 0),
       numRows: decoding.length + numPromptTokens,
@@ -278,11 +282,14 @@ export class Scheduler {
   /** Drafts take only spare budget and free blocks, never another sequence's. */
   #takeDrafts(plan: Plan): void {
     let numForks = this.options.numForks;
+    let numDrafts = this.kv.maxDraftTokens;
     for (const sequence of plan.numNew.keys()) {
       const numAllowed = Math.max(0, this.kv.draftEnd(sequence) - sequence.numTokens);
-      const numDraftTokens = Math.min(sequence.numDraftTokens, numAllowed, plan.numTokens, plan.numExtraLogits);
+      const most = Math.min(numAllowed, numDrafts, plan.numTokens, plan.numExtraLogits);
+      const numDraftTokens = Math.min(sequence.numDraftTokens, most);
       const hasRoom = numDraftTokens > 0 && this.kv.ensureCapacity(sequence, sequence.numTokens + numDraftTokens);
       sequence.numDraftTokens = hasRoom ? numDraftTokens : 0;
+      numDrafts -= sequence.numDraftTokens;
       const numLeft = Math.min(plan.numTokens, plan.numExtraLogits) - sequence.numDraftTokens;
       sequence.alternatives = hasRoom ? sequence.alternatives.slice(0, Math.min(numForks, numLeft)) : [];
       numForks -= sequence.alternatives.length;

@@ -4,7 +4,7 @@
  */
 import type { EngineParts } from "./engine-parts.js";
 import type { ScheduledSequence, Sequence } from "./step/sequence.js";
-import { addRow, keepState, writeBlockTables } from "./step/step-batch.js";
+import { addRow, writeBlockTables } from "./step/step-batch.js";
 
 /** A sequence's part of a step: the rows of its new tokens, then those of its draft. */
 export interface SequenceRows {
@@ -73,11 +73,7 @@ function layOutSequence(parts: EngineParts, sequence: Sequence, numNewTokens: nu
       sampler.addSampleRow(sequence, position + 1, constraints.maskOf(sequence, position + 1 - numTokens));
     }
   }
-  keepState(batch, sequence);
-  const snapshot = parts.kv.takeSnapshot(sequence, numComputedTokens, end);
-  if (snapshot !== undefined) {
-    batch.stateCopies.values[firstRow + snapshot.position - numComputedTokens] = snapshot.slot;
-  }
+  parts.states?.layOut(batch, sequence, { firstRow, numNewTokens, numDraftTokens });
   const firstSample = firstLogitRow + numScores;
   const hasSample = firstSample < batch.numLogitRows;
   const firstAlternative = batch.numLogitRows;

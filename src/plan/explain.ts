@@ -233,7 +233,7 @@ function prefixCaching(model: PlannedModel, prefixShare: number): Pick<Choice, "
   if (isRecurrent(model)) {
     return {
       choice: "not counted on",
-      because: "a hit needs the recurrent state at its very end, which is kept at the ends of prompts only",
+      because: "a hit needs the recurrent state at its very end, which is kept in few places",
     };
   }
   const because =

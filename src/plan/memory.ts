@@ -105,7 +105,7 @@ export function seatsOf(
   const { pipelineParallel = 1 } = instance;
   const further = (stateRoom - 1) * stateBytes(instance.model);
   const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel + further;
-  // A recurrent state belongs to one sequence, and its prefix is computed for each.
+  // A recurrent state belongs to one sequence. That its prefix is shared is not counted on.
   const shared = isRecurrent(instance.model)
     ? 0
     : Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);

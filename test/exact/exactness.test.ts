@@ -266,7 +266,7 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
   return Array.from({ length: rng.int(6, 20) }, (): Planned => {
     const prefix = rng.chance(0.7) ? rng.pick(prefixes).slice(0, rng.int(0, 120)) : [];
     const own = [...prefix, ...randomIds(rng, rng.int(1, rng.chance(0.15) ? 140 : 60), vocabSize)];
-    // Only where a prompt goes on from another's end do recurrent layers find a state.
+    // Recurrent layers find a state where a prompt goes on from another's end, and where two prompts have parted.
     const isAgain = earlier.length > 0 && rng.chance(0.3);
     const promptIds = isAgain ? [...rng.pick(earlier), ...randomIds(rng, rng.int(0, 9), vocabSize)] : own;
     if (!isAgain) earlier.push(own);
@@ -285,14 +285,15 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
 }
 
 function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
-  if (isRecurrentModel(model)) return DEFAULT_SPECULATIVE_CONFIG;
   const others = RANDOM_MODELS.filter((other) => !isRecurrentModel(other));
   const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads", "eagle3"] as const);
   const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
   const hasHeads = method === "heads" || method === "eagle3" || (method === "auto" && rng.chance(0.4));
+  // A draft model has no recurrent layers.
+  const isOwnDrafter = rng.chance(0.5) && !isRecurrentModel(model);
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
   const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3", "medusa-folder"] as const);
-  const path = hasHeads ? headsPath(model, kind) : modelPath(rng.chance(0.5) ? model : rng.pick(others));
+  const path = hasHeads ? headsPath(model, kind) : modelPath(isOwnDrafter ? model : rng.pick(others));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,
     method,

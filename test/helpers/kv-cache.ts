@@ -1,5 +1,6 @@
 /** The engine's own prefix cache without its model: prompts are computed, evict each other, and are looked up. */
 import { KvManager } from "../../src/engine/memory/kv-manager.js";
+import { StateSlots } from "../../src/engine/memory/state-slots.js";
 import { Sequence } from "../../src/engine/step/sequence.js";
 import { blockKey, rootKey } from "../../src/text/block-hash.js";
 import { request } from "./engine-requests.js";
@@ -7,8 +8,12 @@ import { request } from "./engine-requests.js";
 const BLOCK_SIZE = 4;
 const NUM_BLOCKS = 12;
 
-/** @param windows of its KV groups */
-export function cacheOf(windows: readonly number[]) {
+/** @param windows of its KV groups @param numStates at the ends of prefixes, of a model with recurrent layers */
+export function cacheOf(windows: readonly number[], numStates?: number) {
+  const counts = numStates === undefined ? undefined : { numSequences: 1, numDrafts: 0, numSnapshots: numStates };
+  const states = counts && new StateSlots(counts, BLOCK_SIZE);
+  const inputs = () => ({ values: new Int32Array(BLOCK_SIZE) });
+  const batch = { stateSources: inputs(), stateTargets: inputs(), stateCopies: inputs() };
   const kv = new KvManager({
     windows,
     numBlocks: windows.map(() => NUM_BLOCKS),
@@ -16,6 +21,7 @@ export function cacheOf(windows: readonly number[]) {
     maxStepTokens: BLOCK_SIZE,
     isPrefixCachingEnabled: true,
     reservedTokens: 0,
+    states,
   });
   let nextId = 1;
   /** Blocks of a tree: each number says which way a prompt goes on, and one token more is behind them. */
@@ -30,6 +36,8 @@ export function cacheOf(windows: readonly number[]) {
       while (sequence.numComputedTokens < sequence.numTokens) {
         const end = Math.min(sequence.numComputedTokens + BLOCK_SIZE, sequence.numTokens);
         if (!kv.ensureCapacity(sequence, end)) throw new Error("expected room for one prompt");
+        const numNewTokens = end - sequence.numComputedTokens;
+        states?.layOut(batch, sequence, { firstRow: 0, numNewTokens, numDraftTokens: 0 });
         sequence.numComputedTokens = end;
         kv.publishAndTrim(sequence);
       }

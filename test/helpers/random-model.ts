@@ -132,7 +132,7 @@ export function writeRandomHeads(path: string, kind: RandomHeads, model: RandomM
   writeGguf(path, { metadata: headsMetadata(kind, model), tensors });
 }
 
-/** Of a layer that attends to what the model's first layer stored; SmolLM3's fourth, which has no rope. */
+/** Of a layer that attends to what the model's first layer stored that attends; SmolLM3's fourth, which has no rope. */
 export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Record<string, WritableValue> {
   const { width: modelWidth, vocab } = completed(model);
   const { width, ff } = layerSizes(kind, model);
@@ -145,7 +145,9 @@ export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Rec
     [key("embedding_length")]: u32(modelWidth),
     ...(kind === "narrow eagle" ? { [key("layer_length")]: u32(width) } : {}),
     [key("vocab_size")]: u32(vocab),
-    [key("past_layer")]: u32(model.architecture === "smollm3" ? 4 : 1),
+    [key("past_layer")]: u32(
+      model.architecture === "smollm3" ? 4 : DELTA_ARCHITECTURES.includes(model.architecture) ? 2 : 1,
+    ),
     [key("feed_forward_length")]: u32(ff),
   };
 }

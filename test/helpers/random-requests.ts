@@ -38,7 +38,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen35moe", seed: 28, type: "Q8_0" },
   { architecture: "qwen3next", seed: 29, type: "BF16" },
 ];
-/** A draft that is refused cannot be taken out of a recurrent state, nor can entries be evicted or prefixes kept. */
+/** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
   ["qwen35", "qwen35moe", "qwen3next"].includes(architecture);
 

@@ -89,7 +89,7 @@ export function readyText(instance: ReadyFacts): string {
     ]);
     if (recurrentBytes > 0) {
       const stated = `${formatBytes(recurrentBytes)} of recurrent states: ${maxNumSeqs} sequences at once`;
-      rows.push(["  states", `${stated}; cached prefixes at the ends of prompts only, no drafts`]);
+      rows.push(["  states", `${stated}; cached prefixes are taken up where prompts end or part`]);
     }
   } else
     rows.splice(2, 0, ["  for", tasks.includes("rerank") ? "scores of texts against a query" : "vectors of texts"]);

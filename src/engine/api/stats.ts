@@ -27,12 +27,12 @@ export interface EngineInfo {
   readonly embeddingWidth: number;
   readonly pooling: Pooling;
   readonly blockSize: number;
-  /** Per KV pool: sliding window of its layers in tokens; 0 = full attention. */
+  /** Per KV pool: sliding window of its layers in tokens; 0 = full attention. Then that of recurrent states, if any. */
   readonly kvWindows: readonly number[];
   /** Blocks of the group with full attention; groups with a sliding window have fewer. */
   readonly numKvBlocks: number;
   readonly kvBytes: number;
-  /** Memory of recurrent states, of all seats and of cached prefixes; 0: the model has no recurrent layers. */
+  /** Memory of recurrent states: of seats, drafts and cached prefixes; 0: the model has no recurrent layers. */
   readonly recurrentBytes: number;
   readonly kvCacheDtype: KvType;
   readonly kvEviction: EvictionOptions | undefined;

@@ -9,8 +9,8 @@ import { mainGroup, poolSizes } from "./groups.js";
 import type { KvSequence } from "./kv-sequence.js";
 import type { PrefixNode } from "./prefix-index.js";
 import { PrefixIndex } from "./prefix-index.js";
-import type { StateSnapshots } from "./state-snapshots.js";
-import { blocksAtOnce } from "./windows.js";
+import type { StateSlots } from "./state-slots.js";
+import { blocksAtOnce, STATE_WINDOW } from "./windows.js";
 
 interface KvManagerOptions {
   /** Per KV group: window in tokens; 0 = all entries are kept. */
@@ -28,7 +28,7 @@ interface KvManagerOptions {
   /** Tokens whose blocks are reserved at admission; 0 = on demand. */
   readonly reservedTokens: number;
   /** Of a model with recurrent layers: prefixes are read only as far as one is kept. */
-  readonly snapshots?: StateSnapshots | undefined;
+  readonly states?: StateSlots | undefined;
 }
 
 /** A store that keeps published blocks beyond memory. */
@@ -50,6 +50,8 @@ export class KvManager {
   readonly #groupsOf: readonly (readonly number[])[];
   readonly #index: PrefixIndex;
   readonly #main: number;
+  /** Per KV group, then of recurrent states. */
+  readonly #usableWindows: readonly number[];
   /**
    * By key of a prompt block: the leader, an admitted sequence that is about to compute it and that others wait for.
    */
@@ -63,7 +65,10 @@ export class KvManager {
   constructor(private readonly options: KvManagerOptions) {
     this.blockSize = options.blockSize;
     this.#poolOf = options.pools ?? options.windows.map((_, group) => group);
-    this.#index = new PrefixIndex(this.#poolOf, options.blockSize);
+    const snapshots = options.states?.snapshots;
+    this.#index = new PrefixIndex(this.#poolOf, options.blockSize, snapshots && ((node) => snapshots.has(node)));
+    snapshots?.onChange(({ key }) => this.#index.noteChange(key));
+    this.#usableWindows = snapshots === undefined ? options.windows : [...options.windows, STATE_WINDOW];
     this.#pools = poolSizes(options.numBlocks, this.#poolOf).map(
       (numBlocks, pool) => new BlockPool(numBlocks, (blockId) => this.#index.forget(pool, blockId)),
     );
@@ -92,6 +97,11 @@ export class KvManager {
     return numBlocks - numFree;
   }
 
+  /** Drafted tokens that a step may have. */
+  get maxDraftTokens(): number {
+    return this.options.states?.maxDraftTokens ?? Number.POSITIVE_INFINITY;
+  }
+
   /** See PrefixIndex. */
   takeChanges(): Float64Array {
     return this.#index.takeChanges();
@@ -103,14 +113,24 @@ export class KvManager {
    */
   shouldWaitForLeader(sequence: KvSequence): boolean {
     if (!this.#reads(sequence)) return false;
-    const hits = this.#walk(sequence);
-    if (hits.length === this.#numUsable(sequence)) return false;
-    const isRecurrent = this.options.snapshots !== undefined;
-    const next = isRecurrent ? sequence.promptKeys.at(-1) : sequence.promptKeys[hits.length];
-    const leader = next === undefined ? undefined : this.#leaders.get(next);
-    if (leader === undefined || leader === sequence || goesBefore(sequence, leader)) return false;
-    // Of recurrent states, a leader keeps the last one of its prompt alone.
-    return !isRecurrent || leader.promptKeys.at(-1) === next;
+    const { numHits } = this.#walk(sequence);
+    if (numHits === this.#numUsable(sequence)) return false;
+    const { states } = this.options;
+    if (states === undefined) return this.#leaderOf(sequence, numHits) !== undefined;
+    // The last block that the two share is the one whose state the follower can take up.
+    for (let block = sequence.promptKeys.length - 1; block >= numHits; block--) {
+      const leader = this.#leaderOf(sequence, block);
+      if (leader === undefined) continue;
+      states.want(leader, block + 1);
+      return true;
+    }
+    return false;
+  }
+
+  /** The sequence to wait for as it computes the prompt's block. */
+  #leaderOf(sequence: KvSequence, block: number): KvSequence | undefined {
+    const leader = this.#leaders.get(sequence.promptKeys[block]!);
+    return leader === undefined || leader === sequence || goesBefore(sequence, leader) ? undefined : leader;
   }
 
   /**
@@ -118,7 +138,8 @@ export class KvManager {
    * never taken from the cache, since its logits are needed.
    */
   attachPrefix(sequence: KvSequence): void {
-    const hits = this.#reads(sequence) ? this.#walk(sequence) : [];
+    const { found, numHits } = this.#reads(sequence) ? this.#walk(sequence) : { found: [], numHits: 0 };
+    const hits = found.slice(0, numHits);
     sequence.numComputedTokens = hits.length * this.blockSize;
     this.#poolOf.forEach((pool, group) => {
       const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
@@ -130,43 +151,11 @@ export class KvManager {
       sequence.numGivenBack[group] = firstSeen;
     });
     sequence.nodes.push(...hits);
-    if (hits.length > 0) sequence.stateSource = this.options.snapshots?.pin(hits.at(-1)!);
+    this.options.states?.attach(sequence, found, numHits);
     for (const key of sequence.promptKeys.slice(hits.length)) {
       const leader = this.#leaders.get(key);
       if (leader === undefined || goesBefore(sequence, leader)) this.#leaders.set(key, sequence);
     }
-  }
-
-  /**
-   * Call as a step of the sequence's positions [begin, end) is laid out.
-   * @returns the position whose state a slot is to keep, with the slot
-   */
-  takeSnapshot(
-    sequence: KvSequence,
-    begin: number,
-    end: number,
-  ): { readonly position: number; readonly slot: number } | undefined {
-    const { snapshots, isPrefixCachingEnabled } = this.options;
-    const numTokens = Math.floor((sequence.numPromptTokens - 1) / this.blockSize) * this.blockSize;
-    if (snapshots === undefined || !isPrefixCachingEnabled || !sequence.isPublishing) return undefined;
-    if (numTokens <= begin || numTokens > end) return undefined;
-    sequence.snapshotSlot = snapshots.take();
-    return sequence.snapshotSlot === undefined ? undefined : { position: numTokens - 1, slot: sequence.snapshotSlot };
-  }
-
-  /** The step is computed, or will not be: its slots are kept or given back. */
-  #settleStates(sequence: KvSequence): void {
-    const { snapshots } = this.options;
-    const { stateSource, snapshotSlot } = sequence;
-    if (stateSource !== undefined) snapshots!.unpin(stateSource);
-    if (snapshotSlot !== undefined) {
-      const numBlocks = Math.floor((sequence.numPromptTokens - 1) / this.blockSize);
-      const node = sequence.numComputedTokens > 0 ? sequence.nodes[numBlocks - 1] : undefined;
-      if (node === undefined) snapshots!.giveBack(snapshotSlot);
-      else snapshots!.keep(node, snapshotSlot);
-    }
-    sequence.stateSource = undefined;
-    sequence.snapshotSlot = undefined;
   }
 
   /** Resets the count of restored blocks: its limit is per step, for all sequences together. */
@@ -313,7 +302,7 @@ export class KvManager {
   /** Publishes the blocks filled since the last call, and gives back blocks that no later query sees. */
   publishAndTrim(sequence: KvSequence): void {
     this.#publishFull(sequence);
-    this.#settleStates(sequence);
+    this.options.states?.settle(sequence);
     sequence.blockTables.forEach((table, group) => {
       const pool = this.#pools[this.#poolOf[group]!]!;
       const firstSeen = this.#firstSeen(group, sequence.numComputedTokens);
@@ -357,7 +346,7 @@ export class KvManager {
     });
     sequence.nodes.length = 0;
     sequence.numComputedTokens = 0;
-    this.#settleStates(sequence);
+    this.options.states?.release(sequence);
     sequence.isPublishing = true;
   }
 
@@ -380,9 +369,12 @@ export class KvManager {
     return Math.floor(Math.min(numTokens - 1, most) / this.blockSize);
   }
 
-  /** Nodes of the longest cached prefix that may be used. Blocks outside a window may be missing. */
-  #walk(sequence: KvSequence): PrefixNode[] {
-    const hits: PrefixNode[] = [];
+  /**
+   * Nodes of the sequence's first blocks, and how many of them may be used. Blocks outside a window may be missing, and
+   * a recurrent state must stand behind the last one.
+   */
+  #walk(sequence: KvSequence): { readonly found: readonly PrefixNode[]; readonly numHits: number } {
+    const found: PrefixNode[] = [];
     let parent = this.#root(sequence);
     this.#prepareKeys(sequence, parent);
     const numUsable = this.#numUsable(sequence);
@@ -391,13 +383,13 @@ export class KvManager {
       const key = sequence.promptKeys[block] ?? this.#index.keyOf(parent.key, sequence.tokens, start);
       const node = this.#index.find(parent, key, sequence.tokens, start);
       if (node === undefined) break;
-      hits.push(node);
+      found.push(node);
       parent = node;
     }
-    const isThere = (block: number, group: number) => hits[block]!.blocks[group] !== -1;
-    const usable = hits.slice(0, countUsable(hits.length, this.options.windows, this.blockSize, isThere));
-    const { snapshots } = this.options;
-    return snapshots === undefined ? usable : usable.slice(0, usable.findLastIndex((node) => snapshots.has(node)) + 1);
+    const { windows, states } = this.options;
+    const isThere = (block: number, group: number) =>
+      group < windows.length ? found[block]!.blocks[group] !== -1 : states!.snapshots.has(found[block]!);
+    return { found, numHits: countUsable(found.length, this.#usableWindows, this.blockSize, isThere) };
   }
 
   /** Computes the keys of the prompt's full blocks, which followers can use, once per sequence. */

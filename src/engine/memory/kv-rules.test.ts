@@ -4,7 +4,7 @@ import { request } from "../../../test/helpers/engine-requests.js";
 import { Sequence } from "../step/sequence.js";
 import { KvManager } from "./kv-manager.js";
 import type { PrefixNode } from "./prefix-index.js";
-import { StateSnapshots } from "./state-snapshots.js";
+import { StateSlots } from "./state-slots.js";
 
 const BLOCK_SIZE = 4;
 const IDS = Array.from({ length: 40 }, (_, i) => i + 1);
@@ -21,9 +21,9 @@ function sequenceOf(numTokens: number, { ids = IDS, isScored = false, salt = "" 
   return new Sequence(++numSequences, { ...asked, cacheSalt: salt }, 1, 0);
 }
 
-const managerOf = (numBlocks = 16, isPrefixCachingEnabled = true, snapshots?: StateSnapshots) =>
+const managerOf = (numBlocks = 16, isPrefixCachingEnabled = true, states?: StateSlots) =>
   new KvManager({
-    snapshots,
+    states,
     windows: [0],
     numBlocks: [numBlocks],
     blockSize: BLOCK_SIZE,
@@ -57,11 +57,25 @@ describe("a sequence waits for the one that computes its next block", () => {
     expect(follower.numComputedTokens).toBe(16);
   });
 
-  test("of recurrent models only for a prompt that ends at the same block", () => {
-    const recurrent = managerOf(16, true, new StateSnapshots(0, 4));
-    recurrent.attachPrefix(sequenceOf(33));
-    expect(recurrent.shouldWaitForLeader(sequenceOf(17))).toBe(false);
-    expect(recurrent.shouldWaitForLeader(sequenceOf(34))).toBe(true);
+  test("of recurrent models as long as the last block that the two share is not there", () => {
+    const states = new StateSlots({ numSequences: 2, numDrafts: 0, numSnapshots: 4 }, BLOCK_SIZE);
+    const recurrent = managerOf(16, true, states);
+    const inputs = () => ({ values: new Int32Array(16) });
+    const batch = { stateSources: inputs(), stateTargets: inputs(), stateCopies: inputs() };
+    const computeEight = (sequence: Sequence) => {
+      states.layOut(batch, sequence, { firstRow: 0, numNewTokens: 8, numDraftTokens: 0 });
+      compute(recurrent, sequence, sequence.numComputedTokens + 8);
+    };
+    const first = sequenceOf(33);
+    recurrent.attachPrefix(first);
+    const follower = sequenceOf(17, { ids: [...IDS.slice(0, 12), ...IDS.slice(20)] });
+    expect(recurrent.shouldWaitForLeader(follower)).toBe(true);
+    computeEight(first);
+    expect(recurrent.shouldWaitForLeader(follower)).toBe(true);
+    computeEight(first);
+    expect(recurrent.shouldWaitForLeader(follower)).toBe(false);
+    recurrent.attachPrefix(follower);
+    expect(follower.numComputedTokens).toBe(12);
   });
 
   test("block by block: one with the same beginning goes on where the two part", () => {

@@ -29,10 +29,6 @@ export interface KvSequence {
   readonly numEvicted: number[];
   /** Per KV group: entries of the table that the batch has already. */
   readonly numTableEntriesWritten: number[];
-  /** Slot of the recurrent state that its next row continues; undefined: its seat's, or none at the start. */
-  stateSource: number | undefined;
-  /** Slot that keeps the state after the prompt's last full block; undefined: no step has written one. */
-  snapshotSlot: number | undefined;
   /** Published (or shared) prefix nodes of the first blocks. */
   readonly nodes: PrefixNode[];
   /** Chained keys of the prompt's full blocks. */

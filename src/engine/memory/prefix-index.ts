@@ -31,10 +31,14 @@ export class PrefixIndex {
   /** Keys of nodes that gained or lost a block since the last takeChanges(); undefined before its first call. */
   #changed: Set<number> | undefined;
 
-  /** @param pools per KV group: the pool of its blocks */
+  /**
+   * @param pools per KV group: the pool of its blocks
+   * @param hasState of a model with recurrent layers: is the state behind the node's prefix kept?
+   */
   constructor(
     private readonly pools: readonly number[],
     private readonly blockSize: number,
+    private readonly hasState: (node: PrefixNode) => boolean = () => false,
   ) {
     this.#nodeOfBlock = pools.map(() => []);
   }
@@ -102,6 +106,11 @@ export class PrefixIndex {
     this.#removeUnused(node);
   }
 
+  /** The state behind the node's prefix has come or gone. */
+  noteChange(key: number): void {
+    this.#changed?.add(key);
+  }
+
   /** Changes since the last call, encoded as CachedBlocks reads them; at first, all nodes. */
   takeChanges(): Float64Array {
     if (this.#changed?.size === 0) return NOTHING;
@@ -141,10 +150,11 @@ export class PrefixIndex {
     return true;
   }
 
-  /** Bit p: the blocks of all groups of pool p are cached. */
+  /** Bit p: the blocks of all groups of pool p are cached. The bit behind these: the state is. */
   #poolsOf(node: PrefixNode | undefined): number {
     if (node === undefined) return 0;
-    const all = this.pools.reduce((bits, pool) => bits | (1 << pool), 0);
+    const numPools = Math.max(...this.pools) + 1;
+    const all = (1 << numPools) - 1 + (this.hasState(node) ? 1 << numPools : 0);
     return this.pools.reduce((bits, pool, group) => (node.blocks[group] === -1 ? bits & ~(1 << pool) : bits), all);
   }
 }

@@ -11,9 +11,15 @@ export class StateSnapshots {
   readonly #slots = new Map<PrefixNode, number>();
   /** By slot: the sequences that will continue it. */
   readonly #numReaders = new Map<number, number>();
+  #onChange: (node: PrefixNode) => void = () => {};
 
   constructor(firstSlot: number, numSlots: number) {
     this.#free = Array.from({ length: numSlots }, (_, i) => firstSlot + i).reverse();
+  }
+
+  /** @param listener hears of nodes that get a state or lose it */
+  onChange(listener: (node: PrefixNode) => void): void {
+    this.#onChange = listener;
   }
 
   has(node: PrefixNode): boolean {
@@ -43,6 +49,7 @@ export class StateSnapshots {
     if (given === undefined) return undefined;
     const [node, slot] = given;
     this.#slots.delete(node);
+    this.#onChange(node);
     return slot;
   }
 
@@ -55,7 +62,10 @@ export class StateSnapshots {
   /** The slot that was taken holds the state behind the node's prefix. */
   keep(node: PrefixNode, slot: number): void {
     if (this.#slots.has(node)) this.#free.push(slot);
-    else this.#slots.set(node, slot);
+    else {
+      this.#slots.set(node, slot);
+      this.#onChange(node);
+    }
   }
 
   giveBack(slot: number): void {

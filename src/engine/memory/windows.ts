@@ -1,6 +1,12 @@
 /** Blocks within a sliding window. Window 0 is full attention. */
 
 /**
+ * A cached prefix of a model with recurrent layers needs the state behind its last token alone: a window of this token
+ * and the next one, in place of entries.
+ */
+export const STATE_WINDOW = 2;
+
+/**
  * Most blocks that a sequence of `numTokens` tokens holds at once, if a step computes up to `maxStepTokens` of them.
  */
 export function blocksAtOnce(window: number, numTokens: number, maxStepTokens: number, blockSize: number): number {

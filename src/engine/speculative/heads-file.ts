@@ -9,7 +9,7 @@ import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { MODEL_LIMITS } from "../../model/description/model-description.js";
-import type { ServableModel } from "../../model/description/servable.js";
+import { isAttention, type ServableModel } from "../../model/description/servable.js";
 import { MetadataReader } from "../../model/gguf/metadata-reader.js";
 import { GgufSource } from "../../model/gguf/source.js";
 import { summarizeGguf } from "../../model/gguf/summary.js";
@@ -106,10 +106,12 @@ export function eagleShape({ gguf }: HeadsFile, target: ServableModel): EagleSha
   }
   const read = new MetadataReader(gguf.metadata, ARCHITECTURE);
   // The file counts layers from 1 on.
-  return {
-    pastLayer: read.size(key, target.layers.length) - 1,
-    ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff),
-  };
+  const pastLayer = read.size(key, target.layers.length) - 1;
+  if (!isAttention(target.layers[pastLayer]!)) {
+    const got = `layer ${pastLayer + 1}, which is recurrent`;
+    throw refused("a layer of the model with keys and values", got, { hint: FITS_ONE_MODEL });
+  }
+  return { pastLayer, ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff) };
 }
 
 /** Rejects with gguf_tensor where one of the tensors is missing or has another shape. */

@@ -47,8 +47,6 @@ export class Sequence implements KvSequence {
   readonly numGivenBack: number[];
   /** Per KV group: number of blocks evicted, for which the table has no entries. */
   readonly numEvicted: number[];
-  stateSource: number | undefined;
-  snapshotSlot: number | undefined;
   readonly pooler: Pooler | undefined;
   /** Position of the first token of the request's second text. */
   readonly secondTextStart: number;

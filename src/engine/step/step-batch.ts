@@ -61,7 +61,7 @@ export class StepBatch {
   readonly observedRows: Ints;
   /**
    * [maxRows] each, as `deltaRule` reads them: the slot of the recurrent state that the row continues, and the one that
-   * keeps the state after it. A sequence's slot is its seat.
+   * keeps the state after it (`StateSlots`).
    */
   readonly stateSources: Ints;
   readonly stateTargets: Ints;
@@ -132,12 +132,10 @@ const EMPTY_STATE = -1;
 const STATE_OF_ROW_BEFORE = -2;
 const NO_SLOT = -1;
 
-/** The state after the last row added stays, as that of the tokens that the sequence has then computed. */
-export function keepState(batch: StepBatch, { seat }: Sequence): void {
-  batch.stateTargets.values[batch.numRows - 1] = seat;
-}
-
-/** Appends the row that computes the token at `position`. */
+/**
+ * Appends the row that computes the token at `position`. Where its state comes from a slot or goes to one, `StateSlots`
+ * says so.
+ */
 export function addRow(
   batch: StepBatch,
   sequence: Sequence,
@@ -152,9 +150,7 @@ export function addRow(
   batch.windowBegins.values[row] = Math.max(0, position - half);
   batch.windowEnds.values[row] = Math.min(sequence.numTokens, position + half + 1);
   batch.sequenceIndex.values[row] = sequence.seat;
-  const isFirst = position === sequence.numComputedTokens;
-  const ownSource = sequence.stateSource ?? sequence.seat;
-  batch.stateSources.values[row] = position === 0 ? EMPTY_STATE : isFirst ? ownSource : STATE_OF_ROW_BEFORE;
+  batch.stateSources.values[row] = position === 0 ? EMPTY_STATE : STATE_OF_ROW_BEFORE;
   batch.stateTargets.values[row] = NO_SLOT;
   batch.stateCopies.values[row] = NO_SLOT;
   const numEntries = isCausal ? position + 1 : sequence.numTokens;

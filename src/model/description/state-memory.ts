@@ -6,10 +6,13 @@ import { stateBytes } from "./sizes.js";
 
 type Layered = Pick<ModelDescription, "layers">;
 
-/** Shares of the memory for states that those of seats, and those at the ends of prefixes, may take. */
+/** Shares of the memory for states that those of seats, at the ends of prefixes, and of drafts may take. */
 const SEATS_SHARE = 1 / 2;
 const SNAPSHOT_SHARE = 1 / 4;
+const DRAFTS_SHARE = 1 / 8;
 const MOST_SNAPSHOTS = 64;
+/** As many as the rows of a step whose cost is measured: beyond it, nothing says whether a draft pays. */
+const MOST_DRAFTED = 31;
 
 /**
  * Memory for states: the rest beside keys and values, or half of all where these have no memory of their own yet.
@@ -37,7 +40,14 @@ export function seatsWithStates(model: Layered, maxNumSeqs: number, numBytes: nu
 }
 
 /** How many states at the ends of cached prefixes are kept. */
-export function snapshotsWithin(model: Layered, numBytes: number): number {
+export const snapshotsWithin = (model: Layered, numBytes: number): number =>
+  statesWithin(model, MOST_SNAPSHOTS, numBytes * SNAPSHOT_SHARE);
+
+/** How many drafted tokens of a step leave a state each. @param numWanted of all sequences together */
+export const draftStatesWithin = (model: Layered, numWanted: number, numBytes: number): number =>
+  statesWithin(model, Math.min(numWanted, MOST_DRAFTED), numBytes * DRAFTS_SHARE);
+
+function statesWithin(model: Layered, most: number, numBytes: number): number {
   const ofOne = stateBytes(model);
-  return ofOne === 0 ? 0 : Math.min(MOST_SNAPSHOTS, Math.floor((numBytes * SNAPSHOT_SHARE) / ofOne));
+  return ofOne === 0 ? 0 : Math.min(most, Math.floor(numBytes / ofOne));
 }
