@@ -152,13 +152,14 @@ class WorkerEngine implements Engine {
 
   /** Counts every unfinished request: the worker fills seats later than requests are submitted. */
   #refuseWhenFull(): void {
-    const capacity = this.options.maxNumSeqs + this.options.maxWaitingRequests;
-    if (this.#listeners.size < capacity) return;
+    const { maxWaitingRequests } = this.options;
+    const { maxNumSeqs } = this.info;
+    if (this.#listeners.size < maxNumSeqs + maxWaitingRequests) return;
     throw new MillraceError(
       "queue_full",
-      `expected at most ${this.options.maxWaitingRequests} waiting requests beside ${this.options.maxNumSeqs} running, got one more`,
+      `expected at most ${maxWaitingRequests} waiting requests beside ${maxNumSeqs} running, got one more`,
       {
-        retryAfterSeconds: this.#rate.secondsFor(this.options.maxWaitingRequests / 2),
+        retryAfterSeconds: this.#rate.secondsFor(maxWaitingRequests / 2),
         hint: "Retry after the time in Retry-After, or raise --max-waiting-requests.",
       },
     );

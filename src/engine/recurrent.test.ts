@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runSix, withSmallCore } from "../../test/helpers/drafted-requests.js";
 import { type Completion, collect, poolingRequest, request, runAlone } from "../../test/helpers/engine-requests.js";
-import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { headsMetadata, writeRandomModel } from "../../test/helpers/random-model.js";
 import { TestRng } from "../../test/helpers/rng.js";
 import { createCpuBackend } from "../backend/cpu/cpu-backend.js";
+import { u32, writeGguf } from "../formats/gguf/write.js";
 import { stateBytes } from "../model/description/sizes.js";
 import { draftStatesWithin, memoryForStates, seatsWithStates } from "../model/description/state-memory.js";
 import { openModel } from "../model/open-model.js";
@@ -65,6 +66,15 @@ describe("options", () => {
       const stated = `${4 + numDrafts} states of .*, for 4 sequences, ${numDrafts} drafted tokens of a step and 0 ends`;
       expect(notes.join()).toMatch(new RegExp(stated));
     });
+  });
+
+  it("heads attend to a layer that has keys", async () => {
+    const draftModelPath = join(folder, "heads.gguf");
+    const metadata = headsMetadata("eagle", { architecture: "qwen35", seed: 1 });
+    writeGguf(draftModelPath, { metadata: { ...metadata, "mill-heads.past_layer": u32(1) }, tensors: [] });
+    const speculative = { ...DEFAULT_SPECULATIVE_CONFIG, draftModelPath };
+    const refused = withCore({ speculative }, async () => {});
+    await expect(refused).rejects.toThrow("expected a layer of the model with keys and values, got layer 1, which is");
   });
 
   it("a draft model has none", async () => {

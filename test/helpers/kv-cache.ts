@@ -13,7 +13,7 @@ export function cacheOf(windows: readonly number[], numStates?: number) {
   const counts = numStates === undefined ? undefined : { numSequences: 1, numDrafts: 0, numSnapshots: numStates };
   const states = counts && new StateSlots(counts, BLOCK_SIZE);
   const inputs = () => ({ values: new Int32Array(BLOCK_SIZE) });
-  const batch = { stateSources: inputs(), stateTargets: inputs(), stateCopies: inputs() };
+  const batch = { stateSources: inputs(), stateTargets: inputs(), stateSnapshots: inputs() };
   const kv = new KvManager({
     windows,
     numBlocks: windows.map(() => NUM_BLOCKS),

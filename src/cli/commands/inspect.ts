@@ -12,6 +12,7 @@ import type { ExpertsFeedForward } from "../../model/description/model-descripti
 import type { Pooling } from "../../model/description/pooling.js";
 import type { Task } from "../../model/description/servable.js";
 import type { LayerSummary } from "../../model/description/sizes.js";
+import { MOST_OTHER_STATES } from "../../model/description/state-memory.js";
 import type { StoredTensor } from "../../model/description/weight-summary.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn } from "../flags/option-values.js";
@@ -253,7 +254,10 @@ function modelRows(model: ModelReport): string[][] {
   const states =
     stateBytesEach === undefined
       ? []
-      : [["states", `${formatBytes(stateBytesEach)} per sequence, of ${numRecurrentLayers} of ${numLayers} layers`]];
+      : [
+          ["states", `${formatBytes(stateBytesEach)} per sequence, of ${numRecurrentLayers} of ${numLayers} layers`],
+          ["", `up to ${MOST_OTHER_STATES} more for cached prefixes and drafts, in memory that is left`],
+        ];
   const { experts, ffWidth } = model;
   const mixture =
     experts === undefined ? [] : [`${experts.count} experts of ${experts.width}, ${experts.active} active`];

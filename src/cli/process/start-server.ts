@@ -91,7 +91,7 @@ export async function startInstance(flags: ServerFlags, startStage: StartStage):
         // A request that the queue can never hold gets a final error; after 429 a client would retry for ever.
         maxSequencesPerRequest: Math.min(
           DEFAULT_LIMITS.maxSequencesPerRequest,
-          flags.maxNumSeqs + flags.maxWaitingRequests,
+          engine.info.maxNumSeqs + flags.maxWaitingRequests,
         ),
       },
       logger,

@@ -135,8 +135,8 @@ export class DeltaNet implements LayerMixer {
     const input = recordNorm(program, normed, hidden, numRows, { weights: norm, width, eps: rmsEps });
     this.#project(program, input, numRows);
     const { past, recurrent, numSlots } = this.state;
-    const { stateSources, stateTargets, stateCopies } = batch;
-    const slots = { sources: stateSources.buffer, targets: stateTargets.buffer, copies: stateCopies.buffer };
+    const { stateSources, stateTargets, stateSnapshots } = batch;
+    const slots = { sources: stateSources.buffer, targets: stateTargets.buffer, copies: stateSnapshots.buffer };
     const rows = { ...slots, numRows, numSlots };
     const convolution = { out: convolved, x: mixed, kernel, state: past, width: mixedWidth(this.mixer), taps: numTaps };
     program.record("causalConv", { ...convolution, ...rows });

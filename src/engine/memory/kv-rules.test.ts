@@ -61,7 +61,7 @@ describe("a sequence waits for the one that computes its next block", () => {
     const states = new StateSlots({ numSequences: 2, numDrafts: 0, numSnapshots: 4 }, BLOCK_SIZE);
     const recurrent = managerOf(16, true, states);
     const inputs = () => ({ values: new Int32Array(16) });
-    const batch = { stateSources: inputs(), stateTargets: inputs(), stateCopies: inputs() };
+    const batch = { stateSources: inputs(), stateTargets: inputs(), stateSnapshots: inputs() };
     const computeEight = (sequence: Sequence) => {
       states.layOut(batch, sequence, { firstRow: 0, numNewTokens: 8, numDraftTokens: 0 });
       compute(recurrent, sequence, sequence.numComputedTokens + 8);

@@ -1,7 +1,6 @@
 /**
- * Memory of recurrent layers: for each seat a slot with the state after the tokens that its sequence has computed, then
- * slots of states at the ends of cached prefixes. The rows of a step name the slots that they continue and leave
- * (`StepBatch`), so nothing here is cleared or moved.
+ * Memory of recurrent layers: slots, which `StateSlots` gives to sequences, drafts and cached prefixes. The rows of a
+ * step name the slots that they continue and leave (`StepBatch`), so nothing here is cleared or moved.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";

@@ -60,7 +60,7 @@ class Simulation {
 
   step(): void {
     const inputs = () => ({ values: new Int32Array(COUNTS.numSequences * MAX_ROWS) });
-    const batch = { stateSources: inputs(), stateTargets: inputs(), stateCopies: inputs() };
+    const batch = { stateSources: inputs(), stateTargets: inputs(), stateSnapshots: inputs() };
     const written = new Set<number>();
     let numDraftsLeft = COUNTS.numDrafts;
     let firstRow = 0;
@@ -79,7 +79,7 @@ class Simulation {
         const isStart = row === firstRow && sequence.numComputedTokens === 0;
         batch.stateSources.values[row] = isStart ? EMPTY_STATE : STATE_OF_ROW_BEFORE;
         batch.stateTargets.values[row] = -1;
-        batch.stateCopies.values[row] = -1;
+        batch.stateSnapshots.values[row] = -1;
       }
       this.states.layOut(batch, sequence, rows);
       firstRow += numRows;
@@ -92,7 +92,7 @@ class Simulation {
       expect(state).toBe([...sequence.tokens.subarray(0, begin)].join());
       for (let i = 0; i < numRows; i++) {
         state = [...sequence.tokens.subarray(0, begin + i + 1)].join();
-        for (const slots of [batch.stateTargets, batch.stateCopies]) {
+        for (const slots of [batch.stateTargets, batch.stateSnapshots]) {
           const slot = slots.values[first + i]!;
           if (slot < 0) continue;
           expect(written).not.toContain(slot);

@@ -30,7 +30,9 @@ interface HeldSlots {
 }
 
 /** Of a batch. */
-type StateInputs = Readonly<Record<"stateSources" | "stateTargets" | "stateCopies", { readonly values: Int32Array }>>;
+type StateInputs = Readonly<
+  Record<"stateSources" | "stateTargets" | "stateSnapshots", { readonly values: Int32Array }>
+>;
 
 /** A sequence's rows of a step: its new tokens, then its draft. */
 interface SequenceStep {
@@ -103,7 +105,7 @@ export class StateSlots {
       held.wanted.delete(numBlocks);
       const slot = this.snapshots.take();
       if (slot === undefined) continue;
-      batch.stateCopies.values[row] = slot;
+      batch.stateSnapshots.values[row] = slot;
       held.leaving.push({ numBlocks, slot });
     }
   }

@@ -66,7 +66,7 @@ export class StepBatch {
   readonly stateSources: Ints;
   readonly stateTargets: Ints;
   /** [maxRows]: the slot that keeps the state after the row for other sequences. */
-  readonly stateCopies: Ints;
+  readonly stateSnapshots: Ints;
 
   constructor(
     readonly capacity: StepCapacity,
@@ -96,7 +96,7 @@ export class StepBatch {
     this.observedRows = ints(maxRows);
     this.stateSources = ints(maxRows);
     this.stateTargets = ints(maxRows);
-    this.stateCopies = ints(maxRows);
+    this.stateSnapshots = ints(maxRows);
   }
 
   clear(): void {
@@ -152,7 +152,7 @@ export function addRow(
   batch.sequenceIndex.values[row] = sequence.seat;
   batch.stateSources.values[row] = position === 0 ? EMPTY_STATE : STATE_OF_ROW_BEFORE;
   batch.stateTargets.values[row] = NO_SLOT;
-  batch.stateCopies.values[row] = NO_SLOT;
+  batch.stateSnapshots.values[row] = NO_SLOT;
   const numEntries = isCausal ? position + 1 : sequence.numTokens;
   const block = Math.floor(position / blockSize);
   sequence.blockTables.forEach((table, group) => {

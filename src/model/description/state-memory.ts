@@ -13,6 +13,8 @@ const DRAFTS_SHARE = 1 / 8;
 const MOST_SNAPSHOTS = 64;
 /** As many as the rows of a step whose cost is measured: beyond it, nothing says whether a draft pays. */
 const MOST_DRAFTED = 31;
+/** Most states beside those of sequences. */
+export const MOST_OTHER_STATES = MOST_SNAPSHOTS + MOST_DRAFTED;
 
 /**
  * Memory for states: the rest beside keys and values, or half of all where these have no memory of their own yet.
