@@ -2,6 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, utimesSync, writeFile
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
 import { repositoryRoot } from "../../test/helpers/fixtures.js";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { convertModel } from "../convert/convert.js";
 import { silentStages } from "../core/stages.js";
@@ -37,6 +38,16 @@ test("a folder's copy is made again when its chat template has changed; what a s
   const second = await ask();
   expect(second).not.toBe(first);
   expect([first, fresh!, old!].map((path) => existsSync(path))).toEqual([false, true, false]);
+});
+
+test.each(["INT8", "INT4", "FP8"])("a model with recurrent layers is served in %s", async (name) => {
+  const root = tempTree({});
+  vi.stubEnv("MILLRACE_CACHE", join(root, "cache"));
+  const model = join(root, "model.gguf");
+  writeRandomModel(model, { architecture: "qwen35", seed: 1 });
+  const copy = openModel(await quantisedCopy(model, methodOf(name)!, 1, silentStages));
+  expect(copy.config.layers).toHaveLength(4);
+  expect(copy.summary.weightBytes).toBeLessThan(0.5 * openModel(model).summary.weightBytes);
 });
 
 test("a cache that cannot be made is refused with its name", async () => {

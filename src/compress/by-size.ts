@@ -1,16 +1,18 @@
 /** Methods in the order of the size that they give a model. */
 import { createRowEncoder } from "../backend/create/create-backend.js";
+import { asWritten } from "../convert/weights/delta-layers.js";
 import { type ModelTensor, tensorsOf, unstackedTensors } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { rowByteLength, type WeightType } from "../formats/dequantize.js";
 import { DTYPE_BITS } from "../formats/safetensors/types.js";
 import type { OpenModel } from "../model/open-model.js";
-import type { Layout } from "./folder-formats.js";
+import { isFolderMethod, type Layout } from "./folder-formats.js";
 import { type Method, quantisedStorage } from "./storage.js";
 
 /** The smallest first, without those that make the model no smaller or cannot store it; equals stay in their order. */
 export function bySize(model: OpenModel, methods: readonly Method[], layout: Layout): readonly Method[] {
-  const all = tensorsOf(model.config, model.tensors());
+  const copy = asWritten(model, !methods.some(isFolderMethod));
+  const all = tensorsOf(copy.config, copy.tensors());
   const tensors = all.filter(({ shape }) => shape.length === 2);
   // Vectors are F32 in every copy.
   const vectorBytes = all.reduce(
@@ -20,7 +22,7 @@ export function bySize(model: OpenModel, methods: readonly Method[], layout: Lay
   const encoder = createRowEncoder(1);
   try {
     const sizes = methods.flatMap((method) => {
-      const storage = quantisedStorage(method, model, { encoder, importance: undefined }, layout);
+      const storage = quantisedStorage(method, copy, { encoder, importance: undefined }, layout);
       const numBytes = bytesIn(storage, tensors);
       return numBytes !== undefined && numBytes + vectorBytes < model.summary.weightBytes ? [{ method, numBytes }] : [];
     });

@@ -69,7 +69,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
         ? ofUp(hasDenseBesideExperts ? "" : "_shexp", feedForward.sharedWidth)
         : [];
   return [
-    ...ofNorm("attn_norm", MIXER_READERS),
+    ...ofNorm("attn_norm", mixer.kind === "delta" ? RECURRENT_READERS : ATTENTION_READERS),
     // A norm of values would undo their scales.
     ...(hasValueNorm ? [] : [mixer.kind === "delta" ? ofHeads(mixer) : ofValues(mixer)]),
     ...(hasDenseBesideExperts && feedForward.kind === "experts"
@@ -79,11 +79,8 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   ];
 }
 
-const MIXER_READERS: readonly string[] = [
-  ...["attn_q", "attn_k", "attn_v", "attn_qkv"],
-  // Of recurrent layers.
-  ...["attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"],
-];
+const ATTENTION_READERS: readonly string[] = ["attn_q", "attn_k", "attn_v", "attn_qkv"];
+const RECURRENT_READERS: readonly string[] = ["attn_qkv", "attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"];
 const DENSE_READERS: readonly string[] = ["ffn_gate", "ffn_up"];
 const EXPERT_READERS: readonly string[] = ["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"];
 const FEED_FORWARD_READERS: readonly string[] = [

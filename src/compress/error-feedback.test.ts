@@ -14,13 +14,13 @@ import { quantisedStorage } from "./storage.js";
 const STUDENT = join(repositoryRoot(), "models/mill-student.gguf");
 const TEXTS = [60, 90].map((length) => Array.from({ length }, (_, i) => (i * 37 + length) % 4000));
 
-const SETTINGS = { model: STUDENT, texts: TEXTS, isOrdered: true, numThreads: 1 } as const;
+const SETTINGS = { model: STUDENT, texts: TEXTS, isFile: false, numThreads: 1 } as const;
 
 async function written(mostBytes: number, startStage: StartStage = silentStages): Promise<Buffer> {
   const out = join(tempTree({}), "copy.gguf");
   const encoder = createRowEncoder(1);
   const { signal } = new AbortController();
-  const feedback = await ErrorFeedback.open({ ...SETTINGS, encoder, isOrdered: false, mostBytes }, startStage, signal);
+  const feedback = await ErrorFeedback.open({ ...SETTINGS, encoder, isFile: true, mostBytes }, startStage, signal);
   try {
     const type = (model: Parameters<typeof quantisedStorage>[1]) =>
       quantisedStorage("Q4_0", model, { encoder, importance: undefined, feedback });

@@ -5,12 +5,15 @@
  */
 import { setImmediate } from "node:timers/promises";
 import type { Feedback, RowEncoder } from "../backend/backend.js";
+import { asWritten } from "../convert/weights/delta-layers.js";
 import type { Preparation } from "../convert/weights/tensors.js";
 import { formatBytes } from "../core/quantities.js";
 import type { StartStage } from "../core/stages.js";
 import { ActivationMeter } from "../engine/activation-meter.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../engine/api/options.js";
+import { openModel } from "../model/open-model.js";
 import { bytesOfTurn, endOfTurn } from "./feedback-plan.js";
+import { columnsOf, reorderGram } from "./head-columns.js";
 import type { Importance } from "./importance.js";
 import type { InputPeaks } from "./input-peaks.js";
 import type { ScaleMover } from "./scale-mover.js";
@@ -44,8 +47,8 @@ interface FeedbackSettings {
   /** Token ids, each text within the context. */
   readonly texts: readonly (readonly number[])[];
   readonly encoder: RowEncoder;
-  /** See `RowEncoder.feedback`. */
-  readonly isOrdered: boolean;
+  /** A GGUF file is written, whose blocks have their columns in a row; false: a folder. */
+  readonly isFile: boolean;
   /** Moves the scales of each layer before its feedback is prepared. */
   readonly mover?: ScaleMover | undefined;
   readonly numThreads: number;
@@ -88,7 +91,9 @@ export class ErrorFeedback implements Preparation {
     if (this.#has(first)) return;
     this.#release();
     const { meter } = this;
-    const { texts, encoder, isOrdered, mover, mostBytes } = this.settings;
+    const { model, texts, encoder, isFile, mover, mostBytes } = this.settings;
+    const opened = openModel(model);
+    const copy = asWritten(opened, isFile);
     const layers = Array.from({ length: meter.numLayers }, (_, layer) => meter.gramBytes(layer));
     const end = endOfTurn(layers, first, mostBytes);
     const name = end - first === 1 ? `inputs of layer ${first}` : `inputs of layers ${first} to ${end - 1}`;
@@ -110,9 +115,11 @@ export class ErrorFeedback implements Preparation {
       let trace = 0;
       for (let c = 0; c < cols; c++) trace += gram[c * (cols + 1)]!;
       if (!(trace > 0) || trace === Number.POSITIVE_INFINITY) return;
+      const columns = columnsOf(opened.config, copy.config, names[0]!);
+      if (columns !== undefined) reorderGram(gram, columns);
       const factors = mover?.moved.columnsOf(names[0]!);
       if (factors !== undefined) divide(gram, factors);
-      const feedback = encoder.feedback(gram, cols, isOrdered);
+      const feedback = encoder.feedback(gram, cols, !isFile);
       for (const each of names) this.#known.set(each, feedback);
     });
     this.#first = first;

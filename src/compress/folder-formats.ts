@@ -45,8 +45,11 @@ export const isFolderMethod = (method: string): method is FolderMethod => method
 /** Rows and columns that share a scale in DeepSeek's layout. */
 const SQUARE = 128;
 
-/** Linear layers within the blocks of a model; embeddings, the output matrix and routers stay as they are. */
-const LINEAR = /^blk\.\d+\.(attn_(q|k|v|qkv|output)|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
+/**
+ * Linear layers within the blocks of a model; embeddings, the output matrix, routers, and gates of recurrent states
+ * stay as they are.
+ */
+const LINEAR = /^blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ssm_(in|out)|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
 
 /** A layer's codes and scales, and the values that they stand for. */
 interface Coded {

@@ -1,6 +1,7 @@
 /**
- * Matrices that engines multiply as one: query, key and value, and gate and up. With one scale for each tensor they
- * share the largest of theirs, so a copy that gives them one scale is computed with the very codes that it stores.
+ * Matrices that engines multiply as one: query, key and value, gate and up, and a recurrent layer's projections. With
+ * one scale for each tensor they share the largest of theirs, so a copy that gives them one scale is computed with the
+ * very codes that it stores.
  */
 import { unstacked } from "../backend/tensor-source.js";
 import { bytesOf, type ModelTensor, tensorsOf, unstackedTensors } from "../convert/weights/tensors.js";
@@ -8,6 +9,7 @@ import type { OpenModel } from "../model/open-model.js";
 
 const FUSED: readonly (readonly string[])[] = [
   ["attn_q", "attn_k", "attn_v"],
+  ["attn_qkv", "attn_gate"],
   ["ffn_gate", "ffn_up"],
   ["ffn_gate_shexp", "ffn_up_shexp"],
 ];

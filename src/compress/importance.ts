@@ -6,6 +6,7 @@
 import { copyFileSync, existsSync, renameSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { asWritten } from "../convert/weights/delta-layers.js";
 import { tensorsOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
@@ -15,8 +16,9 @@ import { contentHashOf } from "../formats/content-hash.js";
 import { openFile, readExactly } from "../formats/files/read-file.js";
 import { readGguf } from "../formats/gguf/read.js";
 import { arr, str, u32, type WritableTensor, writeGguf } from "../formats/gguf/write.js";
-import { openModel } from "../model/open-model.js";
+import { type OpenModel, openModel } from "../model/open-model.js";
 import { WINDOW } from "./calibration.js";
+import { columnsOf, inOrder } from "./head-columns.js";
 import type { Journal } from "./journal.js";
 
 /** Columns that no text used get this share of the mean, so that their weights are not thrown away. */
@@ -29,8 +31,23 @@ const COUNTS = ".counts";
 const MOST_COLS = 1 << 24;
 
 export class Importance {
-  /** @param means f64 [cols] by the matrix's name */
+  /** @param means f64 [cols] by the matrix's name; value heads as GGUF files have them */
   constructor(readonly means: ReadonlyMap<string, Float64Array>) {}
+
+  /** The importance for a folder, which may have value heads in another order, and matrices in one. */
+  inFolders(model: OpenModel): Importance {
+    const [{ config: inFile }, { config: inFolder }] = [true, false].map((isFile) => asWritten(model, isFile)) as [
+      OpenModel,
+      OpenModel,
+    ];
+    const means = new Map(
+      Array.from(this.means, ([name, own]) => [name, inOrder(own, columnsOf(inFile, inFolder, name))]),
+    );
+    // Files have the rows of `ssm_in` in two matrices with the same input.
+    for (const [name, own] of this.means)
+      if (name.endsWith(".attn_gate")) means.set(name.replace("attn_gate", "ssm_in"), own);
+    return new Importance(means);
+  }
 
   /**
    * @param name with or without `.weight`
@@ -64,7 +81,7 @@ export function weightsOfColumns(means: Float64Array, factors?: Float32Array): F
   return mean > 0 ? Float32Array.from(squares, (value) => Math.min(value / mean, 1e6) + FLOOR) : undefined;
 }
 
-/** @param windows token ids of texts, each within the context */
+/** @param windows token ids of texts, each within the context @returns value heads are as GGUF files have them */
 export async function measureImportance(
   modelPath: string,
   windows: readonly (readonly number[])[],
@@ -83,7 +100,12 @@ export async function measureImportance(
       stage.update(`${numTexts} of ${windows.length} texts`);
     });
     stage.done(`${windows.reduce((sum, { length }) => sum + length, 0)} tokens of ${windows.length} texts`);
-    return measured;
+    const model = openModel(modelPath);
+    const { config: inFile } = asWritten(model, true);
+    return measured.map((each) => ({
+      ...each,
+      sums: inOrder(each.sums, columnsOf(model.config, inFile, each.names[0]!)),
+    }));
   } finally {
     meter.close();
   }
@@ -117,7 +139,7 @@ export async function keptImportance(
   } else {
     const measured = await measureImportance(path, texts, numThreads, startStage, signal);
     importance = importanceOf(measured);
-    const model = openModel(path);
+    const model = asWritten(openModel(path), true);
     const tensors = tensorsOf(model.config, model.tensors());
     const stacked = new Map(tensors.map(({ name, stack }) => [name, stack?.count ?? 1]));
     writeImportance(kept, measured, (name) => stacked.get(name) ?? 0, { source, window: WINDOW });

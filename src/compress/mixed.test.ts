@@ -2,13 +2,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { allocate, groupOf } from "./mixed.js";
 
-test("matrices of one kind in one third of the layers are a group; vectors and routers are in none", () => {
+test("matrices of one kind in one third of the layers are a group; vectors, routers and gates of states are in none", () => {
   const matrix = (name: string) => groupOf({ name, shape: [8, 8] }, 6);
   expect(matrix("blk.0.attn_q.weight")).toBe("attn_q first third");
   expect(matrix("blk.3.attn_q.weight")).toBe("attn_q middle third");
   expect(matrix("blk.5.ffn_down_exps.weight")).toBe("ffn_down_exps last third");
   expect(matrix("output.weight")).toBe("output");
-  expect(matrix("blk.0.ffn_gate_inp.weight")).toBeUndefined();
+  for (const name of ["ffn_gate_inp", "ffn_gate_inp_shexp", "ssm_alpha", "ssm_beta", "ssm_ba"]) {
+    expect(matrix(`blk.0.${name}.weight`)).toBeUndefined();
+  }
   expect(groupOf({ name: "blk.0.attn_norm.weight", shape: [8] }, 6)).toBeUndefined();
 });
 

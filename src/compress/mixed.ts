@@ -8,6 +8,7 @@ import { join } from "node:path";
 import type { RowEncoder } from "../backend/backend.js";
 import type { BlockType } from "../backend/ops.js";
 import { convertModel } from "../convert/convert.js";
+import { asWritten } from "../convert/weights/delta-layers.js";
 import { bytesOf, type ModelTensor, plainTypeOf, type Storage, tensorsOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { formatBytes } from "../core/quantities.js";
@@ -19,7 +20,7 @@ import type { Rounding } from "./error-feedback.js";
 import type { Importance } from "./importance.js";
 import type { Recall } from "./journal.js";
 import { measureLoss } from "./loss.js";
-import { fileTypeNear, fitting } from "./recipes.js";
+import { fileTypeNear, fitting, isStateGate } from "./recipes.js";
 import { encodingOf } from "./storage.js";
 
 /** By size, the smallest first. */
@@ -58,8 +59,9 @@ interface Group {
 }
 
 /** Name of the matrix's group; undefined: it is stored as it is, as a router is. */
-export function groupOf({ name, shape }: ModelTensor, numLayers: number): string | undefined {
-  if (shape.length === 1 || name.includes("ffn_gate_inp")) return undefined;
+export function groupOf(tensor: ModelTensor, numLayers: number): string | undefined {
+  const { name, shape } = tensor;
+  if (shape.length === 1 || name.includes("ffn_gate_inp") || isStateGate(tensor)) return undefined;
   const layer = /^blk\.(\d+)\.(\w+)\.weight$/.exec(name);
   if (layer === null) return name.replace(/\.weight$/, "");
   const third = Math.min(2, Math.floor((3 * Number(layer[1])) / numLayers));
@@ -97,7 +99,7 @@ const tooSmall = (expected: string, maxBytes: number): MillraceError =>
  * is measured.
  */
 export function assertRoomForMatrices(path: string, maxBytes: number): void {
-  const leastBytes = leastBytesOf(groupsOf(openModel(path)));
+  const leastBytes = leastBytesOf(groupsOf(asWritten(openModel(path), true)));
   if (maxBytes <= leastBytes) throw tooSmall(`above ${formatBytes(leastBytes)}`, maxBytes);
 }
 
@@ -109,7 +111,7 @@ export async function chooseTypes(
   signal: AbortSignal,
 ): Promise<readonly TypeChoice[]> {
   const { model: path, maxBytes, heldOut, numThreads, recall } = settings;
-  const model = openModel(path);
+  const model = asWritten(openModel(path), true);
   const groups = groupsOf(model);
   const plain = plainTypeOf(model.summary.weightType as WeightType | undefined);
   const windows = heldOut.slice(0, PROBE_WINDOWS);

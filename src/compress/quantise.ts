@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import type { RowEncoder } from "../backend/backend.js";
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import type { BlockType } from "../backend/ops.js";
-import { bytesIn, publishCopy, writeWholeCopy } from "../convert/convert.js";
+import { bytesIn, isFileName, openForCopy, publishCopy, writeWholeCopy } from "../convert/convert.js";
 import { type FolderStorage, plainTypeOf, type Storage, tensorsOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { assertNewFile } from "../core/new-file.js";
@@ -81,13 +81,16 @@ export interface Quantised {
 
 /** Throws the errors of `convertModel`, of opening models and of evaluations. */
 export async function quantise(
-  settings: QuantiseSettings,
+  asked: QuantiseSettings,
   startStage: StartStage,
   onCandidate: (candidate: Candidate) => void,
   signal: AbortSignal,
 ): Promise<Quantised> {
-  const { model, methods } = settings;
-  const { summary } = openModel(model);
+  const { model, methods } = asked;
+  const opened = openModel(model);
+  const { summary } = opened;
+  const isOfFolders = methods.some(isFolderMethod);
+  const settings = isOfFolders ? { ...asked, importance: asked.importance?.inFolders(opened) } : asked;
   const original = { weightBytes: summary.weightBytes, weightType: summary.weightType };
   const candidates: Candidate[] = [];
   for (const method of methods) {
@@ -186,11 +189,10 @@ async function write(
   const encoder = createRowEncoder(numThreads);
   let feedback: ErrorFeedback | undefined;
   try {
-    const mover = moverFor(settings, method, encoder, signal);
+    const mover = moverFor(settings, method, copy, encoder, signal);
     if (rounding === "gptq") {
-      // Blocks of a file have their columns in a row.
-      const isOrdered = method !== MIXED && isFolderMethod(method);
-      feedback = await ErrorFeedback.open({ model, texts, encoder, isOrdered, mover, numThreads }, startStage, signal);
+      const isFile = isFileName(copy);
+      feedback = await ErrorFeedback.open({ model, texts, encoder, isFile, mover, numThreads }, startStage, signal);
     }
     const peaks =
       method === "FP8_TENSOR" && texts.length > 0
@@ -258,13 +260,14 @@ function usualScaling(method: Method | typeof MIXED): Scaling | "none" {
 function moverFor(
   settings: QuantiseSettings,
   method: Method | typeof MIXED,
+  copy: string,
   encoder: RowEncoder,
   signal: AbortSignal,
 ): ScaleMover | undefined {
   const { importance, layout, journal } = settings;
   const scaling = settings.scaling ?? usualScaling(method);
   if (scaling === "none" || importance === undefined) return undefined;
-  const model = openModel(settings.model);
+  const model = openForCopy(settings.model, copy);
   const after =
     method === MIXED
       ? rowsInTypes(storageFor(settings, method, model, { encoder, importance }) as Storage, encoder)

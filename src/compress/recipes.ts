@@ -60,6 +60,13 @@ const NARROW: Partial<Readonly<Record<BlockType, BlockType>>> = {
 const OUTPUT_TYPE = "Q6_K";
 
 /**
+ * Whether the matrix says how fast states of recurrent layers fade and how much they take: its errors would add up over
+ * a text, and it has a row for each head only.
+ */
+export const isStateGate = ({ name }: Pick<ModelTensor, "name">): boolean =>
+  /\.ssm_(alpha|beta|ba)\.weight$/.test(name);
+
+/**
  * The type for a matrix.
  * @param hasOutput the model has an output matrix beside its embeddings
  * @param numLayers of the model
@@ -69,6 +76,7 @@ export function typeFor(method: FileMethod, tensor: ModelTensor, hasOutput: bool
   const cols = tensor.shape[1]!;
   const name = tensor.name.replace(/\.weight$/, "");
   if (name === (hasOutput ? "output" : "token_embd")) return fitting(base === "Q8_0" ? base : OUTPUT_TYPE, cols);
+  if (isStateGate(tensor)) return "F16";
   const parts = /^blk\.(\d+)\.(attn_v|attn_qkv|ffn_down|ffn_down_exps|ffn_down_shexp)$/.exec(name);
   const isBetter = better !== undefined && parts !== null && hasMore(better.layers, Number(parts[1]), numLayers);
   return fitting(isBetter ? better.type : base, cols);

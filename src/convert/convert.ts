@@ -92,7 +92,7 @@ export async function convertModel(
 /** Opens a model as a copy named `out` has it. @throws what `openModel` throws */
 export const openForCopy = (path: string, out: string): OpenModel => asWritten(openModel(path), isFileName(out));
 
-const isFileName = (out: string): boolean => out.endsWith(".gguf");
+export const isFileName = (out: string): boolean => out.endsWith(".gguf");
 
 interface WholeCopyProgress extends Pick<CopyProgress, "onWritten" | "log"> {
   onNote(text: string): void;

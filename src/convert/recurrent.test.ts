@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { changedFolder } from "../../test/helpers/changed-folder.js";
-import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
+import { completionsOf, expectClose, notesOfFile, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { expectLogprobs, TOLERANCES } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
@@ -67,6 +67,12 @@ describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (ar
     weightsOnly(folder!, again!);
     expectClose(await completionsOf(again!), await completionsOf(original!));
   });
+});
+
+test("a file whose recurrent layers llama.cpp does not take is noted", () => {
+  // Its values are wider than its keys.
+  const notes = ["qwen35_vision", "qwen35"].map((name) => notesOfFile(fixture(`hf/${name}`), place(".gguf")));
+  expect(notes).toEqual([[expect.stringMatching(/as wide as keys: the file is for millrace/)], []]);
 });
 
 test("a file says which layers are recurrent", () => {

@@ -13,6 +13,32 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const TEXTS = [40, 3].map((length) => Array.from({ length }, (_, i) => (i * 31 + 5 * length) % 300));
 
 test.each([
+  ["qwen35", "blk.0.attn_qkv"],
+  ["qwen3next", "blk.0.ssm_ba"],
+] as const)("%s: inputs of recurrent layers too, whatever the chunks", async (architecture, name) => {
+  const modelPath = join(folder, `${architecture}.gguf`);
+  writeRandomModel(modelPath, { architecture, seed: 1, type: "F32", width: 64, ff: 96, layers: 2 });
+  const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 22, maxModelLen: 64 };
+  const measure = async (maxNumBatchedTokens: number) => {
+    const meter = await ActivationMeter.open({ ...options, maxNumBatchedTokens });
+    const measured = await meter.squares(TEXTS, async () => {});
+    meter.close();
+    return measured;
+  };
+  const [measured, inChunks] = [await measure(64), await measure(7)];
+  const of = (wanted: string) => measured.find(({ names }) => names.includes(wanted))!;
+  expect(of(name).sums).toHaveLength(64);
+  expect(of(name).sums).not.toEqual(of("blk.1.attn_q").sums);
+  // Four heads of 64 values.
+  expect(of("blk.0.ssm_out").sums).toHaveLength(256);
+  for (const [index, { names, sums, numRows }] of measured.entries()) {
+    expect({ names, isPositive: sums.every((sum) => sum > 0) }).toEqual({ names, isPositive: true });
+    expect(inChunks[index]).toMatchObject({ names, numRows });
+    for (const [c, sum] of inChunks[index]!.sums.entries()) expect(sum).toBeCloseTo(sums[c]!, 8);
+  }
+});
+
+test.each([
   "llama",
   "qwen3moe",
 ] as const)("%s: the squares of every input, whatever the chunks", async (architecture) => {

@@ -4,8 +4,7 @@
  */
 
 import type { AnyWeight, Backend } from "../backend/backend.js";
-import { refuseRecurrent } from "../model/description/servable.js";
-import { queryWidth } from "../model/description/sizes.js";
+import type { ServableLayer } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { InputMeter } from "./blocks/products.js";
@@ -51,7 +50,7 @@ export class ActivationMeter {
 
   /** Rejects with the errors of opening a model. */
   static async open(options: EngineOptions): Promise<ActivationMeter> {
-    const { model, parts, backend } = await openAlone(options, (config) => refuseRecurrent(config, "to quantise"));
+    const { model, parts, backend } = await openAlone(options);
     return new ActivationMeter(model, parts, backend);
   }
 
@@ -167,7 +166,7 @@ export class ActivationMeter {
 
   #inputsOf(index: number, op: InputMeter["op"]): readonly LayerInput[] {
     const { weights, transformer } = this.parts;
-    const inputs = inputsOf(weights.layers[index]!, transformer.width, queryWidth(this.model.config.layers[index]!));
+    const inputs = inputsOf(weights.layers[index]!, transformer.width, headsWidth(this.model.config.layers[index]!));
     return op === "addGram" ? inputs.filter(({ isRouted }) => isRouted !== true) : inputs;
   }
 }
@@ -182,22 +181,41 @@ interface LayerInput {
   readonly isRouted?: true;
 }
 
+/** Values that a token's heads give to the layer's output matrix. */
+const headsWidth = ({ mixer }: ServableLayer): number => mixer.numHeads * mixer.valueDim;
+
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
-function inputsOf(layer: LayerWeights | DeltaLayerWeights, width: number, headsWidth: number): readonly LayerInput[] {
-  if (isDeltaLayer(layer)) throw new Error("expected layers with attention, got a recurrent one");
-  const { query, attentionOutput, feedForward } = layer;
-  const attention = [
-    { first: query.weight, names: ["attn_q", "attn_k", "attn_v", "attn_qkv"], cols: width },
-    { first: attentionOutput.weight, names: ["attn_output"], cols: headsWidth },
-  ];
-  if (feedForward.kind === "dense") return [...attention, ...denseInputs(feedForward, width, "")];
+function inputsOf(layer: LayerWeights | DeltaLayerWeights, width: number, ofHeads: number): readonly LayerInput[] {
+  const { feedForward } = layer;
+  const mixer = isDeltaLayer(layer) ? recurrentInputs(layer, width, ofHeads) : attentionInputs(layer, width, ofHeads);
+  if (feedForward.kind === "dense") return [...mixer, ...denseInputs(feedForward, width, "")];
   const { gates, ups, downs, part, shared, beside } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
   return [
-    ...attention,
+    ...mixer,
     { first: (gates ?? ups).weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isRouted: true },
     { first: downs.weights, ...down, isRouted: true },
     ...(shared === undefined ? [] : denseInputs(shared, width, beside === undefined ? "_shexp" : "")),
+  ];
+}
+
+const attentionInputs = (
+  { query, attentionOutput }: LayerWeights,
+  width: number,
+  ofHeads: number,
+): readonly LayerInput[] => [
+  { first: query.weight, names: ["attn_q", "attn_k", "attn_v", "attn_qkv"], cols: width },
+  { first: attentionOutput.weight, names: ["attn_output"], cols: ofHeads },
+];
+
+const RECURRENT_NAMES = ["attn_qkv", "attn_gate", "ssm_in", "ssm_alpha", "ssm_beta", "ssm_ba"];
+
+function recurrentInputs({ delta }: DeltaLayerWeights, width: number, ofHeads: number): readonly LayerInput[] {
+  const { mixed, output } = delta;
+  const first = "fused" in mixed ? mixed.fused : mixed.mixed;
+  return [
+    { first: first.weight, names: RECURRENT_NAMES, cols: width },
+    { first: output.weight, names: ["ssm_out"], cols: ofHeads },
   ];
 }
 

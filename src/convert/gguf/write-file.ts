@@ -101,6 +101,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
       `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
     );
   }
+  if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
+    notes.push("llama.cpp takes values of recurrent layers to be as wide as keys: the file is for millrace");
+  }
   const differences = {
     "has a window in other layers": windowPattern(config)?.type === "array",
     "gives windows the model's rope base":

@@ -8,7 +8,7 @@ import { type DeltaMixer, layersOf } from "../../model/description/model-descrip
 import { readRange } from "../../model/description/read-rows.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { mixedWidth } from "../../model/description/sizes.js";
-import { headOrder } from "../../model/description/value-heads.js";
+import { headOrder, valueOrder } from "../../model/description/value-heads.js";
 import type { OpenModel } from "../../model/open-model.js";
 
 /** @param isFile a GGUF file is written; false: a folder */
@@ -88,28 +88,30 @@ class ReorderedSource implements TensorSource {
     if (part === "ssm_a" || part === "ssm_dt.bias") return values.map((_, head) => values[heads[head]!]!);
     if (part !== "ssm_conv1d.weight") return values;
     // [channels, taps]; the value heads' channels are the last ones.
-    const ofHead = mixer.valueDim * length;
-    const start = values.length - mixer.numHeads * ofHead;
-    return Float32Array.from(values, (value, at) =>
-      at < start ? value : values[placeOf(at - start, ofHead, heads) + start]!,
-    );
+    const places = valueOrder(mixer, this.layout.isTiled)!;
+    const start = values.length - places.length * length;
+    return Float32Array.from(values, (value, at) => {
+      const channel = Math.floor((at - start) / length);
+      return at < start ? value : values[start + places[channel]! * length + (at % length)]!;
+    });
   }
 
   matrix(spec: MatrixSpec): MatrixRows {
     const { name, cols } = spec;
     const { layer, prefix, part } = this.#partOf(name);
     const runs = layer?.matrices.get(part);
-    const heads = part === "ssm_out.weight" ? layer?.heads : undefined;
-    if (runs === undefined && heads === undefined) return this.source.matrix(spec);
+    const columns = part === "ssm_out.weight" ? layer && valueOrder(layer.mixer, this.layout.isTiled) : undefined;
+    if (runs === undefined && columns === undefined) return this.source.matrix(spec);
     // Values that were stored in 16 bits are the same in 32.
     const convert = (target: ArrayBuffer): void => {
       const out = new Float32Array(target);
-      if (runs !== undefined) gather(this.source, { ...spec, keepsValues: true }, prefix, runs, out);
-      else if (heads !== undefined && layer !== undefined) {
-        const values = readRange(this.source, { ...spec, keepsValues: true });
-        const columns = range(cols).map((col) => placeOf(col, layer.mixer.valueDim, heads));
-        for (let at = 0; at < values.length; at++) out[at] = values[at - (at % cols) + columns[at % cols]!]!;
+      const stored = { ...spec, keepsValues: true };
+      if (runs !== undefined) {
+        gather(this.source, stored, prefix, runs, out);
+        return;
       }
+      const values = readRange(this.source, stored);
+      for (let at = 0; at < values.length; at++) out[at] = values[at - (at % cols) + columns![at % cols]!]!;
     };
     return { type: "F32", convert };
   }
@@ -210,10 +212,6 @@ function fused({ numKeyHeads }: DeltaMixer, rows: HeadRows, heads: readonly numb
   });
   return [[FUSED, runs]];
 }
-
-/** Where the source has a value of the wanted order. @param ofHead values of a head */
-const placeOf = (at: number, ofHead: number, heads: readonly number[]): number =>
-  heads[Math.floor(at / ofHead)]! * ofHead + (at % ofHead);
 
 /** Reads the rows of `spec`, which is of the wanted layout, from where the source has them. */
 function gather(source: TensorSource, spec: MatrixSpec, prefix: string, runs: readonly Run[], out: Float32Array): void {

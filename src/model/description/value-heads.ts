@@ -14,3 +14,14 @@ export function headOrder(mixer: DeltaMixer, isTiled: boolean): readonly number[
   const [inner, outer] = isTiled ? [numKeyHeads, perKeyHead] : [perKeyHead, numKeyHeads];
   return Array.from({ length: numHeads }, (_, head) => (head % inner) * outer + Math.floor(head / inner));
 }
+
+/** The same of each value of all heads, which the layer's output matrix reads. */
+export function valueOrder(mixer: DeltaMixer, isTiled: boolean): Int32Array | undefined {
+  const { numHeads, valueDim } = mixer;
+  const heads = headOrder(mixer, isTiled);
+  if (heads === undefined) return undefined;
+  return Int32Array.from(
+    { length: numHeads * valueDim },
+    (_, at) => heads[Math.floor(at / valueDim)]! * valueDim + (at % valueDim),
+  );
+}
