@@ -1,6 +1,6 @@
 // Samplers that look at the shape of the distribution of the tokens that the filters leave, at temperature 1: locally
-// typical sampling (Meister et al., arXiv 2202.00666), XTC ("exclude top choices") and dynamic temperature, in the order
-// in which llama.cpp has them.
+// typical sampling (Meister et al., arXiv 2202.00666), XTC ("exclude top choices") and dynamic temperature, in
+// llama.cpp's order.
 #pragma once
 #include <algorithm>
 #include <cmath>

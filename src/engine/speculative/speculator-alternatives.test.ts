@@ -1,7 +1,7 @@
 /** Which alternatives to a draft's first token the speculator keeps. Costs are exact, time stands still. */
 import { describe, expect, test } from "vitest";
 import { FREE, KEEPS_ALL, propose, sequenceOf, speculatorOf, steps } from "../../../test/helpers/fixed-drafters.js";
-import { GREEDY_SAMPLING } from "../api/request.js";
+import { GREEDY_SAMPLING, type SamplingParams } from "../api/request.js";
 import { Sequence } from "../step/sequence.js";
 import type { Drafter } from "./drafter.js";
 
@@ -60,8 +60,11 @@ describe("of alternatives to a draft's first token", () => {
     }
   });
 
-  test("a request whose choices read the text before has none", async () => {
-    const sampling = { ...GREEDY_SAMPLING, maxTokens: 100, repetitionPenalty: 1.1 };
+  test.each<Partial<SamplingParams>>([
+    { repetitionPenalty: 1.1 },
+    { dry: { multiplier: 1, base: 1.75, allowedLength: 2, breakers: [] } },
+  ])("a request whose choices read the text before has none: %j", async (reading) => {
+    const sampling = { ...GREEDY_SAMPLING, maxTokens: 100, ...reading };
     const sequence = new Sequence(1, { promptIds: Int32Array.of(1, 2), sampling }, 1, 0);
     sequence.append(3);
     expect(await propose(speculatorOf(drafter, FREE, KEEPS_ALL), [sequence])).toEqual([1]);

@@ -28,6 +28,8 @@ describe("requests", () => {
       repetition_penalty: 1.1,
       chat_template_kwargs: { enable_thinking: false },
     });
+    const samplers = { typical_p: 0.9, repeat_last_n: 64, xtc_probability: 0.5, dry_multiplier: 0.8 };
+    expect(ofChat({ messages: [user], options: samplers })).toMatchObject(samplers);
     expect(ofGenerate({ prompt: "Hi", system: "Be brief.", stream: false, options: { num_predict: -1 } })).toEqual({
       messages: [
         { role: "system", content: "Be brief." },
