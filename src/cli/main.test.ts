@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { fixture, fixturesDir, hasFixture } from "../../test/helpers/fixtures.js";
 import { cases } from "../../test/helpers/long.js";
+import { writeRandomModel } from "../../test/helpers/random-model.js";
 import { runMain } from "../../test/helpers/run-main.js";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { helpWidth } from "./output/help-format.js";
@@ -254,6 +255,16 @@ describe("inspect", () => {
     // One layer of four keeps all 256 tokens. The others keep a window of 16 beside a step of 128, and the block they
     // share.
     expect(model.memory[0].kvBytes).toBe(bytesOfLayer * (256 + 3 * (16 + 128 + 16)));
+  });
+
+  test("counts weights of types with codebooks as they are in memory", async () => {
+    const path = join(tempTree({}), "grids.gguf");
+    writeRandomModel(path, { architecture: "llama", width: 256, ff: 512, seed: 1, type: "IQ1_M" });
+    const { stdout } = await runMain("inspect", "--model", path, "--json");
+    const { types, weightBytes, model } = JSON.parse(stdout);
+    expect(types[0].type).toBe("IQ1_M");
+    const more = (types[0].numBytes / 56) * (106 - 56);
+    expect(model.memory[0].totalBytes).toBe(weightBytes + more + model.memory[0].kvBytes);
   });
 
   test("refuses a context beyond the model's own", async () => {

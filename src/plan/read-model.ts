@@ -15,7 +15,7 @@ import { refusalOf } from "../model/description/servable.js";
 import type { WeightSummary } from "../model/description/weight-summary.js";
 import { describeGguf } from "../model/gguf/describe.js";
 import { servableGguf } from "../model/gguf/servable.js";
-import { packedGgufBytes, summarizeGguf } from "../model/gguf/summary.js";
+import { summarizeGguf } from "../model/gguf/summary.js";
 import { describeConfig, weightFacts } from "../model/hf/describe.js";
 import { traitsOf } from "../model/hf/model-types.js";
 import { servableConfig } from "../model/hf/servable.js";
@@ -44,9 +44,9 @@ export async function readPlannedModel(spec: string, options: ResolveOptions = {
   return knownModel(spec);
 }
 
-const storedWeights = ({ weightType: label, weightBytes, embeddingBytes }: WeightSummary): StoredWeights => ({
+const storedWeights = ({ weightType: label, memoryBytes, embeddingBytes }: WeightSummary): StoredWeights => ({
   label,
-  weightBytes,
+  weightBytes: memoryBytes,
   embeddingBytes,
 });
 
@@ -73,7 +73,7 @@ function modelOfGguf(gguf: GgufFile, path: string): PlannedModel {
     name: basename(path).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, ""),
     source: `header of ${basename(path)}`,
     location: path,
-    stored: { ...storedWeights(summarizeGguf(gguf)), weightBytes: packedGgufBytes(gguf) },
+    stored: storedWeights(summarizeGguf(gguf)),
     measured: measuredBeside(
       path,
       gguf.shards.map((shard) => shard.path),

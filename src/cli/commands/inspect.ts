@@ -13,7 +13,7 @@ import type { Pooling } from "../../model/description/pooling.js";
 import type { Task } from "../../model/description/servable.js";
 import type { LayerSummary } from "../../model/description/sizes.js";
 import { MOST_OTHER_STATES } from "../../model/description/state-memory.js";
-import type { StoredTensor } from "../../model/description/weight-summary.js";
+import { memoryBytesOf, type StoredTensor } from "../../model/description/weight-summary.js";
 import { modelOption } from "../flags/model-option.js";
 import { integerIn } from "../flags/option-values.js";
 import { formatTable, jsonText } from "../output/format.js";
@@ -100,7 +100,7 @@ async function runInspect(flags: InspectFlags): Promise<void> {
 /** Facts from the headers of either format. */
 interface ModelFacts extends Pick<InspectReport, "name" | "license" | "architecture" | "tokenizer"> {
   readonly shards: readonly { readonly byteLength: number }[];
-  readonly tensors: Iterable<StoredTensor>;
+  readonly tensors: readonly StoredTensor[];
   readonly numTensors: number;
 }
 
@@ -182,13 +182,17 @@ async function describe(path: string, facts: ModelFacts, flags: InspectFlags): P
     bitsPerWeight: numParameters === 0 ? 0 : Number(((weightBytes * 8) / numParameters).toFixed(3)),
     types,
     tokenizer,
-    ...(await describeModel(path, weightBytes, flags)),
+    ...(await describeModel(
+      path,
+      facts.tensors.reduce((sum, tensor) => sum + memoryBytesOf(tensor), 0),
+      flags,
+    )),
   };
 }
 
 async function describeModel(
   path: string,
-  weightBytes: number,
+  memoryBytes: number,
   { context, concurrency }: InspectFlags,
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../model/open-model.js");
@@ -223,7 +227,7 @@ async function describeModel(
       const { kvBytes } = config.isCausal
         ? planKvBudget(groups, entryBytes, blockSize, demand, Number.POSITIVE_INFINITY, undefined)
         : encoderKvBudget(bytesPerToken, blockSize, stepTokens);
-      return { kvType, bytesPerToken, kvBytes, totalBytes: weightBytes + kvBytes + concurrency * stateBytesEach };
+      return { kvType, bytesPerToken, kvBytes, totalBytes: memoryBytes + kvBytes + concurrency * stateBytesEach };
     });
     const parts = config.layers.map(({ feedForward }) => feedForward);
     const experts = parts.find(({ kind }) => kind === "experts") as ExpertsFeedForward | undefined;

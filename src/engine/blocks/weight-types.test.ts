@@ -57,7 +57,9 @@ describe("a model file of", () => {
     });
   }
 
-  it.each(someOf(["Q4_K", "MXFP4", "NVFP4", "Q8_0"] as const, 2))("experts of %s does so too", async (type) => {
+  it.each(
+    someOf(["Q4_K", "MXFP4", "NVFP4", "Q8_0", "IQ2_S", "IQ3_XXS"] as const, 2),
+  )("experts of %s does so too", async (type) => {
     const options = {
       ...SHAPE,
       architecture: "qwen3moe",
