@@ -153,7 +153,7 @@ MILLRACE_INLINE void storeSums(float* out, const Sums& parts) {
   for (int64_t j = 0; j < kVectors; j++) storeFloats(out + j * kLanes, (parts[0][j] + parts[1][j]) + (parts[2][j] + parts[3][j]));
 }
 
-// Calls body(row of S, its part) for all rows.
+// Calls body(row of S, its part) for all rows. Parts are constants, so that their sums stay in registers.
 template <class Body>
 MILLRACE_INLINE void forStateRows(int64_t keyDim, Body body) {
   int64_t i = 0;
@@ -163,7 +163,9 @@ MILLRACE_INLINE void forStateRows(int64_t keyDim, Body body) {
     body(i + 2, 2);
     body(i + 3, 3);
   }
-  for (int64_t part = 0; i + part < keyDim; part++) body(i + part, part);
+  if (i < keyDim) body(i, 0);
+  if (i + 1 < keyDim) body(i + 1, 1);
+  if (i + 2 < keyDim) body(i + 2, 2);
 }
 
 // recalled = Sᵀ k of kColumns columns.
@@ -186,10 +188,12 @@ struct Token {
 };
 
 // Lets the token into kColumns columns of S. @param from S before it @param to S after it, which may be `from`
-// @param recalled Sᵀ k; replaced by that of the next token where there is one @param v the columns' values @param out
-// their outputs
+// @param recalled Sᵀ k; replaced by that of the next token where there is one @param ahead the next token's key, or else
+// the state that is read next, which is fetched meanwhile @param v the columns' values @param out their outputs
 template <bool hasNext>
-void learn(const float* from, float* to, int64_t keyDim, const Token& token, const float* nextKey, const float* v, float* recalled, float* out) {
+void learn(const float* from, float* to, int64_t keyDim, const Token& token, const float* ahead, const float* v, float* recalled, float* out) {
+  const float* queries = token.q;
+  const float* keys = token.k;
   const Floats decay = splatFloats(token.decay);
   Floats delta[kVectors];
   MILLRACE_UNROLL
@@ -199,9 +203,9 @@ void learn(const float* from, float* to, int64_t keyDim, const Token& token, con
   Sums outs = {};
   Sums sums = {};
   forStateRows(keyDim, [&](int64_t i, int64_t part) __attribute__((always_inline)) {
-    const Floats k = splatFloats(token.k[i]);
-    const Floats q = splatFloats(token.q[i]);
-    const Floats next = hasNext ? splatFloats(nextKey[i]) : Floats{};
+    const Floats k = splatFloats(keys[i]);
+    const Floats q = splatFloats(queries[i]);
+    const Floats next = hasNext ? splatFloats(ahead[i]) : Floats{};
     MILLRACE_UNROLL
     for (int64_t j = 0; j < kVectors; j++) {
       const int64_t at = i * kStateColumns + j * kLanes;
@@ -209,6 +213,7 @@ void learn(const float* from, float* to, int64_t keyDim, const Token& token, con
       storeFloats(to + at, state);
       outs[part][j] += state * q;
       if (hasNext) sums[part][j] += state * next;
+      else __builtin_prefetch(ahead + at, 0, 2);
     }
   });
   storeSums(out, outs);
@@ -254,11 +259,12 @@ struct StateBlock {
       float* to = destination(m);
       const Token token{tile.q + r * keyDim, tile.k + r * keyDim, tile.decays[r], tile.betas[r]};
       const bool hasNext = r + 1 < tile.numRows && continues(m + 1);
+      const float* upcoming = m + 1 < args.rows.numRows && args.rows.sources[m + 1] >= 0 ? slot(args.rows.sources[m + 1]) : from;
       memcpy(v, values + m * args.rowWidth(), count * sizeof(float));
       for (int64_t c = 0; c < kStateColumns; c += kColumns) {
         if (!isRecalled) recall(from + c, keyDim, token.k, recalled + c);
         const auto learnColumns = hasNext ? learn<true> : learn<false>;
-        learnColumns(from + c, to + c, keyDim, token, token.k + keyDim, v + c, recalled + c, out + c);
+        learnColumns(from + c, to + c, keyDim, token, hasNext ? token.k + keyDim : upcoming + c, v + c, recalled + c, out + c);
       }
       isRecalled = hasNext;
       from = to;
