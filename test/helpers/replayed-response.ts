@@ -11,7 +11,7 @@ interface Item extends Json {
   summary?: Json[];
 }
 
-export interface Replayed {
+interface Replayed {
   /** The items, put together from their pieces alone. */
   readonly output: readonly Item[];
   /** The response of the last event; undefined: the stream breaks off. */
