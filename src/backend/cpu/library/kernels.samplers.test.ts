@@ -1,4 +1,4 @@
-/** llama.cpp's samplers in `sample`, each alone by its definition; all of them together are in kernels.sample.test.ts. */
+/** llama.cpp's samplers in `sample`, each alone by its definition. kernels.sample.test.ts has all of them together. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Bench, ISAS } from "../../../../test/reference/compare.js";
