@@ -4,7 +4,6 @@ import type { JsonObject } from "../../../core/json-body.js";
 import {
   type AnswerPart,
   type AnswerReader,
-  failedInStream,
   malformed,
   objectAt,
   objectsAt,
@@ -22,7 +21,6 @@ export class ResponsesAnswerReader implements AnswerReader {
   #hasRefusal = false;
 
   event(event: JsonObject): readonly AnswerPart[] {
-    if (event.type === "error") throw failedInStream(event.message);
     this.#last = objectAt(event, "response") ?? this.#last;
     return [];
   }

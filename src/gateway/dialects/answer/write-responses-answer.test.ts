@@ -160,6 +160,11 @@ test.each([
 test("an answer without end is not kept for ever, and pieces of calls come call by call", () => {
   const long: AnswerPart = { kind: "text", text: "x".repeat(2 ** 22) };
   expect(() => writer().stream([long, long, long, long, long])).toThrow("expected at most");
+  const turns = Array.from(
+    { length: 40_000 },
+    (_, i): AnswerPart => ({ kind: i % 2 === 0 ? "text" : "thought", text: "x" }),
+  );
+  expect(() => writer().whole(turns)).toThrow("expected at most");
   const call = (index: number): AnswerPart => ({ kind: "call", index, id: `c${index}`, name: "f" });
   const parts: AnswerPart[] = [call(0), call(1), { kind: "arguments", index: 0, json: "{}" }];
   expect(() => writer().stream(parts)).toThrow("the arguments of one call after those of another");

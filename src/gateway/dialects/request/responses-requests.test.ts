@@ -202,6 +202,18 @@ describe("responses", () => {
     });
   });
 
+  test("a signature is that of the first of several calls", () => {
+    const call = (id: string) => ({ type: "function_call", call_id: id, name: "f", arguments: "{}" });
+    const output = (id: string) => ({ type: "function_call_output", call_id: id, output: "{}" });
+    const items = [sealed("call", "c2ln"), call("a"), call("b"), output("a"), output("b")];
+    const { contents } = asked("google", RESPONSES, { input: [{ role: "user", content: "x" }, ...items] }).body;
+    const made = (id: string) => ({ functionCall: { id, name: "f", args: {} } });
+    expect((contents as { parts: object[] }[])[1]!.parts).toEqual([
+      { ...made("a"), thoughtSignature: "c2ln" },
+      made("b"),
+    ]);
+  });
+
   test("what does not change the answer is left out and listed", () => {
     const hints = {
       metadata: { a: "b" },
