@@ -1,6 +1,6 @@
 /** The published EAGLE-3 heads that an engine drafts a model's answers with. */
 import { DRAFTING_ENGINES, type PlannedEngine } from "./data/engines.js";
-import type { DraftHeads } from "./data/models.js";
+import type { DraftHeads } from "./data/model-row.js";
 import type { PlannedModel } from "./planned-model.js";
 
 /** @returns undefined where none are known that the engine reads */

@@ -2,7 +2,8 @@
 import { MillraceError } from "../core/errors.js";
 import { refusalOf, servableLayers } from "../model/description/servable.js";
 import { architectureOf, servedModelType } from "../model/hf/model-types.js";
-import { KNOWN_MODELS, type KnownModel } from "./data/models.js";
+import type { KnownModel } from "./data/model-row.js";
+import { KNOWN_MODELS } from "./data/models.js";
 import type { PlannedModel } from "./planned-model.js";
 
 export const KNOWN_NAMES: readonly string[] = KNOWN_MODELS.map(({ name }) => name);

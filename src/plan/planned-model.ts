@@ -1,6 +1,6 @@
 /** A model in a plan: its description, the location of its weights and their type. */
 import type { ModelDescription } from "../model/description/model-description.js";
-import type { DraftHeads } from "./data/models.js";
+import type { DraftHeads } from "./data/model-row.js";
 import type { CallForm, ThoughtForm } from "./data/parsers.js";
 
 /** Weights in a file, which engines use as they are. */

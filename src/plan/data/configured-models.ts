@@ -4,7 +4,7 @@
  */
 import { JsonObject } from "../../formats/files/json.js";
 import { describeConfig } from "../../model/hf/describe.js";
-import type { KnownModel } from "./models.js";
+import type { KnownModel } from "./model-row.js";
 
 type Traits = Omit<KnownModel, "layers" | "width" | "vocabSize" | "contextLength" | "isTied" | "modelType">;
 
@@ -33,7 +33,7 @@ const gemma4Layers = (count: number, period: number): readonly string[] =>
   Array.from({ length: count }, (_, index) =>
     (index + 1) % period === 0 || index === count - 1 ? "full_attention" : "sliding_attention",
   );
-/** About the parameters of the small ones' towers for pictures and sounds, which the card counts and text does not use. */
+/** About the parameters of the small ones' towers for pictures and sounds: the card counts them, texts use none. */
 const TOWERS = 0.5e9;
 /** The larger ones: keys are values too where a layer sees everything, and no layer has inputs of its own. */
 const WIDE_GEMMA4_CONFIG = {
