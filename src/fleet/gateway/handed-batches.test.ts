@@ -74,12 +74,12 @@ const line = (id: string, model: string, body: object = {}) => ({
   body: { model, messages: [{ role: "user", content: "Say hello" }], max_tokens: 50, ...body },
 });
 
-async function create(lines: readonly object[]): Promise<string> {
+async function create(lines: readonly object[], endpoint = "/v1/chat/completions"): Promise<string> {
   const form = new FormData();
   form.set("purpose", "batch");
   form.set("file", await toFile(Buffer.from(lines.map((each) => JSON.stringify(each)).join("\n")), "in.jsonl"));
   const file = (await (await call("/v1/files", form)).json()) as Json;
-  const asked = { input_file_id: file.id, endpoint: "/v1/chat/completions", completion_window: "24h" };
+  const asked = { input_file_id: file.id, endpoint, completion_window: "24h" };
   return ((await (await call("/v1/batches", asked)).json()) as Json).id;
 }
 
@@ -254,6 +254,20 @@ describe("Anthropic's", () => {
     const sent = anthropic.asked.find(({ method }) => method === "POST")!;
     expect(sent.headers["anthropic-beta"]).toBe("context-1m-2025-08-07");
     expect((sent.body as Json).requests[0].params).toEqual({ ...hello, model: "claude-opus-4-6" });
+  });
+
+  test("lines that are responses are translated there, and their answers back", async () => {
+    const body = { model: "claude", input: "Say hello", max_output_tokens: 50 };
+    const asked = { custom_id: "a", method: "POST", url: "/v1/responses", body };
+    const { output } = await ended(await create([asked], "/v1/responses"));
+    expect(output[0]!.response.body).toMatchObject({
+      object: "response",
+      status: "completed",
+      output: [{ content: [{ text: "Hello, world! 😀" }] }],
+      usage: { input_tokens: 24, output_tokens: 9 },
+    });
+    expect(pathsOf(anthropic)).toContain("POST /v1/messages/batches");
+    expect(pathsOf(anthropic)).not.toContain("POST /v1/messages");
   });
 
   test("lines of OpenAI's clients are translated there, and their answers and errors back", async () => {

@@ -13,6 +13,39 @@ export const RESPONSES = "/v1/responses";
 export const PNG = "iVBORw0KGgo=";
 export const parameters = { type: "object", properties: { q: { type: "string" } } };
 
+/** What Anthropic is asked for the same conversation in each of OpenAI's dialects. */
+export const asMessages = {
+  max_tokens: 100,
+  system: [
+    { type: "text", text: "Be brief." },
+    { type: "text", text: "Be kind." },
+  ],
+  messages: [
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "What is this?" },
+        { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
+      ],
+    },
+    {
+      role: "assistant",
+      content: [
+        { type: "text", text: "I look." },
+        { type: "tool_use", id: "call_1", name: "look", input: { q: "x" } },
+      ],
+    },
+    {
+      role: "user",
+      content: [
+        { type: "tool_result", tool_use_id: "call_1", content: [{ type: "text", text: "a cat" }] },
+        { type: "text", text: "So?" },
+      ],
+    },
+  ],
+  tools: [{ name: "look", description: "Looks", input_schema: parameters }],
+};
+
 export function asked(
   engine: ProviderEngine,
   path: string,

@@ -3,7 +3,7 @@
  * test/helpers/providers.
  */
 import { describe, expect, test } from "vitest";
-import { asked, CHAT, PNG, parameters } from "../../../../test/helpers/providers/asked.js";
+import { asked, asMessages, CHAT, PNG, parameters } from "../../../../test/helpers/providers/asked.js";
 
 const schema = { type: "object", properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false };
 
@@ -45,35 +45,7 @@ describe("chat completions", () => {
     expect([path, headers]).toEqual(["/v1/messages", { "anthropic-version": "2023-06-01", "x-api-key": "a-secret" }]);
     expect(body).toEqual({
       model: "claude-opus-4-6",
-      max_tokens: 100,
-      system: [
-        { type: "text", text: "Be brief." },
-        { type: "text", text: "Be kind." },
-      ],
-      messages: [
-        {
-          role: "user",
-          content: [
-            { type: "text", text: "What is this?" },
-            { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
-          ],
-        },
-        {
-          role: "assistant",
-          content: [
-            { type: "text", text: "I look." },
-            { type: "tool_use", id: "call_1", name: "look", input: { q: "x" } },
-          ],
-        },
-        {
-          role: "user",
-          content: [
-            { type: "tool_result", tool_use_id: "call_1", content: [{ type: "text", text: "a cat" }] },
-            { type: "text", text: "So?" },
-          ],
-        },
-      ],
-      tools: [{ name: "look", description: "Looks", input_schema: parameters }],
+      ...asMessages,
       tool_choice: { type: "any" },
       temperature: 0.3,
       top_p: 0.9,

@@ -1,8 +1,9 @@
 /** What OpenAI's chats and responses have in common, whatever the fields around it are called. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
-import type { Conversation, Effort, Extra, ImagePart, Reasoning } from "../conversation/conversation.js";
-import { type Fields, invalid } from "../conversation/fields.js";
+import type { Conversation, Effort, Extra, ImagePart, Reasoning, ToolChoice } from "../conversation/conversation.js";
+import { Fields, invalid } from "../conversation/fields.js";
+import type { Losses } from "../conversation/losses.js";
 
 /** The fields of sampling. Responses have only the first two at OpenAI, and all of them at servers like ours. */
 export function samplingOf(fields: Fields) {
@@ -64,6 +65,22 @@ export function objectSchema(schema: JsonObject | undefined, param: string): Jso
   if (schema === undefined || Object.keys(schema).length === 0) return { type: "object", properties: {} };
   if (schema.type !== undefined && schema.type !== "object") throw invalid(`${param}.type`, '"object"', schema.type);
   return schema.type === undefined ? { type: "object", ...schema } : schema;
+}
+
+/** @param nameOf reads the name of the function that must be called */
+export function toolChoiceOf(
+  fields: Fields,
+  losses: Losses,
+  nameOf: (chosen: Fields) => string | undefined,
+): ToolChoice | undefined {
+  const choice = fields.take("tool_choice");
+  if (choice === undefined) return undefined;
+  if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
+  if (!isPlainObject(choice)) throw invalid("tool_choice", "none, auto, required or a function", choice);
+  const name = nameOf(new Fields(choice, "tool_choice"));
+  if (choice.type === "function" && name !== undefined) return { kind: "tool", name };
+  losses.lacks("tool_choice", "none, auto, required or one function as tool_choice");
+  return undefined;
 }
 
 export function reasoningOf(effort: Effort | "none" | undefined): Reasoning | undefined {

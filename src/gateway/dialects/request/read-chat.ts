@@ -10,12 +10,19 @@ import {
   type ImagePart,
   type TextPart,
   type Tool,
-  type ToolChoice,
 } from "../conversation/conversation.js";
 import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { callId, TurnList } from "../conversation/turns.js";
-import { argumentsOf, extrasOf, imageSource, objectSchema, reasoningOf, samplingOf } from "./openai-parts.js";
+import {
+  argumentsOf,
+  extrasOf,
+  imageSource,
+  objectSchema,
+  reasoningOf,
+  samplingOf,
+  toolChoiceOf,
+} from "./openai-parts.js";
 
 export const CHAT_NAMES: FieldNames = {
   messages: "messages",
@@ -63,7 +70,7 @@ export function readChat(body: JsonObject, losses: Losses): Conversation {
     system,
     turns,
     tools,
-    toolChoice: toolChoiceOf(fields, losses),
+    toolChoice: toolChoiceOf(fields, losses, (chosen) => chosen.inner("function")?.required("name")),
     allowsParallelCalls: fields.boolean("parallel_tool_calls") !== false,
     maxTokens: fields.integer("max_tokens", 1) ?? most,
     ...samplingOf(fields),
@@ -181,18 +188,6 @@ function toolOf(tool: Fields, losses: Losses): Tool {
     schema: objectSchema(made.objectAt("parameters"), made.name("parameters")),
     isStrict: made.boolean("strict") === true,
   };
-}
-
-function toolChoiceOf(fields: Fields, losses: Losses): ToolChoice | undefined {
-  const choice = fields.take("tool_choice");
-  if (choice === undefined) return undefined;
-  if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
-  if (!isPlainObject(choice)) throw invalid("tool_choice", "none, auto, required or a function", choice);
-  const chosen = new Fields(choice, "tool_choice");
-  const name = chosen.inner("function")?.required("name");
-  if (choice.type === "function" && name !== undefined) return { kind: "tool", name };
-  losses.lacks("tool_choice", "none, auto, required or one function as tool_choice");
-  return undefined;
 }
 
 function formatOf(fields: Fields): Conversation["format"] {

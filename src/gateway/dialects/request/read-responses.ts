@@ -10,13 +10,20 @@ import {
   type Reasoning,
   type TextPart,
   type Tool,
-  type ToolChoice,
 } from "../conversation/conversation.js";
 import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { unsealed } from "../conversation/signatures.js";
 import { callId, TurnList } from "../conversation/turns.js";
-import { argumentsOf, extrasOf, imageSource, objectSchema, reasoningOf, samplingOf } from "./openai-parts.js";
+import {
+  argumentsOf,
+  extrasOf,
+  imageSource,
+  objectSchema,
+  reasoningOf,
+  samplingOf,
+  toolChoiceOf,
+} from "./openai-parts.js";
 
 export const RESPONSES_NAMES: FieldNames = {
   messages: "input",
@@ -77,7 +84,7 @@ export function readResponses(body: JsonObject, losses: Losses): Conversation {
     system: [...(instructions === "" ? [] : [{ kind: "text" as const, text: instructions }]), ...input.system],
     turns: input.list.turns,
     tools: fields.objects("tools").flatMap((tool) => toolOf(tool, losses) ?? []),
-    toolChoice: toolChoiceOf(fields, losses),
+    toolChoice: toolChoiceOf(fields, losses, (chosen) => chosen.text("name")),
     allowsParallelCalls: fields.boolean("parallel_tool_calls") !== false,
     maxTokens: fields.integer("max_output_tokens", 1),
     ...samplingOf(fields),
@@ -216,17 +223,6 @@ function toolOf(tool: Fields, losses: Losses): Tool | undefined {
     schema: objectSchema(tool.objectAt("parameters"), tool.name("parameters")),
     isStrict: tool.boolean("strict") === true,
   };
-}
-
-function toolChoiceOf(fields: Fields, losses: Losses): ToolChoice | undefined {
-  const choice = fields.take("tool_choice");
-  if (choice === undefined) return undefined;
-  if (choice === "auto" || choice === "none" || choice === "required") return { kind: choice };
-  if (!isPlainObject(choice)) throw invalid("tool_choice", "none, auto, required or a function", choice);
-  const name = new Fields(choice, "tool_choice").text("name");
-  if (choice.type === "function" && name !== undefined) return { kind: "tool", name };
-  losses.lacks("tool_choice", "none, auto, required or one function as tool_choice");
-  return undefined;
 }
 
 function formatOf(fields: Fields, losses: Losses): Conversation["format"] {

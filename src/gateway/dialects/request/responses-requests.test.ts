@@ -2,7 +2,7 @@
  * What each provider is asked for responses, field by field. Servers that refuse other fields: test/helpers/providers.
  */
 import { describe, expect, test } from "vitest";
-import { asked, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
+import { asked, asMessages, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
 
 const schema = { type: "object", properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false };
 const sealed = (kind: string, value: string) => ({
@@ -56,35 +56,7 @@ describe("responses", () => {
     expect(dropped).not.toHaveProperty("x-millrace-dropped-params");
     expect(body).toEqual({
       model: "claude-opus-4-6",
-      max_tokens: 100,
-      system: [
-        { type: "text", text: "Be brief." },
-        { type: "text", text: "Be kind." },
-      ],
-      messages: [
-        {
-          role: "user",
-          content: [
-            { type: "text", text: "What is this?" },
-            { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
-          ],
-        },
-        {
-          role: "assistant",
-          content: [
-            { type: "text", text: "I look." },
-            { type: "tool_use", id: "call_1", name: "look", input: { q: "x" } },
-          ],
-        },
-        {
-          role: "user",
-          content: [
-            { type: "tool_result", tool_use_id: "call_1", content: [{ type: "text", text: "a cat" }] },
-            { type: "text", text: "So?" },
-          ],
-        },
-      ],
-      tools: [{ name: "look", description: "Looks", input_schema: parameters }],
+      ...asMessages,
       tool_choice: { type: "any" },
       temperature: 0.3,
       top_p: 0.9,
