@@ -188,8 +188,9 @@ struct Token {
 };
 
 // Lets the token into kColumns columns of S. @param from S before it @param to S after it, which may be `from`
-// @param recalled Sᵀ k; replaced by that of the next token where there is one @param ahead the next token's key, or else
-// the state that is read next, which is fetched meanwhile @param v the columns' values @param out their outputs
+// @param recalled Sᵀ k; replaced by that of the next token where there is one
+// @param ahead the next token's key, or else the state that is read next, which is fetched meanwhile
+// @param v the columns' values @param out their outputs
 template <bool hasNext>
 void learn(const float* from, float* to, int64_t keyDim, const Token& token, const float* ahead, const float* v, float* recalled, float* out) {
   const float* queries = token.q;
