@@ -2,10 +2,11 @@ import { defineConfig } from "vitest/config";
 
 /**
  * Tests in these folders of src share a process with those before them, which loads each module once: a third of a second less for each file.
- * They leave the process as they found it. Tests that replace modules, load kernels, or look at all that the process holds run alone.
+ * They leave the process as they found it. Tests that replace modules, load kernels, listen for signals, or look at all that the process holds run alone.
  */
 const SHARED = "cli|core|fleet|formats|gateway|image|lab|model|observe|plan|prompts|serve|text";
 const ALONE = [
+  "src/cli/commands/serve-tls.test.ts",
   "src/gateway/batches/batch-run.test.ts",
   "src/image/disk/build-disk.test.ts",
   "src/observe/live/history.test.ts",

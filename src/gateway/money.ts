@@ -14,6 +14,13 @@ export function parseDollars(text: string): bigint | undefined {
   return BigInt(whole) * NANO + BigInt(decimals.padEnd(DECIMALS, "0"));
 }
 
+/** The dollars of a number, in its shortest decimals: 0.0000001 would else be 1e-7. */
+export const decimalText = (written: string | number): string => {
+  if (typeof written === "string") return written;
+  const decimals = written.toFixed(DECIMALS);
+  return Number(decimals) === written ? decimals : String(written);
+};
+
 /**
  * All nine decimals, so that columns line up and no reader takes the text for a rounded one.
  * @example formatCost(1500n) // "0.000001500"

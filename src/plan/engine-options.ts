@@ -60,7 +60,9 @@ function weightsOf(
   const name = `${model.name}-${id}`;
   return {
     location: name,
-    needs: [`${name}: ${model.location} quantised to ${quantization.label}; no published checkpoint is known here`],
+    needs: [
+      `${name}: ${model.location} quantised to ${quantization.label}; no published checkpoint is known here, and millrace quantize makes one`,
+    ],
   };
 }
 

@@ -9,7 +9,6 @@ import { ALLOW_PUBLISHED, HOW_TO_MEASURE, weightsGrade } from "./evidence.js";
 import { machineLabel } from "./hardware.js";
 import { plannedModelOf } from "./known-model.js";
 import { CHUNKS, type MemoryDemand, planMemory, seatsOf } from "./memory.js";
-import type { PlannedModel } from "./planned-model.js";
 import { type Drafting, predict } from "./predict.js";
 import type { PlanRequest } from "./request.js";
 import { allowedKvTypes, chooseEngine, weightChoices, widthsOf } from "./rules.js";
@@ -164,15 +163,14 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
     .filter((model) => totalParameters(model) < own)
     // Weights published in 8 or 4 bits exist in no other type.
     .filter((model) => request.quantization === undefined || model.native === undefined)
-    .filter(
-      (model) =>
-        fitsSomehow({ ...request, model, engine: undefined }, Math.min(maxModelLen, model.contextLength)) !== undefined,
-    )
-    .toSorted((a, b) => totalParameters(b) - totalParameters(a));
-  const found = fitting.find((model: PlannedModel) => model.family === request.model.family) ?? fitting[0];
-  return found === undefined
-    ? []
-    : [`${found.name} (${gibibytes(2 * totalParameters(found))} in 16 bits) fits on this machine`];
+    .flatMap((model) => {
+      const asked = { ...request, model, engine: undefined };
+      const quantization = fitsSomehow(asked, Math.min(maxModelLen, model.contextLength));
+      return quantization === undefined ? [] : [{ model, quantization }];
+    })
+    .toSorted((a, b) => totalParameters(b.model) - totalParameters(a.model));
+  const found = fitting.find(({ model }) => model.family === request.model.family) ?? fitting[0];
+  return found === undefined ? [] : [`${found.model.name} fits on this machine in ${found.quantization.label}`];
 }
 
 /** More hosts than engines are usually joined of. */

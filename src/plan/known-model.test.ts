@@ -26,6 +26,12 @@ test.each(KNOWN_MODELS)("$name has the parameters its card states", (known) => {
   expect(Math.min(...active.map((count) => Math.abs(count / known.publishedActiveParameters! - 1)))).toBeLessThan(0.03);
 });
 
+test("names are found whatever the case, the dashes and the maker's ending, and no two are alike", () => {
+  for (const name of ["gemma4-31b", "gemma-4-31B-it", "google/gemma-4-31B-it"])
+    expect(findKnownModel(name)?.name).toBe("gemma4-31b");
+  for (const { name } of KNOWN_MODELS) expect(findKnownModel(name)?.name).toBe(name);
+});
+
 test("keys and values per token are what the engines say", () => {
   // 2 × layers × KV heads × head size × 2 bytes.
   expect(kvBytes(knownModel("llama-3.3-70b"), KV_TYPES["16"].vectorBytes, 1)).toBe(2 * 80 * 8 * 128 * 2);

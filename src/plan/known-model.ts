@@ -16,10 +16,17 @@ export function plannedModelOf(known: KnownModel): PlannedModel {
   return { ...rest, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
 }
 
-/** By our name or the hub's, whatever the case. */
+/** Makers and users differ in these: gemma-4-31B-it, gemma4-31b. */
+const plainName = (name: string): string =>
+  name
+    .toLowerCase()
+    .replace(/-(it|instruct|chat)$/, "")
+    .replaceAll("-", "");
+
+/** By our name or the hub's, whatever the case and the dashes. */
 export function findKnownModel(name: string): PlannedModel | undefined {
-  const wanted = name.toLowerCase();
-  const known = KNOWN_MODELS.find((model) => model.name === wanted || model.repo.toLowerCase() === wanted);
+  const wanted = plainName(name);
+  const known = KNOWN_MODELS.find((model) => plainName(model.name) === wanted || plainName(model.repo) === wanted);
   return known === undefined ? undefined : plannedModelOf(known);
 }
 

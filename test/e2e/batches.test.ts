@@ -291,10 +291,14 @@ describe("the command line", () => {
     writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("b"), chat("c", { max_tokens: -2 })]));
     const run = () =>
       runCli("batch", "run", path("in.jsonl"), path("out.jsonl"), "--errors", path("bad.jsonl"), "--json");
-    expect(JSON.parse((await run()).stdout)).toEqual({ succeeded: 2, failed: 1, skipped: 0 });
+    const first = await run();
+    expect(first.exitCode).toBe(1);
+    expect(JSON.parse(first.stdout)).toEqual({ succeeded: 2, failed: 1, skipped: 0 });
     expect([idsIn("out.jsonl"), idsIn("bad.jsonl")]).toEqual([["a", "b"], ["c"]]);
     writeFileSync(path("in.jsonl"), jsonl([chat("a"), chat("d")]));
-    expect(JSON.parse((await run()).stdout)).toEqual({ succeeded: 1, failed: 0, skipped: 1 });
+    const second = await run();
+    expect(second.exitCode).toBe(0);
+    expect(JSON.parse(second.stdout)).toEqual({ succeeded: 1, failed: 0, skipped: 1 });
     expect(idsIn("out.jsonl")).toEqual(["a", "b", "d"]);
   });
 
@@ -314,6 +318,12 @@ describe("the command line", () => {
       await textWith("hot-2.jsonl", "--override-generation-config", hot),
     ];
     expect(texts[0]).not.toBe(texts[1]);
+  });
+
+  test("makes a batch for the url of the first line", async () => {
+    writeFileSync(path("texts.jsonl"), jsonl([{ ...chat("a"), url: "/v1/completions", body: { prompt: "Once" } }]));
+    const { stdout } = await runCli("batch", "create", path("texts.jsonl"), "--json", "--url", fleet.url);
+    expect(JSON.parse(stdout)).toMatchObject({ endpoint: "/v1/completions" });
   });
 
   test("makes, lists, shows and cancels batches of a gateway", async () => {

@@ -1,4 +1,5 @@
 /** `millrace batch`: answers the lines of a file here or at a server, and manages the batches of a gateway. */
+import { open } from "node:fs/promises";
 import { Command, Option } from "commander";
 import { assertReplaceable } from "../../core/new-file.js";
 import { optionError } from "../../core/option-error.js";
@@ -24,7 +25,7 @@ interface RunFlags extends EngineFlags {
 }
 
 interface CreateFlags extends GatewayFlags {
-  readonly endpoint: string;
+  readonly endpoint?: string;
   readonly metadata?: readonly string[];
 }
 
@@ -39,7 +40,7 @@ export function batchCommand(): Command {
   command.addCommand(
     gatewayCommand("create", "Upload a file of requests and make a batch of it.")
       .argument("<file>", "requests, one a line, as OpenAI's batches have them")
-      .option("--endpoint <path>", "where every line is sent to", "/v1/chat/completions")
+      .option("--endpoint <path>", "where every line is sent to (default: the first line's url)")
       .option(
         "--metadata <key=value>",
         "a note of the batch; repeatable",
@@ -117,6 +118,7 @@ async function runRun(input: string, output: string, flags: RunFlags, signal: Ab
     if (counts.failed > 0)
       stage.note(`why ${counts.failed} have no answer: in their lines of ${flags.errors ?? output}`);
     if (flags.json) process.stdout.write(`${jsonText({ ...counts })}\n`);
+    if (counts.failed > 0) process.exitCode = 1;
   } finally {
     await sender.close();
   }
@@ -131,9 +133,28 @@ async function runCreate(file: string, flags: CreateFlags): Promise<void> {
   const client = new GatewayClient(flags);
   const metadata = metadataOf(flags.metadata ?? []);
   const { id } = await client.upload(file);
-  const body = { input_file_id: id, endpoint: flags.endpoint, completion_window: "24h" };
+  const endpoint = flags.endpoint ?? (await firstUrl(file)) ?? "/v1/chat/completions";
+  const body = { input_file_id: id, endpoint, completion_window: "24h" };
   const batch = await client.ask("POST", "/v1/batches", metadata === undefined ? body : { ...body, metadata });
   print(batch, flags, `${batch.id}\n\n  to see it: millrace batch show ${batch.id}`);
+}
+
+/** Longer first lines are left to the gateway to complain about. */
+const FIRST_BYTES = 1024 * 1024;
+
+/** The url of a file's first line; undefined: there is none to be read. */
+async function firstUrl(file: string): Promise<string | undefined> {
+  const handle = await open(file);
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(FIRST_BYTES), 0, FIRST_BYTES, 0);
+    const [first = ""] = buffer.toString("utf8", 0, bytesRead).trimStart().split("\n", 1);
+    const { url } = JSON.parse(first) as { readonly url?: unknown };
+    return typeof url === "string" ? url : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    await handle.close();
+  }
 }
 
 async function runList(flags: GatewayFlags): Promise<void> {

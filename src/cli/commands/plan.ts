@@ -73,7 +73,9 @@ async function writeFiles(plan: Plan, { html, yaml }: PlanCommandFlags): Promise
   }
   if (yaml !== undefined) {
     const { yamlOf } = await import("../../plan/fleet-yaml.js");
-    replaceFile(yaml, yamlOf(plan, plan.configurations[0]!));
-    process.stderr.write(`written: ${yaml}; to start it: millrace serve --config ${yaml}\n`);
+    const best = plan.configurations[0]!;
+    replaceFile(yaml, yamlOf(plan, best));
+    const before = best.needs.length === 0 ? "" : " once it has what it needs (above)";
+    process.stderr.write(`written: ${yaml}; to start it${before}: millrace serve --config ${yaml}\n`);
   }
 }

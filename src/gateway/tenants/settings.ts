@@ -7,7 +7,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { firstProblem } from "../../core/schema-problem.js";
-import { formatDollars, parseDollars } from "../money.js";
+import { decimalText, formatDollars, parseDollars } from "../money.js";
 import { BUDGET_WINDOWS, type Budget, type BudgetUnit, type BudgetWindow, type ScopeLimits } from "../scope.js";
 
 /** As many as OpenAI's API allows. */
@@ -20,8 +20,7 @@ const MAX_PATCH_DEPTH = 4;
 
 const dollars = z
   .union([z.string(), z.number()])
-  // A number's shortest text is the client's own.
-  .transform((written) => String(written))
+  .transform(decimalText)
   .refine((text) => parseDollars(text) !== undefined, {
     error: "expected dollars with at most nine decimals, such as 12.50",
   })

@@ -22,7 +22,6 @@ export const LLAMA_ROUTES: readonly Route[] = [
     path,
     handler: chatInputTokens,
     ...api,
-    task: "generate" as const,
     summary: "How many tokens a chat's prompt has",
     rules: CHAT_RULES,
   })),

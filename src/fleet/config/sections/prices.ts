@@ -1,7 +1,7 @@
 /** Keys of what tokens and hardware cost: `prices`, `hardware-price`, `batch-price-share`, and `price` of a model. */
 import { z } from "zod";
 import { parsed, section, text } from "../../../core/config-values.js";
-import { parseDollars } from "../../../gateway/money.js";
+import { decimalText, parseDollars } from "../../../gateway/money.js";
 
 const DOLLARS = /^\d{1,9}(\.\d{1,9})?$/;
 
@@ -11,7 +11,7 @@ export const dollars = () =>
     .union([z.string().regex(DOLLARS), z.number().min(0)])
     .meta({ title: "dollars with at most nine decimals", examples: ["0.15", "2.50"] })
     .transform((written, context) => {
-      const nano = parseDollars(String(written));
+      const nano = parseDollars(decimalText(written));
       if (nano !== undefined) return nano;
       context.addIssue({ code: "custom", message: "dollars with at most nine decimals" });
       return z.NEVER;
