@@ -34,10 +34,13 @@ interface Beside {
 }
 
 export function extrasOf(fields: Fields, body: JsonObject, { hints, idle }: Beside): readonly Extra[] {
-  return fields
-    .unread()
-    .filter((param) => idle[param]?.(body[param]) !== true)
-    .map((param) => ({ param, isHint: hints.includes(param) }));
+  return (
+    fields
+      .unread()
+      // Clients may name a field like a member of every object.
+      .filter((param) => !Object.hasOwn(idle, param) || !idle[param]!(body[param]))
+      .map((param) => ({ param, isHint: hints.includes(param) }))
+  );
 }
 
 const DATA_URL = /^data:(image\/[\w.+-]+);base64,/;

@@ -11,7 +11,7 @@ import {
   type TextPart,
   type Tool,
 } from "../conversation/conversation.js";
-import { Fields, invalid } from "../conversation/fields.js";
+import { described, Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { unsealed } from "../conversation/signatures.js";
 import { callId, TurnList } from "../conversation/turns.js";
@@ -79,7 +79,7 @@ export function readResponses(body: JsonObject, losses: Losses): Conversation {
   const input = new InputReader(losses);
   input.read(fields);
   const more = (fields.list("include") ?? []).find((each) => !INCLUDED.includes(each));
-  if (more !== undefined) losses.lacks("include", `no ${String(more).slice(0, 60)} in include`);
+  if (more !== undefined) losses.lacks("include", `no ${described(more)} in include`);
   const conversation: Conversation = {
     system: [...(instructions === "" ? [] : [{ kind: "text" as const, text: instructions }]), ...input.system],
     turns: input.list.turns,

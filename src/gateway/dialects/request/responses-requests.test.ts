@@ -2,7 +2,7 @@
  * What each provider is asked for responses, field by field. Servers that refuse other fields: test/helpers/providers.
  */
 import { describe, expect, test } from "vitest";
-import { asked, asMessages, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
+import { asked, asMessages, CHAT, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
 
 const schema = { type: "object", properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false };
 const sealed = (kind: string, value: string) => ({
@@ -221,7 +221,12 @@ describe("responses", () => {
     ["no background", "unsupported_field", "background", { background: true }],
     ["no prompt", "unsupported_field", "prompt", { prompt: { id: "p" } }],
     ["no top_logprobs", "unsupported_field", "top_logprobs", { top_logprobs: 2 }],
-    ["no message.output_text.logprobs", "unsupported_field", "include", { include: ["message.output_text.logprobs"] }],
+    [
+      'no "message.output_text.logprobs"',
+      "unsupported_field",
+      "include",
+      { include: ["message.output_text.logprobs"] },
+    ],
     ["no text.verbosity", "unsupported_field", "text.verbosity", { text: { verbosity: "low" } }],
     ["no reasoning.mode", "unsupported_field", "reasoning.mode", { reasoning: { mode: "pro" } }],
     ["one function as tool_choice", "unsupported_field", "tool_choice", { tool_choice: { type: "web_search" } }],
@@ -263,6 +268,15 @@ describe("responses", () => {
     const ask = () => asked("anthropic", RESPONSES, { input: "x", ...body });
     expect(ask).toThrow(message);
     expect(ask).toThrow(expect.objectContaining({ code, param }));
+  });
+
+  test.each(["__proto__", "__defineGetter__", "toString"])("a field named %s is one of no meaning", (name) => {
+    const named = JSON.parse(`{"${name}":1}`) as object;
+    const refusal = (param: string) => expect.objectContaining({ code: "unsupported_field", param });
+    expect(() => asked("anthropic", RESPONSES, { input: "x", ...named })).toThrow(refusal(name));
+    const messages = [{ role: "user", content: "x" }];
+    expect(() => asked("anthropic", CHAT, { messages, ...named })).toThrow(refusal(name));
+    expect(() => asked("anthropic", RESPONSES, { input: "x", include: [named] })).toThrow(refusal("include"));
   });
 
   test("an image by its address, and an assistant's first word, are refused by the client's own name for them", () => {
