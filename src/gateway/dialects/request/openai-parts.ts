@@ -52,17 +52,6 @@ export function imageSource(url: string, param: string): ImagePart["source"] {
   return { mediaType, base64: url.slice(url.indexOf(",") + 1) };
 }
 
-export function argumentsOf(written: string, param: string): JsonObject {
-  if (written.trim() === "") return {};
-  try {
-    const value: unknown = JSON.parse(written);
-    if (isPlainObject(value)) return value;
-  } catch {
-    // The message below states the expected form.
-  }
-  throw invalid(param, "the JSON of an object", written);
-}
-
 /** Both vendors call for an object at the root; OpenAI lets a tool without arguments leave it out. */
 export function objectSchema(schema: JsonObject | undefined, param: string): JsonObject {
   if (schema === undefined || Object.keys(schema).length === 0) return { type: "object", properties: {} };

@@ -2,7 +2,6 @@
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {
-  type CallPart,
   type Conversation,
   EFFORTS,
   type FieldNames,
@@ -15,15 +14,7 @@ import { described, Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { unsealed } from "../conversation/signatures.js";
 import { callId, TurnList } from "../conversation/turns.js";
-import {
-  argumentsOf,
-  extrasOf,
-  imageSource,
-  objectSchema,
-  reasoningOf,
-  samplingOf,
-  toolChoiceOf,
-} from "./openai-parts.js";
+import { extrasOf, imageSource, objectSchema, reasoningOf, samplingOf, toolChoiceOf } from "./openai-parts.js";
 
 export const RESPONSES_NAMES: FieldNames = {
   messages: "input",
@@ -123,11 +114,11 @@ class InputReader {
         this.#thought(item);
         return;
       case "function_call":
-        this.#call(item, argumentsOf(item.text("arguments") ?? "", item.name("arguments")));
+        this.#call(item, item.text("arguments") ?? "", item.name("arguments"));
         return;
       // The call of a tool that takes free text, as another model made it.
       case "custom_tool_call":
-        this.#call(item, { input: item.text("input") ?? "" });
+        this.#call(item, JSON.stringify({ input: item.text("input") ?? "" }), item.name("input"));
         return;
       case "function_call_output":
       case "custom_tool_call_output": {
@@ -175,9 +166,9 @@ class InputReader {
     this.list.add("assistant", [{ kind: "thought", text: summary.join(""), signature: seal.value }]);
   }
 
-  #call(item: Fields, made: CallPart["arguments"]): void {
+  #call(item: Fields, json: string, param: string): void {
     const [id, name] = [callId(item.required("call_id")), item.required("name")];
-    this.list.add("assistant", [{ kind: "call", id, name, arguments: made, signature: this.#signature }]);
+    this.list.add("assistant", [{ kind: "call", id, name, json, param, signature: this.#signature }]);
     this.#signature = undefined;
   }
 }

@@ -259,8 +259,13 @@ describe("responses", () => {
     [
       "the JSON of an object",
       "invalid_parameter",
-      "input[0].arguments",
-      { input: [{ type: "function_call", call_id: "c", name: "f", arguments: "[]" }] },
+      "input[1].arguments",
+      {
+        input: [
+          { content: "x", role: "user" },
+          { type: "function_call", call_id: "c", name: "f", arguments: "[]" },
+        ],
+      },
     ],
     ["a JSON Schema", "invalid_parameter", "text.format.schema", { text: { format: { type: "json_schema" } } }],
     ["at least 1", "invalid_parameter", "max_output_tokens", { max_output_tokens: 0 }],
@@ -268,6 +273,17 @@ describe("responses", () => {
     const ask = () => asked("anthropic", RESPONSES, { input: "x", ...body });
     expect(ask).toThrow(message);
     expect(ask).toThrow(expect.objectContaining({ code, param }));
+  });
+
+  test("chats get a call's arguments as they were written", () => {
+    const written = ['{"id": 12345678901234567890}', '{"q":', "", "[]"];
+    const calls = written.map((each, i) => ({ type: "function_call", call_id: `c${i}`, name: "f", arguments: each }));
+    const input = [{ role: "user", content: "x" }, ...calls, { role: "user", content: "y" }];
+    const { messages } = asked("openai", RESPONSES, { input }, { responses: "translate" }).body as {
+      messages: { tool_calls: { function: { arguments: string } }[] }[];
+    };
+    const sent = messages[1]!.tool_calls.map((call) => call.function.arguments);
+    expect(sent).toEqual([written[0], written[1], "{}", "[]"]);
   });
 
   test.each(["__proto__", "__defineGetter__", "toString"])("a field named %s is one of no meaning", (name) => {
