@@ -159,13 +159,16 @@ function isNativeMessages(provider: Provider, model: string, path: string): bool
   return path === MESSAGES && isInvoked(provider, model);
 }
 
+/** Also counts of their tokens, which take the same input. */
+const isOfResponses = (path: string): boolean => path === RESPONSES || path.startsWith(`${RESPONSES}/`);
+
 /** OpenAI's own paths: the client's body, with the provider's name for the model, and counts asked for. */
 function openaiQuestion(provider: Provider, model: string, { path, body }: ClientRequest): Question {
   const isChat = path === CHAT;
   const asksUsage = body.stream === true && (isChat || path === "/v1/completions");
   const options = isPlainObject(body.stream_options) ? body.stream_options : {};
   const sent = {
-    ...(path === RESPONSES ? withoutForeignThoughts(body) : body),
+    ...(isOfResponses(path) ? withoutForeignThoughts(body) : body),
     model,
     ...(asksUsage ? { stream_options: { ...options, include_usage: true } } : {}),
   };
@@ -181,7 +184,7 @@ function openaiPath({ engine, apiVersion }: Provider, model: string, path: strin
   const rest = path.replace(/^\/v1/, "");
   if (engine !== "azure") return rest;
   if (apiVersion === undefined) return `/openai/v1${rest}`;
-  const deployment = rest === "/responses" ? "" : `/deployments/${encodeURIComponent(model)}`;
+  const deployment = isOfResponses(path) ? "" : `/deployments/${encodeURIComponent(model)}`;
   return `/openai${deployment}${rest}?api-version=${encodeURIComponent(apiVersion)}`;
 }
 

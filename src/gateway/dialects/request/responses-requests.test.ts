@@ -129,6 +129,10 @@ describe("responses", () => {
     expect(path).toBe("/responses");
     expect(sent).toEqual({ ...body, model: "gpt-5.2", input: [input[0], own] });
     expect(asked("azure", RESPONSES, body).path).toBe("/openai/v1/responses");
+    const counted = asked("openai", `${RESPONSES}/input_tokens`, body);
+    expect([counted.path, counted.body.input]).toEqual(["/responses/input_tokens", sent.input]);
+    const { path: older } = asked("azure", `${RESPONSES}/input_tokens`, body, { apiVersion: "2025-04-01-preview" });
+    expect(older).toBe("/openai/responses/input_tokens?api-version=2025-04-01-preview");
   });
 
   test("a client's choice of a function, and no calls at once", () => {
