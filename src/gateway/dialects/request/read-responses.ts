@@ -88,11 +88,14 @@ export function readResponses(body: JsonObject, losses: Losses): Conversation {
   return conversation;
 }
 
+/** Items behind which a call's signature still holds, or which replace it. */
+const SIGNED: readonly string[] = ["reasoning", "function_call", "custom_tool_call"];
+
 /** Items and messages of the input, in turns. What clients repeat of an item beside its content says nothing new. */
 class InputReader {
   readonly system: TextPart[] = [];
   readonly list = new TurnList();
-  /** A call's, which the item before it carries. */
+  /** A call's, which the item right before it carries. */
   #signature: string | undefined;
 
   constructor(private readonly losses: Losses) {}
@@ -106,6 +109,7 @@ class InputReader {
 
   #item(item: Fields): void {
     const type = item.text("type") ?? "message";
+    if (!SIGNED.includes(type)) this.#signature = undefined;
     switch (type) {
       case "message":
         this.#message(item);

@@ -190,6 +190,16 @@ describe("responses", () => {
     ]);
   });
 
+  test.each([
+    { role: "user", content: "y" },
+    { type: "function_call_output", call_id: "z", output: "" },
+  ])("a signature does not pass the item behind it: %j", (item) => {
+    const call = (id: string) => ({ type: "function_call", call_id: id, name: "f", arguments: "{}" });
+    const user = { role: "user", content: "x" };
+    const input = [user, call("z"), sealed("call", "c2ln"), item, call("a"), user];
+    expect(JSON.stringify(asked("google", RESPONSES, { input }).body)).not.toContain("c2ln");
+  });
+
   test("what does not change the answer is left out and listed", () => {
     const hints = {
       metadata: { a: "b" },
