@@ -230,6 +230,22 @@ describe("responses", () => {
     expect(Object.keys(chat)).toEqual(["model", "messages"]);
   });
 
+  test("a system message behind the first turn comes before all others, where the operator allows it", () => {
+    const input = [
+      { role: "user", content: "x" },
+      { role: "developer", content: "Be kind." },
+    ];
+    const more = { responses: "translate" as const };
+    const refusal = expect.objectContaining({ code: "unsupported_field", param: "input[1].role" });
+    expect(() => asked("openai", RESPONSES, { input }, more)).toThrow(refusal);
+    const { body, dropped } = asked("openai", RESPONSES, { input }, { ...more, dropsParams: true });
+    expect(body.messages).toEqual([
+      { role: "system", content: "Be kind." },
+      { role: "user", content: "x" },
+    ]);
+    expect(dropped).toMatchObject({ "x-millrace-dropped-params": "input[1].role" });
+  });
+
   test.each([
     ["no conversation", "unsupported_field", "conversation", { conversation: "conv_1" }],
     ["no background", "unsupported_field", "background", { background: true }],
