@@ -152,31 +152,14 @@ describe("chat completions", () => {
     "bedrock",
     "openai",
   ] as const)("Ollama's defaults are no fields for %s", (engine) => {
-    const options = {
-      repeat_last_n: 64,
-      repeat_penalty: 1,
-      typical_p: 1,
-      min_p: 0,
-      presence_penalty: 0,
-      num_predict: 9,
-    };
-    const off = {
-      ...{ top_n_sigma: -1, xtc_probability: 0, xtc_threshold: 0.1, dynatemp_range: 0, dynatemp_exponent: 1 },
-      ...{
-        dry_multiplier: 0,
-        dry_base: 1.75,
-        dry_allowed_length: 2,
-        dry_penalty_last_n: -1,
-        dry_sequence_breakers: [":"],
-      },
-    };
-    const messages = [{ role: "user", content: "x" }];
-    const plain = asked(
-      engine,
-      CHAT,
-      ofChat({ model: "m", messages, options: { num_predict: 9, presence_penalty: 0 } }),
-    );
-    const ollama = asked(engine, CHAT, ofChat({ model: "m", messages, options: { ...options, ...off } }));
+    const penalties = { repeat_last_n: 64, repeat_penalty: 1, presence_penalty: 0 };
+    const filters = { typical_p: 1, min_p: 0, top_n_sigma: -1, xtc_probability: 0, xtc_threshold: 0.1 };
+    const range = { dynatemp_range: 0, dynatemp_exponent: 1 };
+    const dry = { dry_multiplier: 0, dry_base: 1.75, dry_allowed_length: 2, dry_sequence_breakers: [":"] };
+    const options = { ...penalties, ...filters, ...range, ...dry, dry_penalty_last_n: -1 };
+    const ask = (given: object) =>
+      asked(engine, CHAT, ofChat({ messages: [{ role: "user", content: "x" }], options: given }));
+    const [plain, ollama] = [ask({ presence_penalty: 0 }), ask(options)];
     expect([ollama.body, ollama.dropped]).toEqual([plain.body, plain.dropped]);
   });
 
