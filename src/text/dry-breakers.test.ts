@@ -67,6 +67,18 @@ test("are found as a search of every token finds them", async () => {
   );
 });
 
+test("leave others a turn between each two beginnings of a text", async () => {
+  let numTurns = 0;
+  const count = () => {
+    numTurns++;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  await breakersOf(TOKENS, "a".repeat(40));
+  clearImmediate(next);
+  expect(numTurns).toBeGreaterThanOrEqual(39);
+});
+
 test("of the same text are looked for once", async () => {
   const tokenizer = tokenizerOf(TOKENS);
   let numEncoded = 0;
@@ -81,4 +93,5 @@ test("of the same text are looked for once", async () => {
   expect(numEncoded).toBe(2);
   expect(await dryBreakersOf(tokenizer, encoder, ["\n", "abc"])).toEqual([...first.slice(3), ...first.slice(0, 3)]);
   expect(numEncoded).toBe(2);
+  expect(await dryBreakersOf(tokenizer, encoder, ["abc", "\n", "abc", "\n"])).toEqual(first);
 });

@@ -41,11 +41,14 @@ async function find(search: VocabularySearch, encoder: AsyncTokenizer, text: str
   const cuts = characters.slice(1).map((_, i) => i + 1);
   const rests = cuts.map((cut) => characters.slice(cut).join(""));
   const tails = await encoder.encode(rests, { addSpecial: false, parseSpecial: false });
-  const cut = cuts.map((at, i): Breaker => {
+  const breakers: Breaker[] = [{ heads: Int32Array.from(whole), tail: [] }];
+  for (const [i, at] of cuts.entries()) {
+    await turn();
     const heads = search.tokensEndingWith(bytesOf(characters.slice(0, at).join(""))).filter((id) => !isWhole.has(id));
-    return { heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_TAIL) };
-  });
-  return [{ heads: Int32Array.from(whole), tail: [] }, ...cut.filter(({ heads }) => heads.length > 0)];
+    if (heads.length === 0) continue;
+    breakers.push({ heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_TAIL) });
+  }
+  return breakers;
 }
 
 /** @param texts none is empty */
@@ -56,7 +59,7 @@ export async function dryBreakersOf(
 ): Promise<readonly Breaker[]> {
   const { search, found } = vocabularyOf(tokenizer);
   const all: (readonly Breaker[])[] = [];
-  for (const text of texts) {
+  for (const text of new Set(texts)) {
     let breakers = found.get(text);
     if (breakers === undefined) {
       breakers = await find(await search, encoder, text);

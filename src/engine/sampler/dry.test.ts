@@ -100,3 +100,12 @@ test("of a text that repeats itself all the time takes time linear in its length
   new DryPenalties(VOCAB_SIZE).at(tokens, tokens.length, DRY, () => {});
   expect(numReads).toBeLessThan(20_000 * 10);
 });
+
+test("breakers of many heads cost nothing before a text has their tail", () => {
+  const heads = Int32Array.from({ length: 10_000 }, (_, id) => id);
+  const breakers = Array.from({ length: 256 }, (_, id) => ({ heads, tail: [id % 2, 20_000] }));
+  const of = new DryPenalties(20_001);
+  const start = performance.now();
+  of.at(Int32Array.of(1, 2, 1, 2, 1, 2), 6, { ...DRY, breakers }, () => {});
+  expect(performance.now() - start).toBeLessThan(50);
+});

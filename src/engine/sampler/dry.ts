@@ -3,30 +3,55 @@
  * elsewhere, and what followed it there becomes less likely, the more so the longer the text. The penalties are a
  * function of the tokens before the position, drafted ones included.
  */
-import type { DryPenalty } from "../api/request.js";
+import type { DryBreaker, DryPenalty } from "../api/request.js";
 
 /** No logit comes near it, and divided by the lowest temperature it is still a finite float. */
 const MAX_PENALTY = 1e30;
 
+class TokenSet {
+  /** One bit per token. */
+  readonly #bits: Int32Array;
+
+  constructor(vocabSize: number) {
+    this.#bits = new Int32Array(Math.ceil(vocabSize / 32));
+  }
+
+  add(ids: DryBreaker["heads"]): this {
+    for (const id of ids) this.#bits[id >> 5]! |= 1 << (id & 31);
+    return this;
+  }
+
+  has(id: number): boolean {
+    return (this.#bits[id >> 5]! & (1 << (id & 31))) !== 0;
+  }
+}
+
+interface Spread extends DryBreaker {
+  /** The heads, once a text has the tail: they are thousands, and most tails never come. */
+  set?: TokenSet;
+}
+
 /** A request's sequence breakers, ready for looking up. */
 class Breakers {
-  /** One bit per token. */
-  readonly #single: Int32Array;
-  readonly #tails = new Map<number, (readonly number[])[]>();
+  readonly #single: TokenSet;
+  /** Those of several tokens, by the first one of the tail. */
+  readonly #spread = new Map<number, Spread[]>();
 
-  constructor(dry: DryPenalty, vocabSize: number) {
-    this.#single = new Int32Array(Math.ceil(vocabSize / 32));
+  constructor(
+    dry: DryPenalty,
+    private readonly vocabSize: number,
+  ) {
+    this.#single = new TokenSet(vocabSize);
     for (const { heads, tail } of dry.breakers) {
-      for (const id of heads) {
-        if (tail.length === 0) this.#single[id >> 5]! |= 1 << (id & 31);
-        else if (this.#tails.has(id)) this.#tails.get(id)!.push(tail);
-        else this.#tails.set(id, [tail]);
-      }
+      const [first] = tail;
+      if (first === undefined) this.#single.add(heads);
+      else if (this.#spread.has(first)) this.#spread.get(first)!.push({ heads, tail });
+      else this.#spread.set(first, [{ heads, tail }]);
     }
   }
 
   isBreaker(id: number): boolean {
-    return (this.#single[id >> 5]! & (1 << (id & 31))) !== 0;
+    return this.#single.has(id);
   }
 
   /** How many of the last `window` tokens before `position` come after the last breaker. */
@@ -34,9 +59,12 @@ class Breakers {
     for (let i = 0; i < window; i++) {
       const start = position - 1 - i;
       let longest = this.isBreaker(tokens[start]!) ? 0 : -1;
-      for (const tail of this.#tails.get(tokens[start]!) ?? []) {
-        if (tail.length > longest && tail.length <= i && tail.every((id, offset) => tokens[start + 1 + offset] === id))
-          longest = tail.length;
+      for (const spread of this.#spread.get(tokens[start + 1]!) ?? []) {
+        const { tail, heads } = spread;
+        if (tail.length <= longest || tail.length > i) continue;
+        if (!tail.every((id, offset) => tokens[start + 1 + offset] === id)) continue;
+        spread.set ??= new TokenSet(this.vocabSize).add(heads);
+        if (spread.set.has(tokens[start]!)) longest = tail.length;
       }
       if (longest >= 0) return i - longest;
     }

@@ -17,6 +17,7 @@ import { Losses } from "./conversation/losses.js";
 import { signatureOf } from "./conversation/signatures.js";
 import { ChatCourse, framed, MessagesCourse, TranslatedCourse } from "./courses.js";
 import type { ClientDialect } from "./provider-error.js";
+import { withoutIdleSamplers } from "./request/idle-samplers.js";
 import { CHAT_NAMES, readChat } from "./request/read-chat.js";
 import { MESSAGES_NAMES, readMessages } from "./request/read-messages.js";
 import { RESPONSES_NAMES, readResponses, withoutForeignThoughts } from "./request/read-responses.js";
@@ -102,9 +103,10 @@ export function providerRequest(
   now: Date,
 ): ProviderRequest {
   const losses = new Losses(provider.engine, provider.dropsParams);
-  const asked = question(provider, model, request, losses);
-  const body = Buffer.from(bodyJson(asked.body));
   const client: ClientDialect = request.path.startsWith(MESSAGES) ? "anthropic" : "openai";
+  const told = client === "openai" ? { ...request, body: withoutIdleSamplers(request.body) } : request;
+  const asked = question(provider, model, told, losses);
+  const body = Buffer.from(bodyJson(asked.body));
   const path = provider.basePath + asked.path;
   const { apiKey, aws } = provider;
   const redactor = new Redactor([apiKey, aws?.secretAccessKey, aws?.sessionToken, aws?.accessKeyId]);
@@ -157,13 +159,16 @@ function isNativeMessages(provider: Provider, model: string, path: string): bool
   return path === MESSAGES && isInvoked(provider, model);
 }
 
-/** OpenAI's own paths: the body as it came, with the provider's name for the model, and counts asked for. */
+/** Also counts of their tokens, which take the same input. */
+const isOfResponses = (path: string): boolean => path === RESPONSES || path.startsWith(`${RESPONSES}/`);
+
+/** OpenAI's own paths: the client's body, with the provider's name for the model, and counts asked for. */
 function openaiQuestion(provider: Provider, model: string, { path, body }: ClientRequest): Question {
   const isChat = path === CHAT;
   const asksUsage = body.stream === true && (isChat || path === "/v1/completions");
   const options = isPlainObject(body.stream_options) ? body.stream_options : {};
   const sent = {
-    ...(path === RESPONSES ? withoutForeignThoughts(body) : body),
+    ...(isOfResponses(path) ? withoutForeignThoughts(body) : body),
     model,
     ...(asksUsage ? { stream_options: { ...options, include_usage: true } } : {}),
   };
@@ -179,7 +184,7 @@ function openaiPath({ engine, apiVersion }: Provider, model: string, path: strin
   const rest = path.replace(/^\/v1/, "");
   if (engine !== "azure") return rest;
   if (apiVersion === undefined) return `/openai/v1${rest}`;
-  const deployment = rest === "/responses" ? "" : `/deployments/${encodeURIComponent(model)}`;
+  const deployment = isOfResponses(path) ? "" : `/deployments/${encodeURIComponent(model)}`;
   return `/openai${deployment}${rest}?api-version=${encodeURIComponent(apiVersion)}`;
 }
 

@@ -67,6 +67,7 @@ const WRONG: readonly (readonly [field: string, value: unknown])[] = [
   ["dry_sequence_breakers", [""]],
   ["dry_sequence_breakers", ["a".repeat(41)]],
   ["dry_sequence_breakers", new Array(33).fill("a")],
+  ["dry_sequence_breakers", [...new Array(6).fill("a".repeat(40)), "a".repeat(17)]],
 ];
 
 describe.each(ENDPOINTS)("%s", (path, bodyOf, prefix) => {

@@ -5,7 +5,7 @@
 
 import { z } from "zod";
 import { isPlainObject } from "../../core/is-plain-object.js";
-import { MAX_BAD_WORDS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
+import { MAX_BAD_WORDS, MAX_DRY_BREAKERS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
 import { checked } from "./checked.js";
 import { constraintShape } from "./constraint.js";
 
@@ -92,16 +92,17 @@ const seedField = checked<number>(
   { type: "integer", minimum: -int64Limit, maximum: int64Limit },
 );
 
-/** The limits exist because a breaker's tokens are looked for in the whole vocabulary. */
+/** The limits exist because the tokens of each of a breaker's beginnings are looked for in the whole vocabulary. */
 const MAX_BREAKERS = 32;
 const MAX_BREAKER_LENGTH = 40;
 
 const breakersField = checked<readonly string[]>(
-  `up to ${MAX_BREAKERS} strings of 1 to ${MAX_BREAKER_LENGTH} characters`,
+  `up to ${MAX_BREAKERS} strings of 1 to ${MAX_BREAKER_LENGTH} characters (all ${MAX_DRY_BREAKERS})`,
   (value) =>
     Array.isArray(value) &&
     value.length <= MAX_BREAKERS &&
-    value.every((each) => typeof each === "string" && each !== "" && each.length <= MAX_BREAKER_LENGTH),
+    value.every((each) => typeof each === "string" && each !== "" && each.length <= MAX_BREAKER_LENGTH) &&
+    value.reduce((length, each) => length + each.length, 0) <= MAX_DRY_BREAKERS,
 );
 
 /** llama-server's samplers, which OpenAI's API lacks. */

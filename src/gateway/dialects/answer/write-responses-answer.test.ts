@@ -157,7 +157,7 @@ test.each([
   expect(whole).toMatchObject({ status: "incomplete", incomplete_details: { reason: expected } });
 });
 
-test("an answer without end is not kept for ever, and pieces of calls come call by call", () => {
+test("an answer without end is not kept for ever", () => {
   const long: AnswerPart = { kind: "text", text: "x".repeat(2 ** 22) };
   expect(() => writer().stream([long, long, long, long, long])).toThrow("expected at most");
   const turns = Array.from(
@@ -165,8 +165,38 @@ test("an answer without end is not kept for ever, and pieces of calls come call 
     (_, i): AnswerPart => ({ kind: i % 2 === 0 ? "text" : "thought", text: "x" }),
   );
   expect(() => writer().whole(turns)).toThrow("expected at most");
-  const call = (index: number): AnswerPart => ({ kind: "call", index, id: `c${index}`, name: "f" });
-  const parts: AnswerPart[] = [call(0), call(1), { kind: "arguments", index: 0, json: "{}" }];
-  expect(() => writer().stream(parts)).toThrow("the arguments of one call after those of another");
-  expect(writer().whole(parts)).toMatchObject({ output: [{ arguments: "{}" }, { arguments: "" }] });
+});
+
+const call = (index: number): AnswerPart => ({ kind: "call", index, id: `c${index}`, name: "f" });
+const json = (index: number, piece: string): AnswerPart => ({ kind: "arguments", index, json: piece });
+
+test("what comes between the arguments of a call follows them", () => {
+  const parts = [
+    call(0),
+    json(0, '{"a'),
+    call(1),
+    { kind: "text", text: "Hm." } as const,
+    json(1, "{}"),
+    json(0, '":1}'),
+  ];
+  const expected = { output: [{ arguments: '{"a":1}' }, { arguments: "{}" }, { content: [{ text: "Hm." }] }] };
+  expect(writer().whole(parts)).toMatchObject(expected);
+  expect(replayed(streamed([{ kind: "begin", id: "i", model: "m" }, ...parts])).response).toMatchObject(expected);
+  // A whole call does not wait for the end of the answer.
+  const stream = writer();
+  stream.stream([call(0), json(0, "{}")]);
+  expect(stream.stream([call(1)])).toContain("response.output_item.done");
+  expect(() => stream.stream([json(0, "{}")])).toThrow("expected all arguments of a call at once");
+});
+
+test("a call without arguments has an empty object, unless the answer ends before them", () => {
+  const begin: AnswerPart = { kind: "begin", id: "i", model: "m" };
+  const ends = (reason: "calls" | "length"): AnswerPart[] => [begin, call(0), call(1), { kind: "stop", reason }];
+  const stream = streamed(ends("calls"));
+  expect(replayed(stream).response).toMatchObject({ output: [{ arguments: "{}" }, { arguments: "{}" }] });
+  expect(eventsOf(stream).filter(({ type }) => type.endsWith("arguments.delta"))).toHaveLength(2);
+  expect(replayed(streamed(ends("length"))).response).toMatchObject({
+    output: [{ arguments: "{}" }, { arguments: "" }],
+  });
+  expect(writer().whole(ends("length"))).toMatchObject({ output: [{ arguments: "{}" }, { arguments: "" }] });
 });

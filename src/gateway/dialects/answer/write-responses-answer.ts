@@ -4,6 +4,7 @@ import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import { ResponseEvents } from "../../../core/response-events.js";
 import {
+  type ItemStatus,
   type ResponseHead,
   type ResponseItem,
   responseObject,
@@ -38,7 +39,12 @@ interface ResponsesFacts {
 
 interface Item extends ResponseItem {
   text: string;
+  /** The end of the text that is in no event yet. */
+  unsent: string;
   encrypted: string | undefined;
+  state: "new" | "open" | "done";
+  /** Length of the arguments that were last found to be no object yet. */
+  numChecked: number;
 }
 
 export class ResponsesAnswerWriter implements AnswerWriter {
@@ -46,6 +52,8 @@ export class ResponsesAnswerWriter implements AnswerWriter {
   readonly #items: Item[] = [];
   /** By their numbers. */
   readonly #calls = new Map<number, Item>();
+  /** Items whose last event is sent. */
+  #numDone = 0;
   #head: ResponseHead;
   #counts = NO_COUNTS;
   #stop: StopReason = "end";
@@ -60,31 +68,57 @@ export class ResponsesAnswerWriter implements AnswerWriter {
   }
 
   streamEnd(): string {
-    const begin = this.#items.length === 0 ? this.#events.open(this.#new("content")) : "";
+    if (this.#items.length === 0) this.#new("content");
     const outcome = this.#outcome();
-    const response = responseObject(this.#head, outcome);
-    return begin + this.#events.done(statusOf(outcome)) + this.#events.finish(response);
+    return this.#news(statusOf(outcome)) + this.#events.finish(responseObject(this.#head, outcome));
   }
 
   whole(parts: readonly AnswerPart[]): object {
     for (const part of parts) this.#take(part);
     if (this.#items.length === 0) this.#new("content");
-    return responseObject(this.#head, this.#outcome());
+    const outcome = this.#outcome();
+    for (const [at, item] of this.#items.entries()) this.#fill(item, this.#statusAt(at, statusOf(outcome)));
+    return responseObject(this.#head, outcome);
   }
 
   #event(part: AnswerPart): string {
-    const numItems = this.#items.length;
     const item = this.#take(part);
     if (part.kind === "begin") return this.#events.begin(this.#head);
-    if (item === undefined) return "";
-    if (item !== this.#items.at(-1)) {
-      throw malformed("the arguments of one call after those of another", `those of ${item.name} among others`);
+    if (item?.state === "done") throw malformed("all arguments of a call at once", `more for ${item.name}`);
+    return this.#news(undefined);
+  }
+
+  /**
+   * The events that are due. Clients know one open item at a time: what comes between the arguments of a call waits for
+   * their end.
+   * @param end status of the answer, if it has ended
+   */
+  #news(end: ItemStatus | undefined): string {
+    let events = "";
+    for (; this.#numDone < this.#items.length; this.#numDone++) {
+      const item = this.#items[this.#numDone]!;
+      if (item.state === "new") events += this.#events.open(item, item.text !== "" || item.kind === "content");
+      item.state = "open";
+      const isLast = this.#numDone === this.#items.length - 1;
+      const isDone = end !== undefined || (!isLast && isWhole(item));
+      const status = this.#statusAt(this.#numDone, end ?? "completed");
+      if (isDone) this.#fill(item, status);
+      if (item.unsent !== "") events += this.#events.delta(item.unsent);
+      item.unsent = "";
+      if (!isDone) break;
+      events += this.#events.done(status);
+      item.state = "done";
     }
-    const begun = this.#items
-      .slice(numItems)
-      .map((each) => this.#events.done("completed") + this.#events.open(each, each.text !== ""));
-    const piece = pieceOf(part);
-    return begun.join("") + (piece === "" ? "" : this.#events.delta(piece));
+    return events;
+  }
+
+  #statusAt(index: number, end: ItemStatus): ItemStatus {
+    return index === this.#items.length - 1 ? end : "completed";
+  }
+
+  /** A call without arguments has those of an empty object, as at OpenAI, unless it was cut off before them. */
+  #fill(item: Item, status: ItemStatus): void {
+    if (item.kind === "call" && item.text === "" && status === "completed") this.#add(item, "{}");
   }
 
   /** @returns the item that the part belongs to, if any */
@@ -128,9 +162,12 @@ export class ResponsesAnswerWriter implements AnswerWriter {
       name,
       callId: id,
       text: "",
+      unsent: "",
       logprobs: [],
       // Even without a signature, a thought shows where it comes from.
       encrypted: kind === "summary" ? UNSIGNED : undefined,
+      state: "new",
+      numChecked: 0,
     };
     this.#items.push(item);
     return item;
@@ -145,6 +182,7 @@ export class ResponsesAnswerWriter implements AnswerWriter {
   #add(item: Item, text: string): Item {
     this.#count(text.length);
     item.text += text;
+    item.unsent += text;
     return item;
   }
 
@@ -172,9 +210,16 @@ export class ResponsesAnswerWriter implements AnswerWriter {
 
 const UNSIGNED = sealed({ kind: "thought", value: "" });
 
-function pieceOf(part: AnswerPart): string {
-  if (part.kind === "arguments") return part.json;
-  return part.kind === "text" || part.kind === "thought" ? part.text : "";
+/** Whether the item's text has ended, if others follow: a call's has with the end of an object. */
+function isWhole(item: Item): boolean {
+  if (item.kind !== "call") return true;
+  if (item.numChecked === item.text.length) return false;
+  item.numChecked = item.text.length;
+  try {
+    return isPlainObject(JSON.parse(item.text));
+  } catch {
+    return false;
+  }
 }
 
 function usageOf(counts: TokenCounts): object {

@@ -24,7 +24,10 @@ export interface CallPart {
   readonly kind: "call";
   readonly id: string;
   readonly name: string;
-  readonly arguments: JsonObject;
+  /** The arguments as the client wrote them, which may be no JSON: models write anything. "": none. */
+  readonly json: string;
+  /** The client's name for the arguments. */
+  readonly param: string;
   /** A provider's proof that the model made this call, which it wants back with the call. */
   readonly signature?: string | undefined;
 }

@@ -5,11 +5,18 @@
 import { createHash } from "node:crypto";
 import type { AssistantPart, Turn, UserPart } from "./conversation.js";
 
-export class TurnList {
-  readonly #turns: { role: Turn["role"]; parts: (UserPart | AssistantPart)[] }[] = [];
+interface OpenTurn {
+  readonly role: Turn["role"];
+  readonly results: UserPart[];
+  readonly others: (UserPart | AssistantPart)[];
+}
 
+export class TurnList {
+  readonly #turns: OpenTurn[] = [];
+
+  /** Results that follow text of the user's still belong to the calls before it, and come first. */
   get turns(): readonly Turn[] {
-    return this.#turns as readonly Turn[];
+    return this.#turns.map(({ role, results, others }) => ({ role, parts: [...results, ...others] }) as Turn);
   }
 
   get numTurns(): number {
@@ -22,14 +29,12 @@ export class TurnList {
   add(role: Turn["role"], parts: readonly (UserPart | AssistantPart)[]): void {
     const filled = parts.filter((part) => part.kind !== "text" || part.text !== "");
     if (filled.length === 0) return;
-    const last = this.#turns.at(-1);
-    if (last?.role !== role) {
-      this.#turns.push({ role, parts: filled });
-      return;
+    if (this.#turns.at(-1)?.role !== role) this.#turns.push({ role, results: [], others: [] });
+    const { results, others } = this.#turns.at(-1)!;
+    for (const part of filled) {
+      if (part.kind === "result") results.push(part);
+      else others.push(part);
     }
-    for (const part of filled) last.parts.push(part);
-    // Results that follow text of the user's still belong to the calls before it.
-    if (role === "user") last.parts.sort((a, b) => Number(b.kind === "result") - Number(a.kind === "result"));
   }
 }
 

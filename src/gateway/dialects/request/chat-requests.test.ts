@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "vitest";
 import { asked, asMessages, CHAT, PNG, parameters } from "../../../../test/helpers/providers/asked.js";
+import { ofChat } from "../../ollama/request.js";
 
 const schema = { type: "object", properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false };
 
@@ -143,6 +144,36 @@ describe("chat completions", () => {
       input: [[1, 2]],
     });
     expect(asked("openai", CHAT, { ...chat, stream: false }).body).not.toHaveProperty("stream_options");
+  });
+
+  test.each([
+    "anthropic",
+    "google",
+    "bedrock",
+    "openai",
+  ] as const)("Ollama's defaults are no fields for %s", (engine) => {
+    const penalties = { repeat_last_n: 64, repeat_penalty: 1, presence_penalty: 0 };
+    const filters = { typical_p: 1, min_p: 0, top_n_sigma: -1, xtc_probability: 0, xtc_threshold: 0.1 };
+    const range = { dynatemp_range: 0, dynatemp_exponent: 1 };
+    const dry = { dry_multiplier: 0, dry_base: 1.75, dry_allowed_length: 2, dry_sequence_breakers: [":"] };
+    const options = { ...penalties, ...filters, ...range, ...dry, dry_penalty_last_n: -1 };
+    const ask = (given: object) =>
+      asked(engine, CHAT, ofChat({ messages: [{ role: "user", content: "x" }], options: given }));
+    const [plain, ollama] = [ask({ presence_penalty: 0 }), ask(options)];
+    expect([ollama.body, ollama.dropped]).toEqual([plain.body, plain.dropped]);
+  });
+
+  test.each([
+    ["typical_p", { typical_p: 0.9 }],
+    ["top_n_sigma", { top_n_sigma: 1 }],
+    ["repeat_last_n", { repeat_last_n: 64, frequency_penalty: 0.5 }],
+    ["xtc_probability", { xtc_probability: 0.5, xtc_threshold: 0.1 }],
+    ["dynatemp_exponent", { dynatemp_exponent: 1, dynatemp_range: 0.5 }],
+    ["dry_base", { dry_base: 2, dry_multiplier: 0.8 }],
+  ])("a sampler that is on is refused: %s", (param, body) => {
+    const messages = [{ role: "user", content: "x" }];
+    const ask = () => asked("google", CHAT, { messages, ...body });
+    expect(ask).toThrow(expect.objectContaining({ code: "unsupported_field", param }));
   });
 
   test("a budget of thought follows the effort, within max_tokens, and not in the middle of a loop without thoughts", () => {

@@ -34,10 +34,13 @@ interface Beside {
 }
 
 export function extrasOf(fields: Fields, body: JsonObject, { hints, idle }: Beside): readonly Extra[] {
-  return fields
-    .unread()
-    .filter((param) => idle[param]?.(body[param]) !== true)
-    .map((param) => ({ param, isHint: hints.includes(param) }));
+  return (
+    fields
+      .unread()
+      // Clients may name a field like a member of every object.
+      .filter((param) => !Object.hasOwn(idle, param) || !idle[param]!(body[param]))
+      .map((param) => ({ param, isHint: hints.includes(param) }))
+  );
 }
 
 const DATA_URL = /^data:(image\/[\w.+-]+);base64,/;
@@ -47,17 +50,6 @@ export function imageSource(url: string, param: string): ImagePart["source"] {
   const mediaType = DATA_URL.exec(url)?.[1];
   if (mediaType === undefined) throw invalid(param, "a data URL of an image in base64", url);
   return { mediaType, base64: url.slice(url.indexOf(",") + 1) };
-}
-
-export function argumentsOf(written: string, param: string): JsonObject {
-  if (written.trim() === "") return {};
-  try {
-    const value: unknown = JSON.parse(written);
-    if (isPlainObject(value)) return value;
-  } catch {
-    // The message below states the expected form.
-  }
-  throw invalid(param, "the JSON of an object", written);
 }
 
 /** Both vendors call for an object at the root; OpenAI lets a tool without arguments leave it out. */

@@ -14,15 +14,7 @@ import {
 import { Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { callId, TurnList } from "../conversation/turns.js";
-import {
-  argumentsOf,
-  extrasOf,
-  imageSource,
-  objectSchema,
-  reasoningOf,
-  samplingOf,
-  toolChoiceOf,
-} from "./openai-parts.js";
+import { extrasOf, imageSource, objectSchema, reasoningOf, samplingOf, toolChoiceOf } from "./openai-parts.js";
 
 export const CHAT_NAMES: FieldNames = {
   messages: "messages",
@@ -165,13 +157,13 @@ function callOf(call: Fields, losses: Losses): CallPart {
   if (type !== "function" || made === undefined) {
     return losses.cannot(call.name("type"), "calls of functions", JSON.stringify(type.slice(0, 40)));
   }
-  const written = made.text("arguments") ?? "";
   const google = call.inner("extra_content")?.inner("google");
   return {
     kind: "call",
     id: callId(call.required("id")),
     name: made.required("name"),
-    arguments: argumentsOf(written, made.name("arguments")),
+    json: made.text("arguments") ?? "",
+    param: made.name("arguments"),
     signature: google?.text("thought_signature"),
   };
 }

@@ -161,8 +161,9 @@ function assistantParts(message: Fields, losses: Losses): readonly AssistantPart
 }
 
 function callOf(block: Fields, signature: string | undefined): CallPart {
-  const made = block.objectAt("input") ?? {};
-  return { kind: "call", id: callId(block.required("id")), name: block.required("name"), arguments: made, signature };
+  const json = JSON.stringify(block.objectAt("input") ?? {});
+  const [id, name] = [callId(block.required("id")), block.required("name")];
+  return { kind: "call", id, name, json, param: block.name("input"), signature };
 }
 
 function toolOf(tool: Fields, losses: Losses): Tool {

@@ -2,7 +2,6 @@
 import { isPlainObject } from "../../../core/is-plain-object.js";
 import type { JsonObject } from "../../../core/json-body.js";
 import {
-  type CallPart,
   type Conversation,
   EFFORTS,
   type FieldNames,
@@ -11,19 +10,11 @@ import {
   type TextPart,
   type Tool,
 } from "../conversation/conversation.js";
-import { Fields, invalid } from "../conversation/fields.js";
+import { described, Fields, invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 import { unsealed } from "../conversation/signatures.js";
 import { callId, TurnList } from "../conversation/turns.js";
-import {
-  argumentsOf,
-  extrasOf,
-  imageSource,
-  objectSchema,
-  reasoningOf,
-  samplingOf,
-  toolChoiceOf,
-} from "./openai-parts.js";
+import { extrasOf, imageSource, objectSchema, reasoningOf, samplingOf, toolChoiceOf } from "./openai-parts.js";
 
 export const RESPONSES_NAMES: FieldNames = {
   messages: "input",
@@ -79,7 +70,7 @@ export function readResponses(body: JsonObject, losses: Losses): Conversation {
   const input = new InputReader(losses);
   input.read(fields);
   const more = (fields.list("include") ?? []).find((each) => !INCLUDED.includes(each));
-  if (more !== undefined) losses.lacks("include", `no ${String(more).slice(0, 60)} in include`);
+  if (more !== undefined) losses.lacks("include", `no ${described(more)} in include`);
   const conversation: Conversation = {
     system: [...(instructions === "" ? [] : [{ kind: "text" as const, text: instructions }]), ...input.system],
     turns: input.list.turns,
@@ -97,11 +88,14 @@ export function readResponses(body: JsonObject, losses: Losses): Conversation {
   return conversation;
 }
 
+/** Items behind which a call's signature still holds, or which replace it. */
+const SIGNED: readonly string[] = ["reasoning", "function_call", "custom_tool_call"];
+
 /** Items and messages of the input, in turns. What clients repeat of an item beside its content says nothing new. */
 class InputReader {
   readonly system: TextPart[] = [];
   readonly list = new TurnList();
-  /** A call's, which the item before it carries. */
+  /** A call's, which the item right before it carries. */
   #signature: string | undefined;
 
   constructor(private readonly losses: Losses) {}
@@ -115,6 +109,7 @@ class InputReader {
 
   #item(item: Fields): void {
     const type = item.text("type") ?? "message";
+    if (!SIGNED.includes(type)) this.#signature = undefined;
     switch (type) {
       case "message":
         this.#message(item);
@@ -123,11 +118,11 @@ class InputReader {
         this.#thought(item);
         return;
       case "function_call":
-        this.#call(item, argumentsOf(item.text("arguments") ?? "", item.name("arguments")));
+        this.#call(item, item.text("arguments") ?? "", item.name("arguments"));
         return;
       // The call of a tool that takes free text, as another model made it.
       case "custom_tool_call":
-        this.#call(item, { input: item.text("input") ?? "" });
+        this.#call(item, JSON.stringify({ input: item.text("input") ?? "" }), item.name("input"));
         return;
       case "function_call_output":
       case "custom_tool_call_output": {
@@ -175,9 +170,9 @@ class InputReader {
     this.list.add("assistant", [{ kind: "thought", text: summary.join(""), signature: seal.value }]);
   }
 
-  #call(item: Fields, made: CallPart["arguments"]): void {
+  #call(item: Fields, json: string, param: string): void {
     const [id, name] = [callId(item.required("call_id")), item.required("name")];
-    this.list.add("assistant", [{ kind: "call", id, name, arguments: made, signature: this.#signature }]);
+    this.list.add("assistant", [{ kind: "call", id, name, json, param, signature: this.#signature }]);
     this.#signature = undefined;
   }
 }

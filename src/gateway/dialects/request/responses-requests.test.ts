@@ -2,7 +2,7 @@
  * What each provider is asked for responses, field by field. Servers that refuse other fields: test/helpers/providers.
  */
 import { describe, expect, test } from "vitest";
-import { asked, asMessages, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
+import { asked, asMessages, CHAT, PNG, parameters, RESPONSES } from "../../../../test/helpers/providers/asked.js";
 
 const schema = { type: "object", properties: { a: { type: "number" } }, required: ["a"], additionalProperties: false };
 const sealed = (kind: string, value: string) => ({
@@ -129,6 +129,10 @@ describe("responses", () => {
     expect(path).toBe("/responses");
     expect(sent).toEqual({ ...body, model: "gpt-5.2", input: [input[0], own] });
     expect(asked("azure", RESPONSES, body).path).toBe("/openai/v1/responses");
+    const counted = asked("openai", `${RESPONSES}/input_tokens`, body);
+    expect([counted.path, counted.body.input]).toEqual(["/responses/input_tokens", sent.input]);
+    const { path: older } = asked("azure", `${RESPONSES}/input_tokens`, body, { apiVersion: "2025-04-01-preview" });
+    expect(older).toBe("/openai/responses/input_tokens?api-version=2025-04-01-preview");
   });
 
   test("a client's choice of a function, and no calls at once", () => {
@@ -151,39 +155,6 @@ describe("responses", () => {
     [{}, undefined],
   ])("reasoning of %j", (reasoning, thinking) => {
     expect(asked("anthropic", RESPONSES, { input: "x", reasoning }).body.thinking).toEqual(thinking);
-  });
-
-  test("a provider's thoughts come back with their signatures, and those of others do not", () => {
-    const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" };
-    const output = { type: "function_call_output", call_id: "c", output: [{ type: "input_text", text: "{}" }] };
-    const turn = (...items: object[]) => ({ input: [{ role: "user", content: "x" }, ...items, call, output] });
-    const blocks = (body: object) =>
-      (asked("anthropic", RESPONSES, body).body.messages as { content: object[] }[])[1]!.content;
-    const used = { type: "tool_use", id: "c", name: "f", input: {} };
-    expect(blocks(turn(sealed("thought", "sig")))).toEqual([
-      { type: "thinking", thinking: "Hm.", signature: "sig" },
-      used,
-    ]);
-    expect(blocks(turn(sealed("hidden", "data")))).toEqual([{ type: "redacted_thinking", data: "data" }, used]);
-    const foreign = { ...sealed("thought", "x"), encrypted_content: "gAAAA" };
-    expect(blocks(turn(sealed("thought", ""), sealed("call", "c2ln"), foreign))).toEqual([used]);
-    const contents = asked("google", RESPONSES, turn(sealed("call", "c2ln"))).body.contents as object[];
-    expect(contents[1]).toEqual({
-      role: "model",
-      parts: [{ functionCall: { id: "c", name: "f", args: {} }, thoughtSignature: "c2ln" }],
-    });
-  });
-
-  test("a signature is that of the first of several calls", () => {
-    const call = (id: string) => ({ type: "function_call", call_id: id, name: "f", arguments: "{}" });
-    const output = (id: string) => ({ type: "function_call_output", call_id: id, output: "{}" });
-    const items = [sealed("call", "c2ln"), call("a"), call("b"), output("a"), output("b")];
-    const { contents } = asked("google", RESPONSES, { input: [{ role: "user", content: "x" }, ...items] }).body;
-    const made = (id: string) => ({ functionCall: { id, name: "f", args: {} } });
-    expect((contents as { parts: object[] }[])[1]!.parts).toEqual([
-      { ...made("a"), thoughtSignature: "c2ln" },
-      made("b"),
-    ]);
   });
 
   test("what does not change the answer is left out and listed", () => {
@@ -221,7 +192,12 @@ describe("responses", () => {
     ["no background", "unsupported_field", "background", { background: true }],
     ["no prompt", "unsupported_field", "prompt", { prompt: { id: "p" } }],
     ["no top_logprobs", "unsupported_field", "top_logprobs", { top_logprobs: 2 }],
-    ["no message.output_text.logprobs", "unsupported_field", "include", { include: ["message.output_text.logprobs"] }],
+    [
+      'no "message.output_text.logprobs"',
+      "unsupported_field",
+      "include",
+      { include: ["message.output_text.logprobs"] },
+    ],
     ["no text.verbosity", "unsupported_field", "text.verbosity", { text: { verbosity: "low" } }],
     ["no reasoning.mode", "unsupported_field", "reasoning.mode", { reasoning: { mode: "pro" } }],
     ["one function as tool_choice", "unsupported_field", "tool_choice", { tool_choice: { type: "web_search" } }],
@@ -254,8 +230,13 @@ describe("responses", () => {
     [
       "the JSON of an object",
       "invalid_parameter",
-      "input[0].arguments",
-      { input: [{ type: "function_call", call_id: "c", name: "f", arguments: "[]" }] },
+      "input[1].arguments",
+      {
+        input: [
+          { content: "x", role: "user" },
+          { type: "function_call", call_id: "c", name: "f", arguments: "[]" },
+        ],
+      },
     ],
     ["a JSON Schema", "invalid_parameter", "text.format.schema", { text: { format: { type: "json_schema" } } }],
     ["at least 1", "invalid_parameter", "max_output_tokens", { max_output_tokens: 0 }],
@@ -263,6 +244,15 @@ describe("responses", () => {
     const ask = () => asked("anthropic", RESPONSES, { input: "x", ...body });
     expect(ask).toThrow(message);
     expect(ask).toThrow(expect.objectContaining({ code, param }));
+  });
+
+  test.each(["__proto__", "__defineGetter__", "toString"])("a field named %s is one of no meaning", (name) => {
+    const named = JSON.parse(`{"${name}":1}`) as object;
+    const refusal = (param: string) => expect.objectContaining({ code: "unsupported_field", param });
+    expect(() => asked("anthropic", RESPONSES, { input: "x", ...named })).toThrow(refusal(name));
+    const messages = [{ role: "user", content: "x" }];
+    expect(() => asked("anthropic", CHAT, { messages, ...named })).toThrow(refusal(name));
+    expect(() => asked("anthropic", RESPONSES, { input: "x", include: [named] })).toThrow(refusal("include"));
   });
 
   test("an image by its address, and an assistant's first word, are refused by the client's own name for them", () => {

@@ -1,5 +1,8 @@
 /** The terms that a provider's writer gets beside the conversation, and the rules that several writers share. */
-import type { Conversation, Effort, FieldNames, Reasoning } from "../conversation/conversation.js";
+import { isPlainObject } from "../../../core/is-plain-object.js";
+import type { JsonObject } from "../../../core/json-body.js";
+import type { CallPart, Conversation, Effort, FieldNames, Reasoning } from "../conversation/conversation.js";
+import { invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
 
 export interface WriteTerms {
@@ -54,6 +57,18 @@ export function lacksPenalties({ presencePenalty, frequencyPenalty }: Conversati
 export function assertUserFirst({ turns }: Conversation, { losses, names }: WriteTerms): void {
   const role = turns[0]?.role;
   if (role !== "user") losses.cannot(names.messages, "a first message of the user", role ?? "none with content");
+}
+
+/** A call's arguments, for providers that take an object. */
+export function argumentsOf({ json, param }: CallPart): JsonObject {
+  if (json.trim() === "") return {};
+  try {
+    const value: unknown = JSON.parse(json);
+    if (isPlainObject(value)) return value;
+  } catch {
+    // The message below states the expected form.
+  }
+  throw invalid(param, "the JSON of an object", json);
 }
 
 /** Members whose value is undefined are left out. */

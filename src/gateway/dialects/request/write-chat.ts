@@ -2,6 +2,7 @@
 import type { JsonObject } from "../../../core/json-body.js";
 import type {
   AssistantPart,
+  CallPart,
   Conversation,
   ImagePart,
   ResultPart,
@@ -111,14 +112,15 @@ function dataUrl(source: ImagePart["source"]): string {
 
 function assistantMessage(parts: readonly AssistantPart[]): object {
   const text = parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("");
-  const calls = parts.flatMap((part) =>
-    part.kind === "call"
-      ? [{ id: part.id, type: "function", function: { name: part.name, arguments: JSON.stringify(part.arguments) } }]
-      : [],
-  );
+  const calls = parts.flatMap((part) => (part.kind === "call" ? [callOf(part)] : []));
   return {
     role: "assistant",
     content: text === "" && calls.length > 0 ? null : text,
     ...(calls.length === 0 ? {} : { tool_calls: calls }),
   };
+}
+
+/** The arguments stay as they were written: parsed, they would lose digits, and what is no JSON. */
+function callOf({ id, name, json }: CallPart): object {
+  return { id, type: "function", function: { name, arguments: json.trim() === "" ? "{}" : json } };
 }

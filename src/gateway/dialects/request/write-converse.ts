@@ -9,6 +9,7 @@ import type {
   UserPart,
 } from "../conversation/conversation.js";
 import {
+  argumentsOf,
   assertUserFirst,
   budgetOf,
   effortOf,
@@ -128,7 +129,7 @@ function blockOf(part: UserPart | AssistantPart, terms: WriteTerms): object {
     case "hidden-thought":
       return { reasoningContent: { redactedContent: part.data } };
     case "call":
-      return { toolUse: { toolUseId: part.id, name: part.name, input: part.arguments } };
+      return { toolUse: { toolUseId: part.id, name: part.name, input: argumentsOf(part) } };
     case "result": {
       const content = part.parts.map((each: TextPart | ImagePart) =>
         each.kind === "text" ? { text: each.text } : imageBlock(each, terms),

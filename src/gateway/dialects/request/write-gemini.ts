@@ -12,7 +12,7 @@ import type {
   ToolChoice,
   UserPart,
 } from "../conversation/conversation.js";
-import { assertUserFirst, budgetOf, effortOf, present, topKOf, type WriteTerms } from "./terms.js";
+import { argumentsOf, assertUserFirst, budgetOf, effortOf, present, topKOf, type WriteTerms } from "./terms.js";
 
 /** Google's own word for a call that another model made, or whose signature was lost. */
 const UNSIGNED = "skip_thought_signature_validator";
@@ -132,7 +132,8 @@ function modelParts(parts: readonly AssistantPart[]): readonly object[] {
   });
 }
 
-function callPart({ id, name, arguments: args, signature }: CallPart, isFirst: boolean): object {
+function callPart(call: CallPart, isFirst: boolean): object {
+  const { id, name, signature } = call;
   const thoughtSignature = signature ?? (isFirst ? UNSIGNED : undefined);
-  return present({ functionCall: { id, name, args }, thoughtSignature });
+  return present({ functionCall: { id, name, args: argumentsOf(call) }, thoughtSignature });
 }

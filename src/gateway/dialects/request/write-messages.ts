@@ -10,6 +10,7 @@ import type {
   UserPart,
 } from "../conversation/conversation.js";
 import {
+  argumentsOf,
   assertUserFirst,
   budgetOf,
   effortOf,
@@ -123,7 +124,7 @@ function blockOf(part: UserPart | AssistantPart): object {
     case "hidden-thought":
       return { type: "redacted_thinking", data: part.data };
     case "call":
-      return { type: "tool_use", id: part.id, name: part.name, input: part.arguments };
+      return { type: "tool_use", id: part.id, name: part.name, input: argumentsOf(part) };
     case "result": {
       const content = part.parts.map((each) => (each.kind === "text" ? textBlock(each) : imageBlock(each)));
       return {
