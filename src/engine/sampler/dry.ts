@@ -8,40 +8,63 @@ import type { DryPenalty } from "../api/request.js";
 /** No logit comes near it, and divided by the lowest temperature it is still a finite float. */
 const MAX_PENALTY = 1e30;
 
-/** A request's sequence breakers, ready for looking up. */
-class Breakers {
-  /** One bit per token. */
-  readonly #single: Int32Array;
-  readonly #tails = new Map<number, (readonly number[])[]>();
+/** Where tails of breakers begin alike, by their next token. */
+interface Tails {
+  /** The heads of the breakers whose tail ends here, one bit per token; absent: none ends here. */
+  heads: Int32Array | undefined;
+  readonly next: Map<number, Tails>;
+}
 
-  constructor(dry: DryPenalty, vocabSize: number) {
-    this.#single = new Int32Array(Math.ceil(vocabSize / 32));
-    for (const { heads, tail } of dry.breakers) {
-      for (const id of heads) {
-        if (tail.length === 0) this.#single[id >> 5]! |= 1 << (id & 31);
-        else if (this.#tails.has(id)) this.#tails.get(id)!.push(tail);
-        else this.#tails.set(id, [tail]);
+/** Sequence breakers, ready for looking up. */
+class Breakers {
+  readonly #root: Tails = { heads: undefined, next: new Map() };
+  longestTail = 0;
+
+  constructor({ breakers }: DryPenalty, vocabSize: number) {
+    for (const { heads, tail } of breakers) {
+      let tails = this.#root;
+      for (const id of tail) {
+        const next = tails.next.get(id) ?? { heads: undefined, next: new Map<number, Tails>() };
+        tails.next.set(id, next);
+        tails = next;
       }
+      this.longestTail = Math.max(this.longestTail, tail.length);
+      tails.heads ??= new Int32Array(Math.ceil(vocabSize / 32));
+      for (const id of heads) tails.heads[id >> 5]! |= 1 << (id & 31);
     }
   }
 
+  /** Whether the token alone is a breaker. */
   isBreaker(id: number): boolean {
-    return (this.#single[id >> 5]! & (1 << (id & 31))) !== 0;
+    return isHead(this.#root, id);
   }
 
   /** How many of the last `window` tokens before `position` come after the last breaker. */
   numSince(tokens: Int32Array, position: number, window: number): number {
     for (let i = 0; i < window; i++) {
-      const start = position - 1 - i;
-      let longest = this.isBreaker(tokens[start]!) ? 0 : -1;
-      for (const tail of this.#tails.get(tokens[start]!) ?? []) {
-        if (tail.length > longest && tail.length <= i && tail.every((id, offset) => tokens[start + 1 + offset] === id))
-          longest = tail.length;
-      }
-      if (longest >= 0) return i - longest;
+      const longest = this.#longestTailAt(tokens, position - 1 - i, i);
+      if (longest !== undefined) return i - longest;
     }
     return window;
   }
+
+  /** Undefined: no breaker begins at `start` and ends within the `numBehind` tokens behind it. */
+  #longestTailAt(tokens: Int32Array, start: number, numBehind: number): number | undefined {
+    const head = tokens[start]!;
+    let longest = this.isBreaker(head) ? 0 : undefined;
+    let tails = this.#root;
+    for (let length = 1; length <= numBehind && tails.next.size > 0; length++) {
+      const next = tails.next.get(tokens[start + length]!);
+      if (next === undefined) break;
+      if (isHead(next, head)) longest = length;
+      tails = next;
+    }
+    return longest;
+  }
+}
+
+function isHead({ heads }: Tails, id: number): boolean {
+  return heads !== undefined && (heads[id >> 5]! & (1 << (id & 31))) !== 0;
 }
 
 export class DryPenalties {
@@ -62,9 +85,14 @@ export class DryPenalties {
     const window = Math.min(position, dry.window ?? position);
     if (window <= allowedLength) return;
     const breakers = this.#breakersOf(dry);
-    const longestAllowed = breakers.numSince(tokens, position, window);
-    if (longestAllowed < allowedLength) return;
-    this.#findRepeats(tokens, position, window);
+    // A breaker that is as near as this spares the search for repetitions.
+    const nearest = Math.min(allowedLength + breakers.longestTail, window);
+    if (breakers.numSince(tokens, position, nearest) < allowedLength) return;
+    const longestRepeat = this.#findRepeats(tokens, position, window);
+    if (longestRepeat < allowedLength) return;
+    // A breaker that begins further back cuts none of the repetitions short.
+    const furthest = Math.min(longestRepeat + breakers.longestTail, window);
+    const longestAllowed = breakers.numSince(tokens, position, furthest);
     this.#longest.clear();
     for (let k = 1; k < window; k++) {
       const length = Math.min(this.#repeats[k]!, longestAllowed);
@@ -89,17 +117,20 @@ export class DryPenalties {
   /**
    * The Z-algorithm on the window read backwards: repeats[k] tokens before the position are those that end k places
    * earlier. [left, right) is the stretch reaching furthest that is known to equal the beginning.
+   * @returns the most tokens of them
    */
-  #findRepeats(tokens: Int32Array, position: number, window: number): void {
+  #findRepeats(tokens: Int32Array, position: number, window: number): number {
     if (this.#repeats.length < window) this.#repeats = new Int32Array(2 * window);
     const repeats = this.#repeats;
     const last = position - 1;
-    let [left, right] = [0, 0];
+    let [left, right, longest] = [0, 0, 0];
     for (let k = 1; k < window; k++) {
       let length = k < right ? Math.min(repeats[k - left]!, right - k) : 0;
       while (k + length < window && tokens[last - length] === tokens[last - k - length]) length++;
       if (k + length > right) [left, right] = [k, k + length];
       repeats[k] = length;
+      if (length > longest) longest = length;
     }
+    return longest;
   }
 }
