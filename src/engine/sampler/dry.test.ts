@@ -137,3 +137,22 @@ test("look for a breaker no further back than a repetition reaches", () => {
   new DryPenalties(VOCAB_SIZE).at(bare.counting, different.length, { ...dry, breakers: [] }, () => {});
   expect(reads.num - bare.reads.num).toBeLessThan(200);
 });
+
+test("of a request's choices, each with a copy of the breakers, read these once", () => {
+  let numReads = 0;
+  const dryOf = (...ids: number[]): DryPenalty => {
+    const heads = Int32Array.from(ids);
+    const value = () => {
+      numReads++;
+      return ids.values();
+    };
+    Object.defineProperty(heads, Symbol.iterator, { value });
+    return { ...DRY, breakers: [{ heads, tail: [] }] };
+  };
+  const of = new DryPenalties(VOCAB_SIZE);
+  const text = [1, 2, 3, 1, 2];
+  const [first, second, other] = [dryOf(3, 5), dryOf(3, 5), dryOf(4, 5)];
+  const found = [first, second, first, other, second].map((dry) => [...penaltiesAt(text, dry, of)]);
+  expect(found).toEqual([[], [], [], [[3, 1]], []]);
+  expect(numReads).toBe(2);
+});

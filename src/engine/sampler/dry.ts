@@ -3,6 +3,7 @@
  * elsewhere, and what followed it there becomes less likely, the more so the longer the text. The penalties are a
  * function of the tokens before the position, drafted ones included.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { DryPenalty } from "../api/request.js";
 
 /** No logit comes near it, and divided by the lowest temperature it is still a finite float. */
@@ -20,8 +21,11 @@ class Breakers {
   readonly #root: Tails = { heads: undefined, next: new Map() };
   longestTail = 0;
 
-  constructor({ breakers }: DryPenalty, vocabSize: number) {
-    for (const { heads, tail } of breakers) {
+  constructor(
+    readonly source: DryPenalty["breakers"],
+    vocabSize: number,
+  ) {
+    for (const { heads, tail } of source) {
       let tails = this.#root;
       for (const id of tail) {
         const next = tails.next.get(id) ?? { heads: undefined, next: new Map<number, Tails>() };
@@ -69,6 +73,8 @@ function isHead({ heads }: Tails, id: number): boolean {
 
 export class DryPenalties {
   readonly #breakers = new WeakMap<DryPenalty, Breakers>();
+  /** The choices of a request come one after another, each with an equal copy of its breakers. */
+  #newest: Breakers | undefined;
   /** How many tokens before the position come again before the token k places earlier. */
   #repeats = new Int32Array(1024);
   /** By the token that followed: the length of the longest text that comes again. */
@@ -108,8 +114,10 @@ export class DryPenalties {
   #breakersOf(dry: DryPenalty): Breakers {
     let breakers = this.#breakers.get(dry);
     if (breakers === undefined) {
-      breakers = new Breakers(dry, this.vocabSize);
+      const isNew = this.#newest === undefined || !isDeepStrictEqual(this.#newest.source, dry.breakers);
+      breakers = isNew ? new Breakers(dry.breakers, this.vocabSize) : this.#newest!;
       this.#breakers.set(dry, breakers);
+      this.#newest = breakers;
     }
     return breakers;
   }
