@@ -12,8 +12,8 @@ interface Breaker {
   readonly tail: readonly number[];
 }
 
-/** Longer tails are cut, which breaks repetitions off a little more often. */
-const MAX_TAIL = 20;
+/** Tokens of a tail: longer ones are cut, which breaks repetitions off a little more often. */
+export const MAX_DRY_TAIL = 20;
 /** Texts whose tokens are remembered: clients send the same ones with each request. */
 const MAX_KEPT = 256;
 
@@ -43,7 +43,7 @@ async function find(search: VocabularySearch, encoder: AsyncTokenizer, text: str
   const tails = await encoder.encode(rests, { addSpecial: false, parseSpecial: false });
   const cut = cuts.map((at, i): Breaker => {
     const heads = search.tokensEndingWith(bytesOf(characters.slice(0, at).join(""))).filter((id) => !isWhole.has(id));
-    return { heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_TAIL) };
+    return { heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_DRY_TAIL) };
   });
   return [{ heads: Int32Array.from(whole), tail: [] }, ...cut.filter(({ heads }) => heads.length > 0)];
 }
