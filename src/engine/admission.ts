@@ -1,6 +1,7 @@
 /** Checks a request before it goes to the engine's thread. */
 import { MillraceError } from "../core/errors.js";
 import type { Task } from "../model/description/servable.js";
+import { MAX_DRY_TAIL } from "../text/dry-breakers.js";
 import type { DryPenalty, EngineRequest, SamplingParams } from "./api/request.js";
 import {
   assertTokenIds,
@@ -8,7 +9,6 @@ import {
   MAX_BAD_WORD_TOKENS,
   MAX_BAD_WORDS,
   MAX_DRY_BREAKERS,
-  MAX_DRY_TAIL,
   MAX_LOGIT_BIASES,
   MAX_LOGPROBS,
   MAX_STOP_TOKENS,

@@ -1,7 +1,6 @@
 /** A model without a scheduler: it computes texts one by one, at every position. */
 import type { Backend } from "../backend/backend.js";
 import { createBackend } from "../backend/create/create-backend.js";
-import type { ServableModel } from "../model/description/servable.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import { type EngineRequest, GREEDY_SAMPLING } from "./api/request.js";
@@ -15,13 +14,9 @@ interface LoneModel {
   readonly backend: Backend;
 }
 
-/** Rejects with the errors of opening a model. @param check throws for a model that the caller has no use for */
-export async function openAlone(
-  options: EngineOptions,
-  check: (config: ServableModel) => void = () => {},
-): Promise<LoneModel> {
+/** Rejects with the errors of opening a model. */
+export async function openAlone(options: EngineOptions): Promise<LoneModel> {
   const model = openModel(options.modelPath);
-  check(model.config);
   const alone = { maxNumSeqs: 1, enablePrefixCaching: false, speculative: NO_SPECULATION, maxStepMs: 0 } as const;
   const asked = optionsFor(model.config, { ...options, ...alone });
   const backend = createBackend(asked);

@@ -12,8 +12,8 @@ interface Breaker {
   readonly tail: readonly number[];
 }
 
-/** Longer tails are cut, which breaks repetitions off a little more often. */
-const MAX_TAIL = 20;
+/** Tokens of a tail: longer ones are cut, which breaks repetitions off a little more often. */
+export const MAX_DRY_TAIL = 20;
 /** Texts whose tokens are remembered: clients send the same ones with each request. */
 const MAX_KEPT = 256;
 
@@ -46,7 +46,7 @@ async function find(search: VocabularySearch, encoder: AsyncTokenizer, text: str
     await turn();
     const heads = search.tokensEndingWith(bytesOf(characters.slice(0, at).join(""))).filter((id) => !isWhole.has(id));
     if (heads.length === 0) continue;
-    breakers.push({ heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_TAIL) });
+    breakers.push({ heads: Int32Array.from(heads), tail: Array.from(tails[i]!.ids).slice(0, MAX_DRY_TAIL) });
   }
   return breakers;
 }

@@ -12,9 +12,8 @@ export const MAX_ALLOWED_TOKENS = 16_384;
 export const MAX_BAD_WORDS = 1024;
 /** Tokens of one bad word. */
 export const MAX_BAD_WORD_TOKENS = 128;
-/** DRY's breakers, one for each character of their texts, and the tokens behind their heads. */
+/** DRY's breakers, one for each character of their texts. */
 export const MAX_DRY_BREAKERS = 256;
-export const MAX_DRY_TAIL = 20;
 
 /** Below this temperature sampling is greedy: dividing by it would overflow (vLLM uses the same bound). */
 export const GREEDY_TEMPERATURE = 1e-5;

@@ -56,6 +56,11 @@ export class KvManager {
    * By key of a prompt block: the leader, an admitted sequence that is about to compute it and that others wait for.
    */
   readonly #leaders = new Map<number, KvSequence>();
+  /**
+   * Of recurrent models, by waiting sequence: the last prompt block that it shares with its leader. As long as that
+   * one leads there, no other sequence that shares more can come in, since it would wait for the leader, too.
+   */
+  readonly #awaited = new WeakMap<KvSequence, { readonly leader: KvSequence; readonly block: number }>();
   /** Set once, before the first sequence arrives. */
   store: BlockStore | undefined;
   queriedTokens = 0;
@@ -117,14 +122,25 @@ export class KvManager {
     if (numHits === this.#numUsable(sequence)) return false;
     const { states } = this.options;
     if (states === undefined) return this.#leaderOf(sequence, numHits) !== undefined;
-    // The last block that the two share is the one whose state the follower can take up.
+    const awaited = this.#awaitedBy(sequence, numHits);
+    if (awaited === undefined) return false;
+    // The follower can take up the state behind the last block that the two share.
+    states.want(awaited.leader, awaited.block + 1);
+    return true;
+  }
+
+  #awaitedBy(sequence: KvSequence, numHits: number) {
+    const known = this.#awaited.get(sequence);
+    if (known !== undefined && known.block >= numHits && this.#leaderOf(sequence, known.block) === known.leader)
+      return known;
     for (let block = sequence.promptKeys.length - 1; block >= numHits; block--) {
       const leader = this.#leaderOf(sequence, block);
       if (leader === undefined) continue;
-      states.want(leader, block + 1);
-      return true;
+      const awaited = { leader, block };
+      this.#awaited.set(sequence, awaited);
+      return awaited;
     }
-    return false;
+    return undefined;
   }
 
   /** The sequence to wait for as it computes the prompt's block. */

@@ -78,6 +78,25 @@ describe("a sequence waits for the one that computes its next block", () => {
     expect(follower.numComputedTokens).toBe(12);
   });
 
+  test("of recurrent models without reading its whole prompt in each step", () => {
+    const states = new StateSlots({ numSequences: 2, numDrafts: 0, numSnapshots: 4 }, BLOCK_SIZE);
+    const recurrent = managerOf(16, true, states);
+    recurrent.attachPrefix(sequenceOf(17));
+    const others = Array.from({ length: 4000 }, (_, i) => i + 100);
+    const follower = sequenceOf(4001, { ids: [...IDS.slice(0, 8), ...others] });
+    expect(recurrent.shouldWaitForLeader(follower)).toBe(true);
+    let numReads = 0;
+    const promptKeys = new Proxy(follower.promptKeys, {
+      get: (target, name) => {
+        numReads++;
+        return Reflect.get(target, name) as unknown;
+      },
+    });
+    Object.defineProperty(follower, "promptKeys", { value: promptKeys });
+    for (let step = 0; step < 10; step++) expect(recurrent.shouldWaitForLeader(follower)).toBe(true);
+    expect(numReads).toBeLessThan(100);
+  });
+
   test("block by block: one with the same beginning goes on where the two part", () => {
     const parting = sequenceOf(17, { ids: [...IDS.slice(0, 8), ...IDS.slice(20)] });
     expect(kv.shouldWaitForLeader(parting)).toBe(true);

@@ -69,14 +69,14 @@ test("are those of the definition, on texts of few tokens", () => {
   const id = fc.nat(4);
   const breaker = fc.record({
     heads: fc.array(id, { minLength: 1, maxLength: 2 }),
-    tail: fc.array(id, { maxLength: 2 }),
+    tail: fc.array(id, { maxLength: 3 }),
   });
   const dry = fc.record({
     multiplier: fc.constantFrom(0.5, 1, 3),
     base: fc.constantFrom(1, 1.75, 40),
     allowedLength: fc.integer({ min: 0, max: 4 }),
     window: fc.option(fc.nat(40), { nil: undefined }),
-    breakers: fc.array(breaker, { maxLength: 2 }),
+    breakers: fc.array(breaker, { maxLength: 6 }),
   });
   // One object serves all requests, so nothing of one may show in the next.
   const of = new DryPenalties(VOCAB_SIZE);
@@ -89,16 +89,72 @@ test("are those of the definition, on texts of few tokens", () => {
   );
 });
 
-test("of a text that repeats itself all the time takes time linear in its length", () => {
-  let numReads = 0;
-  const tokens = new Proxy(new Int32Array(20_000).fill(1), {
+/** Counts the reads of its tokens. */
+function countingTokens(tokens: readonly number[]) {
+  const reads = { num: 0 };
+  const counting = new Proxy(Int32Array.from(tokens), {
     get: (target, name) => {
-      numReads++;
+      reads.num++;
       return Reflect.get(target, name) as unknown;
     },
   });
-  new DryPenalties(VOCAB_SIZE).at(tokens, tokens.length, DRY, () => {});
-  expect(numReads).toBeLessThan(20_000 * 10);
+  return { counting, reads };
+}
+
+test("of a text that repeats itself all the time takes time linear in its length", () => {
+  const { counting, reads } = countingTokens(new Array<number>(20_000).fill(1));
+  new DryPenalties(VOCAB_SIZE).at(counting, 20_000, DRY, () => {});
+  expect(reads.num).toBeLessThan(20_000 * 10);
+});
+
+/** A head with every tail of twenty tokens of ones and at most two other tokens, so that all begin alike. */
+const MANY_TAILS: DryPenalty = {
+  ...DRY,
+  breakers: Array.from({ length: 400 }, (_, i) => {
+    const tail = new Array<number>(20).fill(1);
+    tail[19 - (i % 20)] = 2;
+    tail[19 - (Math.floor(i / 20) % 20)] = 3;
+    return { heads: [1], tail };
+  }),
+};
+
+test("with many tails behind one head are those of the definition, at a bounded cost for each token", () => {
+  const ones = new Array<number>(2000).fill(1);
+  const withTail = [...ones.slice(0, 100), ...MANY_TAILS.breakers[137]!.tail, ...ones.slice(0, 30)];
+  const texts = [ones.slice(0, 200), [...withTail, ...withTail], [...withTail, ...withTail.slice(0, 125)]];
+  for (const text of texts) expect(penaltiesAt(text, MANY_TAILS)).toEqual(dryPenalties(text, MANY_TAILS));
+  const { counting, reads } = countingTokens(ones);
+  new DryPenalties(VOCAB_SIZE).at(counting, ones.length, MANY_TAILS, () => {});
+  expect(reads.num).toBeLessThan(ones.length * 40);
+});
+
+test("look for a breaker no further back than a repetition reaches", () => {
+  const different = Array.from({ length: 5000 }, (_, i) => 4 + (i % 60)).map((id, i) => (i < 4990 ? 4 : id));
+  const dry = { ...MANY_TAILS, allowedLength: 0 };
+  const { counting, reads } = countingTokens(different);
+  new DryPenalties(VOCAB_SIZE).at(counting, different.length, dry, () => {});
+  const bare = countingTokens(different);
+  new DryPenalties(VOCAB_SIZE).at(bare.counting, different.length, { ...dry, breakers: [] }, () => {});
+  expect(reads.num - bare.reads.num).toBeLessThan(200);
+});
+
+test("of a request's choices, each with a copy of the breakers, read these once", () => {
+  let numReads = 0;
+  const dryOf = (...ids: number[]): DryPenalty => {
+    const heads = Int32Array.from(ids);
+    const value = () => {
+      numReads++;
+      return ids.values();
+    };
+    Object.defineProperty(heads, Symbol.iterator, { value });
+    return { ...DRY, breakers: [{ heads, tail: [] }] };
+  };
+  const of = new DryPenalties(VOCAB_SIZE);
+  const text = [1, 2, 3, 1, 2];
+  const [first, second, other] = [dryOf(3, 5), dryOf(3, 5), dryOf(4, 5)];
+  const found = [first, second, first, other, second].map((dry) => [...penaltiesAt(text, dry, of)]);
+  expect(found).toEqual([[], [], [], [[3, 1]], []]);
+  expect(numReads).toBe(2);
 });
 
 test("breakers of many heads cost nothing before a text has their tail", () => {

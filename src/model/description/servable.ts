@@ -142,16 +142,6 @@ export function fixedBy(architecture: Architecture, width: number) {
   } as const satisfies Partial<ServableModel>;
 }
 
-/** @throws architecture_unsupported for a model with recurrent layers @example refuseRecurrent(config, "to convert") */
-export function refuseRecurrent({ architecture, layers }: Pick<ServableModel, "architecture" | "layers">, aim: string) {
-  if (layers.every(isAttention)) return;
-  throw new MillraceError(
-    "architecture_unsupported",
-    `expected a model with attention in every layer ${aim}, got one with recurrent layers (${architecture})`,
-    { hint: "The embedded engine serves it as it is." },
-  );
-}
-
 /** The tasks that a model can do for requests. */
 export const TASKS = ["generate", "embed", "rerank"] as const;
 export type Task = (typeof TASKS)[number];

@@ -1,7 +1,11 @@
 /** llama.cpp's samplers reach the engine from every dialect that has them, and wrong values are refused by name. */
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
+import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
 import type { SamplingParams } from "../../engine/api/request.js";
+import { AsyncTokenizer } from "../../text/async-tokenizer.js";
+import type { PromptContext } from "../http/context.js";
+import { dryPenaltyOf } from "./llama-samplers.js";
 
 const messages = [{ role: "user", content: "hi" }];
 /** Path, the body around the fields, and what an error puts before a field's name. */
@@ -17,7 +21,7 @@ const ENDPOINTS: readonly (readonly [path: string, bodyOf: (fields: object) => o
 const BREAKS = [{ heads: Int32Array.of(33), tail: [] }];
 const DRY = { multiplier: 0.8, base: 1.75, allowedLength: 2, window: undefined };
 /** The default breakers of bytes and a few special tokens: line feed, colon, quotation mark, asterisk. */
-const DEFAULT_BREAKS = [10, 58, 34, 42].map((byte) => ({ heads: Int32Array.of(byte), tail: [] }));
+const DEFAULT_BREAKS = [{ heads: Int32Array.of(10, 34, 42, 58), tail: [] }];
 
 const CASES: readonly (readonly [fields: object, sampling: Partial<SamplingParams>])[] = [
   [{ repeat_last_n: 64 }, { penaltyWindow: 64 }],
@@ -91,6 +95,35 @@ describe.each(ENDPOINTS)("%s", (path, bodyOf, prefix) => {
     const { penaltyWindow, topNSigma, typicalP, xtc, dynamicTemperature, dry } = fake.engine.submitted[0]!.sampling;
     const all = [penaltyWindow, topNSigma, typicalP, xtc, dynamicTemperature, dry];
     expect(all).toEqual(Array(6).fill(undefined));
+  });
+});
+
+describe("DRY's breakers for the engine", () => {
+  const breakersOf = async (texts: string[], vocabSize = 256) => {
+    const asyncTokenizer = new AsyncTokenizer(fakeTokenizer);
+    const context = { tokenizer: fakeTokenizer, asyncTokenizer, engine: { info: { vocabSize } } };
+    const fields = { dry_multiplier: 1, dry_sequence_breakers: texts };
+    return (await dryPenaltyOf(context as unknown as PromptContext, fields))!.breakers;
+  };
+  const [A, B, C] = [97, 98, 99];
+
+  it("are one for each tail, with each head once", async () => {
+    expect(await breakersOf(["c", "a", "ab", "cb", "c"])).toEqual([
+      { heads: Int32Array.of(A, C), tail: [] },
+      { heads: Int32Array.of(A, C), tail: [B] },
+    ]);
+  });
+
+  it("lie in memory that is not copied for each choice", async () => {
+    for (const { heads } of await breakersOf(["a", "ab"])) {
+      expect((heads as Int32Array).buffer).toBeInstanceOf(SharedArrayBuffer);
+    }
+  });
+
+  it("have no tokens that the model lacks", async () => {
+    expect(await breakersOf(["a", "b"], B)).toEqual([{ heads: Int32Array.of(A), tail: [] }]);
+    expect(await breakersOf(["ab", "ba"], B)).toEqual([]);
+    expect(await breakersOf(["ab"], C)).toEqual([{ heads: Int32Array.of(A), tail: [B] }]);
   });
 });
 

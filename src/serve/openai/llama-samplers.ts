@@ -1,6 +1,6 @@
 /** What the fields of llama.cpp's samplers mean for the engine. */
 import type { z } from "zod";
-import type { DryPenalty, SamplingParams } from "../../engine/api/request.js";
+import type { DryBreaker, DryPenalty, SamplingParams } from "../../engine/api/request.js";
 import { dryBreakersOf } from "../../text/dry-breakers.js";
 import type { PromptContext } from "../http/context.js";
 import type { llamaSamplersShape } from "./schema-parts.js";
@@ -41,13 +41,45 @@ export async function dryPenaltyOf(
   if (multiplier === 0 || lastN === 0) return undefined;
   const texts = fields.dry_sequence_breakers ?? DRY_BREAKERS;
   const breakers = await dryBreakersOf(tokenizer, asyncTokenizer, texts);
-  const { vocabSize } = engine.info;
   return {
     multiplier,
     base: fields.dry_base ?? DRY_BASE,
     allowedLength: fields.dry_allowed_length ?? DRY_ALLOWED_LENGTH,
     window: windowOf(lastN),
-    // A tokenizer may have more tokens than the model.
-    breakers: breakers.map(({ heads, tail }) => ({ heads: heads.filter((id) => id < vocabSize), tail })),
+    breakers: byTail(breakers, engine.info.vocabSize),
   };
+}
+
+/** One breaker for each tail, since texts have many tokens in common. A tokenizer may have more tokens than the model. */
+function byTail(breakers: readonly DryBreaker[], vocabSize: number): readonly DryBreaker[] {
+  const found = new Map<string, DryBreaker[]>();
+  for (const breaker of breakers) {
+    if (breaker.tail.some((id) => id >= vocabSize)) continue;
+    const key = breaker.tail.join();
+    const alike = found.get(key);
+    if (alike === undefined) found.set(key, [breaker]);
+    else alike.push(breaker);
+  }
+  const merged = Array.from(found.values(), (alike) => ({ heads: allHeads(alike, vocabSize), tail: alike[0]!.tail }));
+  return merged.filter(({ heads }) => heads.length > 0);
+}
+
+/** Ascending, and in memory that the engine's thread reads too: each choice of a request would take a copy along. */
+function allHeads(breakers: readonly DryBreaker[], vocabSize: number): Int32Array {
+  const isHead = new Uint8Array(vocabSize);
+  let numHeads = 0;
+  for (const { heads } of breakers) {
+    for (const id of heads) {
+      if (id >= vocabSize || isHead[id] === 1) continue;
+      isHead[id] = 1;
+      numHeads++;
+    }
+  }
+  const all = new Int32Array(new SharedArrayBuffer(numHeads * Int32Array.BYTES_PER_ELEMENT));
+  let id = -1;
+  for (let i = 0; i < numHeads; i++) {
+    id = isHead.indexOf(1, id + 1);
+    all[i] = id;
+  }
+  return all;
 }
