@@ -57,6 +57,14 @@ test("what a report in the middle of a stream has not is that of the beginning",
   expect(course.counts()).toMatchObject({ fresh: 25, cacheRead: 5, output: 40 });
 });
 
+test("a stream without end is refused where the client wants the whole", () => {
+  const course = new TranslatedCourse(new ChatAnswerReader(), noWriter, false);
+  const content = "x".repeat(1024 * 1024);
+  const say = () => course.event({ choices: [{ index: 0, delta: { content } }] }, { name: "", data: "" });
+  for (let i = 0; i < 16; i++) say();
+  expect(say).toThrow("characters");
+});
+
 test("Google's thoughts and Bedrock's cached tokens are counted apart", () => {
   const google = {
     candidates: [{ content: { parts: [{ text: "Hi" }] }, finishReason: "STOP" }],

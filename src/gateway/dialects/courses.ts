@@ -8,6 +8,7 @@ import {
   type AnswerReader,
   type AnswerWriter,
   failedInStream,
+  MAX_CHARACTERS,
   malformed,
   objectAt,
 } from "./conversation/answer-parts.js";
@@ -21,6 +22,7 @@ export class TranslatedCourse implements AnswerCourse {
   readonly isNative = false;
   #counts: TokenCounts | undefined;
   readonly #parts: AnswerPart[] = [];
+  #numCharacters = 0;
 
   constructor(
     private readonly reader: AnswerReader,
@@ -54,13 +56,23 @@ export class TranslatedCourse implements AnswerCourse {
     this.#note(parts);
     if (this.isStream) return this.writer.stream(parts);
     if (this.#parts.length > MAX_PARTS) throw malformed(`at most ${MAX_PARTS} pieces`, this.#parts.length);
-    for (const part of parts) this.#parts.push(part);
+    for (const part of parts) {
+      this.#parts.push(part);
+      this.#numCharacters += textOf(part).length;
+    }
+    if (this.#numCharacters > MAX_CHARACTERS) throw malformed(`at most ${MAX_CHARACTERS} characters`, "more");
     return "";
   }
 
   #note(parts: readonly AnswerPart[]): void {
     for (const part of parts) if (part.kind === "usage") this.#counts = part.counts;
   }
+}
+
+function textOf(part: AnswerPart): string {
+  if (part.kind === "text" || part.kind === "thought") return part.text;
+  if (part.kind === "arguments") return part.json;
+  return part.kind === "hidden-thought" ? part.data : "";
 }
 
 /** OpenAI's own dialect: the counts that the gateway asked for are taken out of streams whose clients did not. */

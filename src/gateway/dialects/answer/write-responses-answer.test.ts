@@ -200,3 +200,11 @@ test("a call without arguments has an empty object, unless the answer ends befor
   });
   expect(writer().whole(ends("length"))).toMatchObject({ output: [{ arguments: "{}" }, { arguments: "" }] });
 });
+
+test.each([0, 2])("an answer begins once, where its provider says so %i times", (count) => {
+  const begin: AnswerPart = { kind: "begin", id: "x", model: "m" };
+  const parts = [...Array.from({ length: count }, () => begin), { kind: "text", text: "Hi" } as const];
+  const types = eventsOf(streamed(parts)).map(({ type }) => type);
+  expect(types.filter((type) => type === "response.created")).toHaveLength(1);
+  expect(types[0]).toBe("response.created");
+});

@@ -13,7 +13,13 @@ import {
 } from "../../../core/response-objects.js";
 import type { TokenCounts } from "../../usage/record.js";
 import { promptTokensOf } from "../../usage/token-counts.js";
-import { type AnswerPart, type AnswerWriter, malformed, type StopReason } from "../conversation/answer-parts.js";
+import {
+  type AnswerPart,
+  type AnswerWriter,
+  MAX_CHARACTERS,
+  malformed,
+  type StopReason,
+} from "../conversation/answer-parts.js";
 import { NO_COUNTS } from "../conversation/collected.js";
 import { type Sealed, sealed } from "../conversation/signatures.js";
 
@@ -23,8 +29,6 @@ const INCOMPLETE: Readonly<Partial<Record<StopReason, "max_output_tokens" | "con
   refusal: "content_filter",
 };
 
-/** The last event repeats all texts, so that they have to be kept. */
-const MAX_CHARACTERS = 16 * 2 ** 20;
 /** What an item takes beside its text. */
 const ITEM_CHARACTERS = 512;
 
@@ -70,7 +74,8 @@ export class ResponsesAnswerWriter implements AnswerWriter {
   streamEnd(): string {
     if (this.#items.length === 0) this.#new("content");
     const outcome = this.#outcome();
-    return this.#news(statusOf(outcome)) + this.#events.finish(responseObject(this.#head, outcome));
+    const events = this.#begun() + this.#news(statusOf(outcome));
+    return events + this.#events.finish(responseObject(this.#head, outcome));
   }
 
   whole(parts: readonly AnswerPart[]): object {
@@ -83,9 +88,14 @@ export class ResponsesAnswerWriter implements AnswerWriter {
 
   #event(part: AnswerPart): string {
     const item = this.#take(part);
-    if (part.kind === "begin") return this.#events.begin(this.#head);
     if (item?.state === "done") throw malformed("all arguments of a call at once", `more for ${item.name}`);
-    return this.#news(undefined);
+    if (item === undefined && part.kind !== "begin") return "";
+    return this.#begun() + this.#news(undefined);
+  }
+
+  /** A provider may say twice that its answer begins, or never. */
+  #begun(): string {
+    return this.#events.hasBegun ? "" : this.#events.begin(this.#head);
   }
 
   /**
@@ -200,6 +210,7 @@ export class ResponsesAnswerWriter implements AnswerWriter {
 
   #count(numCharacters: number): void {
     this.#numCharacters += numCharacters;
+    // The last event repeats all texts, so that they have to be kept.
     if (this.#numCharacters > MAX_CHARACTERS) throw malformed(`at most ${MAX_CHARACTERS} characters`, "more");
   }
 

@@ -51,6 +51,9 @@ export interface AnswerWriter {
   whole(parts: readonly AnswerPart[]): object;
 }
 
+/** Of an answer that is kept until it is whole. No model writes as many. */
+export const MAX_CHARACTERS = 16 * 2 ** 20;
+
 /** Calls in one answer. No model makes as many, and a writer remembers each. */
 const MAX_CALLS = 1024;
 

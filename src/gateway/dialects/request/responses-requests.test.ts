@@ -263,6 +263,19 @@ describe("responses", () => {
     expect(first).toThrow(expect.objectContaining({ code: "unsupported_field", param: "input" }));
   });
 
+  test("arguments keep to the limits of a body, although they stand in a string", () => {
+    const call = { type: "function_call", call_id: "c", name: "f" };
+    const args = `${'{"a":'.repeat(6000)}1${"}".repeat(6000)}`;
+    const ask = () =>
+      asked("anthropic", RESPONSES, {
+        input: [
+          { role: "user", content: "x" },
+          { ...call, arguments: args },
+        ],
+      });
+    expect(ask).toThrow(expect.objectContaining({ code: "invalid_json" }));
+  });
+
   test("paths beside them stay unknown to other APIs", () => {
     expect(() => asked("google", "/v1/responses/input_tokens", { input: "x" })).toThrow("a path that google has");
     expect(asked("openai", "/v1/responses/input_tokens", { input: "x" }, { responses: "translate" }).path).toBe(

@@ -1,6 +1,6 @@
 /** The terms that a provider's writer gets beside the conversation, and the rules that several writers share. */
 import { isPlainObject } from "../../../core/is-plain-object.js";
-import type { JsonObject } from "../../../core/json-body.js";
+import { assertShape, type JsonObject, shapeOf } from "../../../core/json-body.js";
 import type { CallPart, Conversation, Effort, FieldNames, Reasoning } from "../conversation/conversation.js";
 import { invalid } from "../conversation/fields.js";
 import type { Losses } from "../conversation/losses.js";
@@ -62,6 +62,8 @@ export function assertUserFirst({ turns }: Conversation, { losses, names }: Writ
 /** A call's arguments, for providers that take an object. */
 export function argumentsOf({ json, param }: CallPart): JsonObject {
   if (json.trim() === "") return {};
+  // The body's own limits do not see into a string.
+  assertShape(shapeOf(Buffer.from(json)));
   try {
     const value: unknown = JSON.parse(json);
     if (isPlainObject(value)) return value;
