@@ -62,6 +62,8 @@ export interface WeightSet {
   readonly files: readonly string[];
   /** Stored size of the whole model, in bytes. */
   readonly numBytes: number;
+  /** What it takes in memory, where some types are larger than in the file. */
+  readonly memoryBytes: number;
   readonly source: MatrixSource;
   readonly matrices: readonly MatrixSpec[];
 }

@@ -29,7 +29,8 @@ async function loaded(inBetween = () => {}): Promise<Backend> {
       return { type: "F32", path, byteOffset: WEIGHT_AT } as const;
     },
   };
-  const weights = { name, files: [path], numBytes: FILE_BYTES, source, matrices: [matrix, { ...matrix }] };
+  const sizes = { numBytes: FILE_BYTES, memoryBytes: FILE_BYTES };
+  const weights = { name, files: [path], ...sizes, source, matrices: [matrix, { ...matrix }] };
   await created.place(weights, { progress: () => {}, note: () => {} });
   return created;
 }

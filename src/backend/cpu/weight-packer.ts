@@ -80,7 +80,7 @@ export class WeightPacker {
     private readonly formats: Map<AnyWeight, ActivationFormat>,
   ) {
     this.#isLarge = weights.numBytes >= (options.cache?.minModelBytes ?? MIN_CACHED_BYTES);
-    this.#fits = weights.numBytes <= options.freeBytes;
+    this.#fits = weights.memoryBytes <= options.freeBytes;
     this.#cache = this.#isLarge && weights.files.length > 0 ? options.cache : undefined;
   }
 

@@ -17,6 +17,7 @@ export function loadWeights(
     name: basename(path).replace(/\.gguf$/, ""),
     files,
     numBytes: summary.weightBytes,
+    memoryBytes: summary.memoryBytes,
     source: model.tensors(),
     areBiased: config.hasBiases,
     otherNames: headTensors(config.head),

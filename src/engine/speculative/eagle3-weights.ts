@@ -34,7 +34,7 @@ export async function bindEagle3(
   const ids = outputTokens && backend.allocate(outputTokens.byteLength);
   if (ids !== undefined) backend.write(ids, 0, outputTokens!);
   const output = ids && { ids, numRows: outputTokens!.length };
-  const set = { name: "eagle3", files: [], numBytes, source };
+  const set = { name: "eagle3", files: [], numBytes, memoryBytes: numBytes, source };
   return await bindTensors(set, backend, report, (binder) => bindHead(binder, folder, target, besides, output));
 }
 

@@ -120,8 +120,9 @@ export function bindHeads<T>(
   { backend, report }: HeadsPlace,
   bind: (binder: Binder) => T,
 ): Promise<T> {
-  const numBytes = summarizeGguf(gguf).weightBytes;
-  return bindTensors({ name: ARCHITECTURE, files: [], numBytes, source: new GgufSource(gguf) }, backend, report, bind);
+  const { weightBytes: numBytes, memoryBytes } = summarizeGguf(gguf);
+  const tensors = { name: ARCHITECTURE, files: [], numBytes, memoryBytes, source: new GgufSource(gguf) };
+  return bindTensors(tensors, backend, report, bind);
 }
 
 function architectureOf({ metadata }: GgufFile): string {

@@ -25,7 +25,7 @@ export async function createMedusaOfHub(
   place: HeadsPlace,
 ): Promise<HeadNetwork> {
   const { width, vocabSize } = target.config;
-  const set = { name: "medusa", files: [], numBytes, source: tensors };
+  const set = { name: "medusa", files: [], numBytes, memoryBytes: numBytes, source: tensors };
   const heads = await bindTensors(set, place.backend, place.report, (binder) =>
     Array.from({ length: numHeads }, (_, head) => ({
       blocks: Array.from({ length: numBlocks }, (__, block) => binder.linear(`heads.${head}.${block}`, width, width)),
