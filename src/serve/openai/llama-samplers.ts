@@ -50,7 +50,7 @@ export async function dryPenaltyOf(
   };
 }
 
-/** One breaker for each tail, since texts have many tokens in common. A tokenizer may have more tokens than the model. */
+/** One breaker for each tail, as texts have many tokens in common. A tokenizer may have more tokens than the model. */
 function byTail(breakers: readonly DryBreaker[], vocabSize: number): readonly DryBreaker[] {
   const found = new Map<string, DryBreaker[]>();
   for (const breaker of breakers) {
