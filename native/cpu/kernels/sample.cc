@@ -182,7 +182,7 @@ int64_t keepTopP(const Row& row, const Pool& pool, const Weigher& weigher) {
   }
 }
 
-// The least value that is at most n standard deviations of all values below the highest; −∞: any.
+// The lowest value that top-n-sigma keeps: n standard deviations of all values below the highest. −∞ where it is off.
 double leastOfSigma(const Row& row, const Pool& pool) {
   const double n = row.params[kTopNSigma];
   if (n == 0.0) return kMinusInfinity;
