@@ -2,7 +2,8 @@
  * `npm test`: sets itself up like `npm start`, runs the native test binary, then vitest, and ends with one line of
  * totals after the list of skipped tests.
  *
- *   node scripts/test.js                 everything that fits into ten minutes
+ *   node scripts/test.js                 all but the long tests and those of test/e2e, in less than ten minutes
+ *   node scripts/test.js e2e             test/e2e
  *   node scripts/test.js long            the rest: *.long.test.ts, all cases of test/helpers/long.ts, test/exact for ten minutes, the native
  *                                        tests under sanitizers
  *   node scripts/test.js src/text -t bpe arguments go to vitest; with file names only those run, without the native binary
@@ -11,7 +12,7 @@
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ensureReady } from "./build.js";
 import { skippedLines } from "./setup/skipped.js";
@@ -19,11 +20,12 @@ import { startStage } from "./setup/stage-log.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-/** Long tests by name, with the environment that lets them run their full length. */
-const LONG_TESTS = {
-  long: { paths: [".long.test.ts", "test/exact"], env: { MILLRACE_LONG: "1", MILLRACE_EXACT_MINUTES: "10" } },
-  exact: { paths: ["test/exact"], env: { MILLRACE_EXACT_MINUTES: "10" } },
-  boot: { paths: ["test/boot"], env: { MILLRACE_BOOT: "1" } },
+/** Other sets of tests by name, with what vitest is told of them and the environment that they run in. */
+const SETS = {
+  e2e: { args: ["--project=e2e"], env: {} },
+  long: { args: [".long.test.ts", "test/exact"], env: { MILLRACE_LONG: "1", MILLRACE_EXACT_MINUTES: "10" } },
+  exact: { args: ["test/exact"], env: { MILLRACE_EXACT_MINUTES: "10" } },
+  boot: { args: ["test/boot"], env: { MILLRACE_BOOT: "1" } },
 };
 
 /** Files with tests of which `npm test` takes a part of the cases. */
@@ -87,8 +89,7 @@ async function runNativeTests({ areSanitized }) {
   return { numPassed, numFailed: exitCode !== 0 && numFailed === 0 ? 1 : numFailed };
 }
 
-async function runVitest(args, env) {
-  const summaryPath = join(root, "build", "test-summary.json");
+async function runVitest(args, env, summaryPath) {
   rmSync(summaryPath, { force: true });
   const reporters = ["--reporter=default", `--reporter=${join(root, "scripts/setup/summary-reporter.js")}`];
   const { exitCode } = await run(
@@ -101,27 +102,37 @@ async function runVitest(args, env) {
   return exitCode !== 0 && summary.numFailed === 0 ? { ...summary, numFailed: 1 } : summary;
 }
 
-function printTotals(numPassed, numFailed, skipped) {
-  if (skipped.length > 0) process.stdout.write("\nskipped (build/test-summary.json names each):\n");
+function printTotals(numPassed, numFailed, skipped, summaryPath) {
+  if (skipped.length > 0) process.stdout.write(`\nskipped (${relative(root, summaryPath)} names each):\n`);
   for (const line of skippedLines(skipped)) process.stdout.write(`${line}\n`);
   process.stdout.write(`\n${numPassed} passed, ${numFailed} failed, ${skipped.length} skipped\n`);
 }
 
-/** A test can be named by a file or a folder; values of options (`-t name`) are neither. */
-const isTestPath = (argument) => !argument.startsWith("-") && existsSync(join(root, argument));
+/**
+ * A test can be named by a file, a folder, or the beginning of a path; values of options (`-t name`) are none of these.
+ */
+const isTestPath = (argument) =>
+  !argument.startsWith("-") && (argument.includes("/") || existsSync(join(root, argument)));
+
+/** @returns what to tell vitest: of all tests, those of test/e2e are run by their own name or by a path */
+function vitestArgs(name, args) {
+  const set = SETS[name];
+  if (set !== undefined) return [...set.args, ...(name === "long" ? filesWithMoreCases() : []), ...args.slice(1)];
+  return args.some(isTestPath) ? args : ["--project=shared", "--project=alone", ...args];
+}
 
 async function main(args) {
   mkdirSync(join(root, "build"), { recursive: true });
   if (!(await ensureReady({ root }))) return 1;
-  const long = LONG_TESTS[args[0]];
-  const areSanitized = args[0] === "long";
-  const vitestArgs =
-    long === undefined ? args : [...long.paths, ...(areSanitized ? filesWithMoreCases() : []), ...args.slice(1)];
-  const runsNative = areSanitized || (long === undefined && !args.some(isTestPath));
+  const [name] = args;
+  const set = SETS[name];
+  const areSanitized = name === "long";
+  const runsNative = areSanitized || (set === undefined && !args.some(isTestPath));
   const native = runsNative ? await runNativeTests({ areSanitized }) : { numPassed: 0, numFailed: 0 };
-  const vitest = await runVitest(vitestArgs, { ...long?.env, ...process.env });
+  const summaryPath = join(root, "build", name === "e2e" ? "test-summary-e2e.json" : "test-summary.json");
+  const vitest = await runVitest(vitestArgs(name, args), { ...set?.env, ...process.env }, summaryPath);
   const numFailed = native.numFailed + vitest.numFailed;
-  printTotals(native.numPassed + vitest.numPassed, numFailed, vitest.skipped);
+  printTotals(native.numPassed + vitest.numPassed, numFailed, vitest.skipped, summaryPath);
   return numFailed === 0 ? 0 : 1;
 }
 

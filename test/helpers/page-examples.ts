@@ -9,17 +9,10 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { repositoryRoot } from "../helpers/fixtures.js";
-import { blocksOf, examplePages, type ShellBlock } from "./shell-blocks.js";
+import { blocksOf, examplePages, type ShellBlock } from "../docs/shell-blocks.js";
+import { repositoryRoot } from "./fixtures.js";
 
 const root = repositoryRoot();
-
-let folder: string;
-beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "millrace-examples-"));
-  for (const name of ["models", "presets", "src"]) symlinkSync(join(root, name), join(folder, name));
-});
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** `millrace` and `npm start` of this checkout; a server is ready when its command returns. */
 const PRELUDE = `
@@ -73,7 +66,12 @@ function freePort(): Promise<number> {
   });
 }
 
-function runPage(blocks: readonly ShellBlock[], port: number): Promise<{ exitCode: number | null; output: string }> {
+interface PageRun {
+  readonly exitCode: number | null;
+  readonly output: string;
+}
+
+function runPage(blocks: readonly ShellBlock[], folder: string, port: number): Promise<PageRun> {
   const parts = blocks.map(({ page, line, text }) => `echo "== ${page}:${line}" >&2\n${text}`);
   const script = `${PRELUDE}\n${parts.join("\n")}\n`.replaceAll(/\b8000\b/g, String(port));
   const env = {
@@ -93,17 +91,28 @@ function runPage(blocks: readonly ShellBlock[], port: number): Promise<{ exitCod
   return new Promise((resolve) => child.once("close", (exitCode) => resolve({ exitCode, output })));
 }
 
-const pages = examplePages()
+/** Pages with blocks that are run. */
+export const exampleRuns = examplePages()
   .map((page) => [page, blocksOf(page).filter(({ reason }) => reason === undefined)] as const)
   .filter(([, blocks]) => blocks.length > 0);
 
-test("most guides have examples that are run", () => {
-  expect(pages.length).toBeGreaterThanOrEqual(8);
-});
+/**
+ * Defines a test for each page of one part of all. The parts are files of their own, so that they run side by side.
+ *
+ * @param part from 0
+ */
+export function testExamples(part: number, numParts: number): void {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "millrace-examples-"));
+    for (const name of ["models", "presets", "src"]) symlinkSync(join(root, name), join(folder, name));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const hasCurl = spawnSync("curl", ["--version"]).status === 0;
-
-test.skipIf(!hasCurl).each(pages)("%s (needs bash and curl)", async (_, blocks) => {
-  const { exitCode, output } = await runPage(blocks, await freePort());
-  expect(exitCode, output.slice(-4000)).toBe(0);
-});
+  const hasCurl = spawnSync("curl", ["--version"]).status === 0;
+  const own = exampleRuns.filter((_, i) => i % numParts === part);
+  test.skipIf(!hasCurl).each(own)("%s (needs bash and curl)", async (_, blocks) => {
+    const { exitCode, output } = await runPage(blocks, folder, await freePort());
+    expect(exitCode, output.slice(-4000)).toBe(0);
+  });
+}
