@@ -14,6 +14,9 @@ import { repositoryRoot } from "./fixtures.js";
 
 const root = repositoryRoot();
 
+/** The slowest page takes a quarter of a minute on an idle machine. */
+const PAGE_MS = 170_000;
+
 /** `millrace` and `npm start` of this checkout; a server is ready when its command returns. */
 const PRELUDE = `
 set -euo pipefail
@@ -81,7 +84,12 @@ function runPage(blocks: readonly ShellBlock[], folder: string, port: number): P
     MILLRACE_CACHE: join(folder, "cache"),
     XDG_STATE_HOME: folder,
   };
-  const child = spawn("bash", ["-c", script], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"], timeout: 55_000 });
+  const child = spawn("bash", ["-c", script], {
+    cwd: folder,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: PAGE_MS,
+  });
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (text: string) => {
@@ -111,8 +119,12 @@ export function testExamples(part: number, numParts: number): void {
 
   const hasCurl = spawnSync("curl", ["--version"]).status === 0;
   const own = exampleRuns.filter((_, i) => i % numParts === part);
-  test.skipIf(!hasCurl).each(own)("%s (needs bash and curl)", async (_, blocks) => {
-    const { exitCode, output } = await runPage(blocks, folder, await freePort());
-    expect(exitCode, output.slice(-4000)).toBe(0);
-  });
+  test.skipIf(!hasCurl).each(own)(
+    "%s (needs bash and curl)",
+    async (_, blocks) => {
+      const { exitCode, output } = await runPage(blocks, folder, await freePort());
+      expect(exitCode, output.slice(-4000)).toBe(0);
+    },
+    PAGE_MS + 10_000,
+  );
 }
