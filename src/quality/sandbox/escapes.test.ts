@@ -86,9 +86,6 @@ function tried(attacks: readonly Attack[]): readonly Attack[] {
   return [...someOf(attacks.filter(isEndless), 1), ...someOf(others, Math.ceil(others.length / 2))];
 }
 
-/** An attack that only elapsed time ends has less of it outside of the long run: what it tries is over in a second. */
-const limitOf = (what: string): number | undefined => (isLongRun || !/sleeps/.test(what) ? undefined : 10_000);
-
 const argumentsOf = (): string => JSON.stringify([target]);
 
 /** Node without context and permission model: the code runs as the main script with all of Node's modules. */
@@ -128,9 +125,8 @@ describe.skipIf((await whyUnconfined("typescript")) !== undefined)("behind the w
   describe.skipIf(!hasPython()).concurrent("Python", () => {
     it.each(tried(PYTHON))(
       "%s",
-      async (what, code) => {
-        const job = { code, name: "attack", calls: [[target], [target]] };
-        const results = await runCode("python", job, limitOf(what));
+      async (_what, code) => {
+        const results = await runCode("python", { code, name: "attack", calls: [[target], [target]] });
         expect(JSON.stringify(results)).not.toMatch(new RegExp(`${ESCAPED}|${SECRET}`));
       },
       TIMEOUT_MS,

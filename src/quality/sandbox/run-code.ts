@@ -24,12 +24,11 @@ export const hasPython = (): boolean => pythonProgram() !== undefined;
 /**
  * Calls a function of generated code.
  *
- * @param timeoutMs undefined: half a minute
  * @throws MillraceError confinement_missing
  */
-export async function runCode(language: CodeLanguage, job: SandboxJob, timeoutMs?: number): Promise<RunResult> {
+export async function runCode(language: CodeLanguage, job: SandboxJob): Promise<RunResult> {
   const isConfined = await requireConfinement(language);
-  const outcome = await runProgram(programOf(language), JSON.stringify(job), isConfined, timeoutMs);
+  const outcome = await runProgram(programOf(language), JSON.stringify(job), isConfined);
   if ("wallsMissing" in outcome) throw missing(outcome.wallsMissing);
   return "problem" in outcome ? { problem: outcome.problem } : readResults(outcome.output, job.calls.length);
 }

@@ -25,20 +25,12 @@ export type Outcome =
 let numRunning = 0;
 const waiting: (() => void)[] = [];
 
-/**
- * @param isConfined whether the program runs in the jail
- * @param timeoutMs of elapsed time
- */
-export async function runProgram(
-  program: ConfinedProgram,
-  input: string,
-  isConfined: boolean,
-  timeoutMs = TIMEOUT_MS,
-): Promise<Outcome> {
+/** @param isConfined whether the program runs in the jail */
+export async function runProgram(program: ConfinedProgram, input: string, isConfined: boolean): Promise<Outcome> {
   if (numRunning >= MAX_PARALLEL) await new Promise<void>((resolve) => waiting.push(resolve));
   else numRunning += 1;
   try {
-    return await runNow(program, input, isConfined, timeoutMs);
+    return await runNow(program, input, isConfined);
   } finally {
     const next = waiting.shift();
     if (next === undefined) numRunning -= 1;
@@ -82,13 +74,8 @@ function closesOnExec(descriptor: number): boolean {
   }
 }
 
-function runNow(
-  program: ConfinedProgram,
-  input: string,
-  isConfined: boolean,
-  timeoutMs: number,
-): Promise<Outcome> {
-  const { command, args } = isConfined ? jailed(program, timeoutMs / 1000 + 1) : program;
+function runNow(program: ConfinedProgram, input: string, isConfined: boolean): Promise<Outcome> {
+  const { command, args } = isConfined ? jailed(program, TIMEOUT_MS / 1000 + 1) : program;
   const child = start(command, args, isConfined ? toolEnvironment() : {});
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -102,8 +89,8 @@ function runNow(
     };
     const timer = setTimeout(() => {
       isLate = ended === undefined;
-      end(`no answer within ${timeoutMs / 1000} s`);
-    }, timeoutMs);
+      end(`no answer within ${TIMEOUT_MS / 1000} s`);
+    }, TIMEOUT_MS);
     child.stdout.on("data", (chunk: Buffer) => {
       numBytes += chunk.length;
       if (numBytes <= MAX_OUTPUT_BYTES) chunks.push(chunk);
