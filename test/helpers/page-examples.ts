@@ -4,10 +4,11 @@
  * a free one. Blocks that say why not are left out.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { blocksOf, examplePages, type ShellBlock } from "../docs/shell-blocks.js";
 import { repositoryRoot } from "./fixtures.js";
@@ -105,11 +106,14 @@ export const exampleRuns = examplePages()
   .filter(([, blocks]) => blocks.length > 0);
 
 /**
- * Defines a test for each page of one part of all. The parts are files of their own, so that they run side by side.
+ * Defines a test for each page of the part that is this file's: the files of its folder share all pages, so that they
+ * run side by side.
  *
- * @param part from 0
+ * @param url of the file
  */
-export function testExamples(part: number, numParts: number): void {
+export function testExamples(url: string): void {
+  const parts = readdirSync(new URL(".", url)).sort();
+  const part = parts.indexOf(basename(fileURLToPath(url)));
   let folder: string;
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), "millrace-examples-"));
@@ -118,7 +122,7 @@ export function testExamples(part: number, numParts: number): void {
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   const hasCurl = spawnSync("curl", ["--version"]).status === 0;
-  const own = exampleRuns.filter((_, i) => i % numParts === part);
+  const own = exampleRuns.filter((_, i) => i % parts.length === part);
   test.skipIf(!hasCurl).each(own)(
     "%s (needs bash and curl)",
     async (_, blocks) => {

@@ -1,4 +1,4 @@
-/** The examples of the documentation, the second of three parts. */
+/** The examples of the documentation, one part of them. */
 import { testExamples } from "../../helpers/page-examples.js";
 
-testExamples(1, 3);
+testExamples(import.meta.url);

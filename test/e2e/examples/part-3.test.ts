@@ -1,4 +1,4 @@
-/** The examples of the documentation, the third of three parts. */
+/** The examples of the documentation, one part of them. */
 import { testExamples } from "../../helpers/page-examples.js";
 
-testExamples(2, 3);
+testExamples(import.meta.url);
