@@ -23,7 +23,7 @@ const PRELUDE = `
 set -euo pipefail
 server=
 end_server() { [ -z "$server" ] || { kill "$server"; wait "$server" || true; server=; }; }
-trap end_server EXIT
+trap '[ $? = 0 ] || [ ! -f server.log ] || tail -n 20 server.log >&2; end_server' EXIT
 launch() { command node "$ROOT/bin/millrace.js" "$@"; }
 serve() {
   end_server
