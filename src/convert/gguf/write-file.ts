@@ -113,7 +113,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
     "takes keys of other layers": mixers.some(
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
-    "scales the weights of a token's experts to a sum of one": routing.scoring === "softmax" && !routing.normalises,
+    "scales the weights of a token's experts to a sum of one":
+      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
+    "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {
     if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);

@@ -44,7 +44,9 @@ describe("a config.json of LFM2", () => {
     expect(widthOf({ block_ffn_dim_multiplier: 1.1, block_multiple_of: 100 })).toBe(9100);
     expect(widthOf({ block_ffn_dim_multiplier: null, block_multiple_of: 100 })).toBe(8192);
     expect(widthOf({ block_auto_adjust_ff_dim: false })).toBe(12_288);
-    expect(() => widthOf({ block_ffn_dim_multiplier: 1e9 })).toThrow("expected a feed-forward width in [1, 1048576] of");
+    expect(() => widthOf({ block_ffn_dim_multiplier: 1e9 })).toThrow(
+      "expected a feed-forward width in [1, 1048576] of",
+    );
     expect(() => widthOf({ block_multiple_of: 0 })).toThrow("block_multiple_of to be an integer in");
   });
 
