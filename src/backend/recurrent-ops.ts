@@ -25,8 +25,8 @@ const COPIES = { ...TARGETS, optional: true, note: "a second slot, as targets" }
 export const RECURRENT_OPS = {
   causalConv: {
     computes:
-      "out[m] = silu(Σ_j kernel[j] · x of the token taps − 1 − j before row m's), a convolution of each column alone; zeros before a " +
-      "sequence's first token. A slot keeps the last taps − 1 rows of x, the oldest first. Products and sums are added in order of j, and " +
+      "out[m] = Σ_j kernel[j] · x of the token taps − 1 − j before row m's, a convolution of each column alone, and SiLU of it when " +
+      "`isActivated`; zeros before a sequence's first token. A slot keeps the last taps − 1 rows of x, the oldest first. Products and sums are added in order of j, and " +
       "are the same bits on every instruction set.",
     operands: {
       out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
@@ -40,6 +40,7 @@ export const RECURRENT_OPS = {
       numSlots: NUM_SLOTS,
       width: { kind: "integer", note: "at least 1" },
       taps: { kind: "integer", note: "in [1, 64]" },
+      isActivated: { kind: "flag" },
     },
   },
   deltaRule: {

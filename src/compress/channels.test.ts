@@ -109,6 +109,8 @@ test("each family moves what it can", () => {
   // The heads of a recurrent layer share the norm that makes the output's input.
   expect(makersOf(fixture("hf/qwen35"))).toEqual(["attn_norm", "ssm_norm", "ffn_norm", "ffn_up"]);
   expect(makersOf(fixture("hf/qwen3next"))).toEqual(["attn_norm", "ssm_norm", "ffn_norm", "ffn_up_shexp"]);
+  // The gate behind a convolution multiplies the output's input.
+  expect(makersOf(fixture("hf/lfm2"))).toEqual(["attn_norm", "in_proj", "ffn_norm", "ffn_up"]);
   // Its values are normed, and the norms of its experts and of the part beside them are two.
   expect(makersOf(fixture("hf/gemma4_moe"))).toEqual(["attn_norm", "ffn_norm", "pre_ffw_norm_2", "ffn_up"]);
   expect(makersOf(fixture("hf/phi3"))).toEqual(["attn_norm", "attn_qkv", "ffn_norm", "ffn_up"]);

@@ -5,7 +5,7 @@
  */
 
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
-import type { AttentionMixer, DeltaMixer } from "../model/description/model-description.js";
+import type { AttentionMixer, ConvolutionMixer, DeltaMixer } from "../model/description/model-description.js";
 import { readRange } from "../model/description/read-rows.js";
 import type { OpenModel } from "../model/open-model.js";
 
@@ -56,6 +56,18 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
     count: valueDim,
     channelOf: (col) => col % valueDim,
   });
+  // The gate behind a convolution multiplies its outputs.
+  const ofConvolved = ({ width: cols }: ConvolutionMixer): Channels => ({
+    maker: { matrix: tensor("shortconv.in_proj"), start: cols },
+    readers: [tensor("shortconv.out_proj")],
+    ...own(cols),
+  });
+  const mixing = {
+    attention: { readers: ATTENTION_READERS, channels: ofValues },
+    delta: { readers: RECURRENT_READERS, channels: ofHeads },
+    convolution: { readers: ["shortconv.in_proj"], channels: ofConvolved },
+  };
+  const { readers, channels } = mixing[mixer.kind];
   // A gated part is linear in its up projection, unless that is clamped. Each expert would have channels of its own.
   const ofUp = (end: string, width: number): readonly Channels[] => {
     if (activation === "clampedSwiglu") return [];
@@ -69,9 +81,9 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
         ? ofUp(hasDenseBesideExperts ? "" : "_shexp", feedForward.sharedWidth)
         : [];
   return [
-    ...ofNorm("attn_norm", mixer.kind === "delta" ? RECURRENT_READERS : ATTENTION_READERS),
+    ...ofNorm("attn_norm", readers),
     // A norm of values would undo their scales.
-    ...(hasValueNorm ? [] : [mixer.kind === "delta" ? ofHeads(mixer) : ofValues(mixer)]),
+    ...(hasValueNorm ? [] : [channels(mixer as never)]),
     ...(hasDenseBesideExperts && feedForward.kind === "experts"
       ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
       : ofNorm("ffn_norm", FEED_FORWARD_READERS)),

@@ -10,6 +10,7 @@ import { convertModel } from "../convert/convert.js";
 import { type FolderStorage, tensorsOf } from "../convert/weights/tensors.js";
 import { readHfFolder } from "../formats/hf/folder.js";
 import { readRows } from "../model/description/read-rows.js";
+import { queryWidth } from "../model/description/sizes.js";
 import { LayerTensors } from "../model/hf/quantized/tensors.js";
 import { openModel } from "../model/open-model.js";
 import { FOLDER_METHODS, type FolderMethod, LAYOUTS, type Layout, roundedAs, takesLayer } from "./folder-formats.js";
@@ -37,8 +38,8 @@ const NAMES = ["blk.0.attn_q.weight", "blk.1.ffn_down.weight"] as const;
 
 function matrixOf(model: ReturnType<typeof openModel>, name: (typeof NAMES)[number]): Float32Array {
   const { width, layers } = model.config;
-  const { mixer, feedForward } = layers[0]!;
-  const [rows, cols] = name.includes("attn_q") ? [mixer.numHeads * mixer.headDim, width] : [width, feedForward.width];
+  const { feedForward } = layers[0]!;
+  const [rows, cols] = name.includes("attn_q") ? [queryWidth(layers[0]!), width] : [width, feedForward.width];
   return readRows(model.tensors(), name, { rows, totalRows: rows, cols });
 }
 

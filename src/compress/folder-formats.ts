@@ -49,7 +49,8 @@ const SQUARE = 128;
  * Linear layers within the blocks of a model; embeddings, the output matrix, routers, and gates of recurrent states
  * stay as they are.
  */
-const LINEAR = /^blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ssm_(in|out)|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
+const LINEAR =
+  /^blk\.\d+\.(attn_(q|k|v|qkv|gate|output)|ssm_(in|out)|shortconv\.(in|out)_proj|ffn_(gate|up|down)(_exps|_shexp)?)\.weight$/;
 
 /** A layer's codes and scales, and the values that they stand for. */
 interface Coded {

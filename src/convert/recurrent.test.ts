@@ -21,7 +21,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 let numPlaces = 0;
 const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
 
-describe.each(["qwen35", "qwen35_vision", "qwen35moe", "qwen3next"])("a folder of %s", (name) => {
+describe.each(["qwen35", "qwen35_vision", "qwen35moe", "qwen3next", "lfm2", "lfm2_moe"])("a folder of %s", (name) => {
   const original = fixture(`hf/${name}`);
 
   test("becomes a file with transformers' log-probabilities, and a folder again with its tensors", async () => {
@@ -32,7 +32,7 @@ describe.each(["qwen35", "qwen35_vision", "qwen35moe", "qwen3next"])("a folder o
     for (const copy of [file, folder]) await expectLogprobs(copy, expected, TOLERANCES[name]);
     const completions = await completionsOf(original);
     // Its value heads stay in their order, so that nothing is summed in another one.
-    if (name === "qwen3next") expect(await completionsOf(file)).toEqual(completions);
+    if (name === "qwen3next" || name === "lfm2") expect(await completionsOf(file)).toEqual(completions);
     else expectClose(await completionsOf(file), completions);
     expectClose(await completionsOf(folder), completions);
     const shapes = (path: string) =>
@@ -67,6 +67,20 @@ describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (ar
     weightsOnly(folder!, again!);
     expectClose(await completionsOf(again!), await completionsOf(original!));
   });
+});
+
+test.each(["lfm2", "lfm2moe"] as const)("a file of %s becomes a folder that answers alike", async (architecture) => {
+  const [original, file, folder, again] = [".gguf", ".gguf", "", ".gguf"].map(place);
+  writeRandomModel(original!, { architecture, seed: 7 });
+  weightsOnly(original!, file!);
+  const completions = await completionsOf(original!);
+  expect(await completionsOf(file!)).toEqual(completions);
+  const { metadata, tensors } = readGguf(file!);
+  expect(metadata.get(`${architecture}.attention.head_count_kv`)).toEqual(Int32Array.of(0, 2, 0, 2));
+  expect(tensors.get("blk.0.shortconv.conv.weight")).toMatchObject({ type: "F32", shape: [3, 128] });
+  weightsOnly(original!, folder!);
+  weightsOnly(folder!, again!);
+  for (const copy of [folder!, again!]) expectClose(await completionsOf(copy), completions);
 });
 
 test("a file whose recurrent layers llama.cpp does not take is noted", () => {

@@ -13,9 +13,11 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const TEXTS = [40, 3].map((length) => Array.from({ length }, (_, i) => (i * 31 + 5 * length) % 300));
 
 test.each([
-  ["qwen35", "blk.0.attn_qkv"],
-  ["qwen3next", "blk.0.ssm_ba"],
-] as const)("%s: inputs of recurrent layers too, whatever the chunks", async (architecture, name) => {
+  // Four heads of 64 values.
+  ["qwen35", "blk.0.attn_qkv", "blk.0.ssm_out", 256],
+  ["qwen3next", "blk.0.ssm_ba", "blk.0.ssm_out", 256],
+  ["lfm2", "blk.0.shortconv.in_proj", "blk.0.shortconv.out_proj", 64],
+] as const)("%s: inputs of recurrent layers too, whatever the chunks", async (architecture, name, output, cols) => {
   const modelPath = join(folder, `${architecture}.gguf`);
   writeRandomModel(modelPath, { architecture, seed: 1, type: "F32", width: 64, ff: 96, layers: 2 });
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 22, maxModelLen: 64 };
@@ -29,8 +31,7 @@ test.each([
   const of = (wanted: string) => measured.find(({ names }) => names.includes(wanted))!;
   expect(of(name).sums).toHaveLength(64);
   expect(of(name).sums).not.toEqual(of("blk.1.attn_q").sums);
-  // Four heads of 64 values.
-  expect(of("blk.0.ssm_out").sums).toHaveLength(256);
+  expect(of(output).sums).toHaveLength(cols);
   for (const [index, { names, sums, numRows }] of measured.entries()) {
     expect({ names, isPositive: sums.every((sum) => sum > 0) }).toEqual({ names, isPositive: true });
     expect(inChunks[index]).toMatchObject({ names, numRows });

@@ -8,7 +8,15 @@ import type { ServableLayer } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { InputMeter } from "./blocks/products.js";
-import { type DeltaLayerWeights, type DenseWeights, isDeltaLayer, type LayerWeights } from "./blocks/weights.js";
+import {
+  type AnyLayerWeights,
+  type ConvolutionLayerWeights,
+  type DeltaLayerWeights,
+  type DenseWeights,
+  isConvolutionLayer,
+  isDeltaLayer,
+  type LayerWeights,
+} from "./blocks/weights.js";
 import type { EngineParts } from "./engine-parts.js";
 import { openAlone, wholeText } from "./lone-model.js";
 import { computeText } from "./rehearsal.js";
@@ -166,7 +174,7 @@ export class ActivationMeter {
 
   #inputsOf(index: number, op: InputMeter["op"]): readonly LayerInput[] {
     const { weights, transformer } = this.parts;
-    const inputs = inputsOf(weights.layers[index]!, transformer.width, headsWidth(this.model.config.layers[index]!));
+    const inputs = inputsOf(weights.layers[index]!, transformer.width, mixedValues(this.model.config.layers[index]!));
     return op === "addGram" ? inputs.filter(({ isRouted }) => isRouted !== true) : inputs;
   }
 }
@@ -181,13 +189,14 @@ interface LayerInput {
   readonly isRouted?: true;
 }
 
-/** Values that a token's heads give to the layer's output matrix. */
-const headsWidth = ({ mixer }: ServableLayer): number => mixer.numHeads * mixer.valueDim;
+/** Values that a token's heads, or its convolved inputs, give to the layer's output matrix. */
+const mixedValues = ({ mixer }: ServableLayer): number =>
+  mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.valueDim;
 
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
-function inputsOf(layer: LayerWeights | DeltaLayerWeights, width: number, ofHeads: number): readonly LayerInput[] {
+function inputsOf(layer: AnyLayerWeights, width: number, mixed: number): readonly LayerInput[] {
   const { feedForward } = layer;
-  const mixer = isDeltaLayer(layer) ? recurrentInputs(layer, width, ofHeads) : attentionInputs(layer, width, ofHeads);
+  const mixer = mixerInputs(layer, width, mixed);
   if (feedForward.kind === "dense") return [...mixer, ...denseInputs(feedForward, width, "")];
   const { gates, ups, downs, part, shared, beside } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
@@ -198,6 +207,20 @@ function inputsOf(layer: LayerWeights | DeltaLayerWeights, width: number, ofHead
     ...(shared === undefined ? [] : denseInputs(shared, width, beside === undefined ? "_shexp" : "")),
   ];
 }
+
+function mixerInputs(layer: AnyLayerWeights, width: number, mixed: number): readonly LayerInput[] {
+  if (isDeltaLayer(layer)) return recurrentInputs(layer, width, mixed);
+  return isConvolutionLayer(layer) ? convolutionInputs(layer, width, mixed) : attentionInputs(layer, width, mixed);
+}
+
+const convolutionInputs = (
+  { convolution }: ConvolutionLayerWeights,
+  width: number,
+  mixed: number,
+): readonly LayerInput[] => [
+  { first: convolution.before.weight, names: ["shortconv.in_proj"], cols: width },
+  { first: convolution.output.weight, names: ["shortconv.out_proj"], cols: mixed },
+];
 
 const attentionInputs = (
   { query, attentionOutput }: LayerWeights,

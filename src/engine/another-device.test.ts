@@ -84,6 +84,7 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["gpt-oss", {}],
   ["glm4moe", {}],
   ["qwen35", {}],
+  ["lfm2", {}],
 ];
 
 it.each(

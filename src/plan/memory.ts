@@ -39,7 +39,9 @@ function activationBytes(
   { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand,
 ): number {
   const { model, tensorParallel } = instance;
-  const queries = mostOf(model, ({ mixer }) => mixer.numHeads * mixer.headDim);
+  const queries = mostOf(model, ({ mixer }) =>
+    mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.headDim,
+  );
   const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
   return maxNumBatchedTokens * perToken * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
 }

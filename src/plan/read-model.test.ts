@@ -20,6 +20,7 @@ test.each([
   "qwen3",
   "gemma3",
   "qwen35",
+  "lfm2",
 ] as const)("a GGUF file of %s: dimensions, bytes and parameters", async (architecture) => {
   const path = join(folder, `${architecture}.gguf`);
   const { dimensions } = writeRandomModel(path, { architecture, seed: 1, type: "Q8_0" });
@@ -36,7 +37,7 @@ test.each([
     width,
     vocabSize: vocab,
     stored: { label: "Q8_0" },
-    isTied: architecture === "qwen3" || architecture === "gemma3",
+    isTied: ["qwen3", "gemma3", "lfm2"].includes(architecture),
   });
   const tensors = [...readGguf(path).tensors.values()];
   expect(model.stored!.weightBytes).toBe(tensors.reduce((sum, { byteLength }) => sum + byteLength, 0));

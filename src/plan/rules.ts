@@ -324,6 +324,7 @@ export function widthsOf(
 
 /** Devices share key/value heads evenly, or several of them keep the same one. */
 function sharesHeads(mixer: Mixer, numDevices: number): boolean {
+  if (mixer.kind === "convolution") return mixer.width % numDevices === 0;
   if (mixer.numHeads % numDevices !== 0) return false;
   if (mixer.kind === "latent") return true;
   if (mixer.kind === "delta") return mixer.numKeyHeads % numDevices === 0;

@@ -72,7 +72,15 @@ export interface RandomModel {
   readonly dimensions: Dimensions;
 }
 
-const TIED_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3", "gemma2", "gemma3", "gemma4", "smollm3"];
+const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
+  "qwen3",
+  "gemma2",
+  "gemma3",
+  "gemma4",
+  "smollm3",
+  "lfm2",
+  "lfm2moe",
+];
 const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
   gemma4: 4,
@@ -81,6 +89,8 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   qwen3next: 4,
   qwen35: 4,
   qwen35moe: 4,
+  lfm2: 4,
+  lfm2moe: 4,
 };
 const SLIDING_WINDOW = 24;
 /** With experts in every layer. */
@@ -90,9 +100,13 @@ const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "glm4moe",
   "qwen3next",
   "qwen35moe",
+  "lfm2moe",
 ];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
+/** Every second layer of theirs has attention, the others a short convolution. */
+const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe"];
+const CONVOLUTION_TAPS = 3;
 const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
@@ -145,12 +159,14 @@ export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Rec
     [key("embedding_length")]: u32(modelWidth),
     ...(kind === "narrow eagle" ? { [key("layer_length")]: u32(width) } : {}),
     [key("vocab_size")]: u32(vocab),
-    [key("past_layer")]: u32(
-      model.architecture === "smollm3" ? 4 : DELTA_ARCHITECTURES.includes(model.architecture) ? 2 : 1,
-    ),
+    [key("past_layer")]: u32(model.architecture === "smollm3" ? 4 : isHybrid(model.architecture) ? 2 : 1),
     [key("feed_forward_length")]: u32(ff),
   };
 }
+
+/** Its first layer has no attention. */
+const isHybrid = (architecture: RandomArchitecture): boolean =>
+  DELTA_ARCHITECTURES.includes(architecture) || CONVOLUTION_ARCHITECTURES.includes(architecture);
 
 function layerSizes(kind: RandomHeads, model: RandomModelOptions) {
   const { width, ff } = completed(model);
@@ -217,7 +233,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
 function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, headDim, ff } = dimensions;
+  const { architecture, layers, kvHeads, headDim, ff } = dimensions;
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
@@ -257,6 +273,18 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
         "ssm.inner_size": u32(DELTA.heads * DELTA.valueDim),
         "ssm.conv_kernel": u32(DELTA.taps),
         ...(architecture === "qwen35" ? {} : { expert_shared_feed_forward_length: u32(ff) }),
+      };
+    case "lfm2":
+    case "lfm2moe":
+      return {
+        "attention.head_count_kv": arr(
+          "i32",
+          Array.from({ length: layers }, (_, layer) => (layer % 2 === 0 ? 0 : kvHeads)),
+        ),
+        "shortconv.l_cache": u32(CONVOLUTION_TAPS),
+        ...(architecture === "lfm2"
+          ? {}
+          : { leading_dense_block_count: u32(1), expert_gating_func: u32(2), expert_weights_norm: bool(true) }),
       };
     case "granite":
       return {
@@ -445,7 +473,8 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const { architecture, width, vocab } = dimensions;
   const create = new TensorFactory(dimensions);
   const isTied = TIED_ARCHITECTURES.includes(architecture);
-  const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm("output_norm.weight", width)];
+  const finalNorm = CONVOLUTION_ARCHITECTURES.includes(architecture) ? "token_embd_norm.weight" : "output_norm.weight";
+  const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm(finalNorm, width)];
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
@@ -460,8 +489,10 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const kvRows = kvHeads * headDim;
   const isGlm = architecture === "glm4moe";
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
-  const isRecurrent = isDelta && layer % 2 === 0;
-  const hasExperts = experts.count > 0 && !(isGlm && layer === 0);
+  const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
+  const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0;
+  const hasDenseFirst = isGlm || isConvolution;
+  const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
   const isPostNormed = architecture === "olmo2";
@@ -476,8 +507,10 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
-    if (isRecurrent) tensors.push(...recurrentTensors(create, dimensions, name));
-    else {
+    if (isRecurrent) {
+      const ofState = isDelta ? recurrentTensors : convolutionTensors;
+      tensors.push(...ofState(create, dimensions, name));
+    } else {
       tensors.push(create.matrix(name("attn_q.weight"), width, isDelta ? 2 * queryRows : queryRows));
       tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
       tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
@@ -486,8 +519,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
+  if (hasDenseFirst && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
   if (isGlm && hasExperts) {
-    tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
@@ -511,7 +544,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if ((architecture.startsWith("qwen3") && !isRecurrent) || architecture === "gemma3") {
+  if (((architecture.startsWith("qwen3") || isConvolution) && !isRecurrent) || architecture === "gemma3") {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
   if (isPostNormed) {
@@ -524,6 +557,18 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   if (!isRecurrent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
   tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
+}
+
+function convolutionTensors(
+  create: TensorFactory,
+  { width }: Dimensions,
+  name: (part: string) => string,
+): readonly WritableTensor[] {
+  return [
+    create.matrix(name("shortconv.in_proj.weight"), width, 3 * width),
+    create.taps(name("shortconv.conv.weight"), CONVOLUTION_TAPS, width),
+    create.matrix(name("shortconv.out_proj.weight"), width, width),
+  ];
 }
 
 function recurrentTensors(

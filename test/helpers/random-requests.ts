@@ -37,10 +37,12 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen35", seed: 27, type: "Q4_K", width: 256, headDim: 64 },
   { architecture: "qwen35moe", seed: 28, type: "Q8_0" },
   { architecture: "qwen3next", seed: 29, type: "BF16" },
+  { architecture: "lfm2", seed: 30, type: "Q4_0" },
+  { architecture: "lfm2moe", seed: 31, type: "F16" },
 ];
 /** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
-  ["qwen35", "qwen35moe", "qwen3next"].includes(architecture);
+  ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe"].includes(architecture);
 
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

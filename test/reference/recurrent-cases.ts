@@ -19,19 +19,20 @@ function rowsOf(bench: Bench) {
 
 function convCases(): OpCase[] {
   return [
-    { width: 3, taps: 1 },
-    { width: 70, taps: 2 },
-    { width: 200, taps: 4 },
-  ].map(({ width, taps }) => ({
+    { width: 3, taps: 1, isActivated: true },
+    { width: 70, taps: 2, isActivated: true },
+    { width: 70, taps: 3, isActivated: false },
+    { width: 200, taps: 4, isActivated: true },
+  ].map(({ width, taps, isActivated }) => ({
     op: "causalConv",
-    label: `nine rows of ${width}, ${taps} taps`,
+    label: `nine rows of ${width}, ${taps} taps${isActivated ? "" : ", without SiLU"}`,
     record: (bench) => {
       const { all, copies } = rowsOf(bench);
       const out = bench.unwritten(all.numRows * width);
       const state = bench.f32(normals(Math.max(1, NUM_SLOTS * (taps - 1) * width), 90));
       const x = bench.f32(normals(all.numRows * width, 91));
       const kernel = bench.f32(normals(taps * width, 92));
-      bench.program.record("causalConv", { ...all, copies, out, x, kernel, state, width, taps });
+      bench.program.record("causalConv", { ...all, copies, out, x, kernel, state, width, taps, isActivated });
       return [
         { name: "out", handle: out, as: "f32", tolerance: ROUNDING },
         { name: "state", handle: state, as: "f32", tolerance: { relative: 0, absolute: 0 } },

@@ -45,6 +45,7 @@ export function causalConv(operands: Operands<"causalConv">): Work {
   const { numRows, numSlots, each } = readRows(operands);
   const width = operands.integer("width", 1);
   const taps = operands.integer("taps", 1, 64);
+  const isActivated = operands.flag("isActivated");
   const out = operands.f32("out", numRows * width);
   const x = operands.f32("x", numRows * width);
   const kernel = operands.f32("kernel", taps * width);
@@ -63,7 +64,7 @@ export function causalConv(operands: Operands<"causalConv">): Work {
         for (let c = 0; c < width; c++) {
           let sum = 0;
           for (let j = 0; j < taps; j++) sum += kernel[j * width + c]! * seen[j * width + c]!;
-          out[m * width + c] = sum * sigmoid(sum);
+          out[m * width + c] = isActivated ? sum * sigmoid(sum) : sum;
         }
         past = seen.slice(width);
       },

@@ -1,6 +1,6 @@
-// causalConv: a short convolution of each column over the tokens of its sequence, then SiLU. A unit is kUnitColumns
-// columns of all rows. SiLU is computed in double and nothing is fused, so that every instruction set gives the same
-// bits.
+// causalConv: a short convolution of each column over the tokens of its sequence, then SiLU where it is asked for. A
+// unit is kUnitColumns columns of all rows. SiLU is computed in double and nothing is fused, so that every instruction
+// set gives the same bits.
 #include "kernel.h"
 #include "math.h"
 #include "recurrent.h"
@@ -20,6 +20,7 @@ struct CausalConvArgs {
   StateRows rows;
   int64_t width;
   int64_t taps;
+  bool isActivated;
 };
 }  // namespace
 
@@ -32,6 +33,7 @@ Op decode(const Operands<ops::causalConv>& in, DecodeMemo&) {
   args.rows = readStateRows(in, numSlots);
   args.width = in.integer(causalConv::width, 1);
   args.taps = in.integer(causalConv::taps, 1, kMaxTaps);
+  args.isActivated = in.flag(causalConv::isActivated);
   args.out = in.buffer(causalConv::out, saturatedProduct(args.rows.numRows, args.width));
   args.x = in.buffer(causalConv::x, saturatedProduct(args.rows.numRows, args.width));
   args.kernel = in.buffer(causalConv::kernel, saturatedProduct(args.taps, args.width));
@@ -79,7 +81,7 @@ struct Columns {
       const float* values = input(m, t, args.taps - 1 - j);
       for (int64_t c = 0; c < count; c++) sums[c] += kernel[c] * values[c];
     }
-    for (int64_t c = 0; c < count; c += kDoubles) {
+    for (int64_t c = 0; args.isActivated && c < count; c += kDoubles) {
       const Doubles sum = loadAsDoubles(sums + c);
       storeAsFloats(sums + c, sum / (expDoubles(-sum) + 1.0));
     }

@@ -144,7 +144,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width, bias)",
-    "causalConv(out, x, kernel, state, sources, targets, copies, numRows, numSlots, width, taps)",
+    "causalConv(out, x, kernel, state, sources, targets, copies, numRows, numSlots, width, taps, isActivated)",
     "deltaRule(out, x, alpha, beta, decay, bias, state, sources, targets, copies, numRows, numSlots, numKeyHeads, numValueHeads, keyDim, valueDim, isTiled, eps)",
     "applyGate(x, gate, numRows, width, gateWidth, kind)",
     "encodeRows(out, x, importance, factor, numRows, width, type)",
@@ -154,7 +154,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 11, 18, 6, 7, 9, 4, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 12, 18, 6, 7, 9, 4, 4, 4, 3};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -563,6 +563,7 @@ struct causalConv {
   static constexpr operand::Integer<causalConv> numSlots{{8, "numSlots"}};
   static constexpr operand::Integer<causalConv> width{{9, "width"}};
   static constexpr operand::Integer<causalConv> taps{{10, "taps"}};
+  static constexpr operand::Flag<causalConv> isActivated{{11, "isActivated"}};
 };
 
 struct deltaRule {

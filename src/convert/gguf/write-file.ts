@@ -20,7 +20,7 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
@@ -113,7 +113,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
     "takes keys of other layers": mixers.some(
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
-    "scales the weights of a token's experts to a sum of one": routing.scoring === "softmax" && !routing.normalises,
+    "scales the weights of a token's experts to a sum of one":
+      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
+    "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {
     if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
@@ -289,6 +291,11 @@ function ownHeads(config: ServableModel): Metadata {
 }
 
 function recurrentLayers({ architecture, layers, ropes }: ServableModel): Metadata {
+  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
+  if (convolution !== undefined) {
+    const kvHeads = layers.map((layer) => (isAttention(layer) ? layer.mixer.numKvHeads : 0));
+    return { "shortconv.l_cache": u32(convolution.numTaps), "attention.head_count_kv": arr("i32", kvHeads) };
+  }
   const { delta } = factsOf(architecture);
   const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
   if (delta === undefined || mixer === undefined) return {};

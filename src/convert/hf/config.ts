@@ -64,6 +64,8 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "gemma4">, HfClass>>
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
+  lfm2: hfClass("lfm2", "Lfm2", "none"),
+  lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none"),
 };
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
@@ -89,21 +91,14 @@ function classOf(model: ServableModel): HfClass {
 
 const hasLocalRope = (model: ServableModel): boolean => attentionMixers(model).some(({ rope }) => rope === 1);
 
-function sharingExpertsJson(
-  { routing, layers }: ServableModel,
-  source: TensorSource,
-  experts: ExpertsFeedForward,
-): Json {
-  const numDense = layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
-  if (layers.slice(numDense).some(({ feedForward }) => feedForward.kind === "dense")) {
-    throw unservedVariant("expected layers without experts at the beginning only");
-  }
+function sharingExpertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
+  const { routing } = model;
   return {
     n_routed_experts: experts.count,
     num_experts_per_tok: experts.active,
     moe_intermediate_size: experts.width,
     n_shared_experts: experts.sharedWidth / experts.width,
-    first_k_dense_replace: numDense,
+    first_k_dense_replace: numDenseLayers(model),
     norm_topk_prob: routing.normalises,
     routed_scaling_factor: shortest(routing.scale),
     n_group: routing.numGroups,
@@ -113,8 +108,28 @@ function sharingExpertsJson(
   };
 }
 
+/** Layers without experts, at the beginning only. */
+function numDenseLayers({ layers }: ServableModel): number {
+  const numDense = layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
+  if (layers.slice(numDense).every(({ feedForward }) => feedForward.kind === "experts")) return numDense;
+  throw unservedVariant("expected layers without experts at the beginning only");
+}
+
+function lfm2ExpertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
+  return {
+    num_experts: count,
+    num_experts_per_tok: active,
+    moe_intermediate_size: width,
+    num_dense_layers: numDenseLayers(model),
+    norm_topk_prob: model.routing.normalises,
+    routed_scaling_factor: shortest(model.routing.scale),
+    use_expert_bias: true,
+  };
+}
+
 function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
   const { count, active, width, isSharedGated, sharedWidth } = experts;
+  if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
   if (factsOf(model.architecture).experts?.mayShare && !isSharedGated)
     return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
@@ -217,7 +232,19 @@ function partsOf(model: ServableModel): Json {
   return parts;
 }
 
-function recurrentJson({ layers }: ServableModel): Json {
+function recurrentJson({ layers, rmsEps }: ServableModel): Json {
+  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
+  if (convolution !== undefined) {
+    return {
+      layer_types: layers.map((layer) => (isAttention(layer) ? "full_attention" : "conv")),
+      conv_L_cache: convolution.numTaps,
+      conv_bias: false,
+      norm_eps: shortest(rmsEps),
+      block_auto_adjust_ff_dim: false,
+      // The class's own is beyond smaller vocabularies, which transformers refuses.
+      pad_token_id: null,
+    };
+  }
   const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
   if (mixer === undefined) return {};
   return {

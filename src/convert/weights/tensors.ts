@@ -8,7 +8,7 @@ import type { TensorLog } from "../../formats/files/write-tensors.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
-import type { DeltaMixer } from "../../model/description/model-description.js";
+import type { ConvolutionMixer, DeltaMixer } from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
   isAttention,
@@ -231,6 +231,11 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     vector(`${layer}ssm_norm.weight`, valueDim);
     table(`${layer}ssm_out`, width, inner);
   };
+  const convolution = (layer: string, { width: columns, numTaps }: ConvolutionMixer) => {
+    table(`${layer}shortconv.in_proj`, 3 * columns, width);
+    tensors.push({ name: `${layer}shortconv.conv.weight`, shape: [numTaps], count: columns });
+    table(`${layer}shortconv.out_proj`, width, columns);
+  };
   const attention = (layer: string, { mixer }: AttentionLayer) => {
     const numQueryRows = queryWidth({ mixer });
     const numKeyRows = keyWidth({ mixer });
@@ -255,7 +260,8 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     const layer = `blk.${index}.`;
     if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
     if (isAttention(each)) attention(layer, each);
-    else recurrent(layer, each.mixer as DeltaMixer);
+    else if (each.mixer.kind === "delta") recurrent(layer, each.mixer);
+    else convolution(layer, each.mixer as ConvolutionMixer);
     const isGateFused = !source.has(`${layer}ffn_gate.weight`);
     if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
     const { width: inner } = feedForward;

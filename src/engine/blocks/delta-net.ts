@@ -138,7 +138,15 @@ export class DeltaNet implements LayerMixer {
     const { stateSources, stateTargets, stateSnapshots } = batch;
     const slots = { sources: stateSources.buffer, targets: stateTargets.buffer, copies: stateSnapshots.buffer };
     const rows = { ...slots, numRows, numSlots };
-    const convolution = { out: convolved, x: mixed, kernel, state: past, width: mixedWidth(this.mixer), taps: numTaps };
+    const convolution = {
+      out: convolved,
+      x: mixed,
+      kernel,
+      state: past,
+      width: mixedWidth(this.mixer),
+      taps: numTaps,
+      isActivated: true,
+    };
     program.record("causalConv", { ...convolution, ...rows });
     program.record("deltaRule", {
       out: recalled,

@@ -2,7 +2,12 @@
 import type { Backend } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import { Program, type SampleBuffers } from "../../backend/program.js";
-import { type AttentionMixer, type DeltaMixer, NO_ROPE } from "../../model/description/model-description.js";
+import {
+  type AttentionMixer,
+  type ConvolutionMixer,
+  type DeltaMixer,
+  NO_ROPE,
+} from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { AttentionCounts } from "../memory/attention-counts.js";
 import type { KvCaches } from "../memory/kv-caches.js";
@@ -20,7 +25,14 @@ import type { LayerMixer } from "./layer-mixer.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
-import { type DeltaLayerWeights, isDeltaLayer, type LayerWeights, type ModelWeights } from "./weights.js";
+import { allocateConvolutionScratch, ShortConvolution } from "./short-convolution.js";
+import {
+  type AnyLayerWeights,
+  isConvolutionLayer,
+  isDeltaLayer,
+  type LayerWeights,
+  type ModelWeights,
+} from "./weights.js";
 
 /**
  * Records the operations that fill `hidden` [rows, width] before the first layer.
@@ -52,7 +64,7 @@ interface TransformerParts {
 interface Layer {
   readonly mixer: LayerMixer;
   readonly feedForward: FeedForward | Experts;
-  readonly weights: LayerWeights | DeltaLayerWeights;
+  readonly weights: AnyLayerWeights;
 }
 
 /** Programs kept: decoding repeats few shapes. */
@@ -94,7 +106,7 @@ export class Transformer {
     const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
     const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
-    const feedForwardOf = (layer: LayerWeights | DeltaLayerWeights) =>
+    const feedForwardOf = (layer: AnyLayerWeights) =>
       layer.feedForward.kind === "experts"
         ? new Experts(config, layer.feedForward, layer, ofExperts!, products)
         : new FeedForward(config, layer.feedForward, layer, ofFeedForward, products);
@@ -103,18 +115,29 @@ export class Transformer {
     this.#gate = ofAttention.gated?.gate ?? NO_BUFFER;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     const ofDelta = allocateDeltaScratch(config, weights, backend, maxRows, normed);
+    const ofConvolution = allocateConvolutionScratch(config, backend, maxRows, normed);
     const attentionOf = (mixer: AttentionMixer, layer: LayerWeights, index: number) => {
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       const counts = parts.attentionCounts?.ofLayer(index);
       return new Attention(config, mixer, layer, caches.layer(index), table, ofAttention, products, counts);
     };
-    this.#layers = weights.layers.map((layer, index) => {
-      const mixer = config.layers[index]!.mixer;
-      const own = isDeltaLayer(layer)
-        ? new DeltaNet(config, mixer as DeltaMixer, layer.delta, parts.states!.layer(index), ofDelta!, products)
-        : attentionOf(mixer as AttentionMixer, layer, index);
-      return { mixer: own, feedForward: feedForwardOf(layer), weights: layer };
-    });
+    const mixerOf = (layer: AnyLayerWeights, index: number): LayerMixer => {
+      const { mixer } = config.layers[index]!;
+      const state = () => parts.states!.layer(index);
+      if (isDeltaLayer(layer)) {
+        return new DeltaNet(config, mixer as DeltaMixer, layer.delta, state(), ofDelta!, products);
+      }
+      if (isConvolutionLayer(layer)) {
+        const own = mixer as ConvolutionMixer;
+        return new ShortConvolution(config, own, layer.convolution, state(), ofConvolution!, products);
+      }
+      return attentionOf(mixer as AttentionMixer, layer, index);
+    };
+    this.#layers = weights.layers.map((layer, index) => ({
+      mixer: mixerOf(layer, index),
+      feedForward: feedForwardOf(layer),
+      weights: layer,
+    }));
     this.#embedding = new Embedding(config, weights, backend, maxRows);
     this.#layerInputs =
       weights.layerInputs && new LayerInputs(config, weights.layerInputs, backend, maxRows, products, normed);

@@ -3,7 +3,12 @@
 import { type BufferHandle, NO_BUFFER, type WeightHandle } from "../../backend/handles.js";
 import { MillraceError } from "../../core/errors.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
-import type { DeltaMixer, DenseFeedForward, ExpertsFeedForward } from "../../model/description/model-description.js";
+import type {
+  ConvolutionMixer,
+  DeltaMixer,
+  DenseFeedForward,
+  ExpertsFeedForward,
+} from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
   isAttention,
@@ -128,6 +133,21 @@ export interface DeltaLayerWeights extends FeedForwardWeights {
   readonly delta: DeltaWeights;
 }
 
+export interface ConvolutionWeights {
+  readonly norm: NormWeights;
+  /** [width, width] each: the gate before the convolution, the gate behind it, its inputs. */
+  readonly before: Linear;
+  readonly behind: Linear;
+  readonly inputs: Linear;
+  /** f32 [taps, width] */
+  readonly kernel: BufferHandle;
+  readonly output: Linear;
+}
+
+export interface ConvolutionLayerWeights extends FeedForwardWeights {
+  readonly convolution: ConvolutionWeights;
+}
+
 export interface LayerWeights extends FeedForwardWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
   readonly attentionNorm: NormWeights | undefined;
@@ -153,7 +173,10 @@ export interface LayerWeights extends FeedForwardWeights {
   readonly attentionSumNorm: NormWeights | undefined;
 }
 
-export const isDeltaLayer = (layer: LayerWeights | DeltaLayerWeights): layer is DeltaLayerWeights => "delta" in layer;
+export type AnyLayerWeights = LayerWeights | DeltaLayerWeights | ConvolutionLayerWeights;
+
+export const isDeltaLayer = (layer: AnyLayerWeights): layer is DeltaLayerWeights => "delta" in layer;
+export const isConvolutionLayer = (layer: AnyLayerWeights): layer is ConvolutionLayerWeights => "convolution" in layer;
 
 interface BesidesWeights extends Pick<LayerWeights, "query" | "key" | "value"> {
   /** f32 [rows, width] */
@@ -171,7 +194,7 @@ export interface ModelWeights {
   readonly embeddingNorm: NormWeights | undefined;
   /** undefined: layers have no inputs of their own */
   readonly layerInputs: LayerInputsWeights | undefined;
-  readonly layers: readonly (LayerWeights | DeltaLayerWeights)[];
+  readonly layers: readonly AnyLayerWeights[];
   /** undefined: heads without a norm of their own */
   readonly outputNorm: NormWeights | undefined;
   /** undefined: an encoder, which has no logits */
@@ -244,16 +267,31 @@ function layerNorms(binder: Binder, config: ServableModel, prefix: string) {
   };
 }
 
-function bindLayer(
+function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, prefix: string): AnyLayerWeights {
+  if (isAttention(layer)) return bindAttentionLayer(binder, layer, config, prefix);
+  const { mixer, feedForward } = layer;
+  const rest = bindFeedForward(binder, feedForward, config, prefix);
+  if (mixer.kind === "delta") return { delta: bindDelta(binder, mixer, config, prefix), ...rest };
+  return { convolution: bindConvolution(binder, mixer as ConvolutionMixer, config, prefix), ...rest };
+}
+
+function bindConvolution(
   binder: Binder,
-  layer: ServableLayer,
+  { width: columns, numTaps }: ConvolutionMixer,
   config: ServableModel,
   prefix: string,
-): LayerWeights | DeltaLayerWeights {
-  if (isAttention(layer)) return bindAttentionLayer(binder, layer, config, prefix);
-  const { mixer, feedForward } = layer as { readonly mixer: DeltaMixer } & ServableLayer;
-  const delta = bindDelta(binder, mixer, config, prefix);
-  return { delta, ...bindFeedForward(binder, feedForward, config, prefix) };
+): ConvolutionWeights {
+  const { width } = config;
+  const input = (part: number) =>
+    binder.linear(`${prefix}shortconv.in_proj`, 3 * columns, width, part * columns, columns);
+  return {
+    norm: bindNorm(binder, `${prefix}attn_norm`, width, config),
+    before: input(0),
+    behind: input(1),
+    inputs: input(2),
+    kernel: binder.transposed(`${prefix}shortconv.conv.weight`, numTaps, columns),
+    output: binder.linear(`${prefix}shortconv.out_proj`, width, columns),
+  };
 }
 
 function bindFeedForward(

@@ -24,7 +24,7 @@ import { hermes } from "../../text/answer/hermes.js";
 import { granite, phi4Mini } from "../../text/answer/json-list.js";
 import { llama3Json } from "../../text/answer/llama3-json.js";
 import { mistral } from "../../text/answer/mistral.js";
-import { olmo3 } from "../../text/answer/pythonic.js";
+import { lfm2, olmo3 } from "../../text/answer/pythonic.js";
 import { markerTexts, THINK } from "../../text/answer/reasoning.js";
 import { glm, qwen3Coder, seedOss } from "../../text/answer/tagged-parameters.js";
 
@@ -122,6 +122,7 @@ const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
   ["granite", granite],
   ["phi4_mini_json", phi4Mini("<|tool|>")],
   ["olmo3", olmo3],
+  ["lfm2", lfm2],
   ["gemma4", gemma4],
   ["glm45", glm("</arg_key>\n<arg_value>")],
   ["glm45 on one line", glm("</arg_key><arg_value>")],

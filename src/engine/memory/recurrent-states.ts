@@ -3,13 +3,15 @@
  * step name the slots that they continue and leave (`StepBatch`), so nothing here is cleared or moved.
  */
 import type { Backend } from "../../backend/backend.js";
-import type { BufferHandle } from "../../backend/handles.js";
+import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
+import { isRecurrentMixer } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { stateValues } from "../../model/description/sizes.js";
 
 /** One layer's slots, as `causalConv` and `deltaRule` lay them out. */
 export interface LayerState {
   readonly past: BufferHandle;
+  /** NO_BUFFER: the layer is a convolution alone. */
   readonly recurrent: BufferHandle;
   readonly numSlots: number;
 }
@@ -19,9 +21,9 @@ export class RecurrentStates {
 
   constructor({ layers }: ServableModel, numSlots: number, backend: Backend) {
     this.#layers = layers.map(({ mixer }) => {
-      if (mixer.kind !== "delta") return undefined;
+      if (!isRecurrentMixer(mixer)) return undefined;
       const { recurrent, past } = stateValues(mixer);
-      const floats = (count: number) => backend.allocate(numSlots * count * 4);
+      const floats = (count: number) => (count === 0 ? NO_BUFFER : backend.allocate(numSlots * count * 4));
       return { past: floats(past), recurrent: floats(recurrent), numSlots };
     });
   }

@@ -26,6 +26,8 @@ export const DECODERS = [
   "seed_oss",
   "gpt-oss",
   "glm4moe",
+  "lfm2",
+  "lfm2moe",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -53,6 +55,8 @@ interface ArchitectureFacts {
   readonly hasOffsetNorms?: true;
   /** Most layers keep a recurrent state in place of keys and values, and attention is gated. */
   readonly delta?: DeltaFacts;
+  /** Most layers are a short convolution between two gates, and keep its last inputs in place of keys and values. */
+  readonly hasConvolutions?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
@@ -202,6 +206,7 @@ const QWEN_DELTA: ArchitectureFacts = {
   delta: { isTiledInFiles: true, isFusedInFolders: false, hasImageRope: true, period: 4 },
   hasDraftBlocks: true,
 };
+const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -249,6 +254,9 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
+  // LFM2 and LFM2.5.
+  lfm2: LFM2,
+  lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true } },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

@@ -70,8 +70,23 @@ export interface DeltaMixer {
   readonly isTiled: boolean;
 }
 
+/** A short convolution between two gates (LFM2): a sequence's state is its last inputs. */
+export interface ConvolutionMixer {
+  readonly kind: "convolution";
+  /** Columns, each of which is convolved alone: as many as a hidden state has values. */
+  readonly width: number;
+  /** Tokens that the convolution sees, the present one included. */
+  readonly numTaps: number;
+}
+
+/** Mixers that keep a state of a fixed size in place of keys and values. */
+export type RecurrentMixer = DeltaMixer | ConvolutionMixer;
+
 /** How a layer mixes the tokens of a sequence. */
-export type Mixer = AttentionMixer | LatentMixer | DeltaMixer;
+export type Mixer = AttentionMixer | LatentMixer | RecurrentMixer;
+
+export const isRecurrentMixer = (mixer: Mixer): mixer is RecurrentMixer =>
+  mixer.kind === "delta" || mixer.kind === "convolution";
 
 /** Feed-forward part of three matrices, one of which is the gate; of two where it has none. */
 export interface DenseFeedForward {

@@ -4,14 +4,16 @@
  */
 import { type KvType, STATE_COLUMNS } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
-import type {
-  AttentionMixer,
-  DeltaMixer,
-  ExpertsFeedForward,
-  FeedForward,
-  Layer,
-  Mixer,
-  ModelDescription,
+import {
+  type AttentionMixer,
+  type DeltaMixer,
+  type ExpertsFeedForward,
+  type FeedForward,
+  isRecurrentMixer,
+  type Layer,
+  type Mixer,
+  type ModelDescription,
+  type RecurrentMixer,
 } from "./model-description.js";
 
 interface LayerKind<L> {
@@ -50,7 +52,7 @@ export const expertsOf = (model: Layered): ExpertsFeedForward | undefined =>
     .map(({ layer }) => layer.feedForward)
     .find((part) => part.kind === "experts");
 
-type ServedMixer = AttentionMixer | DeltaMixer;
+type ServedMixer = AttentionMixer | RecurrentMixer;
 
 /** Values of a token's queries in all heads of a layer with attention. */
 export const queryWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =>
@@ -60,12 +62,16 @@ export const queryWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =
 export const keyWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =>
   mixer.kind === "attention" ? mixer.numKvHeads * mixer.headDim : 0;
 
-/** Values of a token's queries, keys and values in a layer with a recurrent state, which its convolution takes. */
+/** Values of a token's queries, keys and values in a layer of the delta rule, which its convolution takes. */
 export const mixedWidth = ({ numKeyHeads, headDim, numHeads, valueDim }: DeltaMixer): number =>
   2 * numKeyHeads * headDim + numHeads * valueDim;
 
-/** Values of a sequence's state in one layer: the delta rule's, as operations lay it out, and the convolution's. */
-export function stateValues(mixer: DeltaMixer): { readonly recurrent: number; readonly past: number } {
+/**
+ * Values of a sequence's state in one layer: the delta rule's, as operations lay it out (0: the layer has none), and
+ * the convolution's.
+ */
+export function stateValues(mixer: RecurrentMixer): { readonly recurrent: number; readonly past: number } {
+  if (mixer.kind === "convolution") return { recurrent: 0, past: (mixer.numTaps - 1) * mixer.width };
   const columns = Math.ceil(mixer.valueDim / STATE_COLUMNS) * STATE_COLUMNS;
   return { recurrent: mixer.numHeads * mixer.headDim * columns, past: (mixer.numTaps - 1) * mixedWidth(mixer) };
 }
@@ -73,16 +79,18 @@ export function stateValues(mixer: DeltaMixer): { readonly recurrent: number; re
 /** Bytes of a sequence's recurrent states in all layers, however long it is; 0: the model has none. */
 export const stateBytes = (model: Layered): number =>
   sumOf(model, ({ mixer }) => {
-    if (mixer.kind !== "delta") return 0;
+    if (!isRecurrentMixer(mixer)) return 0;
     const { recurrent, past } = stateValues(mixer);
     return 4 * (recurrent + past);
   });
 
 /** The model keeps a recurrent state of each sequence. */
 export const isRecurrent = (model: Layered): boolean =>
-  layerKinds(model).some(({ layer }) => layer.mixer.kind === "delta");
+  layerKinds(model).some(({ layer }) => isRecurrentMixer(layer.mixer));
 
 function mixerParameters(mixer: Mixer, width: number): number {
+  // Three matrices before the convolution, and one behind it.
+  if (mixer.kind === "convolution") return 4 * width * mixer.width + mixer.numTaps * mixer.width;
   const { numHeads, headDim, valueDim } = mixer;
   if (mixer.kind === "attention") {
     const { numKvHeads, keysOf, areValuesKeys } = mixer;
@@ -193,12 +201,15 @@ export function weightBytesPerStep(model: SizedModel, widths: WeightWidths, numT
 export type VectorBytes = (width: number) => number;
 
 /** Vectors of one token that a layer reads, which a device cannot cut up. */
-const numKept = (mixer: Mixer): number => (mixer.kind === "latent" ? 1 : mixer.kind === "delta" ? 0 : mixer.numKvHeads);
+function numKept(mixer: Mixer): number {
+  if (mixer.kind === "latent") return 1;
+  return isRecurrentMixer(mixer) ? 0 : mixer.numKvHeads;
+}
 
 /** Bytes that one token leaves in a layer's KV memory. */
 function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {
   if (mixer.kind === "latent") return vectorBytes(mixer.kvRank + mixer.ropeDim);
-  if (mixer.kind === "delta") return 0;
+  if (isRecurrentMixer(mixer)) return 0;
   if (mixer.keysOf !== undefined) return 0;
   return mixer.numKvHeads * (vectorBytes(mixer.headDim) + vectorBytes(mixer.valueDim));
 }
@@ -233,7 +244,7 @@ export function kvBytes(model: Layered, vectorBytes: VectorBytes, numTokens: num
 /** Multiply-adds of one token in attention over `context` tokens, itself included. */
 export function attentionMacs(model: Layered, context: number): number {
   return sumOf(model, ({ mixer }) => {
-    if (mixer.kind === "delta" || numKept(mixer) === 0) return 0;
+    if (isRecurrentMixer(mixer) || numKept(mixer) === 0) return 0;
     const perToken = mixer.kind === "latent" ? 2 * mixer.kvRank + mixer.ropeDim : mixer.headDim + mixer.valueDim;
     return seenOf(mixer, context) * mixer.numHeads * perToken;
   });
@@ -259,10 +270,10 @@ export interface LayerSummary {
 export function summarizeLayers(model: Layered): LayerSummary {
   return {
     numLayers: model.layers.length,
-    numHeads: mostOf(model, ({ mixer }) => (mixer.kind === "delta" ? 0 : mixer.numHeads)),
+    numHeads: mostOf(model, ({ mixer }) => (isRecurrentMixer(mixer) ? 0 : mixer.numHeads)),
     // Every head of latent attention has keys and values of its own, once they are computed.
     numKvHeads: mostOf(model, ({ mixer }) => (mixer.kind === "latent" ? mixer.numHeads : numKept(mixer))),
-    headDim: mostOf(model, ({ mixer }) => (mixer.kind === "delta" ? 0 : mixer.headDim)),
+    headDim: mostOf(model, ({ mixer }) => (isRecurrentMixer(mixer) ? 0 : mixer.headDim)),
     ffWidth: mostOf(model, ({ feedForward }) => (feedForward.kind === "dense" ? feedForward.width : 0)),
     window: mostOf(model, ({ mixer }) => windowOf(mixer)),
     numWindowLayers: sumOf(model, ({ mixer }) => (windowOf(mixer) > 0 ? 1 : 0)),

@@ -154,7 +154,8 @@ function withRecurrent(
   numBlocks: number,
   attentionOf: (index: number) => Mixer,
 ): (index: number) => Mixer {
-  const { delta } = knownFacts(architecture) ?? {};
+  const { delta, hasConvolutions } = knownFacts(architecture) ?? {};
+  if (hasConvolutions) return withConvolutions(read, attentionOf);
   if (delta === undefined) return attentionOf;
   const recurrent = readDelta(read, delta);
   const period = read.size("full_attention_interval", MODEL_LIMITS.layers, delta.period);
@@ -164,6 +165,16 @@ function withRecurrent(
     if (isRecurrent(index)) return recurrent;
     const mixer = attentionOf(index);
     return mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
+  };
+}
+
+/** Layers without key/value heads are the convolutions. */
+function withConvolutions(read: MetadataReader, attentionOf: (index: number) => Mixer): (index: number) => Mixer {
+  const width = read.size("embedding_length", MODEL_LIMITS.width);
+  const convolution: Mixer = { kind: "convolution", width, numTaps: read.size("shortconv.l_cache", MODEL_LIMITS.taps) };
+  return (index) => {
+    const mixer = attentionOf(index);
+    return mixer.kind === "attention" && mixer.numKvHeads === 0 ? convolution : mixer;
   };
 }
 

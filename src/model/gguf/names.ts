@@ -5,14 +5,21 @@ import type { Architecture } from "../description/architectures.js";
  * Their files call the norm before the feed-forward part `post_attention_norm`, elsewhere the name of a norm after
  * attention.
  */
-const RENAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe", "qwen3next", "qwen35", "qwen35moe"];
+const POST_NAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe", "qwen3next", "qwen35", "qwen35moe"];
+/** Their files call the norm behind the last layer `token_embd_norm`, elsewhere the name of a norm of embeddings. */
+const EMBEDDING_NAMED: readonly Architecture[] = ["lfm2", "lfm2moe"];
 
 /**
  * @example ggufNameOf("blk.3.ffn_norm.weight", "seed_oss") // "blk.3.post_attention_norm.weight"
  * @returns undefined for tensors that such files do not have
  */
 export function ggufNameOf(name: string, architecture: Architecture | undefined): string | undefined {
-  if (architecture === undefined || !RENAMED.includes(architecture)) return name;
+  if (architecture === undefined) return name;
+  if (EMBEDDING_NAMED.includes(architecture)) {
+    if (name === "token_embd_norm.weight") return undefined;
+    return name === "output_norm.weight" ? "token_embd_norm.weight" : name;
+  }
+  if (!POST_NAMED.includes(architecture)) return name;
   if (/\.post_attention_norm\.weight$/.test(name)) return undefined;
   return name.replace(/\.ffn_norm\.weight$/, ".post_attention_norm.weight");
 }

@@ -54,7 +54,7 @@ class Conversion {
       this.#vector(`${prefix}attn_norm.weight`, config.width);
       this.#vector(`${prefix}ffn_norm.weight`, config.width, `${prefix}post_attention_norm.weight`);
       if (mixer.kind === "delta") this.#recurrent(prefix);
-      else this.#attention(prefix, mixer);
+      else this.#attention(prefix, mixer as AttentionMixer);
       if (feedForward.kind === "dense") this.#dense(`${prefix}ffn_`, "", feedForward.width);
       else {
         const { count, width, sharedWidth } = feedForward;

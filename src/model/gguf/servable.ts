@@ -93,7 +93,7 @@ function attentionScaleOf(
   const { numLayersOf27b, attentionScale } = factsOf(architecture);
   if (attentionScale !== undefined) return attentionScale;
   const is27b = layers.length === numLayersOf27b;
-  return 1 / Math.sqrt(is27b ? width / layers[0]!.mixer.numHeads : headDim);
+  return 1 / Math.sqrt(is27b ? width / attentionMixers({ layers })[0]!.numHeads : headDim);
 }
 
 /** The factors and bounds that an architecture has beside llama's. */

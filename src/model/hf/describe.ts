@@ -20,6 +20,7 @@ import {
 } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
+import { convolutionLayers, convolutionOf, denseOfLfm2 } from "./lfm2.js";
 import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput } from "./names.js";
 import { contextLengthOf } from "./rope.js";
@@ -110,12 +111,17 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
-  const { delta } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const { delta, hasConvolutions } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const plain = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, window: 0, rope: 0 } as const;
+  if (hasConvolutions) {
+    const convolution = convolutionOf(text, context.width);
+    const isConvolution = convolutionLayers(text, context.numLayers);
+    return (index) => (isConvolution(index) ? convolution : plain);
+  }
   if (delta !== undefined) {
     const recurrent = readDelta(read);
     const isRecurrent = recurrentLayers(text, delta, context.numLayers);
-    const gated = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, isGated: true } as const;
-    return (index) => (isRecurrent(index) ? recurrent : { ...gated, window: 0, rope: 0 });
+    return (index) => (isRecurrent(index) ? recurrent : { ...plain, isGated: true });
   }
   const window = readWindow(text, traits, context.contextLength);
   const { localRope, hasOwnHeads = false } = periodicWindows(traits) ?? {};
@@ -233,6 +239,7 @@ function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: numbe
   const { isGateless } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
   const gate = isGateless ? { isGated: false as const } : {};
   const readDense = (): FeedForward => {
+    if (traits.architecture === "lfm2") return denseOfLfm2(text, traits);
     const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
     return { kind: "dense", width, ...gate };
   };

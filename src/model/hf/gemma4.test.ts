@@ -40,11 +40,11 @@ it("has wider heads in layers without a window, which a file states once or laye
 it("sees everything in the last layer, and takes a quarter of the pairs where a file is silent", () => {
   const layer_types = new Array(8).fill("sliding_attention");
   const model = modelOf({ layer_types, rope_theta: null });
-  const { layers, ropes, attentionScale, embeddingScale, hasValueNorm } = model;
+  const { ropes, attentionScale, embeddingScale, hasValueNorm } = model;
   expect(attentionMixers(model).map(({ window }) => window)).toEqual([...new Array(7).fill(64), 0]);
   expect(ropes.map(({ dim, base }) => [dim, base])).toEqual([
     [512, 1e6],
-    [layers[0]!.mixer.headDim, 1e4],
+    [attentionMixers(model)[0]!.headDim, 1e4],
   ]);
   expect([attentionScale, hasValueNorm]).toEqual([1, true]);
   expect(embeddingScale).toBeGreaterThan(1);

@@ -196,6 +196,21 @@ const QWEN35_MOE: ServedTraits = {
   defaults: { ...QWEN35.defaults, numKvHeads: 2 },
 };
 
+const LFM2: ServedTraits = {
+  ...LLAMA,
+  architecture: "lfm2",
+  isTied: true,
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 1_000_000,
+    ffWidth: 12_288,
+    numHeads: 32,
+    numKvHeads: 8,
+    maxPositions: 128_000,
+    vocabSize: 65_536,
+  },
+};
+
 /** By `model_type`. */
 const TRAITS = {
   llama: LLAMA,
@@ -312,6 +327,20 @@ const TRAITS = {
       rotatedShare: 0.5,
     },
   },
+  lfm2: LFM2,
+  lfm2_moe: {
+    ...LFM2,
+    architecture: "lfm2moe",
+    experts: {
+      count: 32,
+      active: 4,
+      width: 1792,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      numDenseLayers: 2,
+    },
+    defaults: { ...LFM2.defaults, ffWidth: 7168 },
+  },
   bert: BERT,
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
@@ -339,13 +368,19 @@ export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFa
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
-/** For kinds whose files changed their keys: the older key, by the one that the readers know. */
+/** For kinds whose files changed their keys, or have their own: that key, by the one that the readers know. */
 const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   modernbert: {
     rope_theta: "global_rope_theta",
     rope_local_base_freq: "local_rope_theta",
     sliding_window: "local_attention",
     sliding_window_pattern: "global_attn_every_n_layers",
+  },
+  lfm2: { rms_norm_eps: "norm_eps", tie_word_embeddings: "tie_embedding" },
+  lfm2_moe: {
+    rms_norm_eps: "norm_eps",
+    tie_word_embeddings: "tie_embedding",
+    first_k_dense_replace: "num_dense_layers",
   },
   nomic_bert: {
     hidden_size: "n_embd",

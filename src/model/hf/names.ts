@@ -114,6 +114,25 @@ const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
   attn_sinks: "self_attn.sinks",
   ffn_gate_inp: "mlp.router",
 };
+const LFM2_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  attn_norm: "operator_norm",
+  attn_output: "self_attn.out_proj",
+  attn_q_norm: "self_attn.q_layernorm",
+  attn_k_norm: "self_attn.k_layernorm",
+  "shortconv.in_proj": "conv.in_proj",
+  "shortconv.conv": "conv.conv",
+  "shortconv.out_proj": "conv.out_proj",
+  ffn_norm: "ffn_norm",
+  ffn_gate: "feed_forward.w1",
+  ffn_up: "feed_forward.w3",
+  ffn_down: "feed_forward.w2",
+  ffn_gate_inp: "feed_forward.gate",
+  exp_probs_b: "feed_forward.expert_bias",
+  "ffn_gate.": "feed_forward.experts.#.w1",
+  "ffn_up.": "feed_forward.experts.#.w3",
+  "ffn_down.": "feed_forward.experts.#.w2",
+};
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
 
@@ -138,11 +157,17 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   olmo2: OLMO2_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
+  lfm2: LFM2_PARTS,
+  lfm2moe: LFM2_PARTS,
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
 const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "layer_output_scale", "ssm_a", "ssm_dt"]);
 /** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight. */
 const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
+
+/** Name of the norm behind the last layer. */
+const finalNorm = (architecture: Architecture): string =>
+  factsOf(architecture).hasConvolutions ? "embedding_norm" : "norm";
 
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
@@ -273,12 +298,12 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
     return stored === undefined ? undefined : withKind(stored, base.replace(/^blk\.\d+\./, ""), kind);
   }
   if (base === "token_embd") return `${model}embed_tokens.${kind}`;
-  if (base === "output_norm") return `${model}norm.${kind}`;
+  if (base === "output_norm") return `${model}${finalNorm(architecture)}.${kind}`;
   if (base === "cls.output") return `score.${kind}`;
   if (base === "output") return `${head}lm_head.${kind}`;
   if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base))
     return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
-  const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.(\w+\.?)(\d*)$/.exec(base) ?? [];
+  const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.((?:shortconv\.)?\w+\.?)(\d*)$/.exec(base) ?? [];
   if (kind === "scale") {
     const own = architecture === "gemma4" && Object.hasOwn(GEMMA4_SCALES, part) ? GEMMA4_SCALES[part] : undefined;
     return layer === undefined || own === undefined ? undefined : `${model}layers.${layer}.${own}`;
@@ -356,7 +381,7 @@ export class HfNames {
       `${model}layers.`,
       `${model}embed_tokens.`,
       ...(architecture === "gemma4" ? Object.values(GEMMA4_GLOBALS).map((global) => `${model}${global}.`) : []),
-      `${model}norm.`,
+      `${model}${finalNorm(architecture)}.`,
       `${head}lm_head.`,
     ];
     return own.some((start) => stored.startsWith(start));

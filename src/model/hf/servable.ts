@@ -17,6 +17,7 @@ import {
 import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
+import { assertLfm2 } from "./lfm2.js";
 import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
 import { assertRopeStated, queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
@@ -50,6 +51,7 @@ export function servableConfig(
   }
   const text = textConfig(config);
   if (facts.delta !== undefined) assertGates(text);
+  if (facts.hasConvolutions) assertLfm2(text);
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });

@@ -6,7 +6,7 @@ import { hermes } from "./hermes.js";
 import { granite, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
 import { mistral } from "./mistral.js";
-import { olmo3 } from "./pythonic.js";
+import { lfm2, olmo3 } from "./pythonic.js";
 import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
 
 /** In the order of their names, which are vLLM's. */
@@ -16,6 +16,7 @@ const FORMATS = {
   granite: () => granite,
   harmony: () => harmony,
   hermes: () => hermes,
+  lfm2: () => lfm2,
   llama3_json: () => llama3Json,
   mistral,
   olmo3: () => olmo3,
@@ -35,6 +36,7 @@ const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: str
   ["gemma4", (source) => source.includes("<|tool_call>call:")],
   ["mistral", (source) => source.includes("[TOOL_CALLS]")],
   ["seed_oss", (source) => source.includes("<seed:tool_call>")],
+  ["lfm2", (source) => /<\|tool_(call|list)_start\|>/.test(source)],
   // Others write XML in tags of this name.
   ["olmo3", (source) => source.includes("<function_calls>") && !source.includes("<invoke")],
   ["phi4_mini_json", (source) => /<\|\/tool_call\|>|functools\[|<\|\/tool\|>/.test(source)],

@@ -1,23 +1,31 @@
 /**
- * OLMo 3: `<function_calls>`, then a line `name(key='value', other=1)` for each call, then `</function_calls>`. Any
- * Python may stand there, so a call is reported once it is whole: one with other arguments is text.
+ * Calls as Python writes them, `name(key='value', other=1)`, between two tags: OLMo 3 has one on each line, LFM2 a list
+ * of them. Any Python may stand there, so a call is reported once it is whole: one with other arguments is text.
  */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace } from "./json-scanner.js";
 import { PythonLiteral } from "./python-literal.js";
 
-const OPEN = "<function_calls>";
-const CLOSE = "</function_calls>";
+interface Tags {
+  readonly open: string;
+  readonly close: string;
+  /** Calls stand between brackets, with commas between them. */
+  readonly isList: boolean;
+}
+const OLMO3_TAGS: Tags = { open: "<function_calls>", close: "</function_calls>", isList: false };
+const LFM2_TAGS: Tags = { open: "<|tool_call_start|>", close: "<|tool_call_end|>", isList: true };
+
 /** Longer than any name; the limit keeps white space from accumulating. */
 const MAX_NAME_LENGTH = 200;
 /** A longer call is reported while it arrives: the limit keeps hostile text from being read anew for ever. */
 const MAX_HELD_LENGTH = 8192;
 
-type State = "name" | "key" | "value" | "afterValue" | "closing";
+type State = "opening" | "name" | "key" | "value" | "afterValue" | "afterCall" | "closing";
 
 class PythonicRegion implements CallRegion {
   readonly #sink: CallSink;
-  #state: State = "name";
+  readonly #tags: Tags;
+  #state: State;
   /** The name, key or tag being read. */
   #text = "";
   /** The call being read; "" if it has been reported. */
@@ -28,12 +36,16 @@ class PythonicRegion implements CallRegion {
   #numCalls = 0;
   #numArguments = 0;
 
-  constructor(sink: CallSink) {
+  constructor(sink: CallSink, tags: Tags) {
     this.#sink = sink;
+    this.#tags = tags;
+    this.#state = tags.isList ? "opening" : "name";
   }
 
   push(char: string): CallStep {
+    if (this.#state === "opening") return this.#readOpening(char);
     if (this.#state === "name") return this.#readName(char);
+    if (this.#state === "afterCall") return this.#readAfterCall(char);
     if (this.#state === "closing") return this.#readClosing(char);
     const step = this.#readArguments(char);
     if (step === "rejected") return "rejected";
@@ -47,10 +59,22 @@ class PythonicRegion implements CallRegion {
     return isHeld;
   }
 
+  #readOpening(char: string): CallStep {
+    if (isJsonSpace(char)) return "held";
+    return char === "[" ? this.#enter("name") : "rejected";
+  }
+
+  /** Behind a call of a list. */
+  #readAfterCall(char: string): CallStep {
+    if (isJsonSpace(char)) return "held";
+    if (char === ",") return this.#enter("name");
+    return char === "]" ? this.#enter("closing") : "rejected";
+  }
+
   #readName(char: string): CallStep {
     if (this.#text === "") {
       if (isJsonSpace(char)) return "held";
-      if (char === "<" && this.#numCalls > 0) {
+      if (char === "<" && this.#numCalls > 0 && !this.#tags.isList) {
         this.#enter("closing");
         return this.#readClosing(char);
       }
@@ -117,7 +141,7 @@ class PythonicRegion implements CallRegion {
     this.#add("}");
     this.#report();
     this.#sink.end();
-    return this.#enter("name");
+    return this.#enter(this.#tags.isList ? "afterCall" : "name");
   }
 
   #add(json: string): void {
@@ -135,9 +159,11 @@ class PythonicRegion implements CallRegion {
   }
 
   #readClosing(char: string): CallStep {
+    const { close } = this.#tags;
+    if (this.#text === "" && isJsonSpace(char)) return "held";
     this.#text += char;
-    if (this.#text === CLOSE) return "ended";
-    return CLOSE.startsWith(this.#text) ? "held" : "rejected";
+    if (this.#text === close) return "ended";
+    return close.startsWith(this.#text) ? "held" : "rejected";
   }
 
   #enter(state: State): CallStep {
@@ -147,19 +173,25 @@ class PythonicRegion implements CallRegion {
   }
 }
 
-export const olmo3: ToolCallFormat = {
-  name: "olmo3",
-  openers: [OPEN],
-  startOpeners: [],
-  markers: [OPEN, CLOSE],
-  spelling: {
-    start: `${OPEN}\n`,
-    beforeName: "",
-    beforeArguments: "(",
-    parameters: { beforeKey: "", beforeValue: "=", afterValue: "", valueEnd: "", between: ", " },
-    afterArguments: ")",
-    between: "\n",
-    end: `\n${CLOSE}`,
-  },
-  startRegion: (_opener, sink) => new PythonicRegion(sink),
-};
+function pythonic(name: string, tags: Tags): ToolCallFormat {
+  const { open, close, isList } = tags;
+  return {
+    name,
+    openers: [open],
+    startOpeners: [],
+    markers: [open, close],
+    spelling: {
+      start: isList ? `${open}[` : `${open}\n`,
+      beforeName: "",
+      beforeArguments: "(",
+      parameters: { beforeKey: "", beforeValue: "=", afterValue: "", valueEnd: "", between: ", " },
+      afterArguments: ")",
+      between: isList ? ", " : "\n",
+      end: isList ? `]${close}` : `\n${close}`,
+    },
+    startRegion: (_opener, sink) => new PythonicRegion(sink, tags),
+  };
+}
+
+export const olmo3 = pythonic("olmo3", OLMO3_TAGS);
+export const lfm2 = pythonic("lfm2", LFM2_TAGS);

@@ -7,13 +7,13 @@ import { cases } from "../../../test/helpers/long.js";
 import { parsedCalls } from "../../../test/helpers/parsed-calls.js";
 import type { AnswerPart } from "./answer-part.js";
 import { callOpening, type ToolCallFormat } from "./call-format.js";
-import { olmo3 } from "./pythonic.js";
+import { lfm2, olmo3 } from "./pythonic.js";
 import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 const glm45 = glm("</arg_key>\n<arg_value>");
 const glm47 = glm("</arg_key><arg_value>");
-const FORMATS: readonly ToolCallFormat[] = [glm45, glm47, qwen3Coder, seedOss, olmo3];
+const FORMATS: readonly ToolCallFormat[] = [glm45, glm47, qwen3Coder, seedOss, olmo3, lfm2];
 
 const parameters = {
   type: "object",
@@ -259,6 +259,19 @@ const CALLS: readonly Example[] = [
   ],
   ["olmo's cut off", olmo3, "<function_calls>\nf(s='ab", ['f({"s": "ab)']],
   [
+    "lfm2's",
+    lfm2,
+    `Sure.<|tool_call_start|>[f(s="it's", n=5, l=[1, 'a']), g()]<|tool_call_end|>Done.`,
+    ["Sure.", 'f({"s": "it\'s", "n": 5, "l": [1, "a"]})', "g({})", "Done."],
+  ],
+  ["lfm2's cut off", lfm2, "<|tool_call_start|>[f(s='ab", ['f({"s": "ab)']],
+  [
+    "lfm2's with a second of another name",
+    lfm2,
+    "<|tool_call_start|>[f(), h()]<|tool_call_end|>",
+    ["f({})", ", h()]<|tool_call_end|>"],
+  ],
+  [
     "olmo's with a second that is no call",
     olmo3,
     "<function_calls>\nf(n=5)\nf(n=1_000)\n</function_calls>",
@@ -286,6 +299,10 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [olmo3, "<function_calls>\nf(n=5, o={1, 2})\n</function_calls>"],
   [olmo3, '<function_calls>\nf(s="""a""")\n</function_calls>'],
   [olmo3, "<function_calls>\nf('positional')\n</function_calls>"],
+  [lfm2, "<|tool_call_start|>[]<|tool_call_end|>"],
+  [lfm2, "<|tool_call_start|>f()<|tool_call_end|>"],
+  [lfm2, "<|tool_call_start|>[f"],
+  [lfm2, "[f(s='a')]"],
   [glm45, "<tool_call>f\n<arg_key>n</arg_key>oops</tool_call>"],
   [qwen3Coder, `<tool_call>\n<function=f>\n<parameter=${"n".repeat(600)}>`],
 ];

@@ -54,7 +54,15 @@ function outputsOf(isa: Isa, numThreads: number, steps: readonly (readonly Step[
       );
       const rows = { sources: bench.i32(sources), targets: bench.i32(targets), numRows, numSlots: NUM_SLOTS };
       const convolved = bench.unwritten(numRows * WIDTH);
-      const convolution = { out: convolved, x: gathered("x", WIDTH), kernel, state: past, width: WIDTH, taps: TAPS };
+      const convolution = {
+        out: convolved,
+        x: gathered("x", WIDTH),
+        kernel,
+        state: past,
+        width: WIDTH,
+        taps: TAPS,
+        isActivated: true,
+      };
       bench.program.record("causalConv", { ...rows, ...convolution });
       const out = bench.unwritten(numRows * OUT);
       bench.program.record("deltaRule", {
