@@ -82,12 +82,14 @@ export class ResponseState {
 
   /**
    * @param body of a POST to /v1/responses; the engine checks its other fields
+   * @param isGeneration false: only the prompt's tokens are counted, and nothing is stored
    * @returns undefined if the request uses no stored answer and stores none
    */
-  open(tenant: string, body: Json): OpenTurn | undefined {
-    const { previous_response_id: previousId, store, ...rest } = body;
+  open(tenant: string, body: Json, { isGeneration } = { isGeneration: true }): OpenTurn | undefined {
+    const { previous_response_id: previousId, ...rest } = body;
+    const { store } = rest;
     const hasPrevious = typeof previousId === "string";
-    const isKept = store === undefined || store === null || store === true;
+    const isKept = isGeneration && (store === undefined || store === null || store === true);
     // Token ids and lists of them are not items; the engine refuses them.
     if (body.input instanceof Int32Array) return undefined;
     const own = itemsOf(body.input);
@@ -102,7 +104,7 @@ export class ResponseState {
     }
     const input = isKept ? this.#storable(known, previous) : undefined;
     const earlier = previous === undefined ? [] : conversationOf(previous);
-    const sent: Record<string, unknown> = { ...rest, store: isKept ? false : store };
+    const sent: Record<string, unknown> = { ...rest, ...(isKept ? { store: false } : {}) };
     // A text stays one where nothing comes before it.
     if (changes) sent.input = [...earlier, ...known];
     // The engine refuses values that are no ids.

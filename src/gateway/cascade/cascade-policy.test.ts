@@ -261,14 +261,16 @@ describe("messages and responses", () => {
         "x-millrace-cascade": "kept",
       });
       expect(textsOf(path, text!)).toMatchObject([{ text: "2" }]);
-      expect(text).not.toContain("logprob\":-0.01");
+      expect(text).not.toContain('logprob":-0.01');
     });
 
     test("as a stream", async () => {
       const { head, text } = await askAt(path, { stream: true });
       expect([decisions, head!.isEventStream, asked[0]!.body.stream]).toEqual([["kept"], true, undefined]);
       expect(head!.headers["content-type"]).toContain("text/event-stream");
-      expect(text).toMatch(path === MESSAGES ? /"text":"2"[^]*event: message_stop/ : /"delta":"2"[^]*response.completed/);
+      expect(text).toMatch(
+        path === MESSAGES ? /"text":"2"[^]*event: message_stop/ : /"delta":"2"[^]*response.completed/,
+      );
     });
 
     test.each<[string, Said]>([

@@ -71,7 +71,8 @@ test.each<[string, object]>([
 describe("a request for a response", () => {
   const RESPONSES = "/v1/responses";
   const asked = { model: "m", input: "What is it?", instructions: "Be brief.", store: false };
-  const of = (fields: object, change: Partial<SubjectTerms> = {}) => subject({ ...asked, ...fields }, change, RESPONSES);
+  const of = (fields: object, change: Partial<SubjectTerms> = {}) =>
+    subject({ ...asked, ...fields }, change, RESPONSES);
 
   test("has a subject, in a namespace of its own", () => {
     const { namespace, question } = of({})!;
@@ -125,7 +126,8 @@ describe("a request for a response", () => {
     expect(namespaceOf("msg_1", "Hello")).toBe(namespaceOf("msg_2", "Hello"));
     expect(namespaceOf("msg_1", "Hello")).not.toBe(namespaceOf("msg_1", "Hello!"));
     const thought = (id: string) => ({ type: "reasoning", id, summary: [], encrypted_content: "x" });
-    const thinking = (id: string) => of({ input: [thought(id), user("What is it?")] }, { isMultiTurn: true })!.namespace;
+    const thinking = (id: string) =>
+      of({ input: [thought(id), user("What is it?")] }, { isMultiTurn: true })!.namespace;
     expect(thinking("rs_1")).not.toBe(thinking("rs_2"));
   });
 });
@@ -196,7 +198,13 @@ describe("the text of an answer", () => {
     ["a cut response", RESPONSES, false, JSON.stringify(response({ status: "incomplete" })), undefined],
     ["a failed response", RESPONSES, false, JSON.stringify(response({ error: { code: "x" } })), undefined],
     ["a response with a call", RESPONSES, false, JSON.stringify(response({}, { type: "function_call" })), undefined],
-    ["a response with a search", RESPONSES, false, JSON.stringify(response({}, { type: "web_search_call" })), undefined],
+    [
+      "a response with a search",
+      RESPONSES,
+      false,
+      JSON.stringify(response({}, { type: "web_search_call" })),
+      undefined,
+    ],
     ["a response with null", RESPONSES, false, '{"status":"completed","output":[null]}', undefined],
     ["a response without parts", RESPONSES, false, '{"status":"completed","output":[{"type":"message"}]}', undefined],
     ["a response that refuses", RESPONSES, false, saying({ type: "refusal", refusal: "No" }), undefined],

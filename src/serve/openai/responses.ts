@@ -75,7 +75,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
 /** POST /v1/responses/input_tokens: the tokens of the prompt that /v1/responses would make. */
 export async function inputTokens(c: AppContext, context: ServeContext): Promise<Response> {
   const body = await readJsonObject(c, context.limits);
-  const turn = context.responses.open(c.get("tenant") ?? "", body);
+  const turn = context.responses.open(c.get("tenant") ?? "", body, { isGeneration: false });
   const request = parseFields(c, context, RESPONSE_RULES, turn?.body ?? body);
   resolveModelName(context, request.model);
   const { length } = await responsePromptIds(c, context, request);
