@@ -269,7 +269,7 @@ describe("messages and responses", () => {
       expect([decisions, head!.isEventStream, asked[0]!.body.stream]).toEqual([["kept"], true, undefined]);
       expect(head!.headers["content-type"]).toContain("text/event-stream");
       expect(text).toMatch(
-        path === MESSAGES ? /"text":"2"[^]*event: message_stop/ : /"delta":"2"[^]*response.completed/,
+        path === MESSAGES ? /"text":"2"[\s\S]*event: message_stop/ : /"delta":"2"[\s\S]*response.completed/,
       );
     });
 
