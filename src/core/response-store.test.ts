@@ -1,6 +1,8 @@
 /**
  * What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion
  * of their beginning.
+ *
+ * size: the store and the requests that read it share their limits and their answers.
  */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";

@@ -55,7 +55,7 @@ export interface StoredResponse {
 interface Shelf {
   /** Oldest first. */
   readonly responses: Map<string, StoredResponse>;
-  /** By the ids of their items. Clients repeat items, and a kept answer repeats ids, so that an item may have several. */
+  /** By the ids of their items. Clients repeat items, and a kept answer repeats ids: an item may have several. */
   readonly byItem: Map<string, StoredResponse[]>;
   numBytes: number;
 }
@@ -72,7 +72,7 @@ const bytesOfResponse = ({ json, itemIds }: StoredResponse): number =>
   json.length + ENTRY_BYTES + itemIds.size * ID_BYTES;
 
 /** A value's JSON in memory of its own: a small buffer of Node's pool would keep all of the pool's 8 KiB alive. */
-export function jsonBytes(value: unknown): Buffer {
+function jsonBytes(value: unknown): Buffer {
   const text = JSON.stringify(value);
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
   bytes.write(text);

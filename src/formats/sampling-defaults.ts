@@ -47,7 +47,7 @@ export type SamplingField = keyof typeof RANGES;
 
 export const SAMPLING_FIELDS = Object.keys(RANGES) as readonly SamplingField[];
 
-/** The names of the fields that files of llama.cpp's have. It also writes `mirostat`, which is not there in our engine. */
+/** llama.cpp's names for the fields that it writes. It also writes `mirostat`, which our engine does not have. */
 export const GGUF_SAMPLING_KEYS: { readonly [field in SamplingField]?: string } = {
   temperature: "general.sampling.temp",
   top_p: "general.sampling.top_p",

@@ -43,9 +43,18 @@ test("an override takes every sampler that has a default", () => {
   const defaults = defaultsWith("--override-generation-config", JSON.stringify(all));
   expect(defaults).toEqual(all);
   expect(samplingFrom({}, defaults, 8, [])).toMatchObject({
-    ...{ temperature: 0.2, topP: 0.9, topK: 0, minP: 0.1, repetitionPenalty: 1.1, presencePenalty: -1 },
-    ...{ frequencyPenalty: 0.5, penaltyWindow: 64, typicalP: 0.9, topNSigma: 1.5 },
-    ...{ xtc: { probability: 0.5, threshold: 0.2 }, dynamicTemperature: { range: 0.4, exponent: 2 } },
+    temperature: 0.2,
+    topP: 0.9,
+    topK: 0,
+    minP: 0.1,
+    repetitionPenalty: 1.1,
+    presencePenalty: -1,
+    frequencyPenalty: 0.5,
+    penaltyWindow: 64,
+    typicalP: 0.9,
+    topNSigma: 1.5,
+    xtc: { probability: 0.5, threshold: 0.2 },
+    dynamicTemperature: { range: 0.4, exponent: 2 },
   });
 });
 
