@@ -7,11 +7,13 @@ import { MAX_JSON_MARKS } from "./json-body.js";
 import {
   conversationOf,
   inputOf,
-  jsonBytes,
-  outputOf,
+  itemsIn,
+  placeOf,
   type ResponseStore,
   responseOf,
+  type StoredInput,
   type StoredResponse,
+  storedInput,
   type Turn,
   withoutLogprobs,
 } from "./response-store.js";
@@ -80,12 +82,14 @@ export class ResponseState {
 
   /**
    * @param body of a POST to /v1/responses; the engine checks its other fields
+   * @param isGeneration false: only the prompt's tokens are counted, and nothing is stored
    * @returns undefined if the request uses no stored answer and stores none
    */
-  open(tenant: string, body: Json): OpenTurn | undefined {
-    const { previous_response_id: previousId, store, ...rest } = body;
+  open(tenant: string, body: Json, { isGeneration } = { isGeneration: true }): OpenTurn | undefined {
+    const { previous_response_id: previousId, ...rest } = body;
+    const { store } = rest;
     const hasPrevious = typeof previousId === "string";
-    const isKept = store === undefined || store === null || store === true;
+    const isKept = isGeneration && (store === undefined || store === null || store === true);
     // Token ids and lists of them are not items; the engine refuses them.
     if (body.input instanceof Int32Array) return undefined;
     const own = itemsOf(body.input);
@@ -100,7 +104,7 @@ export class ResponseState {
     }
     const input = isKept ? this.#storable(known, previous) : undefined;
     const earlier = previous === undefined ? [] : conversationOf(previous);
-    const sent: Record<string, unknown> = { ...rest, store: isKept ? false : store };
+    const sent: Record<string, unknown> = { ...rest, ...(isKept ? { store: false } : {}) };
     // A text stays one where nothing comes before it.
     if (changes) sent.input = [...earlier, ...known];
     // The engine refuses values that are no ids.
@@ -121,13 +125,13 @@ export class ResponseState {
   }
 
   /** The input as it is kept. @returns undefined where the conversation is already too long to be */
-  #storable(items: readonly unknown[], previous: Turn | undefined): Buffer | undefined {
+  #storable(items: readonly unknown[], previous: Turn | undefined): StoredInput | undefined {
     const { maxConversationBytes } = this.store.limits;
     const said = withoutLogprobs(items);
     // Checked first, so that megabytes that will not be kept are not serialised.
     if (sizeOf(said).numCharacters > maxConversationBytes) return undefined;
-    const input = jsonBytes(said);
-    return (previous?.conversationBytes ?? 0) + input.length > maxConversationBytes ? undefined : input;
+    const input = storedInput(said);
+    return (previous?.conversationBytes ?? 0) + input.json.length > maxConversationBytes ? undefined : input;
   }
 
   /** Answers a request for a stored response. @param url path and query @returns undefined of any other request */
@@ -165,15 +169,12 @@ export class ResponseState {
   /** The items that references name, in their place. @returns the same list where there are none */
   #withReferences(tenant: string, items: readonly unknown[]): readonly unknown[] {
     if (!items.some(isReference)) return items;
-    /** An answer is parsed once, however many of its items are named. */
-    const outputs = new Map<StoredResponse, ReadonlyMap<unknown, Json>>();
+    const lists = new ReadLists(READ_BYTES_FACTOR * this.store.limits.maxConversationBytes);
     const found = items.map((item, index) => {
       if (!isReference(item)) return item;
-      const stored = this.store.ofItem(tenant, item.id);
-      if (stored === undefined) throw notFound("item", item.id, `input[${index}].id`);
-      const output = outputs.get(stored) ?? new Map(outputOf(stored.turn).map((each) => [each.id, each]));
-      outputs.set(stored, output);
-      return output.get(item.id);
+      const known = this.#named(tenant, item.id, lists);
+      if (known === undefined) throw notFound("item", item.id, `input[${index}].id`);
+      return known;
     });
     // A short reference may name megabytes, and a request has room for thousands of references.
     const { maxConversationBytes } = this.store.limits;
@@ -183,7 +184,54 @@ export class ResponseState {
     }
     return found;
   }
+
+  /** The item of an id: one that it came with, or the one by which `input_items` shows it. */
+  #named(tenant: string, id: string, lists: ReadLists): Json | undefined {
+    const stored = this.store.ofItem(tenant, id);
+    if (stored !== undefined) {
+      const { input, output } = stored.turn;
+      return lists.byId(output).get(id) ?? lists.byId(input).get(id);
+    }
+    const [, responseId = "", index] = SHOWN_ID.exec(id) ?? [];
+    const shown = index === undefined ? undefined : this.store.get(tenant, responseId);
+    const place = shown === undefined ? undefined : placeOf(shown.turn, Number(index));
+    return place === undefined ? undefined : lists.of(place.list)[place.at];
+  }
 }
+
+/** Stored lists that one request reads: each is parsed once, however many of its items are named. */
+class ReadLists {
+  readonly #lists = new Map<Buffer, readonly Json[]>();
+  readonly #byId = new Map<Buffer, ReadonlyMap<unknown, Json>>();
+  #numBytes = 0;
+
+  constructor(private readonly maxBytes: number) {}
+
+  of(list: Buffer): readonly Json[] {
+    const known = this.#lists.get(list);
+    if (known !== undefined) return known;
+    this.#numBytes += list.length;
+    if (this.#numBytes > this.maxBytes) {
+      throw tooLong("input", this.maxBytes, "bytes of stored items to look references up in", this.#numBytes);
+    }
+    const items = itemsIn(list);
+    this.#lists.set(list, items);
+    return items;
+  }
+
+  byId(list: Buffer): ReadonlyMap<unknown, Json> {
+    const byId = this.#byId.get(list) ?? new Map(this.of(list).map((each) => [each?.id, each]));
+    this.#byId.set(list, byId);
+    return byId;
+  }
+}
+
+/** A request reads this many times as much to look references up as a conversation may hold. */
+const READ_BYTES_FACTOR = 4;
+
+/** As `input_items` names an item that came without an id. */
+const shownId = (responseId: string, index: number): string => `item_${responseId}_${index}`;
+const SHOWN_ID = /^item_([\w-]{1,128})_(\d{1,6})$/;
 
 function isReference(item: unknown): item is { readonly id: string } {
   const { type, id } = (item ?? {}) as { readonly type?: unknown; readonly id?: unknown };
@@ -206,7 +254,7 @@ const DEFAULT_PAGE = 20;
 /** The items of the whole conversation up to the response's own input, newest first unless the query says otherwise. */
 function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchParams): object {
   const earlier = turn.previous === undefined ? [] : conversationOf(turn.previous);
-  const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, `item_${responseId}_${index}`));
+  const items = [...earlier, ...inputOf(turn)].map((item, index) => shownItem(item, shownId(responseId, index)));
   if (query.get("order") !== "asc") items.reverse();
   const limit = Number(query.get("limit") ?? DEFAULT_PAGE);
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_PAGE) {

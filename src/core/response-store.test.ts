@@ -1,12 +1,14 @@
 /**
  * What is kept of responses stays within its bounds, each tenant's is its own, and conversations outlive the deletion
  * of their beginning.
+ *
+ * size: the store and the requests that read it share their limits and their answers.
  */
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
 import { MAX_JSON_MARKS, shapeOf } from "./json-body.js";
 import { ResponseState } from "./response-state.js";
-import { conversationOf, jsonBytes, ResponseStore, type StoreLimits, type Turn } from "./response-store.js";
+import { conversationOf, ResponseStore, type StoreLimits, storedInput, type Turn } from "./response-store.js";
 
 const LIMITS: StoreLimits = { maxResponses: 1000, maxBytes: 1e6, maxConversationBytes: 1e5, ttlMs: 1000 };
 
@@ -19,7 +21,7 @@ function stored(limits: Partial<StoreLimits> = {}) {
     const { tenant = "a", previous, size = 10 } = options;
     const before = previous === undefined ? undefined : seen.get(`${tenant}/${previous}`);
     const output = [{ type: "message", id: `msg_${id}`, content: "x".repeat(size) }];
-    const isKept = store.put(tenant, id, before, jsonBytes([{ role: "user", content: id }]), { id, output });
+    const isKept = store.put(tenant, id, before, storedInput([{ role: "user", content: id }]), { id, output });
     const found = store.get(tenant, id);
     expect(isKept).toBe(found !== undefined);
     if (found !== undefined) seen.set(`${tenant}/${id}`, found.turn);
@@ -88,8 +90,8 @@ describe("the store", () => {
 
   it("counts the bytes that it keeps, and keeps of a deleted answer only what was said", () => {
     const { store } = stored();
-    const input = jsonBytes([{ role: "user", content: "hi" }]);
-    const answer = { tools: ["x".repeat(5000)], output: [{ id: "msg", content: "hello" }] };
+    const input = storedInput([{ role: "user", content: "hi" }]);
+    const answer = { tools: ["x".repeat(5000)], output: [{ content: "hello" }] };
     store.put("a", "one", undefined, input, { id: "one", ...answer });
     const first = store.get("a", "one")!;
     store.put("a", "two", first.turn, input, { id: "two", ...answer });
@@ -103,6 +105,28 @@ describe("the store", () => {
     store.delete("a", "one");
     expect(store.numBytes).toBe(numBytes(buffers.slice(1)) + (3 * entryBytes) / 4);
     expect(store.numBytes).toBeLessThan(10_000);
+  });
+
+  it("has an item of several answers as long as one of them is there, and counts the room of ids", () => {
+    const { store } = stored();
+    const input = storedInput([{ id: "in", role: "user", content: "hi" }]);
+    const output = [{ id: "out", content: "hello" }];
+    for (const id of ["one", "two", "three"]) store.put("a", id, undefined, input, { id, output });
+    for (const [deleted, newest] of [
+      [undefined, "three"],
+      ["three", "two"],
+      ["one", "two"],
+    ] as const) {
+      if (deleted !== undefined) store.delete("a", deleted);
+      expect(["in", "out"].map((id) => store.ofItem("a", id)?.id)).toEqual([newest, newest]);
+    }
+    store.delete("a", "two");
+    expect([store.ofItem("a", "in"), store.ofItem("a", "out"), store.numBytes]).toEqual([undefined, undefined, 0]);
+    store.put("a", "few", undefined, storedInput([]), { id: "few" });
+    const before = store.numBytes;
+    const many = Array.from({ length: 100 }, (_, i) => ({ id: `${i}` }));
+    store.put("a", "many", undefined, storedInput(many), { id: "many" });
+    expect(store.numBytes - 2 * before).toBeGreaterThan(100 * 100);
   });
 
   it("stays within its bounds whatever happens, and ends with nothing when all is deleted", () => {
@@ -158,6 +182,41 @@ describe("a turn", () => {
     const reference = { type: "item_reference", id: "msg_1" };
     expect(kept.open("a", { input: [reference], store: false })?.body).toEqual({ store: false, input: output });
     expect(() => kept.open("b", { input: [reference] })).toThrow(/stored item/);
+  });
+
+  it("puts items of earlier inputs in their place too, by the ids that they came with or are shown by", () => {
+    const kept = state();
+    const given = { type: "message", id: "msg_mine", role: "user", content: "hi" };
+    kept.open("a", { input: [given, { role: "user", content: "there" }] })?.finish({ id: "resp_1", output });
+    kept.open("a", { input: "more", previous_response_id: "resp_1" })?.finish({ id: "resp_2", output: [] });
+    const shown = kept.answer("a", "GET", "/v1/responses/resp_2/input_items?order=asc") as { data: { id: string }[] };
+    const ids = shown.data.map(({ id }) => id);
+    expect(ids).toEqual(["msg_mine", "item_resp_2_1", "msg_1", "item_resp_2_3"]);
+    const ask = (tenant: string, id: string) =>
+      kept.open(tenant, { input: [{ type: "item_reference", id }], store: false })?.body.input;
+    expect(ids.map((id) => ask("a", id))).toEqual([
+      [given],
+      [{ role: "user", content: "there" }],
+      output,
+      [{ type: "message", role: "user", content: "more" }],
+    ]);
+    for (const id of [...ids, "item_resp_2_4", "item_resp_2_999999", "item_resp_2_-1", "item_resp_3_0", "item__0"]) {
+      if (!ids.includes(id)) expect(() => ask("a", id)).toThrow(/stored item/);
+      expect(() => ask("b", id)).toThrow(/stored item/);
+    }
+  });
+
+  it("whose references make the server read many long answers is refused", () => {
+    const kept = state({ maxConversationBytes: 5000 });
+    const items = (i: number) => [
+      { id: `msg_${i}`, content: "" },
+      { id: `long_${i}`, content: "x".repeat(4000) },
+    ];
+    for (let i = 0; i < 6; i++) kept.open("a", { input: "hi" })?.finish({ id: `resp_${i}`, output: items(i) });
+    const ask = (count: number) =>
+      kept.open("a", { input: Array.from({ length: count }, (_, i) => ({ type: "item_reference", id: `msg_${i}` })) });
+    expect(ask(4)?.body.input).toHaveLength(4);
+    expect(() => ask(5)).toThrow(/^input: expected a conversation of at most 20000 bytes of stored items to look/);
   });
 
   it("that asks for nothing kept is left as it is", () => {

@@ -30,6 +30,9 @@ export interface Turn {
   readonly input: Buffer;
   /** The answer's items: a JSON array. */
   readonly output: Buffer;
+  /** Number of items in `input` and in `output`. */
+  readonly numInput: number;
+  readonly numOutput: number;
   /** Size of the items of this turn and all turns before it. */
   readonly conversationBytes: number;
   /** Marks of the same items (see MAX_JSON_MARKS), which later requests bring along. */
@@ -44,37 +47,60 @@ export interface StoredResponse {
   readonly turn: Turn;
   /** The response object as JSON; without `output` where that is the turn's own. */
   readonly json: Buffer;
-  readonly outputIds: readonly string[];
+  /** Of the items in its turn's input and output, each once. */
+  readonly itemIds: ReadonlySet<string>;
   readonly storedAtMs: number;
 }
 
 interface Shelf {
   /** Oldest first. */
   readonly responses: Map<string, StoredResponse>;
-  /** By the ids of the items in their output. */
-  readonly byItem: Map<string, StoredResponse>;
+  /** By the ids of their items. Clients repeat items, and a kept answer repeats ids: an item may have several. */
+  readonly byItem: Map<string, StoredResponse[]>;
   numBytes: number;
 }
 
 /** Memory of a turn and of a response beside their JSON: objects, map entries and headers. */
 const ENTRY_BYTES = 1024;
+/** Memory of an item's id and of its entry in a map. */
+const ID_BYTES = 512;
+/** By a longer id, which no server gives, an item cannot be found. */
+const MAX_ID_CHARACTERS = 128;
 
 const bytesOfTurn = ({ input, output }: Turn): number => input.length + output.length + ENTRY_BYTES;
-const bytesOfResponse = ({ json }: StoredResponse): number => json.length + ENTRY_BYTES;
+const bytesOfResponse = ({ json, itemIds }: StoredResponse): number =>
+  json.length + ENTRY_BYTES + itemIds.size * ID_BYTES;
 
 /** A value's JSON in memory of its own: a small buffer of Node's pool would keep all of the pool's 8 KiB alive. */
-export function jsonBytes(value: unknown): Buffer {
+function jsonBytes(value: unknown): Buffer {
   const text = JSON.stringify(value);
   const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text));
   bytes.write(text);
   return bytes;
 }
 
-function itemsIn(bytes: Buffer): readonly Item[] {
+/** A request's own input as it is kept. */
+export interface StoredInput {
+  /** The items: a JSON array. */
+  readonly json: Buffer;
+  readonly numItems: number;
+  readonly ids: readonly string[];
+}
+
+export function storedInput(items: readonly unknown[]): StoredInput {
+  return { json: jsonBytes(items), numItems: items.length, ids: idsOf(items) };
+}
+
+function idsOf(items: readonly unknown[]): string[] {
+  const ids = items.map((item) => ((item ?? {}) as Item).id);
+  return ids.filter((each): each is string => typeof each === "string" && each.length <= MAX_ID_CHARACTERS);
+}
+
+export function itemsIn(bytes: Buffer): readonly Item[] {
   return JSON.parse(bytes.toString()) as readonly Item[];
 }
 
-export function outputOf(turn: Turn): readonly Item[] {
+function outputOf(turn: Turn): readonly Item[] {
   return itemsIn(turn.output);
 }
 
@@ -87,6 +113,26 @@ export function conversationOf(last: Turn): Item[] {
   const turns: Turn[] = [];
   for (let turn: Turn | undefined = last; turn !== undefined; turn = turn.previous) turns.push(turn);
   return turns.reverse().flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]);
+}
+
+/**
+ * Where an item of the conversation up to the turn's own input stands.
+ * @param index as in conversationOf
+ * @returns the list that has it, and its place there; undefined: there is none
+ */
+export function placeOf(last: Turn, index: number): { readonly list: Buffer; readonly at: number } | undefined {
+  let end = last.numInput;
+  for (let turn = last.previous; turn !== undefined; turn = turn.previous) end += turn.numInput + turn.numOutput;
+  // From the newest list to the oldest.
+  for (let turn: Turn | undefined = last; turn !== undefined; turn = turn.previous) {
+    if (turn !== last) {
+      end -= turn.numOutput;
+      if (index >= end) return index < end + turn.numOutput ? { list: turn.output, at: index - end } : undefined;
+    }
+    end -= turn.numInput;
+    if (index >= end) return index < end + turn.numInput ? { list: turn.input, at: index - end } : undefined;
+  }
+  return undefined;
 }
 
 /** The response object as it was given. */
@@ -137,34 +183,36 @@ export class ResponseStore {
     return this.#shelves.get(tenant)?.responses.get(id);
   }
 
-  /** The answer of the tenant's that has the item of that id in its output. */
+  /** The tenant's newest answer that has the item of that id in its own input or output. */
   ofItem(tenant: string, itemId: string): StoredResponse | undefined {
     this.#expire();
-    return this.#shelves.get(tenant)?.byItem.get(itemId);
+    return this.#shelves.get(tenant)?.byItem.get(itemId)?.at(-1);
   }
 
   /**
    * @returns whether the answer is stored: not if it is too long, or if it was evicted at once because its tenant holds
    * the most
    */
-  put(tenant: string, id: string, previous: Turn | undefined, input: Buffer, answer: Item): boolean {
+  put(tenant: string, id: string, previous: Turn | undefined, asked: StoredInput, answer: Item): boolean {
     const items: readonly unknown[] = Array.isArray(answer.output) ? answer.output : [];
     const said = withoutLogprobs(items);
+    const { json: input } = asked;
     const output = jsonBytes(said);
     const turn: Turn = {
       previous,
       input,
       output,
+      numInput: asked.numItems,
+      numOutput: items.length,
       conversationBytes: (previous?.conversationBytes ?? 0) + input.length + output.length,
       conversationMarks: (previous?.conversationMarks ?? 0) + shapeOf(input).numMarks + shapeOf(output).numMarks,
       numHolders: 0,
     };
-    const ids = items.map((item) => ((item ?? {}) as Item).id);
     const stored: StoredResponse = {
       id,
       turn,
       json: jsonBytes(said === answer.output ? { ...answer, output: undefined } : answer),
-      outputIds: ids.filter((each): each is string => typeof each === "string"),
+      itemIds: new Set([...asked.ids, ...idsOf(items)]),
       storedAtMs: this.now(),
     };
     this.delete(tenant, id);
@@ -182,7 +230,11 @@ export class ResponseStore {
     const stored = shelf?.responses.get(id);
     if (shelf === undefined || stored === undefined) return false;
     shelf.responses.delete(id);
-    for (const itemId of stored.outputIds) if (shelf.byItem.get(itemId) === stored) shelf.byItem.delete(itemId);
+    for (const itemId of stored.itemIds) {
+      const others = shelf.byItem.get(itemId)!.filter((each) => each !== stored);
+      if (others.length > 0) shelf.byItem.set(itemId, others);
+      else shelf.byItem.delete(itemId);
+    }
     this.#numResponses--;
     this.#count(shelf, -bytesOfResponse(stored));
     this.#release(shelf, stored.turn);
@@ -206,7 +258,11 @@ export class ResponseStore {
     const shelf = this.#shelves.get(tenant) ?? { responses: new Map(), byItem: new Map(), numBytes: 0 };
     this.#shelves.set(tenant, shelf);
     shelf.responses.set(stored.id, stored);
-    for (const itemId of stored.outputIds) shelf.byItem.set(itemId, stored);
+    for (const itemId of stored.itemIds) {
+      const others = shelf.byItem.get(itemId);
+      if (others === undefined) shelf.byItem.set(itemId, [stored]);
+      else others.push(stored);
+    }
     this.#numResponses++;
     this.#count(shelf, bytesOfResponse(stored));
     this.#hold(shelf, stored.turn);

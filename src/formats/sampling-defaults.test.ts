@@ -26,13 +26,16 @@ test("a GGUF file's defaults have the names of request fields, and the decimals 
     penalty_repeat: Math.fround(1.05),
   };
   expect(gguf(values)).toEqual({ temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0, repetition_penalty: 1.05 });
-  expect(gguf({ mirostat: 1 })).toEqual({});
+  const more = { penalty_last_n: 64, xtc_probability: 0.5, xtc_threshold: Math.fround(0.15), sequence: "kx" };
+  expect(gguf(more)).toEqual({ repeat_last_n: 64, xtc_probability: 0.5, xtc_threshold: 0.15 });
+  expect(gguf({ mirostat: 1, mirostat_tau: 5, mirostat_eta: 0.1 })).toEqual({});
 });
 
 test("a folder's defaults are those of generation_config.json; null and what else it says count for nothing", () => {
   const config =
-    '{"do_sample": true, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "min_p": null, "eos_token_id": [2]}';
-  expect(readHfSampling(folderWith(config))).toEqual({ temperature: 0.7, top_p: 0.8, top_k: 20 });
+    '{"do_sample": true, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "min_p": null, "typical_p": 0.9, "eos_token_id": [2]}';
+  const defaults = { temperature: 0.7, top_p: 0.8, top_k: 20, typical_p: 0.9 };
+  expect(readHfSampling(folderWith(config))).toEqual(defaults);
   expect(readHfSampling(tempTree({}))).toEqual({});
 });
 
@@ -40,6 +43,8 @@ test.each([
   ["temp", -0.5, /general.sampling.temp to be a number in \[0, 2\], got -0.5/],
   ["top_p", 1.5, /general.sampling.top_p to be a number in \[0, 1\]/],
   ["top_k", 2.5, /general.sampling.top_k to be an integer/],
+  ["penalty_last_n", -2, /general.sampling.penalty_last_n to be an integer of at least -1, got -2/],
+  ["xtc_probability", 2, /general.sampling.xtc_probability to be a number in \[0, 1\]/],
   ["penalty_repeat", 0, /general.sampling.penalty_repeat to be a number in \(0, 100\]/],
 ] as const)("a GGUF file with %s %f is refused by name", (name, value, message) => {
   expect(() => gguf({ [name]: value })).toThrow(

@@ -8,38 +8,55 @@ import { readJsonFile } from "./files/json.js";
 import type { GgufMetadata } from "./gguf/types.js";
 
 /** By the names of request fields; absent fields keep the API's own defaults. */
-export interface SamplingDefaults {
-  readonly temperature?: number;
-  readonly top_p?: number;
-  readonly top_k?: number;
-  readonly min_p?: number;
-  readonly repetition_penalty?: number;
-}
-
-export type SamplingField = keyof SamplingDefaults;
+export type SamplingDefaults = { readonly [field in SamplingField]?: number };
 
 export const GENERATION_CONFIG_NAME = "generation_config.json";
 
-const MAX_TOP_K = 2 ** 31 - 1;
+const MAX_INTEGER = 2 ** 31 - 1;
+
+type Range = readonly [expected: string, isValid: (value: number) => boolean];
+
+const numberIn = (least: number, most: number): Range => [
+  `a number in [${least}, ${most}]`,
+  (value) => value >= least && value <= most,
+];
+const integerFrom = (least: number): Range => [
+  `an integer of at least ${least}`,
+  (value) => Number.isInteger(value) && value >= least && value <= MAX_INTEGER,
+];
 
 /** The ranges of requests' fields, which hold for a model's defaults too. */
-const RANGES: Readonly<Record<SamplingField, readonly [expected: string, isValid: (value: number) => boolean]>> = {
-  temperature: ["a number in [0, 2]", (value) => value >= 0 && value <= 2],
-  top_p: ["a number in [0, 1]", (value) => value >= 0 && value <= 1],
-  top_k: ["an integer of at least -1", (value) => Number.isInteger(value) && value >= -1 && value <= MAX_TOP_K],
-  min_p: ["a number in [0, 1]", (value) => value >= 0 && value <= 1],
+const RANGES = {
+  temperature: numberIn(0, 2),
+  top_p: numberIn(0, 1),
+  top_k: integerFrom(-1),
+  min_p: numberIn(0, 1),
   repetition_penalty: ["a number in (0, 100]", (value) => value > 0 && value <= 100],
-};
+  presence_penalty: numberIn(-2, 2),
+  frequency_penalty: numberIn(-2, 2),
+  repeat_last_n: integerFrom(-1),
+  typical_p: numberIn(0, 1),
+  top_n_sigma: numberIn(-1, 100),
+  xtc_probability: numberIn(0, 1),
+  xtc_threshold: numberIn(0, 1),
+  dynatemp_range: numberIn(0, 2),
+  dynatemp_exponent: numberIn(0, 100),
+} as const satisfies Readonly<Record<string, Range>>;
+
+export type SamplingField = keyof typeof RANGES;
 
 export const SAMPLING_FIELDS = Object.keys(RANGES) as readonly SamplingField[];
 
-/** The names that llama.cpp gives them. */
-export const GGUF_SAMPLING_KEYS: Readonly<Record<SamplingField, string>> = {
+/** llama.cpp's names for the fields that it writes. It also writes `mirostat`, which our engine does not have. */
+export const GGUF_SAMPLING_KEYS: { readonly [field in SamplingField]?: string } = {
   temperature: "general.sampling.temp",
   top_p: "general.sampling.top_p",
   top_k: "general.sampling.top_k",
   min_p: "general.sampling.min_p",
   repetition_penalty: "general.sampling.penalty_repeat",
+  repeat_last_n: "general.sampling.penalty_last_n",
+  xtc_probability: "general.sampling.xtc_probability",
+  xtc_threshold: "general.sampling.xtc_threshold",
 };
 
 /** The fault of a field's value, or undefined. */
@@ -71,7 +88,10 @@ const asWritten = (value: number | undefined): number | undefined =>
 
 /** Throws `gguf_metadata` or `model_config` for values that no request may have. */
 export function readGgufSampling(metadata: GgufMetadata): SamplingDefaults {
-  return defaultsFrom((field) => [GGUF_SAMPLING_KEYS[field], asWritten(metadata.number(GGUF_SAMPLING_KEYS[field]))]);
+  return defaultsFrom((field) => {
+    const key = GGUF_SAMPLING_KEYS[field];
+    return [key ?? field, key === undefined ? undefined : asWritten(metadata.number(key))];
+  });
 }
 
 /** The same of a folder; without the file there are none. */

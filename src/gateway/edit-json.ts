@@ -3,6 +3,7 @@
  * the rest of the proxy.
  */
 import { bodyJson, type JsonObject } from "../core/json-body.js";
+import { type ByteRange, membersOf } from "./json-members.js";
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -11,25 +12,19 @@ const COLON = 0x3a;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-interface ByteRange {
-  readonly start: number;
-  readonly end: number;
-}
-
 /**
  * Absent fields come before all others; the value of a field that is there is replaced.
  * @param bytes the JSON that `body` was parsed from
  * @returns the same bytes where nothing changes
  */
 export function withFields(bytes: Buffer, body: JsonObject, fields: JsonObject): Buffer {
-  const names = Object.keys(fields).filter((name) => fields[name] !== body[name]);
+  const names = Object.keys(fields).filter((name) => fields[name] !== own(body, name));
   if (names.length === 0) return bytes;
   const there = names.filter((name) => Object.hasOwn(body, name));
+  if (there.some((name) => fields[name] === undefined)) return withoutFields(bytes, body, fields);
   const ranges = there.length === 0 ? [] : findValues(bytes, there);
-  // A name that has escapes or occurs twice, or a field to remove, is rare enough to serialise the whole object.
-  if (ranges === undefined || names.some((name) => fields[name] === undefined)) {
-    return Buffer.from(bodyJson({ ...body, ...fields }));
-  }
+  // A name that has escapes or occurs twice is rare enough to serialise the whole object.
+  if (ranges === undefined) return Buffer.from(bodyJson({ ...body, ...fields }));
   const added = names.filter((name) => !there.includes(name));
   let start = bytes.indexOf(OPEN_BRACE) + 1;
   const comma = added.length === 0 || bytes[skipSpace(bytes, start)] === CLOSE_BRACE ? "" : ",";
@@ -40,6 +35,40 @@ export function withFields(bytes: Buffer, body: JsonObject, fields: JsonObject):
     start = range.end;
   }
   return Buffer.concat([...parts, bytes.subarray(start)]);
+}
+
+/**
+ * The fields of a body made of another that have other values, or are gone. Given to withFields, all that stays keeps
+ * its bytes, and so every number its digits.
+ */
+export function changedFields(before: JsonObject, after: JsonObject): JsonObject {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+  const changed = [...names].filter((name) => own(before, name) !== own(after, name));
+  return Object.fromEntries(changed.map((name) => [name, own(after, name)]));
+}
+
+/** A client may name a field like a member of every object. */
+const own = (body: JsonObject, name: string): unknown => (Object.hasOwn(body, name) ? body[name] : undefined);
+
+/** As withFields, where some of the fields are to be removed: the members that stay are put together again. */
+function withoutFields(bytes: Buffer, body: JsonObject, fields: JsonObject): Buffer {
+  let members: ReadonlyMap<string, ByteRange>;
+  try {
+    members = membersOf(bytes);
+  } catch {
+    // A mark of the byte order, or a name without end.
+    return Buffer.from(bodyJson({ ...body, ...fields }));
+  }
+  const parts: Buffer[] = [];
+  const add = (name: string, value: Buffer): void => {
+    parts.push(Buffer.from(`${parts.length === 0 ? "{" : ","}${JSON.stringify(name)}:`), value);
+  };
+  for (const name of new Set([...members.keys(), ...Object.keys(fields)])) {
+    const range = members.get(name);
+    if (!Object.hasOwn(fields, name)) add(name, bytes.subarray(range!.start, range!.end));
+    else if (fields[name] !== undefined) add(name, Buffer.from(valueJson(fields[name])));
+  }
+  return Buffer.concat([...(parts.length === 0 ? [Buffer.from("{")] : parts), Buffer.from("}")]);
 }
 
 /** Lists of token ids are Int32Arrays. */

@@ -2,6 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { SamplingParams } from "../engine/api/request.js";
 import { readHfSampling, type SamplingDefaults } from "../formats/sampling-defaults.js";
+import { defaultsBeside, samplersOf } from "../serve/openai/llama-samplers.js";
 
 /** Where sampling defaults come from. */
 export interface SamplingSource {
@@ -46,9 +47,10 @@ export function samplingFrom(
     topK: isTopOnly ? 1 : Math.max(choice.topK ?? defaults.top_k ?? 0, 0),
     topP: isTopOnly ? 1 : topP,
     minP: choice.minP ?? defaults.min_p ?? 0,
-    presencePenalty: 0,
-    frequencyPenalty: 0,
+    presencePenalty: defaults.presence_penalty ?? 0,
+    frequencyPenalty: defaults.frequency_penalty ?? 0,
     repetitionPenalty: defaults.repetition_penalty ?? 1,
+    ...samplersOf(defaultsBeside(choice.temperature, defaults)),
     seed: choice.seed ?? randomBytes(8).readBigUInt64LE(),
     maxTokens: Math.min(choice.maxTokens ?? tokensLeft, tokensLeft),
     minTokens: 0,

@@ -60,6 +60,8 @@ export const numbersIn = (question: string) => `It is ${question.match(/\d+/g)?.
 interface Options {
   /** Further keys of the cache, as YAML. */
   readonly keys?: string;
+  /** Asks the model that answers as a paid API that has chats alone. */
+  readonly translatesResponses?: boolean;
   /** Further lines of the file. */
   readonly more?: string;
   readonly folder?: string;
@@ -75,6 +77,7 @@ export function newFolder(): string {
 
 export async function startSemanticFleet({
   keys = "",
+  translatesResponses = false,
   more = "",
   folder = newFolder(),
   answerOf = numbersIn,
@@ -91,8 +94,9 @@ ${more}
 models:
   - name: m
     engine: openai
-    attach: [{ url: "${m.url}" }]
+    attach: [{ url: "${m.url}"${translatesResponses ? ", probe: false" : ""} }]
     cache: { enabled: false, version: one }
+    ${translatesResponses ? "provider: { responses: translate }" : ""}
     semantic-cache: { embeddings: e, embed-timeout: 5s, ${keys} }
   - name: e
     engine: openai

@@ -303,5 +303,6 @@ function textOf(report: InspectReport): string {
   ];
   if (model !== undefined) rows.push(...modelRows(model));
   if (unsupported !== undefined) rows.push(["not served", `[${unsupported.code}] ${unsupported.message}`]);
+  if (unsupported?.hint !== undefined) rows.push(["", `hint: ${unsupported.hint}`]);
   return formatTable(rows);
 }

@@ -143,3 +143,20 @@ test("without a key, a gateway or its admin API, the error says what to do", asy
   const nobody = await runMain("keys", "list", "--url", "http://127.0.0.1:1", "--admin-key", "boss");
   expect(nobody.stderr).toMatch(/expected a gateway at/);
 });
+
+test.each([
+  [
+    ["keys", "create", "laptop", "--team", "beta/nobody"],
+    'expected the id of a team in use, got "beta/nobody"; millrace teams list shows those in use, and millrace teams create makes one',
+  ],
+  [
+    ["orgs", "create", "default"],
+    "expected an id that no org has or had, got default; choose another id, or change the one there is with millrace orgs update",
+  ],
+  [["orgs", "show", "nobody"], 'expected the id of an organisation in use, got "nobody"; millrace orgs list shows'],
+])("%j says what was expected, what came, and what to do", async (args, message) => {
+  await run("orgs", "create", "beta");
+  const { stderr, exitCode } = await run(...args);
+  expect(stderr).toContain(message);
+  expect(exitCode).toBe(1);
+});

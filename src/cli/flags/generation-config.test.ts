@@ -23,6 +23,41 @@ test("the model's defaults hold, unless a flag says otherwise", () => {
   expect(defaultsWith(...override, "--generation-config", "none")).toEqual({ temperature: 0.2 });
 });
 
+test("an override takes every sampler that has a default", () => {
+  const all = {
+    temperature: 0.2,
+    top_p: 0.9,
+    top_k: -1,
+    min_p: 0.1,
+    repetition_penalty: 1.1,
+    presence_penalty: -1,
+    frequency_penalty: 0.5,
+    repeat_last_n: 64,
+    typical_p: 0.9,
+    top_n_sigma: 1.5,
+    xtc_probability: 0.5,
+    xtc_threshold: 0.2,
+    dynatemp_range: 0.4,
+    dynatemp_exponent: 2,
+  };
+  const defaults = defaultsWith("--override-generation-config", JSON.stringify(all));
+  expect(defaults).toEqual(all);
+  expect(samplingFrom({}, defaults, 8, [])).toMatchObject({
+    temperature: 0.2,
+    topP: 0.9,
+    topK: 0,
+    minP: 0.1,
+    repetitionPenalty: 1.1,
+    presencePenalty: -1,
+    frequencyPenalty: 0.5,
+    penaltyWindow: 64,
+    typicalP: 0.9,
+    topNSigma: 1.5,
+    xtc: { probability: 0.5, threshold: 0.2 },
+    dynamicTemperature: { range: 0.4, exponent: 2 },
+  });
+});
+
 test("a folder can have them, as in vLLM", () => {
   const folder = tempTree({ "generation_config.json": '{"temperature": 0.8}' });
   expect(defaultsWith("--generation-config", folder)).toEqual({ temperature: 0.8 });
@@ -42,6 +77,7 @@ test.each([
   ["a list", "[1]", /a JSON object/],
   ["a name nobody knows", '{"temprature":1}', /to name temperature, top_p, .*got temprature/],
   ["a value out of range", '{"temperature":3}', /temperature in --override.*a number in \[0, 2\]/],
+  ["a sampler that requests bring", '{"dry_multiplier":1}', /to name temperature, .*got dry_multiplier/],
   ["null", '{"top_p":null}', /top_p in --override/],
 ])("an override that is %s is refused", (_, text, message) => {
   expect(() => defaultsWith("--override-generation-config", text)).toThrow(message);

@@ -54,7 +54,7 @@ function parseOverride(text: string): SamplingDefaults {
   for (const [name, one] of Object.entries(value)) {
     if (!isField(name)) {
       throw new MillraceError("invalid_option", `expected ${FLAG} to name ${SAMPLING_FIELDS.join(", ")}, got ${name}`, {
-        hint: "only these have defaults; requests bring other samplers themselves",
+        hint: "only these have defaults; requests bring others (DRY, seeds, lengths) themselves",
       });
     }
     const expected = samplingComplaint(name, one);

@@ -325,8 +325,12 @@ const ropeSections = (numPairs: number): readonly number[] => [
 ];
 
 function samplingMetadata(sampling: SamplingDefaults): Metadata {
-  const stated = SAMPLING_FIELDS.filter((field) => sampling[field] !== undefined);
-  return Object.fromEntries(stated.map((field) => [GGUF_SAMPLING_KEYS[field], f32(sampling[field]!)]));
+  return Object.fromEntries(
+    SAMPLING_FIELDS.flatMap((field) => {
+      const [key, value] = [GGUF_SAMPLING_KEYS[field], sampling[field]];
+      return key === undefined || value === undefined ? [] : [[key, f32(value)]];
+    }),
+  );
 }
 
 function textMetadata(

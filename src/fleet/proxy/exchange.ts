@@ -4,6 +4,7 @@ import { type MillraceError, toMillraceError } from "../../core/errors.js";
 import { bodyJson, readIncoming } from "../../core/json-body.js";
 import type { OpenTurn } from "../../core/response-state.js";
 import { Cancellation } from "../../gateway/cancellation.js";
+import { changedFields, withFields } from "../../gateway/edit-json.js";
 import type { Outcome, RequestObserver } from "../../gateway/observer.js";
 import { answerIdle, type OllamaEndpoint, ollamaSink, untagged } from "../../gateway/ollama/endpoints.js";
 import type { Ending } from "../../gateway/pipeline.js";
@@ -68,9 +69,9 @@ export class Exchange {
     const translated = ollama?.pathOf(read.body);
     const { path, url } = translated === undefined ? this.arrival : { path: translated, url: translated };
     const sent = ollama === undefined ? read : this.#translated(ollama, read.body);
-    const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body) : undefined;
+    const turn = route.hasState === true ? this.context.responses.open(tenant, sent.body, route) : undefined;
     const body = turn?.body ?? sent.body;
-    const bytes = turn === undefined ? sent.bytes : Buffer.from(bodyJson(body));
+    const bytes = turn === undefined ? sent.bytes : withFields(sent.bytes, sent.body, changedFields(sent.body, body));
     const cancellation = this.#cancellation;
     // The gateway keeps answers itself, and then tells engines not to.
     const isPrivate = sent.body.store === false;

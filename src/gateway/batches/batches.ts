@@ -108,7 +108,12 @@ export class Batches {
   get(tenant: string, kind: BatchKind, id: string): BatchRecord {
     const record = this.options.table.batch(tenant, kind, id);
     if (record !== undefined) return this.#live(record);
-    throw new MillraceError("not_found", `expected the id of a batch, got ${JSON.stringify(id.slice(0, 80))}`);
+    throw new MillraceError("not_found", `expected the id of a batch, got ${JSON.stringify(id.slice(0, 80))}`, {
+      hint:
+        kind === "anthropic"
+          ? "GET /v1/messages/batches lists the batches of your key's organisation"
+          : "GET /v1/batches, or millrace batch list, lists the batches of your key's organisation",
+    });
   }
 
   list(tenant: string, kind: BatchKind, query: PageQuery): Page<BatchRecord> {

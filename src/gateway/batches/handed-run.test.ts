@@ -549,7 +549,7 @@ test("the file of a batch that is cancelled before it is sent is deleted", async
   await until(() => batches.files.size === 0);
 });
 
-test("the file of a batch that is given up stays, since the provider may run it still", async () => {
+test("the file of a batch that is given up stays until the provider's is over", async () => {
   batches.isStuck = true;
   const id = await client.start([batchLine("a")]);
   await until(() => batches.batches.length === 1);
@@ -560,4 +560,8 @@ test("the file of a batch that is given up stays, since the provider may run it 
   expect((await client.ended(id)).status).toBe("expired");
   await wait(20);
   expect([batches.files.size, logged("a part's files at its provider are deleted later")]).toEqual([1, []]);
+  batches.batches[0]!.status = "cancelled";
+  nowMs += 31 * 60_000;
+  await restart();
+  await until(() => batches.files.size === 0);
 });

@@ -283,8 +283,9 @@ export async function dropParts(
   for (const name of names) {
     const part = await files.one(name).catch(() => undefined);
     const id = partId(batchId, name);
+    const model = models[name.model]!;
     if (part?.stage === "over") {
-      await cleanup.remove(id, models[name.model]!, part.files ?? []);
+      await cleanup.remove(id, model, part.files ?? [], part.isGivenUp === true ? part : undefined);
       continue;
     }
     done ??= linesIn(folders.log(batchId));
@@ -293,9 +294,11 @@ export async function dropParts(
     const costs = await files.costs(name);
     const left = costs === undefined ? (part?.reserved ?? NOTHING) : sumOfOpen(costs, (index) => !ended.has(index));
     await cleanup.release(id, isUnsent ? NOTHING : left);
-    if (part?.batchId === undefined) continue;
-    const endpoint = handed.endpointOf(models[name.model]!);
-    await endpoint?.cancel(part.batchId, AbortSignal.timeout(DROP_MS)).catch(() => {});
+    if (part?.batchId !== undefined) {
+      const endpoint = handed.endpointOf(model);
+      await endpoint?.cancel(part.batchId, AbortSignal.timeout(DROP_MS)).catch(() => {});
+    }
+    if (part?.fileId !== undefined) await cleanup.remove(id, model, [part.fileId], isUnsent ? undefined : part);
   }
 }
 

@@ -7,7 +7,7 @@ import { recordingLogger, until } from "../../../test/helpers/fake-server.js";
 import { MillraceError } from "../../core/errors.js";
 import type { LineEstimate } from "../budget/handed-limits.js";
 import type { Amounts } from "../budget/store.js";
-import type { BatchEndpoint } from "../provider-batches/endpoint.js";
+import type { BatchEndpoint, Look } from "../provider-batches/endpoint.js";
 import { Refused } from "../provider-batches/provider-http.js";
 import { BatchFolders } from "./folders.js";
 import { PartCleanup } from "./part-cleanup.js";
@@ -23,6 +23,9 @@ let nowMs = 0;
 /** What the provider answers to a deletion; undefined: the file is deleted. */
 let answer: (name: string) => Error | undefined;
 let isProviderKnown = true;
+/** What the provider says of a batch. */
+let look: () => Look;
+const looks: string[] = [];
 const reserved = new Set<string>();
 const spent: Amounts[] = [];
 const asked: string[] = [];
@@ -44,6 +47,10 @@ const budget = {
   },
 };
 const endpoint = {
+  look: async (batchId: string) => {
+    looks.push(batchId);
+    return look();
+  },
   remove: async (name: string) => {
     asked.push(name);
     const error = answer(name);
@@ -70,7 +77,8 @@ beforeEach(async () => {
   await folders.create();
   [isStoreDown, isProviderKnown, nowMs, answer] = [false, true, 0, () => undefined];
   reserved.clear();
-  for (const list of [spent, asked, lines]) list.length = 0;
+  look = () => ({ kind: "running" });
+  for (const list of [spent, asked, lines, looks]) list.length = 0;
   await open();
 });
 afterEach(async () => {
@@ -152,4 +160,51 @@ test("files of a model that is gone are waited for, and then given up", async ()
   isProviderKnown = true;
   await tendForHours(1);
   expect([asked, notes()]).toEqual([["a"], []]);
+});
+
+test("files of a batch that was given up are deleted once it is over, with its results, also after a restart", async () => {
+  await cleanup.remove(ID, "m", ["in"], { batchId: "b" });
+  await tendForHours(5);
+  await open();
+  await tendForHours(5);
+  expect([asked, notes().length]).toEqual([[], 1]);
+  expect(looks.length).toBeGreaterThan(15);
+  expect(looks.length).toBeLessThan(25);
+  look = () => ({ kind: "ended", results: ["out", "errors"] });
+  await tendForHours(1);
+  expect([asked, notes(), lines]).toEqual([["in", "out", "errors"], [], []]);
+});
+
+test.each<[string, () => Look]>([
+  ["failed", () => ({ kind: "failed", message: "no", isForNow: false })],
+  [
+    "is unknown",
+    () => {
+      throw new Refused(404, "none", undefined);
+    },
+  ],
+])("files of a batch that was given up and %s are deleted", async (_, says) => {
+  look = says;
+  await cleanup.remove(ID, "m", ["in"], { batchId: "b" });
+  await tendForHours(1);
+  expect([asked, notes()]).toEqual([["in"], []]);
+});
+
+test.each<[string, string | undefined, () => Look]>([
+  ["never ends", "b", () => ({ kind: "running" })],
+  [
+    "cannot be asked for",
+    "b",
+    () => {
+      throw new Refused(500, "down", undefined);
+    },
+  ],
+  ["may not exist", undefined, () => ({ kind: "running" })],
+])("files of a batch that %s are deleted after the day that it may take", async (_, batchId, says) => {
+  look = says;
+  await cleanup.remove(ID, "m", ["in"], { batchId });
+  await tendForHours(24);
+  expect([asked, notes().length]).toEqual([[], 1]);
+  await tendForHours(2);
+  expect([asked, notes()]).toEqual([["in"], []]);
 });

@@ -34,6 +34,15 @@ const removal = z.object({
   /** The provider's ids of the files that are still there. */
   files: z.array(z.string()),
   numTries: z.number().int().min(0),
+  /** The provider's batch that may run still, and needs its file until then. Absent: it is over. */
+  batch: z
+    .object({
+      /** Absent: it is not known whether there is one. */
+      id: z.string().optional(),
+      /** When it is over, whatever the provider says. */
+      overMs: z.number(),
+    })
+    .optional(),
 });
 const task = z.discriminatedUnion("kind", [release, removal]);
 type Release = Readonly<z.output<typeof release>>;
@@ -42,6 +51,10 @@ type Removal = Readonly<z.output<typeof removal>>;
 /** With the waits between them, they take nine hours. */
 const MAX_TRIES = 10;
 const RETRY_MS = 60_000;
+/** Between two questions whether a batch that was given up is over. */
+const LOOK_MS = 30 * 60_000;
+/** A day is all that providers give a batch; a cancelled one ends within minutes. */
+const LONGEST_BATCH_MS = 25 * 3_600_000;
 const REMOVE_MS = 30_000;
 
 export class PartCleanup {
@@ -105,11 +118,20 @@ export class PartCleanup {
     await budget.reserve(id, estimate);
   }
 
-  /** Deletes files of a part at the provider, in the background. Rejects where that cannot be noted. */
-  async remove(id: string, model: string, files: readonly string[]): Promise<void> {
+  /**
+   * Deletes files of a part at the provider, in the background. Rejects where that cannot be noted.
+   * @param givenUp the part's batch was given up: its files are deleted when it is over
+   */
+  async remove(
+    id: string,
+    model: string,
+    files: readonly string[],
+    givenUp?: { readonly batchId?: string | undefined },
+  ): Promise<void> {
     const endpoint = this.context.handed.endpointOf(model);
     if (files.length === 0 || (endpoint !== undefined && endpoint.remove === undefined)) return;
-    const noted: Removal = { kind: "removal", id, model, files: [...files], numTries: 0 };
+    const batch = givenUp && { id: givenUp.batchId, overMs: this.context.nowMs() + LONGEST_BATCH_MS };
+    const noted: Removal = { kind: "removal", id, model, files: [...files], numTries: 0, batch };
     await this.#note(noted);
     this.#removals.set(id, { ...noted, atMs: 0 });
     this.#tryRemovals();
@@ -174,6 +196,7 @@ export class PartCleanup {
 
   async #tryRemoval(due: Removal): Promise<void> {
     const { logger, nowMs } = this.context;
+    if (due.batch !== undefined) return await this.#tryEnd(due, due.batch);
     const { left, error } = await this.#removeFiles(due);
     if (this.#closing.signal.aborted) return;
     const { id } = due;
@@ -191,6 +214,33 @@ export class PartCleanup {
     const fields = { part: id, files: left, message: error?.message };
     const what = isLast ? "a part's files stay at its provider" : "a part's files at its provider are deleted later";
     logger.warn(fields, what);
+  }
+
+  /** Once the batch is over, its files of results are known, and go with the others. */
+  async #tryEnd(due: Removal, batch: NonNullable<Removal["batch"]>): Promise<void> {
+    const nowMs = this.context.nowMs();
+    const results = await this.#resultsOf(due.model, batch.id);
+    if (this.#closing.signal.aborted) return;
+    if (results === undefined && nowMs < batch.overMs) {
+      this.#removals.set(due.id, { ...due, atMs: nowMs + LOOK_MS });
+      return;
+    }
+    const next: Removal = { ...due, files: [...due.files, ...(results ?? [])], batch: undefined };
+    await this.#note(next);
+    this.#removals.set(due.id, { ...next, atMs: nowMs });
+  }
+
+  /** @returns undefined while the batch may run */
+  async #resultsOf(model: string, batchId: string | undefined): Promise<readonly string[] | undefined> {
+    const endpoint = this.context.handed.endpointOf(model);
+    if (endpoint === undefined || batchId === undefined) return undefined;
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(REMOVE_MS)]);
+    try {
+      const look = await endpoint.look(batchId, signal);
+      return look.kind === "running" ? undefined : look.kind === "ended" ? look.results : [];
+    } catch (thrown) {
+      return thrown instanceof Refused && thrown.status === 404 ? [] : undefined;
+    }
   }
 
   /** @returns the files that are still there */

@@ -40,6 +40,8 @@ const part = z.object({
   batchId: z.string().optional(),
   /** At the provider; nobody needs them any more when the batch is over. */
   files: z.array(z.string()).optional(),
+  /** The provider's batch may run still, and needs its file until it is over. */
+  isGivenUp: z.boolean().optional(),
   /** Milliseconds since 1970. */
   sentMs: z.number().optional(),
 });

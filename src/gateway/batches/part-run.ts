@@ -254,10 +254,9 @@ export class PartRun {
     await lines.sync();
     const left = await this.#reservedNow();
     if (left !== undefined) await cleanup.release(this.#id, isSpent ? left : NOTHING);
-    // A batch that is given up may need its file still.
     const { fileId } = this.#part;
     const inputs = fileId === undefined ? [] : [fileId];
-    await this.#write({ stage: "over", files: isSpent ? [] : [...inputs, ...this.#results] });
+    await this.#write({ stage: "over", files: [...inputs, ...this.#results], isGivenUp: isSpent });
     await files.removeLines(this.#part);
   }
 

@@ -329,6 +329,9 @@ describe("batches", () => {
       type: "error",
       error: { type: "not_found_error" },
     });
+    expect((await call("GET", "/v1/batches/nope")).json).toMatchObject({
+      error: { message: expect.stringMatching(/^expected the id of a batch, got "nope".*millrace batch list/) },
+    });
     expect(errorOf(await call("GET", "/v1/batches?limit=0"))).toBe("invalid_parameter");
     expect(errorOf(await call("POST", "/v1/batches", { a: "x".repeat(70_000) }))).toBe("body_too_large");
   });

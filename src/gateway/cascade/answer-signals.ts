@@ -1,8 +1,12 @@
 /**
- * Reads the inputs of a judge from a whole answer of an OpenAI-compatible API: its text, how it ended, and how sure the
+ * Reads the inputs of a judge from a whole answer: its text, how it ended, and, of a chat or a completion, how sure the
  * model was of each token.
  */
 import type { WholeAnswer } from "../answer.js";
+import { answerPartsOf } from "../dialects/answer/answer-parts-of.js";
+import type { StopReason } from "../dialects/conversation/answer-parts.js";
+import { collected } from "../dialects/conversation/collected.js";
+import { promptTokensOf } from "../usage/token-counts.js";
 
 export interface AnswerSignals {
   readonly text: string;
@@ -36,9 +40,13 @@ interface Reading {
   numOutputTokens: number | undefined;
 }
 
-/** @returns undefined if the answer is incomplete, an error, or in no known form */
-export function signalsOf({ head, body, error }: WholeAnswer): AnswerSignals | undefined {
+/**
+ * @param path of the request; absent: that of a chat or a completion
+ * @returns undefined if the answer is incomplete, an error, or in no known form
+ */
+export function signalsOf({ head, body, error }: WholeAnswer, path?: string): AnswerSignals | undefined {
   if (error !== undefined || head.status !== 200) return undefined;
+  if (path === "/v1/messages" || path === "/v1/responses") return signalsOfParts(path, body, head.isEventStream);
   const reading: Reading = {
     text: "",
     finishReason: undefined,
@@ -52,6 +60,38 @@ export function signalsOf({ head, body, error }: WholeAnswer): AnswerSignals | u
   if (parts.length === 0 || parts.includes(undefined)) return undefined;
   for (const part of parts as Json[]) if (!readPart(part, reading)) return undefined;
   return reading.finishReason === undefined ? undefined : reading;
+}
+
+/** As chats say it. What pauses is no whole answer. */
+const ENDS: Readonly<Record<StopReason, string>> = {
+  end: "stop",
+  sequence: "stop",
+  calls: "tool_calls",
+  length: "length",
+  pause: "length",
+  filter: "content_filter",
+  refusal: "content_filter",
+};
+
+/** Of a message or a response, which are asked for no log-probabilities. */
+function signalsOfParts(path: string, body: Buffer, isEventStream: boolean): AnswerSignals | undefined {
+  try {
+    const { blocks, stop, counts } = collected(answerPartsOf(path, body, isEventStream));
+    const [numPromptTokens, numOutputTokens] = [promptTokensOf(counts), counts.output];
+    const isCounted = numPromptTokens + numOutputTokens > 0;
+    return {
+      text: blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join(""),
+      finishReason: ENDS[stop],
+      hasToolCalls: blocks.some(({ kind }) => kind === "call"),
+      logprobs: [],
+      margins: [],
+      numPromptTokens: isCounted ? numPromptTokens : undefined,
+      numOutputTokens: isCounted ? numOutputTokens : undefined,
+    };
+  } catch {
+    // An upstream may answer anything.
+    return undefined;
+  }
 }
 
 /** The data of a stream's events, without the last one, [DONE]. */

@@ -174,7 +174,15 @@ describe("the decision", () => {
 
   test.each<[string, RequestBody, string]>([
     ["several answers", { n: 2 }, CHAT],
-    ["an API that is not read", { max_tokens: 9 }, "/v1/messages"],
+    ["an API that is not read", {}, "/v1/embeddings"],
+    ["a message whose tools a provider runs", { max_tokens: 9, tools: [{ type: "web_search_1" }] }, "/v1/messages"],
+    ["a message in a container", { max_tokens: 9, container: "c" }, "/v1/messages"],
+    ["a message that no chat can say", { max_tokens: 9, never_heard_of: 1 }, "/v1/messages"],
+    ["a response in a conversation that a provider keeps", { input: "1 + 1?", conversation: "c" }, "/v1/responses"],
+    ["a response that a provider keeps", { input: "1 + 1?", store: true }, "/v1/responses"],
+    ["a response in the background", { input: "1 + 1?", background: true }, "/v1/responses"],
+    ["a response with tools of its provider", { input: "1", tools: [{ type: "mcp" }] }, "/v1/responses"],
+    ["log-probabilities of a response", { input: "1", include: ["message.output_text.logprobs"] }, "/v1/responses"],
   ])("requests for %s go to the large model", async (_, fields, path) => {
     await ask(requestOf(fields, "smart", path));
     expect([modelsAsked(), decisions]).toEqual([["large"], ["bypassed"]]);

@@ -14,6 +14,7 @@ import {
 } from "../../text/judge/preference.js";
 import { type AnswerSink, HeaderSink, type WholeAnswer } from "../answer.js";
 import { routeOf } from "../api/routes.js";
+import { type AnswerRules, ineligible } from "../cache/eligibility.js";
 import { Cancellation } from "../cancellation.js";
 import { BoundedSink, CopyingSink } from "../held-sinks.js";
 import { DEAF_REQUEST } from "../observer.js";
@@ -22,6 +23,7 @@ import { type GatewayRequest, withBody, withModel } from "../request.js";
 import { lastText } from "../routes/request-facts.js";
 import { MODEL_HEADER, withoutFirstByte } from "../routes/route-policy.js";
 import { type AnswerSignals, signalsOf } from "./answer-signals.js";
+import { type ChatForm, chatFormOf } from "./chat-form.js";
 import { isSame } from "./compare.js";
 import type { Guard } from "./guard.js";
 import { type JudgeTerms, judge, needsLogprobs, type Verdict } from "./judges.js";
@@ -72,7 +74,9 @@ const CASCADE_HEADER = "x-millrace-cascade";
 /** A small model's answer is held up to this size. */
 const MAX_HELD_BYTES = 16 * 1024 * 1024;
 /** Paths whose answers can be read. */
-const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions"];
+const JUDGED_PATHS: readonly string[] = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses"];
+/** Paths of which a provider may keep state, or run tools. */
+const STATEFUL_PATHS: readonly string[] = ["/v1/messages", "/v1/responses"];
 
 export class CascadePolicy implements Policy {
   readonly name = "cascade";
@@ -99,10 +103,12 @@ export class CascadePolicy implements Policy {
     };
     if (!isJudgeable(request)) return toLarge("bypassed", "not of a kind that can be judged");
     if (!cascade.guard.isOpen) return toLarge("closed", "the small model lost too much");
-    if (this.options.random() < cascade.audit.share) return this.#audit(cascade, request, sink, next);
-    const small = await askSmall(cascade, request, next);
+    const form = needsForm(cascade) ? chatFormOf(request) : undefined;
+    if (needsLogprobs(cascade.judge) && form === undefined) return toLarge("bypassed", "no chat can say it");
+    if (this.options.random() < cascade.audit.share) return this.#audit(cascade, request, form, sink, next);
+    const small = await askSmall(cascade, request, form, next);
     if (request.cancellation.isCancelled) return { kind: "cancelled" };
-    const verdict = await this.#judge(cascade, request, small, next);
+    const verdict = await this.#judge(cascade, request, form, small, next);
     if (request.cancellation.isCancelled) return { kind: "cancelled" };
     if (!verdict.isKept) return toLarge("escalated", verdict.why ?? "");
     onDecision?.(cascade.name, "kept");
@@ -113,6 +119,7 @@ export class CascadePolicy implements Policy {
   async #judge(
     cascade: Cascade,
     request: GatewayRequest,
+    form: ChatForm | undefined,
     small: SmallAnswer | undefined,
     next: Handler,
   ): Promise<Verdict> {
@@ -121,22 +128,29 @@ export class CascadePolicy implements Policy {
     if (!verdict.isKept || agreement === undefined) return verdict;
     const text = small!.signals!.text;
     const { samples, temperature, share } = agreement;
+    const asked = { ...request, ...form?.request };
     const others = await Promise.all(
       Array.from({ length: samples }, (_, index) => {
-        // The seeds are part of the request, so that the same request is judged alike.
-        const fields = { temperature, seed: index + 1 };
-        return askHidden(withBody(withModel(request, cascade.small), { ...fields, model: cascade.small }), next);
+        // The seeds are part of the request, so that the same request is judged alike. Not every API has one.
+        const fields = { temperature, ...(asked.route.takesSeed ? { seed: index + 1 } : {}) };
+        return askHidden(withBody(withModel(asked, cascade.small), { ...fields, model: cascade.small }), next);
       }),
     );
     const numSame = others.filter((other) => {
-      const signals = other === undefined ? undefined : signalsOf(other);
+      const signals = other === undefined ? undefined : signalsOf(other, asked.path);
       return signals !== undefined && isSame(signals.text, text);
     }).length;
     return numSame >= share * samples ? verdict : { ...verdict, isKept: false, why: "samples disagree" };
   }
 
   /** The client gets the large model's answer as it comes; the small model's is only compared with it. */
-  async #audit(cascade: Cascade, request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
+  async #audit(
+    cascade: Cascade,
+    request: GatewayRequest,
+    form: ChatForm | undefined,
+    sink: AnswerSink,
+    next: Handler,
+  ): Promise<Ending> {
     this.options.onDecision?.(cascade.name, "audited");
     request.record.notes.set(this.name, `${cascade.name}: audited`);
     const cancellation = new Cancellation();
@@ -144,7 +158,7 @@ export class CascadePolicy implements Policy {
     const leave = request.cancellation.onCancel(() => cancellation.cancel());
     const copy = new CopyingSink(markedSink(sink, cascade.large, "audited"), MAX_HELD_BYTES, leave);
     const side = { ...request, cancellation, observer: DEAF_REQUEST };
-    const small = askSmall(cascade, side, next).catch((thrown: unknown) => {
+    const small = askSmall(cascade, side, form, next).catch((thrown: unknown) => {
       this.options.onError?.(cascade.name, thrown);
       return undefined;
     });
@@ -153,7 +167,7 @@ export class CascadePolicy implements Policy {
       const large = copy.whole();
       // Without the large model's answer there is nothing to compare with.
       if (ending.kind === "answered" && ending.status === 200 && large !== undefined) {
-        await this.#compare(cascade, side, await small, large, next).catch((thrown: unknown) =>
+        await this.#compare(cascade, side, form, await small, large, next).catch((thrown: unknown) =>
           this.options.onError?.(cascade.name, thrown),
         );
       }
@@ -169,13 +183,14 @@ export class CascadePolicy implements Policy {
   async #compare(
     cascade: Cascade,
     request: GatewayRequest,
+    form: ChatForm | undefined,
     small: SmallAnswer | undefined,
     large: WholeAnswer,
     next: Handler,
   ): Promise<void> {
-    const signals = signalsOf(large);
+    const signals = signalsOf(large, request.path);
     if (signals === undefined) return;
-    const verdict = await this.#judge(cascade, request, small, next);
+    const verdict = await this.#judge(cascade, request, form, small, next);
     const isWorse = await this.#isWorse(cascade, request, small?.signals, signals, next);
     if (isWorse === undefined || request.cancellation.isCancelled || this.#isClosed) return;
     const sample = { requestId: request.id, score: verdict.score, isKept: verdict.isKept, isWorse: Number(isWorse) };
@@ -201,12 +216,20 @@ export class CascadePolicy implements Policy {
   }
 }
 
-/** Requests for one answer, in text or with calls. */
-function isJudgeable({ path, body, route }: GatewayRequest): boolean {
+/** Requests for one answer, in text or with calls, that may be asked twice. */
+function isJudgeable(request: GatewayRequest): boolean {
+  const { path, body, route } = request;
   if (!route.isGeneration || !JUDGED_PATHS.includes(path)) return false;
+  if (STATEFUL_PATHS.includes(path)) return ineligible(request, ASKED_TWICE, "") === undefined;
   const isOne = (value: unknown): boolean => value === undefined || value === null || value === 1;
   return isOne(body.n) && isOne(body.best_of) && !(Array.isArray(body.prompt) && typeof body.prompt[0] !== "number");
 }
+
+/** The rules by which a request changes nothing elsewhere, such as a conversation that its provider keeps. */
+const ASKED_TWICE: AnswerRules = { isOwnEngine: false, assumesDeterministic: true, keepsSampled: true };
+
+/** Whether the small model is asked for more than an answer: for log-probabilities, or for samples by a seed. */
+const needsForm = ({ judge: terms, agreement }: Cascade): boolean => needsLogprobs(terms) || agreement !== undefined;
 
 interface SmallAnswer {
   /** As the client may get it. */
@@ -218,14 +241,18 @@ interface SmallAnswer {
 async function askSmall(
   { small, judge: terms }: Cascade,
   request: GatewayRequest,
+  form: ChatForm | undefined,
   next: Handler,
 ): Promise<SmallAnswer | undefined> {
-  const named = withModel(request, small);
-  const asked = needsLogprobs(terms) ? withBody(named, { ...logprobFields(request), model: small }) : named;
-  const answer = await askHidden(asked, next);
-  if (answer === undefined) return undefined;
-  const shown = needsLogprobs(terms) ? withoutExtraLogprobs(answer, request) : answer;
-  return { answer: shown, signals: signalsOf(answer) };
+  const isScored = needsLogprobs(terms) && form !== undefined;
+  if (!isScored) {
+    const answer = await askHidden(withModel(request, small), next);
+    return answer && { answer, signals: signalsOf(answer, request.path) };
+  }
+  const asked = { ...request, ...form.request };
+  const answer = await askHidden(withBody(withModel(asked, small), { ...logprobFields(asked), model: small }), next);
+  const shown = answer && form.shown(withoutExtraLogprobs(answer, asked));
+  return shown && { answer: shown, signals: signalsOf(answer!) };
 }
 
 /** An answer that the client does not see. @returns undefined for an error of any kind */

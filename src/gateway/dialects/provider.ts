@@ -4,6 +4,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { bodyJson, type JsonObject } from "../../core/json-body.js";
+import { changedFields, withFields } from "../edit-json.js";
 import { ChatAnswerReader } from "./answer/read-chat-answer.js";
 import { ConverseAnswerReader } from "./answer/read-converse-answer.js";
 import { GeminiAnswerReader } from "./answer/read-gemini-answer.js";
@@ -15,6 +16,7 @@ import type { AnswerReader, AnswerWriter } from "./conversation/answer-parts.js"
 import type { Conversation, FieldNames } from "./conversation/conversation.js";
 import { Losses } from "./conversation/losses.js";
 import { signatureOf } from "./conversation/signatures.js";
+import { bedrockCount, COUNTED_PATHS, CountCourse, counted, geminiCount, messagesCount } from "./counts.js";
 import { ChatCourse, framed, MessagesCourse, TranslatedCourse } from "./courses.js";
 import type { ClientDialect } from "./provider-error.js";
 import { withoutIdleSamplers } from "./request/idle-samplers.js";
@@ -106,11 +108,13 @@ export function providerRequest(
   const client: ClientDialect = request.path.startsWith(MESSAGES) ? "anthropic" : "openai";
   const told = client === "openai" ? { ...request, body: withoutIdleSamplers(request.body) } : request;
   const asked = question(provider, model, told, losses);
-  const body = Buffer.from(bodyJson(asked.body));
+  const body = asked.course.isNative
+    ? withFields(request.bytes, request.body, changedFields(request.body, asked.body))
+    : Buffer.from(bodyJson(asked.body));
   const path = provider.basePath + asked.path;
   const { apiKey, aws } = provider;
   const redactor = new Redactor([apiKey, aws?.secretAccessKey, aws?.sessionToken, aws?.accessKeyId]);
-  const isStream = request.body.stream === true;
+  const isStream = request.body.stream === true && !COUNTED_PATHS.has(request.path);
   const terms = {
     provider: provider.engine,
     client,
@@ -138,16 +142,43 @@ function question(provider: Provider, model: string, request: ClientRequest, los
   const { engine } = provider;
   if (engine === "openai" || engine === "azure") {
     const isForeign = request.path === MESSAGES || request.path.startsWith(`${MESSAGES}/`);
-    const isChatted = request.path === RESPONSES && provider.responses === "translate";
+    const isChatted = isOfResponses(request.path) && provider.responses === "translate";
     if (!isForeign && !isChatted) return openaiQuestion(provider, model, request);
   } else if (isNativeMessages(provider, model, request.path)) return messagesQuestion(provider, model, request);
-  const dialect = DIALECTS.get(request.path);
-  if (dialect === undefined) {
+  const countedPath = COUNTED_PATHS.get(request.path);
+  const dialect = DIALECTS.get(countedPath ?? request.path);
+  // OpenAI itself counts for responses alone, and hosts that have chats alone do not count.
+  const isUncounted = countedPath !== undefined && (engine === "openai" || engine === "azure");
+  if (dialect === undefined || isUncounted) {
     throw new MillraceError("not_found", `expected a path that ${engine} has, got ${request.path.slice(0, 80)}`, {
-      hint: `${CHAT}, ${MESSAGES} and ${RESPONSES} are translated for every provider`,
+      hint: isUncounted
+        ? "ask a model of Anthropic, Google or Bedrock for a count, or read `usage` in an answer"
+        : `${CHAT}, ${MESSAGES}, ${RESPONSES} and counts of their tokens are translated for every provider`,
     });
   }
+  if (countedPath !== undefined) return countQuestion(provider, model, dialect, request, losses);
   return translated(provider, model, dialect, request, losses);
+}
+
+/** The provider is asked how long the prompt is that it would get. */
+function countQuestion(
+  provider: Provider,
+  model: string,
+  dialect: Dialect,
+  { path, body }: ClientRequest,
+  losses: Losses,
+): Question {
+  const { defaultMaxTokens, thinking } = provider;
+  // Only messages name a bound always, and no count does.
+  const bounded =
+    dialect.names === MESSAGES_NAMES ? { ...body, max_tokens: body.max_tokens ?? defaultMaxTokens } : body;
+  const conversation = counted(dialect.read(bounded, losses));
+  const terms: WriteTerms = { model, names: dialect.names, losses, defaultMaxTokens, thinking };
+  const { headers, ...asked } = written(provider, conversation, terms);
+  const course = new CountCourse(path);
+  if (provider.engine === "anthropic") return { ...messagesCount(asked), ...(headers && { headers }), course };
+  if (provider.engine === "google") return { ...geminiCount(model, asked), course };
+  return { ...bedrockCount(`/model/${awsEncode(model)}`, asked, isInvoked(provider, model)), course };
 }
 
 const isClaude = (model: string): boolean => /(^|[./])anthropic\./.test(model);

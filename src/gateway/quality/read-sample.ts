@@ -3,12 +3,9 @@ import { isPlainObject } from "../../core/is-plain-object.js";
 import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 import { askedForm } from "../api/asked-form.js";
 import { signalsOf } from "../cascade/answer-signals.js";
-import { ChatAnswerReader } from "../dialects/answer/read-chat-answer.js";
-import { MessagesAnswerReader } from "../dialects/answer/read-messages-answer.js";
-import { ResponsesAnswerReader } from "../dialects/answer/read-responses-answer.js";
-import type { AnswerPart, AnswerReader } from "../dialects/conversation/answer-parts.js";
+import { answerPartsOf } from "../dialects/answer/answer-parts-of.js";
+import type { AnswerPart } from "../dialects/conversation/answer-parts.js";
 import { collected } from "../dialects/conversation/collected.js";
-import { EventReader } from "../dialects/wire/sse.js";
 import type { Sample, SampledAnswer, SampleMessage } from "./checks/sample.js";
 
 /** Paths whose answers are sampled. */
@@ -102,33 +99,12 @@ class PromptTexts {
 
 function readAnswer(path: string, body: Buffer, isEventStream: boolean): SampledAnswer | undefined {
   try {
-    switch (path) {
-      case "/v1/chat/completions":
-        return fromParts(partsOf(new ChatAnswerReader(), body, isEventStream), logprobsOf(body, isEventStream));
-      case "/v1/messages":
-        return fromParts(partsOf(new MessagesAnswerReader(), body, isEventStream), []);
-      case "/v1/completions":
-        return fromCompletion(body, isEventStream);
-      default:
-        return fromParts(partsOf(new ResponsesAnswerReader(), body, isEventStream), []);
-    }
+    if (path === "/v1/completions") return fromCompletion(body, isEventStream);
+    const logprobs = path === "/v1/chat/completions" ? logprobsOf(body, isEventStream) : [];
+    return fromParts(answerPartsOf(path, body, isEventStream), logprobs);
   } catch {
     return undefined;
   }
-}
-
-function eventsOf(body: Buffer): { readonly name: string; readonly data: JsonObject }[] {
-  const events: { name: string; data: JsonObject }[] = [];
-  new EventReader().push(body, ({ name, data }) => {
-    const value = parsed(Buffer.from(data));
-    if (value !== undefined) events.push({ name, data: value });
-  });
-  return events;
-}
-
-function partsOf(reader: AnswerReader, body: Buffer, isEventStream: boolean): readonly AnswerPart[] {
-  if (isEventStream) return [...eventsOf(body).flatMap(({ name, data }) => reader.event(data, name)), ...reader.end()];
-  return reader.whole(parsed(body) ?? {});
 }
 
 function fromParts(parts: readonly AnswerPart[], logprobs: readonly number[]): SampledAnswer {

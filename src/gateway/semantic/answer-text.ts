@@ -1,4 +1,4 @@
-/** The text of an answer, of either dialect and form. */
+/** The text of an answer, of any dialect and form. */
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -8,6 +8,7 @@ const REGULAR_ENDS: readonly unknown[] = ["stop", "end_turn", "stop_sequence"];
  * @returns undefined for an answer that is more or less than one finished text: tool calls, a refusal, an end by length
  */
 export function answerText(path: string, isEventStream: boolean, body: Buffer): string | undefined {
+  if (path === "/v1/responses") return textOfResponse(isEventStream ? lastResponse(body) : parse(body.toString()));
   const isAnthropic = path === "/v1/messages";
   if (isEventStream) return isAnthropic ? textOfMessageEvents(eventsOf(body)) : textOfChunks(eventsOf(body));
   const answer = parse(body.toString());
@@ -57,6 +58,29 @@ function textOfMessageEvents(events: readonly Json[]): string | undefined {
     if (type === "message_delta") end = reason ?? end;
   }
   return REGULAR_ENDS.includes(end) && text !== "" ? text : undefined;
+}
+
+/** Steps of a provider's own tools, calls and refusals are more than a text. */
+function textOfResponse({ status, output, error }: Json = {}): string | undefined {
+  if (status !== "completed" || isSome(error) || !Array.isArray(output)) return undefined;
+  const items = output as (Json | null)[];
+  if (!items.every((item) => item?.type === "message" || item?.type === "reasoning")) return undefined;
+  const parts = items.flatMap((item) => {
+    if (item?.type !== "message") return [];
+    return Array.isArray(item.content) ? (item.content as (Json | null)[]) : [null];
+  });
+  // An annotation names a source that this answer was made of.
+  const isPlain = (part: Json | null) =>
+    part?.type === "output_text" && typeof part.text === "string" && !isSome(part.annotations);
+  if (!parts.every(isPlain)) return undefined;
+  const text = parts.map((part) => part!.text).join("");
+  return text === "" ? undefined : text;
+}
+
+/** The last event has the whole response. */
+function lastResponse(body: Buffer): Json | undefined {
+  const { type, response } = eventsOf(body).at(-1) ?? {};
+  return type === "response.completed" ? ((response ?? undefined) as Json | undefined) : undefined;
 }
 
 function eventsOf(body: Buffer): readonly Json[] {

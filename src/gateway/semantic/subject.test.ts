@@ -68,6 +68,70 @@ test.each<[string, object]>([
   expect(subject({ ...base, ...fields })).toBeUndefined();
 });
 
+describe("a request for a response", () => {
+  const RESPONSES = "/v1/responses";
+  const asked = { model: "m", input: "What is it?", instructions: "Be brief.", store: false };
+  const of = (fields: object, change: Partial<SubjectTerms> = {}) =>
+    subject({ ...asked, ...fields }, change, RESPONSES);
+
+  test("has a subject, in a namespace of its own", () => {
+    const { namespace, question } = of({})!;
+    expect(question.text).toBe("What is it?");
+    expect(of({ input: "Who is it?" })!.namespace).toBe(namespace);
+    const items = [user("What is it?"), { type: "message", ...user([{ type: "input_text", text: "What is it?" }]) }];
+    for (const item of items) expect(of({ input: [item] })!.question.text).toBe("What is it?");
+    const chat = { ...asked, messages: [user("What is it?")], input: undefined };
+    expect(subject(JSON.parse(JSON.stringify(chat)))!.namespace).not.toBe(namespace);
+  });
+
+  test.each<[string, object]>([
+    ["instructions", { instructions: "Be long." }],
+    ["instructions in the input", { input: [{ role: "developer", content: "Be brief." }, user("What is it?")] }],
+    ["tools", { tools: [{ type: "function", name: "f" }] }],
+    ["text.format", { text: { format: { type: "json_object" } } }],
+    ["reasoning", { reasoning: { effort: "low" } }],
+    ["metadata, which an answer repeats", { metadata: { a: "b" } }],
+    ["stream", { stream: true }],
+  ])("differs by %s", (_, fields) => {
+    expect(of(fields)!.namespace).not.toBe(of({})!.namespace);
+  });
+
+  const said = (id: string, text: string) => [
+    { type: "message", role: "user", content: "Hi" },
+    { type: "message", id, role: "assistant", status: "completed", content: [{ type: "output_text", text }] },
+    user("What is it?"),
+  ];
+  test.each<[string, object]>([
+    ["a conversation that a provider keeps", { conversation: "conv_1" }],
+    ["a previous response that the gateway does not know", { previous_response_id: "resp_1" }],
+    ["a prompt that a provider keeps", { prompt: { id: "pmpt_1" } }],
+    ["a run in the background", { background: true }],
+    ["an answer that a provider keeps", { store: true }],
+    ["log-probabilities", { include: ["message.output_text.logprobs"] }],
+    ["a search of the web", { tools: [{ type: "web_search" }] }],
+    ["earlier turns", { input: said("msg_1", "Hello") }],
+    ["an image", { input: [user([{ type: "input_image", image_url: "data:," }])] }],
+    ["a call's result", { input: [{ type: "function_call_output", call_id: "c", output: "x" }] }],
+    ["an item with a role that is no message", { input: [{ type: "agent_note", ...user("What is it?") }] }],
+    ["a part of a chat", { input: [user([{ type: "text", text: "What is it?" }])] }],
+    ["the last word of the model", { input: [{ role: "assistant", content: "What is it?" }] }],
+    ["no input", { input: undefined }],
+    ["null items", { input: [null] }],
+  ])("with %s has no subject", (_, fields) => {
+    expect(of(fields)).toBeUndefined();
+  });
+
+  test("is of one namespace with the same earlier turns, whatever their ids, and of none with others", () => {
+    const namespaceOf = (id: string, text: string) => of({ input: said(id, text) }, { isMultiTurn: true })!.namespace;
+    expect(namespaceOf("msg_1", "Hello")).toBe(namespaceOf("msg_2", "Hello"));
+    expect(namespaceOf("msg_1", "Hello")).not.toBe(namespaceOf("msg_1", "Hello!"));
+    const thought = (id: string) => ({ type: "reasoning", id, summary: [], encrypted_content: "x" });
+    const thinking = (id: string) =>
+      of({ input: [thought(id), user("What is it?")] }, { isMultiTurn: true })!.namespace;
+    expect(thinking("rs_1")).not.toBe(thinking("rs_2"));
+  });
+});
+
 test("earlier turns are part of the namespace where they may be there", () => {
   const turns = (first: string) => ({
     messages: [user(first), { role: "assistant", content: "Hi" }, user("Who is it?")],
@@ -84,6 +148,16 @@ describe("the text of an answer", () => {
   const delta = (fields: object, finish_reason: string | null = null) => ({
     choices: [{ index: 0, delta: fields, finish_reason }],
   });
+
+  const RESPONSES = "/v1/responses";
+  const part = { type: "output_text", text: "Yes", annotations: [] };
+  const response = (fields: object, ...before: object[]) => ({
+    status: "completed",
+    error: null,
+    output: [...before, { type: "message", role: "assistant", content: [part] }],
+    ...fields,
+  });
+  const saying = (said: object) => JSON.stringify(response({ output: [{ type: "message", content: [said] }] }));
 
   test.each<[string, string, boolean, string, string | undefined]>([
     ["chat", CHAT, false, chat({ content: "Yes." }), "Yes."],
@@ -119,6 +193,37 @@ describe("the text of an answer", () => {
       ),
       "Yes",
     ],
+    ["a response", RESPONSES, false, JSON.stringify(response({})), "Yes"],
+    ["a response with thoughts", RESPONSES, false, JSON.stringify(response({}, { type: "reasoning" })), "Yes"],
+    ["a cut response", RESPONSES, false, JSON.stringify(response({ status: "incomplete" })), undefined],
+    ["a failed response", RESPONSES, false, JSON.stringify(response({ error: { code: "x" } })), undefined],
+    ["a response with a call", RESPONSES, false, JSON.stringify(response({}, { type: "function_call" })), undefined],
+    [
+      "a response with a search",
+      RESPONSES,
+      false,
+      JSON.stringify(response({}, { type: "web_search_call" })),
+      undefined,
+    ],
+    ["a response with null", RESPONSES, false, '{"status":"completed","output":[null]}', undefined],
+    ["a response without parts", RESPONSES, false, '{"status":"completed","output":[{"type":"message"}]}', undefined],
+    ["a response that refuses", RESPONSES, false, saying({ type: "refusal", refusal: "No" }), undefined],
+    ["a response with sources", RESPONSES, false, saying({ ...part, annotations: [{}] }), undefined],
+    [
+      "a stream of a response",
+      RESPONSES,
+      true,
+      events({ type: "response.created", response: {} }, { type: "response.completed", response: response({}) }),
+      "Yes",
+    ],
+    [
+      "a stream of a response that fails",
+      RESPONSES,
+      true,
+      events({ type: "response.completed", response: response({}) }, { type: "error" }),
+      undefined,
+    ],
+    ["a stream without events", RESPONSES, true, ": nothing\n\n", undefined],
     ["no JSON", CHAT, false, "<html>", undefined],
     ["null", CHAT, false, '{"choices":[null]}', undefined],
   ])("of %s", (_, path, isEventStream, body, expected) => {

@@ -33,7 +33,8 @@ export interface SubjectTerms {
 
 type Message = Readonly<Record<string, unknown>>;
 
-const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/messages"];
+const RESPONSES = "/v1/responses";
+const PATHS: readonly string[] = ["/v1/chat/completions", "/v1/messages", RESPONSES];
 /** Fields that ask for the tokens of one particular answer, or for several answers. */
 const PER_ANSWER: readonly string[] = [
   "logprobs",
@@ -48,7 +49,8 @@ const PER_ANSWER: readonly string[] = [
 export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject | undefined {
   const { path, url, body, bytes, route, model } = request;
   if (!PATHS.includes(path) || !isPlain(body)) return undefined;
-  const last = lastUserText(body.messages, terms.isMultiTurn);
+  const said = path === RESPONSES ? "input" : "messages";
+  const last = lastText(body[said], path === RESPONSES, terms.isMultiTurn);
   if (last === undefined || last.text.length > MAX_QUESTION_LENGTH || last.text.trim() === "") return undefined;
   const canonical = canonicalBody({ path, body, bytes, model });
   if (canonical === undefined) return undefined;
@@ -57,7 +59,7 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
   if (ineligible({ route, path, body }, rules, canonical.kept) !== undefined) return undefined;
   const question = questionOf(last.text);
   if (question.form.parts.length === 0 || isForTheMoment(question)) return undefined;
-  const others = { ...body, messages: last.others };
+  const others = { ...body, [said]: last.others };
   const rest = canonicalBody({ path, body: others, bytes: Buffer.from(JSON.stringify(others)), model });
   if (rest === undefined) return undefined;
   const { scope, version, embedder } = terms;
@@ -71,7 +73,10 @@ export function subjectOf(request: GatewayRequest, terms: SubjectTerms): Subject
   };
 }
 
+const RESPONSE_LOGPROBS = "message.output_text.logprobs";
+
 function isPlain(body: RequestBody): boolean {
+  if (Array.isArray(body.include) && body.include.includes(RESPONSE_LOGPROBS)) return false;
   if (PER_ANSWER.some((name) => body[name] !== undefined && body[name] !== null && body[name] !== false)) return false;
   return (body.n ?? 1) === 1 && (body.best_of ?? 1) === 1;
 }
@@ -84,20 +89,35 @@ function isForTheMoment({ tokens }: Question): boolean {
 interface LastText {
   readonly text: string;
   /** The messages with an empty text in the place of the last one. */
-  readonly others: readonly unknown[];
+  readonly others: unknown;
 }
 
-function lastUserText(messages: unknown, isMultiTurn: boolean): LastText | undefined {
-  if (!Array.isArray(messages)) return undefined;
-  const last = messages.at(-1) as Message | null | undefined;
-  if (last?.role !== "user") return undefined;
-  const isInstruction = (message: Message | null) => message?.role === "system" || message?.role === "developer";
-  if (!isMultiTurn && !messages.slice(0, -1).every(isInstruction)) return undefined;
+/** @param isInput of a response: a text alone, or items of which messages are one kind */
+function lastText(said: unknown, isInput: boolean, isMultiTurn: boolean): LastText | undefined {
+  if (isInput && typeof said === "string") return { text: said, others: "" };
+  if (!Array.isArray(said)) return undefined;
+  const last = said.at(-1) as Message | null | undefined;
+  if (last?.role !== "user" || !isMessage(last)) return undefined;
+  const isInstruction = (message: Message | null) =>
+    (message?.role === "system" || message?.role === "developer") && isMessage(message);
+  const earlier = said.slice(0, -1);
+  if (!isMultiTurn && !earlier.every(isInstruction)) return undefined;
+  const before = earlier.map(withoutId);
   const { content } = last;
-  const before = messages.slice(0, -1);
-  if (typeof content === "string") return { text: content, others: before.concat([{ ...last, content: "" }]) };
+  const rest = withoutId(last) as Message;
+  if (typeof content === "string") return { text: content, others: before.concat([{ ...rest, content: "" }]) };
   if (!Array.isArray(content) || content.length !== 1) return undefined;
   const part = content[0] as Message | null;
-  if (part?.type !== "text" || typeof part.text !== "string") return undefined;
-  return { text: part.text, others: before.concat([{ ...last, content: [{ ...part, text: "" }] }]) };
+  if (part?.type !== (isInput ? "input_text" : "text") || typeof part.text !== "string") return undefined;
+  return { text: part.text, others: before.concat([{ ...rest, content: [{ ...part, text: "" }] }]) };
+}
+
+/** Messages need no type; other items of a response's input may have a role, too. */
+const isMessage = ({ type }: Message): boolean => type === undefined || type === null || type === "message";
+
+/** A message's id is in no prompt, and no two answers have the same. Other items may be known by theirs. */
+function withoutId(message: Message | null): unknown {
+  if (typeof message !== "object" || message === null || message.type !== "message") return message;
+  const { id: _, ...rest } = message;
+  return rest;
 }

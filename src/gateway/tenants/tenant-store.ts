@@ -252,6 +252,7 @@ export class TenantStore {
         if (this.#tables.find(kind, id) !== undefined) {
           throw new MillraceError("already_exists", `expected an id that no ${kind} has or had, got ${id}`, {
             param: "id",
+            hint: `choose another id, or change the one there is with millrace ${kind}s update; an id that has been deleted is not given again`,
           });
         }
         this.#tables.insert(record);
@@ -320,6 +321,9 @@ function notFound(kind: ScopeKind, id: string): MillraceError {
   return new MillraceError(
     "not_found",
     `expected the id of ${NAMES[kind]} in use, got ${JSON.stringify(id.slice(0, 200))}`,
+    {
+      hint: `millrace ${kind}s list shows those in use, and millrace ${kind}s create makes one${kind === "team" ? "; a team's id begins with its organisation's, such as acme/search" : ""}`,
+    },
   );
 }
 

@@ -125,7 +125,14 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
 function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
-  if (known === undefined) throw unservedArchitecture(`expected one of ${ARCHITECTURES.join(", ")}, got ${name}`);
+  const expected = `expected one of ${ARCHITECTURES.join(", ")}, got ${name}`;
+  // Not a model, but what drafts for one.
+  if (name === "mill-heads") {
+    throw new MillraceError("architecture_unsupported", expected, {
+      hint: `the file has trained heads: serve the model that they were trained on with --speculative-config '{"method":"heads","model":"FILE"}'`,
+    });
+  }
+  if (known === undefined) throw unservedArchitecture(expected);
   const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = factsOf(known);
   const unserved = [
     ...UNSERVED_KEYS,

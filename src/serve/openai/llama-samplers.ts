@@ -1,6 +1,7 @@
 /** What the fields of llama.cpp's samplers mean for the engine. */
 import type { z } from "zod";
-import type { DryBreaker, DryPenalty, SamplingParams } from "../../engine/api/request.js";
+import { type DryBreaker, type DryPenalty, GREEDY_TEMPERATURE, type SamplingParams } from "../../engine/api/request.js";
+import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { dryBreakersOf } from "../../text/dry-breakers.js";
 import type { PromptContext } from "../http/context.js";
 import type { llamaSamplersShape } from "./schema-parts.js";
@@ -30,6 +31,16 @@ export function samplersOf(fields: LlamaSamplers): Samplers {
     xtc: probability > 0 ? { probability, threshold } : undefined,
     dynamicTemperature: range > 0 ? { range, exponent } : undefined,
   };
+}
+
+/**
+ * The defaults that hold beside a request's temperature. XTC and a dynamic temperature draw at temperature 0 too: who
+ * asks for that wants the likeliest tokens, and caches count on it, so that a request brings these two itself.
+ */
+export function defaultsBeside(temperature: number | undefined, defaults: SamplingDefaults): SamplingDefaults {
+  if (temperature === undefined || temperature >= GREEDY_TEMPERATURE) return defaults;
+  const { xtc_probability: _, dynatemp_range: __, ...rest } = defaults;
+  return rest;
 }
 
 /** Undefined: DRY is off. */

@@ -33,8 +33,8 @@ function factsOf(context: ServeContext, request: ResponseRequest): Facts {
     maxOutputTokens: request.max_output_tokens ?? null,
     temperature: request.temperature ?? context.samplingDefaults?.temperature ?? 1,
     topP: request.top_p ?? context.samplingDefaults?.top_p ?? 1,
-    presencePenalty: request.presence_penalty ?? 0,
-    frequencyPenalty: request.frequency_penalty ?? 0,
+    presencePenalty: request.presence_penalty ?? context.samplingDefaults?.presence_penalty ?? 0,
+    frequencyPenalty: request.frequency_penalty ?? context.samplingDefaults?.frequency_penalty ?? 0,
     tools: request.tools ?? [],
     toolChoice: request.tool_choice ?? "auto",
     isParallel: request.parallel_tool_calls ?? true,
@@ -75,7 +75,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
 /** POST /v1/responses/input_tokens: the tokens of the prompt that /v1/responses would make. */
 export async function inputTokens(c: AppContext, context: ServeContext): Promise<Response> {
   const body = await readJsonObject(c, context.limits);
-  const turn = context.responses.open(c.get("tenant") ?? "", body);
+  const turn = context.responses.open(c.get("tenant") ?? "", body, { isGeneration: false });
   const request = parseFields(c, context, RESPONSE_RULES, turn?.body ?? body);
   resolveModelName(context, request.model);
   const { length } = await responsePromptIds(c, context, request);

@@ -1,13 +1,14 @@
 /** Converts validated request fields to the engine's sampling parameters and the generation's text rules. */
 import { MillraceError } from "../../core/errors.js";
 import type { DryPenalty, EngineRequest, Pooling, SamplingParams } from "../../engine/api/request.js";
+import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { MAX_RECIPE_LENGTH } from "../../text/answer/answer-recipe.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import type { ChoiceSeeds } from "../generation/seeds.js";
 import type { PlanContext, ServeContext } from "../http/context.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import type { ChatPlan } from "./chat-plan.js";
-import { samplersOf } from "./llama-samplers.js";
+import { defaultsBeside, samplersOf } from "./llama-samplers.js";
 import { contextExceeded } from "./prompt-size.js";
 import type { SamplingFields } from "./schema-parts.js";
 
@@ -67,9 +68,14 @@ export async function badWordsOf(
   });
 }
 
+/** A field of the request wins; one that is there and undefined is none. */
+function withDefaults(fields: SamplingFields, defaults: SamplingDefaults = {}): SamplingFields {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined);
+  return { ...defaultsBeside(fields.temperature, defaults), ...Object.fromEntries(given) };
+}
+
 function toSamplingParams(context: PlanContext, plan: GenerationPlan): Omit<SamplingParams, "seed"> {
-  const { fields } = plan;
-  const defaults = context.samplingDefaults ?? {};
+  const fields = withDefaults(plan.fields, context.samplingDefaults);
   const maxTokens = resolveMaxTokens(plan, context.engine.info);
   const minTokens = fields.min_tokens ?? 0;
   if (plan.maxTokens !== undefined && minTokens > plan.maxTokens) {
@@ -81,17 +87,17 @@ function toSamplingParams(context: PlanContext, plan: GenerationPlan): Omit<Samp
   }
   const logitBias = Object.entries(fields.logit_bias ?? {}).map(([id, bias]) => [Number(id), bias] as const);
   // An empty nucleus still contains the likeliest token.
-  const topP = fields.top_p ?? defaults.top_p ?? 1;
+  const topP = fields.top_p ?? 1;
   const isTopOnly = topP === 0;
   const modelStops = fields.ignore_eos === true ? [] : context.tokenizer.stopIds;
   return {
-    temperature: fields.temperature ?? defaults.temperature ?? 1,
-    topK: isTopOnly ? 1 : Math.max(fields.top_k ?? defaults.top_k ?? 0, 0),
+    temperature: fields.temperature ?? 1,
+    topK: isTopOnly ? 1 : Math.max(fields.top_k ?? 0, 0),
     topP: isTopOnly ? 1 : topP,
-    minP: fields.min_p ?? defaults.min_p ?? 0,
+    minP: fields.min_p ?? 0,
     presencePenalty: fields.presence_penalty ?? 0,
     frequencyPenalty: fields.frequency_penalty ?? 0,
-    repetitionPenalty: fields.repetition_penalty ?? defaults.repetition_penalty ?? 1,
+    repetitionPenalty: fields.repetition_penalty ?? 1,
     ...samplersOf(fields),
     dry: plan.dry,
     maxTokens,

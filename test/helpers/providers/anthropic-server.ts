@@ -104,6 +104,16 @@ export const messagesFields = {
     .optional(),
 };
 const request = z.strictObject({ model: z.string(), ...messagesFields, stream: z.boolean().optional() });
+const { system, messages, tools, tool_choice, thinking: thinks, output_config } = messagesFields;
+const count = z.strictObject({
+  model: z.string(),
+  system,
+  messages,
+  tools,
+  tool_choice,
+  thinking: thinks,
+  output_config,
+});
 type MessagesBody = Omit<z.output<typeof request>, "model">;
 
 const anthropicError = (status: number, type: string, message: string, headers = {}): Reply => ({
@@ -133,7 +143,13 @@ export function startAnthropicServer({
       throw new Refusal(anthropicError(401, "authentication_error", `invalid x-api-key: ${headers["x-api-key"]}`));
     if (!VERSIONS.includes(headers["anthropic-version"] as string))
       throw invalid("anthropic-version: header is required");
-    if (url === "/v1/messages/count_tokens") return { body: { input_tokens: 14 } };
+    if (url === "/v1/messages/count_tokens") {
+      const counted = checked(count, body, (path, message) =>
+        anthropicError(400, "invalid_request_error", `${path}: ${message}`),
+      );
+      checkMessages({ ...counted, max_tokens: 1 });
+      return { body: { input_tokens: 14 } };
+    }
     const ofBatches = batches?.reply(asked, (params) => {
       const line = checked(request, params, (path, message) =>
         anthropicError(400, "invalid_request_error", `${path}: ${message}`),

@@ -67,7 +67,8 @@ export function asked(
     defaultMaxTokens: 4096,
     ...more,
   };
-  const request: ClientRequest = { path, body: { model: "m", ...body }, bytes: Buffer.alloc(0), headers: {} };
+  const whole = { model: "m", ...body };
+  const request: ClientRequest = { path, body: whole, bytes: Buffer.from(JSON.stringify(whole)), headers: {} };
   const made = providerRequest(provider, "https://host", model, request, new Date(0));
   return {
     path: made.path,

@@ -118,11 +118,14 @@ export function startBedrockServer(
 ): Promise<ProviderServer> {
   return startProviderServer((asked) => {
     if (asked.headers.authorization !== `Bearer ${apiKey}`) verifySignature(asked, credentials);
-    const match = /^\/model\/([^/]+)\/(converse|converse-stream|invoke|invoke-with-response-stream)$/.exec(asked.url);
+    const match = /^\/model\/([^/]+)\/(converse|converse-stream|invoke|invoke-with-response-stream|count-tokens)$/.exec(
+      asked.url,
+    );
     if (match === null) throw new Refusal(exception(404, "UnknownOperationException", "no such operation"));
     const model = decodeURIComponent(match[1]!);
     if (!/^(?:us\.)?(?:anthropic|amazon)\.[\w.-]+(?::\d+)?$/.test(model))
       throw new Refusal(exception(400, "ValidationException", "The provided model identifier is invalid."));
+    if (match[2] === "count-tokens") return counted(asked);
     if (match[2]!.startsWith("invoke")) return invoked(asked, match[2] !== "invoke");
     const parsed = checked(request, asked.body, (path, message) =>
       exception(400, "ValidationException", `${message} at ${path}`),
@@ -135,6 +138,28 @@ export function startBedrockServer(
 }
 
 const STREAM = { "content-type": "application/vnd.amazon.eventstream" };
+
+const countable = request.omit({ inferenceConfig: true, outputConfig: true });
+const count = z.strictObject({
+  input: z.union([
+    z.strictObject({ converse: countable }),
+    z.strictObject({ invokeModel: z.strictObject({ body: z.base64() }) }),
+  ]),
+});
+
+function counted({ body }: ProviderAsked): Reply {
+  const { input } = checked(count, body, (path, message) =>
+    exception(400, "ValidationException", `${path}: ${message}`),
+  );
+  if ("converse" in input) checkOrder(input.converse);
+  else {
+    const own: unknown = JSON.parse(Buffer.from(input.invokeModel.body, "base64").toString());
+    checkMessages(
+      checked(invoke, own, (path, message) => exception(400, "ValidationException", `${path}: ${message}`)),
+    );
+  }
+  return { body: { inputTokens: 16 } };
+}
 
 function invoked({ body }: ProviderAsked, isStream: boolean): Reply {
   const parsed = checked(invoke, body, (path, message) => exception(400, "ValidationException", `${path}: ${message}`));

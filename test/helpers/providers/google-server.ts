@@ -93,17 +93,28 @@ export const googleLimited = (seconds: number): Reply =>
 const SIGNATURE = "CiQBVKhc7hSm4vJ0";
 const UNSIGNED = "skip_thought_signature_validator";
 
+const count = z.strictObject({
+  generateContentRequest: request.extend({ model: z.string().startsWith("models/") }),
+});
+
 export function startGoogleServer({ keys }: { readonly keys: readonly string[] }): Promise<ProviderServer> {
   return startProviderServer((asked) => {
     const { url, headers, body } = asked;
     if (!keys.includes(headers["x-goog-api-key"] as string) || headers.authorization !== undefined) {
       throw new Refusal(error(400, "INVALID_ARGUMENT", `API key not valid: ${headers["x-goog-api-key"]}`));
     }
-    const match = /^\/v1beta\/models\/([\w.-]+):(generateContent|streamGenerateContent\?alt=sse)$/.exec(url);
-    if (match === null) throw new Refusal(error(404, "NOT_FOUND", "Requested entity was not found."));
-    const parsed = checked(request, body, (path, message) =>
-      error(400, "INVALID_ARGUMENT", `Invalid JSON payload received. ${message}: ${path}`),
+    const match = /^\/v1beta\/models\/([\w.-]+):(generateContent|streamGenerateContent\?alt=sse|countTokens)$/.exec(
+      url,
     );
+    if (match === null) throw new Refusal(error(404, "NOT_FOUND", "Requested entity was not found."));
+    const refusal = (path: string, message: string) =>
+      error(400, "INVALID_ARGUMENT", `Invalid JSON payload received. ${message}: ${path}`);
+    if (match[2] === "countTokens") {
+      const { generateContentRequest } = checked(count, body, refusal);
+      checkContents(generateContentRequest);
+      return { body: { totalTokens: 15, promptTokensDetails: [{ modality: "TEXT", tokenCount: 15 }] } };
+    }
+    const parsed = checked(request, body, refusal);
     checkContents(parsed);
     const last = parsed.contents.at(-1)!;
     const lastText = last.parts.map((each) => each.text ?? "").join(" ");

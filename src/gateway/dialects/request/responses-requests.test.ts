@@ -277,9 +277,12 @@ describe("responses", () => {
   });
 
   test("paths beside them stay unknown to other APIs", () => {
-    expect(() => asked("google", "/v1/responses/input_tokens", { input: "x" })).toThrow("a path that google has");
-    expect(asked("openai", "/v1/responses/input_tokens", { input: "x" }, { responses: "translate" }).path).toBe(
-      "/responses/input_tokens",
+    expect(() => asked("google", "/v1/responses/compact", { input: "x" })).toThrow("a path that google has");
+    const count = (responses: "pass" | "translate") =>
+      asked("openai", "/v1/responses/input_tokens", { input: "x" }, { responses });
+    expect(count("pass").path).toBe("/responses/input_tokens");
+    expect(() => count("translate")).toThrow(
+      expect.objectContaining({ code: "not_found", hint: expect.stringContaining("read `usage` in an answer") }),
     );
   });
 });

@@ -48,6 +48,8 @@ export function writeChat(
     top_p: conversation.topP,
     stop: conversation.stop.length === 0 ? undefined : stopOf(conversation, losses, names.stop),
     seed: conversation.seed,
+    presence_penalty: conversation.presencePenalty,
+    frequency_penalty: conversation.frequencyPenalty,
     response_format: format === undefined ? undefined : formatOf(format),
     reasoning_effort: reasoning === undefined || isOff ? undefined : effortOf(reasoning),
     user: conversation.user,

@@ -1,0 +1,9 @@
+import { expect, test } from "vitest";
+import { runMain } from "../../../test/helpers/run-main.js";
+
+test("a file that is no model for the engine says what it is for", async () => {
+  const { stdout, exitCode } = await runMain("inspect", "--model", "models/mill-heads.gguf");
+  expect(stdout).toMatch(/not served +\[architecture_unsupported\] expected one of llama, .*, got mill-heads\n/);
+  expect(stdout).toMatch(/hint: the file has trained heads: serve the model .* with --speculative-config/);
+  expect(exitCode).toBe(0);
+});
