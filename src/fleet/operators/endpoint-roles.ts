@@ -39,6 +39,8 @@ export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
   "POST /admin/semantic-cache/:model{.+}/reset": "operator",
   "GET /admin/cascades": "viewer",
   "POST /admin/cascades/:name{.+}/open": "operator",
+  "GET /admin/batches": "viewer",
+  "POST /admin/batches/:id/cancel": "operator",
   "GET /admin/ledger/requests": "viewer",
   "GET /admin/ledger/spend": "viewer",
   "GET /admin/ledger/export": "viewer",
