@@ -5,6 +5,7 @@ import { useEffect } from "preact/hooks";
 import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { learnSession } from "./api/session.js";
+import { BatchesPage } from "./batches/batches-page.js";
 import { chatHash, chatTitle } from "./chat/address.js";
 import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
@@ -30,6 +31,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/dashboard", name: "Dashboard", view: Dashboard, isFleets: false },
   { hash: "#/requests", name: "Requests", view: RequestsPage, isFleets: false },
   { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
+  { hash: "#/batches", name: "Batches", view: BatchesPage, isFleets: true },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
