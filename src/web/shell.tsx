@@ -6,6 +6,7 @@ import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { learnSession } from "./api/session.js";
 import { BatchesPage } from "./batches/batches-page.js";
+import { CachesPage } from "./caches/caches-page.js";
 import { chatHash, chatTitle } from "./chat/address.js";
 import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
@@ -34,6 +35,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/batches", name: "Batches", view: BatchesPage, isFleets: true },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
+  { hash: "#/caches", name: "Caches", view: CachesPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
   { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false },
 ];
