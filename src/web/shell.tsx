@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
+import { AlertsPage } from "./alerts/alerts-page.js";
 import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { learnSession } from "./api/session.js";
@@ -37,6 +38,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
   { hash: "#/caches", name: "Caches", view: CachesPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
+  { hash: "#/alerts", name: "Alerts", view: AlertsPage, isFleets: true },
   { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false },
 ];
 
