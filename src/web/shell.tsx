@@ -18,6 +18,7 @@ import { QualityPage } from "./fleet/quality-page.js";
 import { ReportsPage } from "./fleet/reports-page.js";
 import { isFleet, learnServer } from "./fleet/server-kind.js";
 import { SpendPage } from "./fleet/spend-page.js";
+import { RoutingPage } from "./routing/routing-page.js";
 import { KeyForm, SignedIn } from "./sign-in.js";
 
 interface Page {
@@ -34,6 +35,7 @@ const PAGES: readonly Page[] = [
   { hash: "#/requests", name: "Requests", view: RequestsPage, isFleets: false },
   { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
   { hash: "#/batches", name: "Batches", view: BatchesPage, isFleets: true },
+  { hash: "#/routing", name: "Routing", view: RoutingPage, isFleets: true },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
   { hash: "#/caches", name: "Caches", view: CachesPage, isFleets: true },
@@ -77,7 +79,8 @@ export function Shell() {
   const page = isKnown ? (pages.find((one) => one.hash === hash.value) ?? pages[0]!) : undefined;
   const View = page?.view;
   // Pages that do not show the list of models ask nobody to sign in for it.
-  const asker = View === Playground ? "client" : View === ModelsPage ? "operator" : "nobody";
+  const showsModels = View === ModelsPage || View === RoutingPage;
+  const asker = View === Playground ? "client" : showsModels ? "operator" : "nobody";
   useEffect(() => void loadModels(asker), [asker, signIns.value]);
   const title = View === Playground ? chatTitle.value : page?.name;
   useEffect(() => {

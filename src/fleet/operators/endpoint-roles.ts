@@ -37,6 +37,7 @@ export const ENDPOINT_ROLES: Readonly<Record<string, Role>> = {
   "DELETE /admin/cache": "operator",
   "GET /admin/semantic-cache": "viewer",
   "POST /admin/semantic-cache/:model{.+}/reset": "operator",
+  "GET /admin/routes": "viewer",
   "GET /admin/cascades": "viewer",
   "POST /admin/cascades/:name{.+}/open": "operator",
   "GET /admin/batches": "viewer",

@@ -31,7 +31,7 @@ test("a dear hour is found for its key and for all, sent once each, and listed",
 });
 
 test("open alerts are those on instances and soft budgets that have not ended", async () => {
-  const { store } = watch(ledger({}));
+  const { store } = watch(ledger({}), undefined);
   const base = {
     foundMs: 1,
     hourMs: 0,

@@ -27,10 +27,10 @@ export interface SilenceDraft {
 
 interface FormProps extends SilenceDraft {
   send(body: Record<string, string>): Promise<boolean>;
-  say(problem: string): void;
+  refuse(why: string): void;
 }
 
-function SilenceForm({ wish, fills, send, say }: FormProps) {
+function SilenceForm({ wish, fills, send, refuse }: FormProps) {
   const comment = useRef<HTMLInputElement>(null);
   // An alert's button has filled in what is known; the reason is the visitor's.
   useEffect(() => {
@@ -41,7 +41,7 @@ function SilenceForm({ wish, fills, send, say }: FormProps) {
   };
   const submit = async () => {
     const body = silenceOf(wish.value, Date.now());
-    if (typeof body === "string") say(body);
+    if (typeof body === "string") refuse(body);
     else if (await send(body)) wish.value = NO_WISH;
   };
   return (
@@ -105,7 +105,7 @@ export function Silences(draft: SilenceDraft) {
   const time = (iso: string): string => timeText(Date.parse(iso) / 1000);
   const load = () => getJson<{ data: Silence[] }>("admin/alerts/silences", "operator");
   const { data, error, reload } = useLoaded(load);
-  const { problem, said, act } = useAct(reload);
+  const { problem, said, act, refuse } = useAct(reload);
   const end = (id: string) => act(() => change("DELETE", `alerts/silences/${encodeURIComponent(id)}`));
   return (
     <section>
@@ -118,7 +118,7 @@ export function Silences(draft: SilenceDraft) {
           send={(body) =>
             act(() => change("POST", "alerts/silences", body), "Silenced. Such alerts are listed, and not sent.")
           }
-          say={(text) => void act(() => Promise.reject(new Error(text)))}
+          refuse={refuse}
         />
       </Allowed>
       {data?.data.length === 0 && (

@@ -9,6 +9,8 @@ interface Acts {
   readonly said: string | undefined;
   /** @returns whether it is done */
   act(what: () => Promise<unknown>, sayDone?: string): Promise<boolean>;
+  /** Something is not asked of the server, since it could only refuse it. */
+  refuse(why: string): void;
 }
 
 /** @param reload called after each act that is done */
@@ -27,7 +29,10 @@ export function useAct(reload: () => Promise<unknown>): Acts {
       return false;
     }
   };
-  return { problem: problem.value, said: said.value, act };
+  const refuse = (why: string) => {
+    [problem.value, said.value] = [why, undefined];
+  };
+  return { problem: problem.value, said: said.value, act, refuse };
 }
 
 export function ActSays({ problem, said }: Pick<Acts, "problem" | "said">) {
