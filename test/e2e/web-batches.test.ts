@@ -116,3 +116,18 @@ test("an operator sees the batches of all tenants, without an API key, and cance
   await newest(page).filter({ hasText: "cancelled" }).waitFor();
   expect(faults).toEqual([]);
 });
+
+test("pages of parts that the gateway has not say what turns them on", SLOW, async () => {
+  await using watched = await openPage(web.browser, `${web.fleet.url}/#/caches`);
+  const { page, faults } = watched;
+  await useAdminKey(page);
+  await page.getByText("add cache: {} to the configuration").waitFor();
+  await page.getByText("it needs semantic-cache of a model in the gateway's file").waitFor();
+  await page.goto(`${web.fleet.url}/#/alerts`);
+  await page.getByText("it needs ledger: {} and alerts in the gateway's file").waitFor();
+  await page.goto(`${web.fleet.url}/#/routing`);
+  await page.getByText("routes: in the file makes one").waitFor();
+  await page.getByText("cascades: in the file makes one").waitFor();
+  await page.getByText("No canary since the gateway started").waitFor();
+  expect(faults).toEqual([]);
+});
