@@ -59,7 +59,7 @@ export interface CachedModel {
 export type CacheResult = "hit" | "joined" | "miss" | "stale" | "bypass";
 
 /** How a model's requests ended at the cache, and the tokens of the answers that were given again. */
-export interface CacheCounts extends Record<CacheResult, number> {
+interface CacheCounts extends Record<CacheResult, number> {
   savedPromptTokens: number;
   savedOutputTokens: number;
 }

@@ -44,7 +44,7 @@ export const METRICS: readonly string[] = [
 ];
 
 const SUBJECTS = ["tenant", "key", "model", "instance", "budget"] as const;
-export const MATCHED = ["metric", "tenant", "key", "model"] as const;
+const MATCHED = ["metric", "tenant", "key", "model"] as const;
 
 /** @example aboutText({ tenant: "acme", model: "m" }) // "tenant acme, model m" */
 export const aboutText = (alert: Partial<Pick<Alert, (typeof SUBJECTS)[number]>>): string =>

@@ -19,7 +19,7 @@ const FIELDS = [
   ["model", "Model"],
 ] as const;
 
-export interface SilenceDraft {
+interface SilenceDraft {
   readonly wish: Signal<SilenceWish>;
   /** Times that an alert's button has filled the form. */
   readonly fills: Signal<number>;

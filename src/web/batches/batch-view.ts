@@ -1,6 +1,6 @@
 /** Batches of both APIs as the page shows them. */
 
-export interface Counts {
+interface Counts {
   readonly total: number;
   /** Lines of the output file. */
   readonly completed: number;
@@ -15,7 +15,7 @@ export interface ResultFile {
   readonly path: string;
 }
 
-export interface Fault {
+interface Fault {
   readonly code: string;
   readonly line: number | null;
   readonly message: string;

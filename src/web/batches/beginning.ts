@@ -3,7 +3,7 @@ import { call } from "../api/client.js";
 
 const READ_BYTES = 64 * 1024;
 
-export interface Beginning {
+interface Beginning {
   readonly text: string;
   readonly isWhole: boolean;
 }

@@ -2,14 +2,14 @@
 import { oneLine } from "../text/one-line.js";
 
 /** What the first line of an input file asks for. */
-export interface FirstLine {
+interface FirstLine {
   /** The path that the line is for, such as /v1/embeddings. */
   readonly url?: string;
   /** Why it is no line of a batch. */
   readonly problem?: string;
 }
 
-export interface ResultLine {
+interface ResultLine {
   readonly customId: string;
   /** HTTP's status, or a word such as expired. */
   readonly status: string;

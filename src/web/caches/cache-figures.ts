@@ -75,7 +75,7 @@ export function objectionsText(objections: Readonly<Record<string, number>>, atM
   return [...shown, ...(sorted.length > atMost ? ["…"] : [])].join(", ") || "–";
 }
 
-export interface PurgeFields {
+interface PurgeFields {
   readonly model: string;
   readonly tenant: string;
   readonly prefix: string;

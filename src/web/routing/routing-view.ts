@@ -121,7 +121,7 @@ export function argumentsOf(text: string): readonly string[] {
   return [...words].map(([word]) => word.replace(/"([^"]*)"|'([^']*)'/g, "$1$2"));
 }
 
-export interface CanaryWish {
+interface CanaryWish {
   readonly model: string;
   readonly args: string;
   readonly weights: string;
