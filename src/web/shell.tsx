@@ -2,9 +2,12 @@
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect } from "preact/hooks";
+import { AlertsPage } from "./alerts/alerts-page.js";
 import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
 import { learnSession } from "./api/session.js";
+import { BatchesPage } from "./batches/batches-page.js";
+import { CachesPage } from "./caches/caches-page.js";
 import { chatHash, chatTitle } from "./chat/address.js";
 import { Playground } from "./chat/playground.js";
 import { Dashboard } from "./dashboard/dashboard.js";
@@ -15,6 +18,7 @@ import { QualityPage } from "./fleet/quality-page.js";
 import { ReportsPage } from "./fleet/reports-page.js";
 import { isFleet, learnServer } from "./fleet/server-kind.js";
 import { SpendPage } from "./fleet/spend-page.js";
+import { RoutingPage } from "./routing/routing-page.js";
 import { KeyForm, SignedIn } from "./sign-in.js";
 
 interface Page {
@@ -30,9 +34,13 @@ const PAGES: readonly Page[] = [
   { hash: "#/dashboard", name: "Dashboard", view: Dashboard, isFleets: false },
   { hash: "#/requests", name: "Requests", view: RequestsPage, isFleets: false },
   { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
+  { hash: "#/batches", name: "Batches", view: BatchesPage, isFleets: true },
+  { hash: "#/routing", name: "Routing", view: RoutingPage, isFleets: true },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
+  { hash: "#/caches", name: "Caches", view: CachesPage, isFleets: true },
   { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
+  { hash: "#/alerts", name: "Alerts", view: AlertsPage, isFleets: true },
   { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false },
 ];
 
@@ -71,7 +79,8 @@ export function Shell() {
   const page = isKnown ? (pages.find((one) => one.hash === hash.value) ?? pages[0]!) : undefined;
   const View = page?.view;
   // Pages that do not show the list of models ask nobody to sign in for it.
-  const asker = View === Playground ? "client" : View === ModelsPage ? "operator" : "nobody";
+  const showsModels = View === ModelsPage || View === RoutingPage;
+  const asker = View === Playground ? "client" : showsModels ? "operator" : "nobody";
   useEffect(() => void loadModels(asker), [asker, signIns.value]);
   const title = View === Playground ? chatTitle.value : page?.name;
   useEffect(() => {

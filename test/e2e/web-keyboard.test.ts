@@ -26,6 +26,8 @@ const PAGES = {
   keys: "tbody tr",
   spend: "tbody tr",
   quality: "form, p",
+  batches: "#batch-file",
+  routing: "#canary-model",
   reports: "tbody tr",
 } as const;
 

@@ -374,6 +374,10 @@ const PAGES = {
   keys: "tbody tr",
   spend: "tbody tr",
   quality: "h2",
+  batches: "#batch-file",
+  routing: "#canary-model",
+  caches: ".hint",
+  alerts: ".hint",
   reports: "tbody tr",
 } as const;
 const SCREENS = [

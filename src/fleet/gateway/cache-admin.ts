@@ -2,10 +2,11 @@
 import { Hono } from "hono";
 import { MillraceError } from "../../core/errors.js";
 import { snakeNames } from "../../core/snake-names.js";
-import type { PurgeFilter, StoreStats } from "../../gateway/cache/answer-store.js";
+import type { PurgeFilter } from "../../gateway/cache/answer-store.js";
+import type { CacheStats } from "../../gateway/cache/exact-cache.js";
 
 interface CacheAdmin {
-  stats(): Promise<StoreStats & { readonly running: number }>;
+  stats(): Promise<CacheStats>;
   purge(filter: PurgeFilter): Promise<number>;
 }
 

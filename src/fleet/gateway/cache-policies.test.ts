@@ -48,6 +48,17 @@ describe("kept answers", () => {
     }
   });
 
+  test("requests are counted by how they ended, with the tokens that hits saved", async () => {
+    const { ask, cache } = await start(counting(), { now: () => 1_700_000_000_000 });
+    expect((await cache.stats()).models).toEqual([]);
+    for (let i = 0; i < 3; i++) await ask();
+    await ask({ ...greedy, n: 2, temperature: 1 }, { "cache-control": "no-store" });
+    const { models, countedSince } = await cache.stats();
+    const counts = { hit: 2, joined: 0, miss: 1, stale: 0, bypass: 1, savedPromptTokens: 10, savedOutputTokens: 4 };
+    expect(models).toEqual([{ model: "m", ...counts }]);
+    expect(countedSince).toBe("2023-11-14T22:13:20.000Z");
+  });
+
   test("whole and streamed answers lie apart", async () => {
     const { ask, numAsked } = await start(counting());
     expect([(await ask()).cache, (await ask({ ...greedy, stream: true })).cache, numAsked()]).toEqual([

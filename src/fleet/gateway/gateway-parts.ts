@@ -214,6 +214,7 @@ export class GatewayParts {
       this.#tenants.adminApp(),
       this.#ledger.adminApp(),
       this.quality.adminApp(),
+      this.#batches.adminApp(),
       semanticCache === undefined ? undefined : createSemanticApp(semanticCache),
     ];
     return parts.filter((part) => part !== undefined);

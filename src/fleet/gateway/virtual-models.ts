@@ -12,7 +12,9 @@ import { Guard } from "../../gateway/cascade/guard.js";
 import { type RouterFile, readRouterFile } from "../../gateway/cascade/router-file.js";
 import type { Policy } from "../../gateway/pipeline.js";
 import { RoutePolicy } from "../../gateway/routes/route-policy.js";
+import { routeReport } from "../../gateway/routes/route-report.js";
 import type { ModelRoute } from "../../gateway/routes/route-table.js";
+import { RouteTally } from "../../gateway/routes/route-tally.js";
 import { TermsPolicy } from "../../gateway/routes/terms-policy.js";
 import type { FleetConfig } from "../config/schema.js";
 
@@ -44,6 +46,9 @@ export class VirtualModels {
   #entries: readonly CascadeEntry[] = [];
   #names: ReadonlySet<string> = new Set();
   #sessionHeader = "";
+  readonly #routed = new RouteTally();
+  readonly #fallbacks = new RouteTally();
+  readonly #decisions = new RouteTally();
 
   /** Terms and routes, in the order in which requests pass them: a model is chosen here. */
   readonly routing: readonly Policy[];
@@ -57,14 +62,23 @@ export class VirtualModels {
         routes: () => this.#routes,
         sessionHeader: () => this.#sessionHeader,
         isNested: (model) => this.#cascades.has(model) || options.hasCanary(model),
-        onRouted: (route, model) => counts.routed(route, model),
-        onFallback: (route, from, errorClass) => counts.fellBack(route, from, errorClass),
+        onRouted: (route, model) => {
+          this.#routed.add(route, model);
+          counts.routed(route, model);
+        },
+        onFallback: (route, from, errorClass) => {
+          this.#fallbacks.add(route, from);
+          counts.fellBack(route, from, errorClass);
+        },
       }),
     ];
     this.cascade = new CascadePolicy({
       cascades: () => this.#cascades,
       random: Math.random,
-      onDecision: (cascade, decision) => counts.decided(cascade, decision),
+      onDecision: (cascade, decision) => {
+        this.#decisions.add(cascade, decision);
+        counts.decided(cascade, decision);
+      },
       onClosed: ({ name, small, large, guard }) =>
         logger.error(
           { cascade: name, small, large, ...guard.report() },
@@ -95,8 +109,15 @@ export class VirtualModels {
 
   reports(): readonly CascadeReport[] {
     return this.#entries.map(({ name, small, large, audit }) => {
-      return { name, small, large, maxLoss: audit.maxLoss, ...this.#cascades.get(name)!.guard.report() };
+      const decisions = this.#decisions.of(name).map(({ end: decision, count }) => ({ decision, count }));
+      const terms = { maxLoss: audit.maxLoss, auditShare: audit.share };
+      return { name, small, large, ...terms, decisions, ...this.#cascades.get(name)!.guard.report() };
     });
+  }
+
+  routeReports(): readonly object[] {
+    const tallies = { routed: this.#routed, fallbacks: this.#fallbacks };
+    return [...new Set(this.#routes.values())].map((route) => routeReport(route, tallies));
   }
 
   /** Opens a closed cascade again. Throws not_found. */

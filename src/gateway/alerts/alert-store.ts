@@ -180,9 +180,13 @@ export class AlertStore {
     });
   }
 
-  /** From the newest to the oldest. */
-  page(before: number, limit: number): StoredAlert[] {
-    return this.#read("seq < ? ORDER BY seq DESC LIMIT ?", [before, limit]);
+  /**
+   * From the newest to the oldest.
+   * @param isOpen only those that have an end, and have not ended: on instances and soft budgets
+   */
+  page(before: number, limit: number, isOpen = false): StoredAlert[] {
+    const where = isOpen ? "resolved_ms IS NULL AND (instance != '' OR budget != '') AND " : "";
+    return this.#read(`${where}seq < ? ORDER BY seq DESC LIMIT ?`, [before, limit]);
   }
 
   #read(where: string, values: readonly unknown[]): StoredAlert[] {

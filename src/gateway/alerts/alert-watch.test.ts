@@ -30,6 +30,34 @@ test("a dear hour is found for its key and for all, sent once each, and listed",
   expect(await list("?cursor=2")).toMatchObject({ data: [{ key: "" }], has_more: false });
 });
 
+test("open alerts are those on instances and soft budgets that have not ended", async () => {
+  const { store } = watch(ledger({}), undefined);
+  const base = {
+    foundMs: 1,
+    hourMs: 0,
+    tenant: "",
+    key: "",
+    model: "",
+    metric: "spend",
+    value: 1,
+    expected: 0,
+    text: "",
+  };
+  store.add({ ...base, id: "hour" }, 0, 1);
+  store.add({ ...base, id: "down", metric: "instance_down", instance: "m-0" }, 0, 1);
+  store.add({ ...base, id: "budget", metric: "soft_budget", budget: "key/k/day", endsMs: 9 }, 0, 1);
+  const app = createAlertsApp(store, () => NOW);
+  const ids = async (query: string) => {
+    const { data } = (await (await app.request(`/alerts${query}`)).json()) as { data: { id: string }[] };
+    return data.map(({ id }) => id);
+  };
+  expect(await ids("?open=true")).toEqual(["budget", "down"]);
+  expect(await ids("?open=true&cursor=3")).toEqual(["down"]);
+  store.resolve(store.open()[0]!, 5, 1);
+  expect(await ids("?open=true")).toEqual(["budget"]);
+  expect(await ids("")).toEqual(["budget", "down", "hour"]);
+});
+
 test("an hour that is dear before it is over is found at once, and not again within the cool-down", async () => {
   const database = ledger({ 0: 30 });
   const time = { now: NOW };

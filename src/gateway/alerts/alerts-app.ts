@@ -13,6 +13,7 @@ import { shownAlert } from "./webhook.js";
 const query = z.strictObject({
   cursor: z.coerce.number().int().min(0).default(Number.MAX_SAFE_INTEGER),
   limit: z.coerce.number().int().min(1).max(500).default(100),
+  open: z.enum(["true", "false"]).default("false"),
 });
 
 const name = z.string().max(256).optional();
@@ -35,8 +36,8 @@ const silenceBody = z
 export function createAlertsApp(store: AlertStore, epochMs: () => number): Hono {
   const app = new Hono();
   app.get("/alerts", (c) => {
-    const { cursor, limit } = readQuery(query, c.req.query());
-    const page = store.page(cursor, limit);
+    const { cursor, limit, open } = readQuery(query, c.req.query());
+    const page = store.page(cursor, limit, open === "true");
     const data = page.map((each) => ({
       ...shownAlert(each),
       tries: each.tries,

@@ -136,6 +136,18 @@ export class BatchTable {
     return { ...page, items: page.items.map(batchOf) };
   }
 
+  /** Of any tenant and API, for those who run the gateway. */
+  batchOfAll(id: string): BatchRecord | undefined {
+    const row = this.#get("SELECT record FROM batches WHERE id = ?", [id]);
+    return row === undefined ? undefined : batchOf(row);
+  }
+
+  /** Of all tenants and both APIs. */
+  batchesOfAll(query: PageQuery): Page<BatchRecord> {
+    const page = this.#page("batches", "1 = 1", [], query);
+    return { ...page, items: page.items.map(batchOf) };
+  }
+
   /** Batches that are not over, oldest first. */
   openBatches(): readonly BatchRecord[] {
     return this.#all("SELECT record FROM batches WHERE is_over = 0 ORDER BY seq", []).map(batchOf);

@@ -108,17 +108,30 @@ export class Batches {
   get(tenant: string, kind: BatchKind, id: string): BatchRecord {
     const record = this.options.table.batch(tenant, kind, id);
     if (record !== undefined) return this.#live(record);
-    throw new MillraceError("not_found", `expected the id of a batch, got ${JSON.stringify(id.slice(0, 80))}`, {
-      hint:
-        kind === "anthropic"
-          ? "GET /v1/messages/batches lists the batches of your key's organisation"
-          : "GET /v1/batches, or millrace batch list, lists the batches of your key's organisation",
-    });
+    throw noBatch(
+      id,
+      kind === "anthropic"
+        ? "GET /v1/messages/batches lists the batches of your key's organisation"
+        : "GET /v1/batches, or millrace batch list, lists the batches of your key's organisation",
+    );
   }
 
   list(tenant: string, kind: BatchKind, query: PageQuery): Page<BatchRecord> {
     const page = this.options.table.batches(tenant, kind, query);
     return { ...page, items: page.items.map((record) => this.#live(record)) };
+  }
+
+  /** Of all tenants and both APIs. */
+  listAll(query: PageQuery): Page<BatchRecord> {
+    const page = this.options.table.batchesOfAll(query);
+    return { ...page, items: page.items.map((record) => this.#live(record)) };
+  }
+
+  /** Any tenant's. Throws not_found, and invalid_request for a batch past that. */
+  cancelAny(id: string): BatchRecord {
+    const record = this.options.table.batchOfAll(id);
+    if (record === undefined) throw noBatch(id, "GET /admin/batches lists the batches of all tenants");
+    return this.cancel(record.owner.tenant, record.kind, id);
   }
 
   /** Throws invalid_request for a batch past that. */
@@ -263,4 +276,8 @@ export class Batches {
     this.#cleanup?.tend();
     this.sweep().catch((err: unknown) => this.options.logger.warn({ err }, "could not delete expired files"));
   }
+}
+
+function noBatch(id: string, hint: string): MillraceError {
+  return new MillraceError("not_found", `expected the id of a batch, got ${JSON.stringify(id.slice(0, 80))}`, { hint });
 }

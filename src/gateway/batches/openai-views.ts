@@ -16,7 +16,7 @@ export function fileView({ id, bytes, createdAt, expiresAt, filename, purpose }:
   };
 }
 
-export function batchView(batch: BatchRecord): object {
+export function batchView(batch: BatchRecord) {
   const { times, counts, usage, faults } = batch;
   const at = (state: keyof typeof times): number | null => times[state] ?? null;
   return {

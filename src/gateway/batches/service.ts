@@ -6,12 +6,14 @@ import { existsSync } from "node:fs";
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { join } from "node:path";
 import { getRequestListener } from "@hono/node-server";
+import type { Hono } from "hono";
 import { ANTHROPIC_ERRORS, OPENAI_ERRORS } from "../../core/error-body.js";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { acquireFileLock } from "../../core/file-lock.js";
 import type { CallerOf } from "../caller-identity.js";
 import type { Caller } from "../request.js";
 import type { Database } from "../store/database.js";
+import { createBatchesApp } from "./admin-app.js";
 import { createAnthropicApp } from "./anthropic-api.js";
 import { BatchTable } from "./batch-table.js";
 import { Batches } from "./batches.js";
@@ -102,6 +104,11 @@ export class BatchService {
     return true;
   }
 
+  /** Paths under /admin. */
+  adminApp(): Hono {
+    return createBatchesApp(() => this.#batchesWhenOpen());
+  }
+
   /** Takes no more work; lines under way may end until `close`. */
   leave(): void {
     this.#isDraining = true;
@@ -125,24 +132,42 @@ export class BatchService {
     });
   }
 
-  /** The first request waits for the folder, but not for another process to give it up. */
+  /** Undefined: the gateway has had none, and a look makes no folder. Rejects with storage_locked. */
+  async #batchesWhenOpen(): Promise<Batches | undefined> {
+    const { folder, settings } = this.options;
+    if (!(settings().isEnabled && existsSync(folder))) return undefined;
+    if (this.#opened === undefined) this.#openInBackground();
+    return (await this.#whenOpen()).batches;
+  }
+
+  /** Waits for the folder, but not for another process to give it up: rejects with storage_locked. */
+  async #whenOpen(): Promise<OpenService> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => resolve(undefined), OPEN_LIMIT_MS);
+    });
+    try {
+      const service = await Promise.race([this.#opening, late]);
+      if (service === undefined) throw locked();
+      return service;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** The first request waits for the folder. */
   async #answerWhenOpen(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
     requestId: string,
     isAnthropic: boolean,
   ): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<undefined>((resolve) => {
-      timer = setTimeout(() => resolve(undefined), OPEN_LIMIT_MS);
-    });
-    const service = await Promise.race([this.#opening, late]).catch((thrown: unknown) => toMillraceError(thrown));
-    clearTimeout(timer);
-    if (service !== undefined && "openai" in service) {
+    const service = await this.#whenOpen().catch((thrown: unknown) => toMillraceError(thrown));
+    if (!(service instanceof MillraceError)) {
       await (isAnthropic ? service.anthropic : service.openai)(incoming, outgoing);
       return;
     }
-    const error = service instanceof MillraceError ? service : locked();
+    const error = service;
     const body = (isAnthropic ? ANTHROPIC_ERRORS : OPENAI_ERRORS).errorBody(error, requestId);
     incoming.resume();
     outgoing.writeHead(error.status, {

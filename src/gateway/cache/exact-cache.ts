@@ -58,6 +58,20 @@ export interface CachedModel {
 
 export type CacheResult = "hit" | "joined" | "miss" | "stale" | "bypass";
 
+/** How a model's requests ended at the cache, and the tokens of the answers that were given again. */
+interface CacheCounts extends Record<CacheResult, number> {
+  savedPromptTokens: number;
+  savedOutputTokens: number;
+}
+
+export interface CacheStats extends StoreStats {
+  /** Runs that requests may join. */
+  readonly running: number;
+  /** When counting began. */
+  readonly countedSince: string;
+  readonly models: readonly (CacheCounts & { readonly model: string })[];
+}
+
 interface ExactCacheOptions {
   readonly store: AnswerStore;
   /** @returns undefined where the model has no cache */
@@ -96,11 +110,15 @@ export class ExactCache implements Policy {
   readonly name = CACHE_NOTE;
   readonly #runs = new Map<string, Running>();
   readonly #now: () => number;
+  readonly #startedMs: number;
+  /** By the model's own name. */
+  readonly #counts = new Map<string, CacheCounts>();
   /** A purge may have been meant for the answer of a run that began before it. */
   #numPurges = 0;
 
   constructor(private readonly options: ExactCacheOptions) {
     this.#now = options.now ?? Date.now;
+    this.#startedMs = this.#now();
   }
 
   handle(request: GatewayRequest, sink: AnswerSink, next: Handler): Promise<Ending> {
@@ -118,8 +136,13 @@ export class ExactCache implements Policy {
     return await this.options.store.purge(filter);
   }
 
-  async stats(): Promise<StoreStats & { readonly running: number }> {
-    return { ...(await this.options.store.stats()), running: this.#runs.size };
+  async stats(): Promise<CacheStats> {
+    return {
+      ...(await this.options.store.stats()),
+      running: this.#runs.size,
+      countedSince: new Date(this.#startedMs).toISOString(),
+      models: [...this.#counts].map(([model, counts]) => ({ model, ...counts })),
+    };
   }
 
   async close(): Promise<void> {
@@ -279,7 +302,26 @@ export class ExactCache implements Policy {
       bypass: `bypass:${reason}`,
     };
     request.record.notes.set(CACHE_NOTE, notes[result]);
+    this.#count(model, result, saved);
     this.options.onResult?.(model, result, saved);
+  }
+
+  #count(model: string, result: CacheResult, saved: TokenCounts | undefined): void {
+    const known = this.#counts.get(model);
+    const counts = known ?? {
+      hit: 0,
+      joined: 0,
+      miss: 0,
+      stale: 0,
+      bypass: 0,
+      savedPromptTokens: 0,
+      savedOutputTokens: 0,
+    };
+    if (known === undefined) this.#counts.set(model, counts);
+    counts[result]++;
+    if (saved === undefined) return;
+    counts.savedPromptTokens += saved.fresh + saved.cacheRead + saved.cacheWrite;
+    counts.savedOutputTokens += saved.output;
   }
 }
 

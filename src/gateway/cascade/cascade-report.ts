@@ -16,4 +16,8 @@ export interface CascadeReport extends GuardReport {
   readonly small: string;
   readonly large: string;
   readonly maxLoss: number;
+  /** Share of requests that go to both models. */
+  readonly auditShare: number;
+  /** Since the gateway started. */
+  readonly decisions: readonly { readonly decision: string; readonly count: number }[];
 }

@@ -47,6 +47,11 @@ export interface SemanticStatus {
    * bound.
    */
   readonly state: "shadow" | "serve" | "disabled";
+  /** The operator's wish. */
+  readonly mode: "shadow" | "serve";
+  /** Judged hits, and the share of wrong ones, at which hits may be served. */
+  readonly minJudged: number;
+  readonly maxError: number;
   readonly entries: number;
   readonly bytes: number;
   readonly counts: SemanticCounts;

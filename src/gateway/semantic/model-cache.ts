@@ -160,7 +160,9 @@ export class ModelCache {
     const { model, entries } = this.parts;
     const trust = this.#trust.summary();
     const state = trust.isDisabled ? "disabled" : this.isServing ? "serve" : "shadow";
-    return { model, state, entries: entries.size, bytes: entries.numBytes, counts: this.counts, trust };
+    const { mode, minJudged, maxError } = this.settings;
+    const size = { entries: entries.size, bytes: entries.numBytes };
+    return { model, state, mode, minJudged, maxError, ...size, counts: this.counts, trust };
   }
 
   async #judge(subject: Subject, fresh: Entry, hit: Hit, judgedIn: JudgedIn): Promise<boolean | undefined> {

@@ -91,7 +91,7 @@ export async function call(path: string, init: CallInit = {}): Promise<Response>
   throw errorOf(await answer.json().catch(() => undefined), answer.status);
 }
 
-export async function getJson<T>(path: string, as: Asker = "client"): Promise<T> {
+export async function getJson<T>(path: string, as: Asker | "nobody" = "client"): Promise<T> {
   return (await (await call(path, { as })).json()) as T;
 }
 

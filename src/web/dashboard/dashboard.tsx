@@ -1,5 +1,6 @@
 /** The dashboard: what the server does now, what binds it, and what it did in the last hour, day and week. */
 import { useEffect } from "preact/hooks";
+import { FigureTile } from "../parts/tile.js";
 import { Chart, shownNumber } from "./chart.js";
 import { EventList } from "./event-list.js";
 import { answerShare, type Binding, draftedShare, type Load, type Targets } from "./load.js";
@@ -45,14 +46,7 @@ function Tile({
   readonly value: number | undefined;
   readonly unit?: string;
 }) {
-  return (
-    <div class="tile">
-      <dt>{name}</dt>
-      <dd>
-        {shownNumber(value)} <small>{unit}</small>
-      </dd>
-    </div>
-  );
+  return <FigureTile name={name} value={shownNumber(value)} unit={unit} />;
 }
 
 /** A p95, and whether it keeps to what the operator wants. */

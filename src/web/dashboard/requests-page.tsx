@@ -104,7 +104,7 @@ function Detail({ row }: { readonly row: Row }) {
     ...(row.retries ?? []).map(({ instance, reason }) => [`Not taken by ${instance}`, reason] as const),
   ];
   return (
-    <dl class="facts-list">
+    <dl class="facts-list detail">
       {facts.map(
         ([name, value]) =>
           value !== undefined && (

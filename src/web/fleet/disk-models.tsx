@@ -2,8 +2,9 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { change, getJson } from "../api/client.js";
 import { loadModels } from "../api/models.js";
+import { ActSays, useAct } from "../parts/act.js";
 import { Allowed } from "../parts/allowed.js";
-import { errorText, useLoaded } from "../parts/load.js";
+import { useLoaded } from "../parts/load.js";
 import { sizeText } from "../parts/size-text.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
@@ -127,27 +128,13 @@ function OpenDisk({ disk, reload, numRunning }: OpenProps) {
     return data.toReversed();
   };
   const pulls = useLoaded(loadPulls, { everyMs: 1000 });
-  // What an action says stays until the next one; what is loaded again would wipe it off.
-  const problem = useSignal<string | undefined>(undefined);
-  const act = async (what: () => Promise<unknown>) => {
-    problem.value = undefined;
-    try {
-      await what();
-      await Promise.all([reload(), pulls.reload()]);
-    } catch (thrown) {
-      problem.value = errorText(thrown);
-    }
-  };
+  const { problem, said, act } = useAct(() => Promise.all([reload(), pulls.reload()]));
   const pull = (model: string) => act(() => change("PUT", `library/models/${inPath(model)}`));
   const cancel = ({ id }: Pull) => act(() => change("DELETE", `library/pulls/${encodeURIComponent(id)}`));
   const { folder, free_disk_bytes, free_memory_bytes, data: models } = disk;
   return (
     <>
-      {problem.value !== undefined && (
-        <p class="error" role="alert">
-          {problem.value}
-        </p>
-      )}
+      <ActSays problem={problem} said={said} />
       {pulls.error !== undefined && <p class="error">{pulls.error}</p>}
       <p class="hint">
         In {folder}, where {free_disk_bytes === undefined ? "–" : sizeText(free_disk_bytes)} are free. Free memory:{" "}

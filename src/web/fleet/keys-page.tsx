@@ -6,6 +6,7 @@ import { change, getJson } from "../api/client.js";
 import { Allowed } from "../parts/allowed.js";
 import { CopyButton } from "../parts/copy.js";
 import { useLoaded } from "../parts/load.js";
+import { behind, Pager } from "../parts/pager.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
 import { OwnersSection } from "./owners.js";
@@ -60,8 +61,7 @@ export function KeysPage() {
   const after = useSignal<readonly string[]>([]);
   const shown = useSignal<string | undefined>(undefined);
   const timeText = useTimeText();
-  const last = after.value.at(-1);
-  const path = `admin/keys?usage=true&limit=${PAGE}${last === undefined ? "" : `&after=${encodeURIComponent(last)}`}`;
+  const path = `admin/keys?usage=true&limit=${PAGE}${behind(after.value)}`;
   const { data, error, act } = useLoaded(() => getJson<ScopePage<Key>>(path, "operator"), { when: [path] });
   const showText = async (answer: Promise<Response>) => {
     shown.value = ((await (await answer).json()) as { key: string }).key;
@@ -116,28 +116,7 @@ export function KeysPage() {
           </tr>
         ))}
       </Table>
-      <p class="row">
-        <button
-          type="button"
-          class="plain"
-          disabled={after.value.length === 0}
-          onClick={() => {
-            after.value = after.value.slice(0, -1);
-          }}
-        >
-          Newer
-        </button>
-        <button
-          type="button"
-          class="plain"
-          disabled={data?.has_more !== true}
-          onClick={() => {
-            after.value = [...after.value, data!.last_id!];
-          }}
-        >
-          Older
-        </button>
-      </p>
+      <Pager after={after} last={data?.has_more === true ? (data.last_id ?? undefined) : undefined} />
       <OwnersSection />
     </div>
   );

@@ -1,0 +1,13 @@
+/** What both caches of answers hold, save and are judged. */
+import { ExactCache } from "./exact-cache.js";
+import { SemanticCaches } from "./semantic-caches.js";
+
+export function CachesPage() {
+  return (
+    <div class="page">
+      <h2>Caches</h2>
+      <ExactCache />
+      <SemanticCaches />
+    </div>
+  );
+}
