@@ -37,9 +37,7 @@ test("a GGUF file's fused experts are apart in a copy, and answer alike", async 
 
 describe("a folder", () => {
   // The rope of the llama has too few frequencies to show the settings that they were made with.
-  test.each(
-    architectures.filter((name) => name !== "llama"),
-  )("of %s has the same class as a folder", (name) => {
+  test.each(architectures.filter((name) => name !== "llama"))("of %s has the same class as a folder", (name) => {
     const folder = place();
     weightsOnly(fixture(`hf/${name}`), folder);
     const classOf = (path: string) => {

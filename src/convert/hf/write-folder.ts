@@ -2,7 +2,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { TensorSource } from "../../backend/tensor-source.js";
-import { MillraceError } from "../../core/errors.js";
 import { parseJsonObject, readTextFile } from "../../formats/files/json.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { CONFIG_NAME, isHfFolder, TOOL_TEMPLATE_NAME } from "../../formats/hf/folder.js";
@@ -181,7 +180,7 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (encoded.length === 0) encoded = layers.encode(tensor, wholeMatrix(source, tensor, rows * cols), cols);
+    if (encoded.length === 0) encoded = layers.encode(source, tensor);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];
   };
@@ -191,21 +190,6 @@ function layerTensors(
     shape,
     bytes: () => prepared(preparation, tensor.name, () => bytesAt(index)),
   }));
-}
-
-/** @throws model_tensor for a value that is not finite */
-function wholeMatrix(source: TensorSource, tensor: ModelTensor, numValues: number): Float32Array {
-  const values = new Float32Array(numValues);
-  let at = 0;
-  for (const piece of bytesOf(source, tensor, "F32")) {
-    values.set(new Float32Array(piece.buffer, piece.byteOffset, piece.byteLength / 4), at);
-    at += piece.byteLength / 4;
-  }
-  const broken = values.find((value) => !Number.isFinite(value));
-  if (broken === undefined) return values;
-  throw new MillraceError("model_tensor", `expected finite values in ${tensor.name}, got ${broken}`, {
-    hint: "Check the model's files.",
-  });
 }
 
 /** A vector's values as folders have them. */
