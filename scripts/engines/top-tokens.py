@@ -1,12 +1,16 @@
-"""Prints the likeliest next token of vLLM or transformers at every position of given texts: a line of JSON for each model,
-{"model", "top": [[id, ...] of each text]}, or {"model", "error"} where it does not load.
+"""Prints the likeliest next token of vLLM or transformers at every position of given texts, and its log-probability: a line of
+JSON for each model, {"model", "top": [[id, ...] of each text], "logprob": [[number, ...]]}, or {"model", "error"} where it does
+not load.
 
-    python top-tokens.py vllm texts.json FOLDER ... [--dtype float32]
+    python top-tokens.py vllm texts.json FOLDER ... [--dtype float32] [--nvfp4-products torch]
     python top-tokens.py transformers texts.json FOLDER-OR-FILE.gguf ... [--activations f32|rounded]
 
 texts.json is an array of texts as token ids. transformers computes in float32 with weights that others read: gguf those of files,
 compressed-tensors those of its folders, and the functions below those of AutoAWQ's and GPTQ's folders. With --activations rounded,
 the inputs of each quantised matrix are rounded as llama.cpp's CPU kernels or the folder's config.json have it.
+
+vLLM's CPU build has no product with weights of NVFP4. With --nvfp4-products torch it loads them as ever and widens them with the
+function that its emulation has, and torch multiplies.
 """
 import argparse
 import json
@@ -31,11 +35,32 @@ def vllm_tops(folder, texts, dtype):
     )
     sampling = SamplingParams(temperature=0, max_tokens=1, logprobs=1, prompt_logprobs=1, detokenize=False)
     outputs = llm.generate([{"prompt_token_ids": ids} for ids in texts], sampling)
-    best = lambda row: max(row, key=lambda token: row[token].logprob)
-    tops = [[best(row) for row in output.prompt_logprobs[1:] + output.outputs[0].logprobs] for output in outputs]
+    best = lambda row: max(row.items(), key=lambda item: item[1].logprob)
+    rows = [[best(row) for row in output.prompt_logprobs[1:] + output.outputs[0].logprobs] for output in outputs]
     del llm
     cleanup_dist_env_and_memory()
-    return tops
+    return {
+        "top": [[token for token, _ in text] for text in rows],
+        "logprob": [[round(each.logprob, 6) for _, each in text] for text in rows],
+    }
+
+
+def multiply_nvfp4_with_torch():
+    import torch
+    from vllm.model_executor.kernels.linear.nvfp4.base import NvFp4LinearLayerConfig
+    from vllm.model_executor.kernels.linear.nvfp4.emulation import EmulationNvFp4LinearKernel
+    from vllm.model_executor.layers.quantization.compressed_tensors.schemes import compressed_tensors_w4a4_nvfp4 as scheme
+    from vllm.model_executor.layers.quantization.utils.nvfp4_emulation_utils import dequantize_to_dtype
+
+    class Widened(EmulationNvFp4LinearKernel):
+        def process_weights_after_loading(self, layer):
+            weight, scales, scale = layer.weight, layer.weight_scale, layer.weight_global_scale
+            layer.widened = dequantize_to_dtype(weight.data, scales.data, scale.data, torch.float32, swizzle=False)
+
+        def apply_weights(self, layer, x, bias=None):
+            return torch.nn.functional.linear(x, layer.widened.to(x.dtype), bias)
+
+    scheme.init_nvfp4_linear_kernel = lambda use_a16=False: Widened(NvFp4LinearLayerConfig())
 
 
 def blocks_rounded(x, size, scale_of):
@@ -191,7 +216,9 @@ def open_model(path, activations):
         model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
         return model, file_inputs(path) if activations == "rounded" else {}
     with open(os.path.join(path, "config.json")) as config:
-        quantised = json.load(config)["quantization_config"]
+        quantised = json.load(config).get("quantization_config")
+    if quantised is None:
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32), {}
     method = quantised["quant_method"]
     if method in ("awq", "gptq"):
         return plain_model(path, unpacked_state(path, method)), {}
@@ -215,8 +242,13 @@ def transformers_tops(path, texts, dtype, activations):
     modules = dict(model.to(getattr(torch, dtype)).eval().named_modules())
     for name, rounded in inputs.items():
         modules[name].register_forward_pre_hook(lambda _, args, rounded=rounded: (rounded(args[0]), *args[1:]))
+    found = {"top": [], "logprob": []}
     with torch.inference_mode():
-        return [model(torch.tensor([ids])).logits[0].argmax(-1).tolist() for ids in texts]
+        for ids in texts:
+            best = model(torch.tensor([ids])).logits[0].log_softmax(-1).max(-1)
+            found["top"].append(best.indices.tolist())
+            found["logprob"].append([round(value, 6) for value in best.values.tolist()])
+    return found
 
 
 def main():
@@ -225,6 +257,7 @@ def main():
     args.add_argument("texts")
     args.add_argument("models", nargs="+")
     args.add_argument("--dtype", default="float32")
+    args.add_argument("--nvfp4-products", choices=["torch"])
     args.add_argument("--activations", choices=["f32", "rounded"], default="f32")
     a = args.parse_args()
     with open(a.texts) as file:
@@ -232,10 +265,12 @@ def main():
     # Engines print to stdout too.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    if a.nvfp4_products == "torch":
+        multiply_nvfp4_with_torch()
     for path in a.models:
         try:
-            top = vllm_tops(path, texts, a.dtype) if a.engine == "vllm" else transformers_tops(path, texts, a.dtype, a.activations)
-            line = {"model": path, "top": top}
+            own = vllm_tops(path, texts, a.dtype) if a.engine == "vllm" else transformers_tops(path, texts, a.dtype, a.activations)
+            line = {"model": path, **own}
         except Exception as error:  # one model's failure is its result
             line = {"model": path, "error": f"{type(error).__name__}: {error}"}
         print(json.dumps(line), file=lines, flush=True)

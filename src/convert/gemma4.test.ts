@@ -10,7 +10,12 @@ import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/conv
 import { fixture } from "../../test/helpers/fixtures.js";
 import { expectLogprobs } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
+import { readGguf } from "../formats/gguf/read.js";
 import { readHfFolder } from "../formats/hf/folder.js";
+import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
+import { loadTextSide } from "../text/text-side.js";
+import { convertModel } from "./convert.js";
+import { tokenizerMetadata } from "./gguf/tokenizer.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-gemma4-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -52,6 +57,31 @@ describe.each(["gemma4", "gemma4_e", "gemma4_moe"])("a folder of %s", (name) => 
     expect(written).toMatchObject({ head_dim: 12, num_key_value_heads: 2, ...ofFull });
     expect(written.per_layer_config).toBeUndefined();
   });
+});
+
+test("a folder's tokenizer is in a file as Gemma 4's are, and in a folder again", async () => {
+  const tokens = fixture("hf-tokenizers/gemma");
+  const { size, samples } = JSON.parse(readFileSync(join(tokens, "expected.json"), "utf8")) as {
+    readonly size: number;
+    readonly samples: readonly { readonly text: string; readonly plain: readonly number[] }[];
+  };
+  const { metadata } = tokenizerMetadata(tokens, createHfTokenizer(tokens, size), "gemma4");
+  const [file, folder, again] = [place(".gguf"), place(), place(".gguf")];
+  writeRandomModel(file, { architecture: "gemma4", seed: 6, vocab: size, metadata });
+  await convertModel({ model: file, out: folder, type: undefined });
+  await convertModel({ model: folder, out: again, type: undefined });
+  expect([file, again].map((path) => readGguf(path).metadata.string("tokenizer.ggml.model"))).toEqual([
+    "gemma4",
+    "gemma4",
+  ]);
+  for (const path of [file, folder, again]) {
+    const { tokenizer, asyncTokenizer } = await loadTextSide(path);
+    asyncTokenizer.end();
+    for (const { text, plain } of samples) {
+      expect(tokenizer.encode(text, { addSpecial: false, parseSpecial: true }), JSON.stringify(text)).toEqual(plain);
+    }
+    expect(tokenizer.encode("a", { addSpecial: true, parseSpecial: true })[0]).toBe(tokenizer.bosId);
+  }
 });
 
 test.each([

@@ -460,7 +460,8 @@ function reordered<Row extends Float32Array | Uint8Array>(
   cols: number,
   { headDim, rowOf }: RowOrder,
 ): Row {
-  const out = values.slice() as Row;
+  // A Buffer's own slice would share its memory.
+  const out = (values instanceof Float32Array ? values.slice() : new Uint8Array(values)) as Row;
   for (let row = 0; row * cols < values.length; row++) {
     const within = row % headDim;
     const from = (row - within + rowOf(within)) * cols;
