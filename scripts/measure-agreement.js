@@ -7,10 +7,10 @@
  *   node scripts/measure-agreement.js --work /tmp/agreement [--model models/mill-base.gguf] [--methods Q4_0,INT8] [--max-size 3.5MiB] [--texts 8] [--tokens 512]
  *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
  *
- * A method BF16 stands for what `millrace convert` writes. Exports are calibrated with so many tokens of chats; of 0, each weight is rounded by itself. Exports and tokens stay
- * in --work, and what is there is not computed again. An engine that is not given is left out. Exports of --rounded are
- * also computed with inputs rounded as llama.cpp or vLLM rounds them, in float32 and in float64: the two differ in
- * nothing but the last bits before each rounding.
+ * A method BF16 stands for what `millrace convert` writes. Exports are calibrated with so many tokens of chats; of 0,
+ * each weight is rounded by itself. Exports and tokens stay in --work, and what is there is not computed again. An
+ * engine that is not given is left out. Exports of --rounded are also computed with inputs rounded as llama.cpp or vLLM
+ * rounds them, in float32 and in float64: the two differ in nothing but the last bits before each rounding.
  *
  * Prints a Markdown table: shares of positions with the same token and, where tokens differ, the largest gap between
  * this engine's two likeliest in nats; behind it how far the log-probabilities of a token that both choose are apart at
@@ -262,7 +262,8 @@ const PAIRS = [
 ];
 
 /**
- * Over all positions of `a` and `b`, whose `top` and `logprob` are arrays of texts. llama.cpp tells no log-probabilities.
+ * Over all positions of `a` and `b`, whose `top` and `logprob` are arrays of texts. llama.cpp tells no
+ * log-probabilities.
  * @param gaps of this engine in f32
  */
 function compare(a, b, gaps) {

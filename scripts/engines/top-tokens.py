@@ -6,7 +6,8 @@ not load.
     python top-tokens.py transformers texts.json FOLDER-OR-FILE.gguf ... [--activations f32|rounded]
 
 texts.json is an array of texts as token ids. transformers computes in float32 with weights that others read: gguf those of files,
-compressed-tensors those of its folders, and the functions below those of AutoAWQ's and GPTQ's folders. With --activations rounded,
+compressed-tensors those of its folders, and the functions below those of AutoAWQ's, GPTQ's and NVFP4's folders, and of quantised
+experts. With --activations rounded,
 the inputs of each quantised matrix are rounded as llama.cpp's CPU kernels or the folder's config.json have it.
 
 vLLM's CPU build has no product with weights of NVFP4. With --nvfp4-products torch it loads them as ever and widens them with the
@@ -174,14 +175,19 @@ def packed_weight(tensors, name, method):
     return ((codes - zeros[group]).float() * scales.float()[group]).T
 
 
-def unpacked_state(folder, method):
-    """All tensors of a folder in AutoAWQ's or GPTQ's layout, by transformers' names."""
+def stored_tensors(folder):
     from safetensors.torch import load_file
 
     tensors = {}
     for name in sorted(os.listdir(folder)):
         if name.endswith(".safetensors"):
             tensors |= load_file(os.path.join(folder, name))
+    return tensors
+
+
+def unpacked_state(folder, method):
+    """All tensors of a folder in AutoAWQ's or GPTQ's layout, by transformers' names."""
+    tensors = stored_tensors(folder)
     state = {}
     for name, tensor in tensors.items():
         layer, part = name.rsplit(".", 1)
@@ -190,6 +196,67 @@ def unpacked_state(folder, method):
         elif part not in ("qzeros", "scales", "g_idx"):
             state[name] = tensor.float()
     return state
+
+
+# The numbers that E2M1's eight codes without a sign stand for.
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def widened(weight, scale):
+    """float32 [out, in] of codes and the scales of their rows, groups of columns, or squares."""
+    numbers = weight.float()
+    for axis in (0, 1):
+        scale = scale.repeat_interleave(numbers.shape[axis] // scale.shape[axis], axis)
+    return numbers * scale.float()
+
+
+def compressed_weight(parts):
+    """float32 [out, in] of a layer in compressed-tensors' or DeepSeek's layout."""
+    import torch
+
+    packed = parts.get("weight_packed")
+    if packed is None:
+        scale = parts.get("weight_scale", parts.get("weight_scale_inv"))
+        return widened(parts["weight"], scale.float().reshape(*scale.shape, *[1] * (2 - scale.ndim)))
+    if packed.dtype == torch.int32:
+        return widened(nibbles(packed) - 8, parts["weight_scale"])
+    codes = torch.stack([packed & 15, packed >> 4], -1).flatten(1).long()
+    numbers = torch.tensor(E2M1 + [-number for number in E2M1])[codes]
+    return widened(numbers, parts["weight_scale"].float() / parts["weight_global_scale"].float())
+
+
+def experts_joined(state):
+    """With the experts of a layer in one tensor, as transformers has them in memory."""
+    import re
+    import torch
+
+    joined, experts = {}, {}
+    for name, tensor in state.items():
+        found = re.fullmatch(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight", name)
+        if found is None:
+            joined[name] = tensor
+        else:
+            experts.setdefault(found[1], {})[found[3], int(found[2])] = tensor
+    for name, own in experts.items():
+        stack = lambda part: torch.stack([own[part, i] for i in range(len(own) // 3)])
+        joined[f"{name}.gate_up_proj"] = torch.cat([stack("gate"), stack("up")], 1)
+        joined[f"{name}.down_proj"] = stack("down")
+    return joined
+
+
+def compressed_state(folder):
+    """All tensors of a folder in compressed-tensors' or DeepSeek's layout, by transformers' names."""
+    layers = {}
+    for name, tensor in stored_tensors(folder).items():
+        layer, _, part = name.rpartition(".")
+        layers.setdefault(layer, {})[part] = tensor
+    state = {}
+    for layer, parts in layers.items():
+        if "weight_scale" in parts or "weight_scale_inv" in parts:
+            state[f"{layer}.weight"] = compressed_weight(parts)
+        else:
+            state |= {f"{layer}.{part}": tensor.float() for part, tensor in parts.items()}
+    return experts_joined(state)
 
 
 def plain_model(folder, state):
@@ -222,6 +289,9 @@ def open_model(path, activations):
     method = quantised["quant_method"]
     if method in ("awq", "gptq"):
         return plain_model(path, unpacked_state(path, method)), {}
+    # Its own package widens NVFP4 to bfloat16, and joins no experts that are quantised.
+    if quantised.get("format") == "nvfp4-pack-quantized" or any(".experts." in name for name in stored_tensors(path)):
+        return plain_model(path, compressed_state(path)), {}
     if method == "fp8":
         from transformers import FineGrainedFP8Config as Config
 

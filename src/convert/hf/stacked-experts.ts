@@ -1,7 +1,7 @@
 /**
- * Writes experts as transformers has them where one tensor holds all of a layer's. Those of gpt-oss are transposed, with
- * columns of gate and up in turns (src/model/hf/stacked-experts.ts reads them); those of Gemma 4 lie as linear layers
- * do, each expert's gate above its up.
+ * Writes experts as transformers has them where one tensor holds all of a layer's. Those of gpt-oss are transposed,
+ * with columns of gate and up in turns (src/model/hf/stacked-experts.ts reads them); those of Gemma 4 lie as linear
+ * layers do, each expert's gate above its up.
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
