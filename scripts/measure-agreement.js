@@ -5,7 +5,7 @@
  *   npm install --prefix /tmp/peer --ignore-scripts node-llama-cpp@3.22.1
  *   python3 -m venv venv && venv/bin/pip install torch transformers compressed-tensors gguf accelerate
  *   node scripts/measure-agreement.js --work /tmp/agreement [--model models/mill-base.gguf] [--methods Q4_0,INT8] [--max-size 3.5MiB] [--texts 8] [--tokens 512]
- *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
+ *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--vllm-dtype bfloat16] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
  *
  * A method BF16 stands for what `millrace convert` writes. Exports are calibrated with so many tokens of chats; of 0,
  * each weight is rounded by itself. Exports and tokens stay in --work, and what is there is not computed again. An
@@ -47,6 +47,7 @@ const { values } = parseArgs({
     "llama-cpp": { type: "string" },
     transformers: { type: "string" },
     vllm: { type: "string" },
+    "vllm-dtype": { type: "string" },
     rounded: { type: "string", default: "Q8_0,Q4_K_M,INT8,FP8" },
     calibrate: { type: "string", default: "8192" },
     out: { type: "string" },
@@ -235,7 +236,7 @@ function enginesFor(textsPath, texts) {
       id: "vLLM, products by torch",
       takes: ({ label }) => vllm !== undefined && label === "NVFP4",
       lines: async (all, keep) => {
-        await python(vllm, "vllm", ["--dtype", "float32", "--nvfp4-products", "torch"])(all, keep);
+        await python(vllm, "vllm", ["--dtype", vllmDtype("NVFP4"), "--nvfp4-products", "torch"])(all, keep);
       },
     },
   ];
@@ -243,6 +244,7 @@ function enginesFor(textsPath, texts) {
 
 /** What its kernels for the export take. */
 function vllmDtype(label) {
+  if (values["vllm-dtype"] !== undefined) return values["vllm-dtype"];
   if (label.startsWith("INT4")) return "float16";
   return label === "FP8_BLOCK" || label === "FP8_TENSOR" ? "bfloat16" : "float32";
 }
