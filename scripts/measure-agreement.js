@@ -5,15 +5,16 @@
  *   npm install --prefix /tmp/peer --ignore-scripts node-llama-cpp@3.22.1
  *   python3 -m venv venv && venv/bin/pip install torch transformers compressed-tensors gguf accelerate
  *   node scripts/measure-agreement.js --work /tmp/agreement [--model models/mill-base.gguf] [--methods Q4_0,INT8] [--max-size 3.5MiB] [--texts 8] [--tokens 512]
- *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
+ *     [--llama-cpp /tmp/peer] [--transformers venv/bin/python] [--vllm vllm-venv/bin/python] [--vllm-dtype bfloat16] [--rounded Q8_0,INT8] [--calibrate 8192] [--out agreement.json]
  *
- * Exports are calibrated with so many tokens of chats; of 0, each weight is rounded by itself. Exports and tokens stay
- * in --work, and what is there is not computed again. An engine that is not given is left out. Exports of --rounded are
- * also computed with inputs rounded as llama.cpp or vLLM rounds them, in float32 and in float64: the two differ in
- * nothing but the last bits before each rounding.
+ * A method BF16 stands for what `millrace convert` writes. Exports are calibrated with so many tokens of chats; of 0,
+ * each weight is rounded by itself. Exports and tokens stay in --work, and what is there is not computed again. An
+ * engine that is not given is left out. Exports of --rounded are also computed with inputs rounded as llama.cpp or vLLM
+ * rounds them, in float32 and in float64: the two differ in nothing but the last bits before each rounding.
  *
  * Prints a Markdown table: shares of positions with the same token and, where tokens differ, the largest gap between
- * this engine's two likeliest in nats.
+ * this engine's two likeliest in nats; behind it how far the log-probabilities of a token that both choose are apart at
+ * most. `--model` may be a folder: scripts/engines/random-folder.py makes those of other architectures.
  */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,7 +26,7 @@ import { chatAt } from "../dist/models/corpus/families.js";
 import { isFolderMethod } from "../dist/src/compress/folder-formats.js";
 import { METHODS } from "../dist/src/compress/storage.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../dist/src/engine/api/options.js";
-import { argMax } from "../dist/src/engine/log-softmax.js";
+import { argMax, logSoftmax } from "../dist/src/engine/log-softmax.js";
 import { openAlone } from "../dist/src/engine/lone-model.js";
 import { textLogits } from "../dist/src/engine/rehearsal.js";
 import { loadTextSide } from "../dist/src/text/text-side.js";
@@ -46,6 +47,7 @@ const { values } = parseArgs({
     "llama-cpp": { type: "string" },
     transformers: { type: "string" },
     vllm: { type: "string" },
+    "vllm-dtype": { type: "string" },
     rounded: { type: "string", default: "Q8_0,Q4_K_M,INT8,FP8" },
     calibrate: { type: "string", default: "8192" },
     out: { type: "string" },
@@ -80,10 +82,21 @@ async function writeTexts(path) {
   writeFileSync(path, JSON.stringify(texts));
 }
 
+/** Folders with all weights in bfloat16: of the model, and of a file of it. */
+const COPIES = ["BF16", "BF16, through a file"];
+
+async function writeCopy(label, out) {
+  const copy = (model, path) => millrace("convert", "--model", model, "--dtype", "bfloat16", "--out", path);
+  const file = `${out}.gguf`;
+  if (label === COPIES[1] && !existsSync(file)) await copy(values.model, file);
+  await copy(label === COPIES[1] ? file : values.model, out);
+}
+
 /** Files and folders by their label. */
 async function writeExports(chats) {
   const named = values.methods.split(",");
   const made = named.flatMap((method) => {
+    if (method === "BF16") return COPIES.map((label) => ({ label, path: label.replaceAll(/\W+/g, "-") }));
     if (!isFolderMethod(method)) return [{ label: method, path: `${method}.gguf`, how: ["--method", method] }];
     const folder = { label: method, path: method, how: ["--method", method] };
     if (method !== "INT4_128") return [folder];
@@ -100,6 +113,7 @@ async function writeExports(chats) {
   const found = [];
   for (const { label, path, how } of made) {
     const out = join(place, path);
+    if (!existsSync(out) && how === undefined) await writeCopy(label, out);
     if (!existsSync(out)) await millrace("quantize", "--model", values.model, ...calibration, ...how, "--out", out);
     found.push({ label, path: out, isFolder: !path.endsWith(".gguf") });
     process.stderr.write(`  ${name} ${label} is there\n`);
@@ -114,29 +128,31 @@ async function plainCopy(path) {
   return copy;
 }
 
-/** @returns likeliest ids of each text, and how far in nats the second is behind */
+/** @returns likeliest ids of each text, their log-probabilities, and how far in nats the second is behind */
 async function ownTops(modelPath, texts, activationDtype) {
   const kvCacheDtype = activationDtype === "f32" ? "f32" : DEFAULT_ENGINE_OPTIONS.kvCacheDtype;
   const maxModelLen = Math.max(...texts.map(({ length }) => length)) + 1;
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, activationDtype, kvCacheDtype, maxModelLen };
   const { parts, backend } = await openAlone(options);
-  const [top, gap] = [[], []];
+  const [top, logprob, gap] = [[], [], []];
   for (const ids of texts) {
-    const [ownTop, ownGap] = [[], []];
+    const [ownTop, ownLogprob, ownGap] = [[], [], []];
     const read = (logits) => {
       const best = argMax(logits);
       const most = logits[best];
+      ownLogprob.push(Number(logSoftmax(logits)[best].toFixed(6)));
       logits[best] = Number.NEGATIVE_INFINITY;
       ownTop.push(best);
       ownGap.push(Number((most - logits[argMax(logits)]).toFixed(5)));
     };
     await textLogits(parts, ids, read, 0);
     top.push(ownTop);
+    logprob.push(ownLogprob);
     gap.push(ownGap);
   }
   parts.constraints.close();
   backend.destroy();
-  return { top, gap };
+  return { top, logprob, gap };
 }
 
 /** Calls `keep` with each line of JSON as it comes. */
@@ -210,13 +226,27 @@ function enginesFor(textsPath, texts) {
       id: "vLLM",
       takes: ({ isFolder }) => vllm !== undefined && isFolder,
       lines: async (all, keep) => {
-        for (const dtype of ["float32", "float16"]) {
-          const own = all.filter(({ label }) => (/^(INT4|FP8_BLOCK)/.test(label) ? "float16" : "float32") === dtype);
+        for (const dtype of ["float32", "float16", "bfloat16"]) {
+          const own = all.filter(({ label }) => vllmDtype(label) === dtype);
           if (own.length > 0) await python(vllm, "vllm", ["--dtype", dtype])(own, keep);
         }
       },
     },
+    {
+      id: "vLLM, products by torch",
+      takes: ({ label }) => vllm !== undefined && label === "NVFP4",
+      lines: async (all, keep) => {
+        await python(vllm, "vllm", ["--dtype", vllmDtype("NVFP4"), "--nvfp4-products", "torch"])(all, keep);
+      },
+    },
   ];
+}
+
+/** What its kernels for the export take. */
+function vllmDtype(label) {
+  if (values["vllm-dtype"] !== undefined) return values["vllm-dtype"];
+  if (label.startsWith("INT4")) return "float16";
+  return label === "FP8_BLOCK" || label === "FP8_TENSOR" ? "bfloat16" : "float32";
 }
 
 const ROUNDED = "transformers, rounded";
@@ -228,21 +258,31 @@ const PAIRS = [
   ["ours, llama.cpp", "ours", "llama.cpp"],
   ["transformers with llama.cpp's rounded inputs, llama.cpp", ROUNDED, "llama.cpp"],
   ["ours in f32, vLLM", "ours, f32", "vLLM"],
+  ["ours in f32, vLLM with products by torch", "ours, f32", "vLLM, products by torch"],
   ["transformers with vLLM's rounded inputs, vLLM", ROUNDED, "vLLM"],
   ["transformers with rounded inputs in float32, in float64", ROUNDED, "transformers, rounded, float64"],
 ];
 
-/** Over all positions of `a` and `b`, arrays of texts of ids. @param gaps of this engine in f32 */
+/**
+ * Over all positions of `a` and `b`, whose `top` and `logprob` are arrays of texts. llama.cpp tells no
+ * log-probabilities.
+ * @param gaps of this engine in f32
+ */
 function compare(a, b, gaps) {
   const differing = [];
   let numPositions = 0;
-  for (const [text, ids] of a.entries()) {
+  let furthest = 0;
+  for (const [text, ids] of a.top.entries()) {
     for (const [at, id] of ids.entries()) {
       numPositions++;
-      if (id !== b[text][at]) differing.push(gaps[text][at]);
+      if (id !== b.top[text][at]) differing.push(gaps[text][at]);
+      else if (a.logprob && b.logprob)
+        furthest = Math.max(furthest, Math.abs(a.logprob[text][at] - b.logprob[text][at]));
     }
   }
-  return { numPositions, numSame: numPositions - differing.length, largestGap: Math.max(0, ...differing) };
+  const largestGap = Math.max(0, ...differing);
+  const apart = a.logprob && b.logprob ? { furthest: Number(furthest.toFixed(6)) } : {};
+  return { numPositions, numSame: numPositions - differing.length, largestGap, ...apart };
 }
 
 const textsPath = join(place, "texts.json");
@@ -278,7 +318,7 @@ const rows = exports.map(({ label, path, isFolder }) => {
   }
   const pairs = PAIRS.filter(([, a, b]) => a in known && b in known).map(([pair, a, b]) => ({
     pair,
-    ...compare(known[a].top, known[b].top, known["ours, f32"].gap),
+    ...compare(known[a], known[b], known["ours, f32"].gap),
   }));
   return { export: label, isFolder, pairs, errors };
 });
@@ -294,8 +334,9 @@ for (const isFolder of [false, true]) {
     const cells = heads.map((head) => {
       const found = pairs.find(({ pair }) => pair === head);
       if (found === undefined) return "";
-      const { numSame, numPositions, largestGap } = found;
-      return `${((100 * numSame) / numPositions).toFixed(2)} % (${largestGap.toFixed(3)})`;
+      const { numSame, numPositions, largestGap, furthest } = found;
+      const apart = furthest === undefined ? "" : `; ${furthest.toFixed(5)}`;
+      return `${((100 * numSame) / numPositions).toFixed(2)} % (${largestGap.toFixed(3)}${apart})`;
     });
     process.stdout.write(`| ${label} | ${cells.join(" | ")} |\n`);
   }

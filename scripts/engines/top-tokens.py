@@ -1,12 +1,17 @@
-"""Prints the likeliest next token of vLLM or transformers at every position of given texts: a line of JSON for each model,
-{"model", "top": [[id, ...] of each text]}, or {"model", "error"} where it does not load.
+"""Prints the likeliest next token of vLLM or transformers at every position of given texts, and its log-probability: a line of
+JSON for each model, {"model", "top": [[id, ...] of each text], "logprob": [[number, ...]]}, or {"model", "error"} where it does
+not load.
 
-    python top-tokens.py vllm texts.json FOLDER ... [--dtype float32]
+    python top-tokens.py vllm texts.json FOLDER ... [--dtype float32] [--nvfp4-products torch]
     python top-tokens.py transformers texts.json FOLDER-OR-FILE.gguf ... [--activations f32|rounded]
 
 texts.json is an array of texts as token ids. transformers computes in float32 with weights that others read: gguf those of files,
-compressed-tensors those of its folders, and the functions below those of AutoAWQ's and GPTQ's folders. With --activations rounded,
+compressed-tensors those of its folders, and the functions below those of AutoAWQ's, GPTQ's and NVFP4's folders, and of quantised
+experts. With --activations rounded,
 the inputs of each quantised matrix are rounded as llama.cpp's CPU kernels or the folder's config.json have it.
+
+vLLM's CPU build has no product with weights of NVFP4. With --nvfp4-products torch it loads them as ever and widens them with the
+function that its emulation has, and torch multiplies.
 """
 import argparse
 import json
@@ -31,11 +36,32 @@ def vllm_tops(folder, texts, dtype):
     )
     sampling = SamplingParams(temperature=0, max_tokens=1, logprobs=1, prompt_logprobs=1, detokenize=False)
     outputs = llm.generate([{"prompt_token_ids": ids} for ids in texts], sampling)
-    best = lambda row: max(row, key=lambda token: row[token].logprob)
-    tops = [[best(row) for row in output.prompt_logprobs[1:] + output.outputs[0].logprobs] for output in outputs]
+    best = lambda row: max(row.items(), key=lambda item: item[1].logprob)
+    rows = [[best(row) for row in output.prompt_logprobs[1:] + output.outputs[0].logprobs] for output in outputs]
     del llm
     cleanup_dist_env_and_memory()
-    return tops
+    return {
+        "top": [[token for token, _ in text] for text in rows],
+        "logprob": [[round(each.logprob, 6) for _, each in text] for text in rows],
+    }
+
+
+def multiply_nvfp4_with_torch():
+    import torch
+    from vllm.model_executor.kernels.linear.nvfp4.base import NvFp4LinearLayerConfig
+    from vllm.model_executor.kernels.linear.nvfp4.emulation import EmulationNvFp4LinearKernel
+    from vllm.model_executor.layers.quantization.compressed_tensors.schemes import compressed_tensors_w4a4_nvfp4 as scheme
+    from vllm.model_executor.layers.quantization.utils.nvfp4_emulation_utils import dequantize_to_dtype
+
+    class Widened(EmulationNvFp4LinearKernel):
+        def process_weights_after_loading(self, layer):
+            weight, scales, scale = layer.weight, layer.weight_scale, layer.weight_global_scale
+            layer.widened = dequantize_to_dtype(weight.data, scales.data, scale.data, torch.float32, swizzle=False)
+
+        def apply_weights(self, layer, x, bias=None):
+            return torch.nn.functional.linear(x, layer.widened.to(x.dtype), bias)
+
+    scheme.init_nvfp4_linear_kernel = lambda use_a16=False: Widened(NvFp4LinearLayerConfig())
 
 
 def blocks_rounded(x, size, scale_of):
@@ -149,14 +175,19 @@ def packed_weight(tensors, name, method):
     return ((codes - zeros[group]).float() * scales.float()[group]).T
 
 
-def unpacked_state(folder, method):
-    """All tensors of a folder in AutoAWQ's or GPTQ's layout, by transformers' names."""
+def stored_tensors(folder):
     from safetensors.torch import load_file
 
     tensors = {}
     for name in sorted(os.listdir(folder)):
         if name.endswith(".safetensors"):
             tensors |= load_file(os.path.join(folder, name))
+    return tensors
+
+
+def unpacked_state(folder, method):
+    """All tensors of a folder in AutoAWQ's or GPTQ's layout, by transformers' names."""
+    tensors = stored_tensors(folder)
     state = {}
     for name, tensor in tensors.items():
         layer, part = name.rsplit(".", 1)
@@ -165,6 +196,67 @@ def unpacked_state(folder, method):
         elif part not in ("qzeros", "scales", "g_idx"):
             state[name] = tensor.float()
     return state
+
+
+# The numbers that E2M1's eight codes without a sign stand for.
+E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+
+
+def widened(weight, scale):
+    """float32 [out, in] of codes and the scales of their rows, groups of columns, or squares."""
+    numbers = weight.float()
+    for axis in (0, 1):
+        scale = scale.repeat_interleave(numbers.shape[axis] // scale.shape[axis], axis)
+    return numbers * scale.float()
+
+
+def compressed_weight(parts):
+    """float32 [out, in] of a layer in compressed-tensors' or DeepSeek's layout."""
+    import torch
+
+    packed = parts.get("weight_packed")
+    if packed is None:
+        scale = parts.get("weight_scale", parts.get("weight_scale_inv"))
+        return widened(parts["weight"], scale.float().reshape(*scale.shape, *[1] * (2 - scale.ndim)))
+    if packed.dtype == torch.int32:
+        return widened(nibbles(packed) - 8, parts["weight_scale"])
+    codes = torch.stack([packed & 15, packed >> 4], -1).flatten(1).long()
+    numbers = torch.tensor(E2M1 + [-number for number in E2M1])[codes]
+    return widened(numbers, parts["weight_scale"].float() / parts["weight_global_scale"].float())
+
+
+def experts_joined(state):
+    """With the experts of a layer in one tensor, as transformers has them in memory."""
+    import re
+    import torch
+
+    joined, experts = {}, {}
+    for name, tensor in state.items():
+        found = re.fullmatch(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight", name)
+        if found is None:
+            joined[name] = tensor
+        else:
+            experts.setdefault(found[1], {})[found[3], int(found[2])] = tensor
+    for name, own in experts.items():
+        stack = lambda part: torch.stack([own[part, i] for i in range(len(own) // 3)])
+        joined[f"{name}.gate_up_proj"] = torch.cat([stack("gate"), stack("up")], 1)
+        joined[f"{name}.down_proj"] = stack("down")
+    return joined
+
+
+def compressed_state(folder):
+    """All tensors of a folder in compressed-tensors' or DeepSeek's layout, by transformers' names."""
+    layers = {}
+    for name, tensor in stored_tensors(folder).items():
+        layer, _, part = name.rpartition(".")
+        layers.setdefault(layer, {})[part] = tensor
+    state = {}
+    for layer, parts in layers.items():
+        if "weight_scale" in parts or "weight_scale_inv" in parts:
+            state[f"{layer}.weight"] = compressed_weight(parts)
+        else:
+            state |= {f"{layer}.{part}": tensor.float() for part, tensor in parts.items()}
+    return experts_joined(state)
 
 
 def plain_model(folder, state):
@@ -191,10 +283,15 @@ def open_model(path, activations):
         model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=file, dtype=torch.float32)
         return model, file_inputs(path) if activations == "rounded" else {}
     with open(os.path.join(path, "config.json")) as config:
-        quantised = json.load(config)["quantization_config"]
+        quantised = json.load(config).get("quantization_config")
+    if quantised is None:
+        return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32), {}
     method = quantised["quant_method"]
     if method in ("awq", "gptq"):
         return plain_model(path, unpacked_state(path, method)), {}
+    # Its own package widens NVFP4 to bfloat16, and joins no experts that are quantised.
+    if quantised.get("format") == "nvfp4-pack-quantized" or any(".experts." in name for name in stored_tensors(path)):
+        return plain_model(path, compressed_state(path)), {}
     if method == "fp8":
         from transformers import FineGrainedFP8Config as Config
 
@@ -215,8 +312,13 @@ def transformers_tops(path, texts, dtype, activations):
     modules = dict(model.to(getattr(torch, dtype)).eval().named_modules())
     for name, rounded in inputs.items():
         modules[name].register_forward_pre_hook(lambda _, args, rounded=rounded: (rounded(args[0]), *args[1:]))
+    found = {"top": [], "logprob": []}
     with torch.inference_mode():
-        return [model(torch.tensor([ids])).logits[0].argmax(-1).tolist() for ids in texts]
+        for ids in texts:
+            best = model(torch.tensor([ids])).logits[0].log_softmax(-1).max(-1)
+            found["top"].append(best.indices.tolist())
+            found["logprob"].append([round(value, 6) for value in best.values.tolist()])
+    return found
 
 
 def main():
@@ -225,6 +327,7 @@ def main():
     args.add_argument("texts")
     args.add_argument("models", nargs="+")
     args.add_argument("--dtype", default="float32")
+    args.add_argument("--nvfp4-products", choices=["torch"])
     args.add_argument("--activations", choices=["f32", "rounded"], default="f32")
     a = args.parse_args()
     with open(a.texts) as file:
@@ -232,10 +335,12 @@ def main():
     # Engines print to stdout too.
     lines = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    if a.nvfp4_products == "torch":
+        multiply_nvfp4_with_torch()
     for path in a.models:
         try:
-            top = vllm_tops(path, texts, a.dtype) if a.engine == "vllm" else transformers_tops(path, texts, a.dtype, a.activations)
-            line = {"model": path, "top": top}
+            own = vllm_tops(path, texts, a.dtype) if a.engine == "vllm" else transformers_tops(path, texts, a.dtype, a.activations)
+            line = {"model": path, **own}
         except Exception as error:  # one model's failure is its result
             line = {"model": path, "error": f"{type(error).__name__}: {error}"}
         print(json.dumps(line), file=lines, flush=True)

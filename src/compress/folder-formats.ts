@@ -6,7 +6,8 @@
  */
 import type { Feedback, RowEncoder } from "../backend/backend.js";
 import type { ScaledType } from "../backend/ops.js";
-import type { LayerStorage, ModelTensor } from "../convert/weights/tensors.js";
+import { compressedConfig, nvfp4Config, nvfp4Parts } from "../convert/weights/compressed-tensors.js";
+import { type LayerStorage, type ModelTensor, valuesOf } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { packageVersion } from "../core/package-root.js";
 import { E2M1_GRID, E4M3 } from "../formats/dequantize.js";
@@ -170,8 +171,10 @@ export function layerStorage(
       ...PARTS[kind](rows, cols, group ?? cols, layout, plain),
       ...(peaks === undefined ? [] : [INPUT_SCALE]),
     ],
-    encode: (tensor, values, cols) => {
+    encode: (source, tensor) => {
       const { encoder, feedback: errors } = rounding;
+      const values = valuesOf(source, tensor);
+      const cols = tensor.shape[1]!;
       const { name } = tensor;
       const weights = weightsOf(rounding, name, cols);
       const largest = hasOneScale ? fused.largest(tensor) : undefined;
@@ -225,11 +228,7 @@ const PARTS: Readonly<Record<FolderRecipe["kind"], PartsOf>> = {
       { part: "weight_scale_inv", type: "F32", shape: [rows / SQUARE, cols / SQUARE] },
     ];
   },
-  nvfp4: (rows, cols, group) => [
-    { part: "weight_packed", type: "U8", shape: [rows, cols / 2] },
-    { part: "weight_scale", type: "F8_E4M3", shape: [rows, cols / group] },
-    { part: "weight_global_scale", type: "F32", shape: [1] },
-  ],
+  nvfp4: nvfp4Parts,
   int4: (rows, cols, group, layout, plain) => {
     const numGroups = cols / group;
     switch (layout) {
@@ -310,7 +309,6 @@ const COMPRESSED = {
   fp8: { format: "float-quantized", type: "float", strategy: "channel" },
   "fp8 tensor": { format: "float-quantized", type: "float", strategy: "tensor" },
   int4: { format: "pack-quantized", type: "int", strategy: "group" },
-  nvfp4: { format: "nvfp4-pack-quantized", type: "float", strategy: "tensor_group" },
 } as const satisfies Partial<Readonly<Record<FolderRecipe["kind"], object>>>;
 
 function configOf(
@@ -354,24 +352,11 @@ function configOf(
       ),
     };
   }
+  if (kind === "nvfp4") return nvfp4Config(ignored);
   const { format, type, strategy } = COMPRESSED[kind];
   const bits = group === undefined ? 8 : 4;
   const weights = { num_bits: bits, type, symmetric: true, strategy, group_size: group ?? null, dynamic: false };
   const scaled = hasInputScales ? { strategy: "tensor", dynamic: false } : { strategy: "token", dynamic: true };
   const activations = { num_bits: 8, type, symmetric: true, ...scaled };
-  return {
-    quant_method: "compressed-tensors",
-    format,
-    quantization_status: "compressed",
-    ignore: ignored,
-    config_groups: {
-      group_0: {
-        targets: ["Linear"],
-        weights,
-        input_activations: bits === 4 ? null : activations,
-        output_activations: null,
-      },
-    },
-    kv_cache_scheme: null,
-  };
+  return compressedConfig(format, weights, bits === 4 ? null : activations, ignored);
 }

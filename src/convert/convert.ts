@@ -6,7 +6,6 @@ import { dirname, join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { MillraceError } from "../core/errors.js";
-import type { WeightType } from "../formats/dequantize.js";
 import type { PlainType } from "../formats/files/plain-values.js";
 import { type ServableModel, unservedVariant } from "../model/description/servable.js";
 import { type OpenModel, openModel } from "../model/open-model.js";
@@ -15,13 +14,13 @@ import { PROBE } from "../text/tokenizer/probes.js";
 import { writeFile } from "./gguf/write-file.js";
 import { writeFolder } from "./hf/write-folder.js";
 import { asWritten } from "./weights/delta-layers.js";
+import { keptStorage } from "./weights/kept-nvfp4.js";
 import {
   type CopyNote,
   type CopyProgress,
   type CopySource,
   type FolderStorage,
   plainStorage,
-  plainTypeOf,
   type Storage,
 } from "./weights/tensors.js";
 
@@ -35,7 +34,7 @@ export interface ConvertOptions {
   readonly model: string;
   /** A path that ends in `.gguf`, or a folder that is empty or missing. */
   readonly out: string;
-  /** Type of the matrices, or how they are stored; undefined: the type that loses the least (`plainTypeOf`). */
+  /** Type of the matrices, or how they are stored; undefined: the types that lose the least (`keptStorage`). */
   readonly type: PlainType | ((model: OpenModel) => Storage | FolderStorage) | undefined;
   /** The model with other weights that compute the same; absent: its weights are copied. */
   readonly change?: (model: OpenModel) => OpenModel;
@@ -114,9 +113,7 @@ export async function writeWholeCopy(
   const text = await loadTextSide(path);
   try {
     const storage =
-      typeof wanted === "function"
-        ? wanted(model)
-        : plainStorage(wanted ?? plainTypeOf(model.summary.weightType as WeightType | undefined));
+      typeof wanted === "function" ? wanted(model) : wanted === undefined ? keptStorage(model) : plainStorage(wanted);
     let hasOtherTokens = false;
     const note = (each: CopyNote) => {
       hasOtherTokens ||= each.isAboutTokens;

@@ -35,18 +35,9 @@ test("a GGUF file's fused experts are apart in a copy, and answer alike", async 
   expect([...readGguf(copy).tensors.keys()].filter((name) => name.includes("gate_up"))).toEqual([]);
 });
 
-test("Gemma 4 is not written as a folder", () => {
-  expect(() => weightsOnly(fixture("hf/gemma4"), place())).toThrow(
-    /expected an architecture that is written as a folder/,
-  );
-});
-
 describe("a folder", () => {
-  // The rope of the llama has too few frequencies to show the settings that they were made with. Gemma 4 is written as
-  // a file alone.
-  test.each(
-    architectures.filter((name) => name !== "llama" && !name.startsWith("gemma4")),
-  )("of %s has the same class as a folder", (name) => {
+  // The rope of the llama has too few frequencies to show the settings that they were made with.
+  test.each(architectures.filter((name) => name !== "llama"))("of %s has the same class as a folder", (name) => {
     const folder = place();
     weightsOnly(fixture(`hf/${name}`), folder);
     const classOf = (path: string) => {

@@ -51,3 +51,39 @@ export function writeNvfp4(codes: Uint8Array, scales: Uint8Array, scale: number,
     }
   }
 }
+
+/** Blocks of NVFP4 from those of NVFP4_SCALED, without the scales in front. */
+export function unscaledNvfp4(scaled: Uint8Array): Uint8Array {
+  const numBlocks = scaled.length / SCALED_BYTES;
+  const out = new Uint8Array(numBlocks * BLOCK_BYTES);
+  for (let block = 0; block < numBlocks; block++) {
+    const from = block * SCALED_BYTES + SCALED_BYTES - BLOCK_BYTES;
+    out.set(scaled.subarray(from, from + BLOCK_BYTES), block * BLOCK_BYTES);
+  }
+  return out;
+}
+
+/** What `writeNvfp4` has made blocks of: E4M3's NaN, which GGML reads as zero, becomes zero. */
+export function readNvfp4(blocks: Uint8Array): { readonly codes: Uint8Array; readonly scales: Uint8Array } {
+  const numBlocks = blocks.length / BLOCK_BYTES;
+  const codes = new Uint8Array(numBlocks * CODE_BYTES);
+  const scales = new Uint8Array(numBlocks * NUM_SCALES);
+  const sixteen = CODE_BYTES / NUM_SCALES;
+  for (let block = 0; block < numBlocks; block++) {
+    const from = block * BLOCK_BYTES;
+    for (let s = 0; s < NUM_SCALES; s++) {
+      const scale = blocks[from + s]! & E4M3_NAN;
+      scales[NUM_SCALES * block + s] = scale === E4M3_NAN ? 0 : scale;
+      const at = from + NUM_SCALES + sixteen * s;
+      const to = CODE_BYTES * block + sixteen * s;
+      for (let pair = 0; pair < sixteen / 2; pair++) {
+        const [first, second] = [blocks[at + 2 * pair]!, blocks[at + 2 * pair + 1]!];
+        codes[to + pair] = (first & 15) | ((second & 15) << 4);
+        codes[to + sixteen / 2 + pair] = (first >> 4) | (second & 0xf0);
+      }
+    }
+  }
+  return { codes, scales };
+}
+
+const E4M3_NAN = 0x7f;

@@ -5,8 +5,7 @@
 import { expect } from "vitest";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { openForCopy, writeCopy } from "../../src/convert/convert.js";
-import type { CopyNote } from "../../src/convert/weights/tensors.js";
-import { plainStorage } from "../../src/convert/weights/tensors.js";
+import { type CopyNote, type FolderStorage, plainStorage, type Storage } from "../../src/convert/weights/tensors.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
 import { NO_SPECULATION } from "../../src/engine/api/speculative-config.js";
 import { EngineCore } from "../../src/engine/engine-core.js";
@@ -15,7 +14,7 @@ import { inTurn, request, runAlone } from "./engine-requests.js";
 
 const PROMPTS = [[1, 5, 9, 2, 7, 40, 41], Array.from({ length: 40 }, (_, i) => (i * 37) % 200), [3]];
 
-export async function completionsOf(path: string) {
+export async function completionsOf(path: string, prompts: readonly (readonly number[])[] = PROMPTS) {
   const backend = createCpuBackend({ numThreads: 1, activationDtype: "f32" });
   const model = openModel(path);
   const options = {
@@ -28,7 +27,7 @@ export async function completionsOf(path: string) {
   } as const;
   try {
     const core = await EngineCore.create(model, { ...DEFAULT_ENGINE_OPTIONS, ...options }, backend);
-    const answers = await inTurn(PROMPTS, (prompt) =>
+    const answers = await inTurn(prompts, (prompt) =>
       runAlone(core, request(prompt, { numLogprobs: 2, maxTokens: 12 })),
     );
     await core.close();
@@ -49,10 +48,15 @@ export function expectClose(got: Completions, expected: Completions): void {
 }
 
 /** The tiny models' tokenizers have other sizes than their embeddings, or characters without a token. */
-export function weightsOnly(path: string, out: string, change = (model: OpenModel): OpenModel => model): void {
+export function weightsOnly(
+  path: string,
+  out: string,
+  change = (model: OpenModel): OpenModel => model,
+  storageOf = (_: OpenModel): Storage | FolderStorage => plainStorage("F32"),
+): void {
   const source = { path, model: change(openForCopy(path, out)), text: undefined };
-  const isFile = out.endsWith(".gguf");
-  for (const _ of writeCopy(out, isFile, source, plainStorage("F32"), { onWritten: () => {}, onNote: () => {} }));
+  const progress = { onWritten: () => {}, onNote: () => {} };
+  for (const _ of writeCopy(out, out.endsWith(".gguf"), source, storageOf(source.model), progress));
 }
 
 /** What is noted while a file is written. */

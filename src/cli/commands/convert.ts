@@ -28,7 +28,7 @@ export function convertCommand(): Command {
     .addOption(modelOption())
     .requiredOption("--out <path>", "a name that ends in .gguf for a file, any other for a folder")
     .addOption(
-      new Option("--dtype <type>", "type of the matrices; auto: the stored one, where it is one of these")
+      new Option("--dtype <type>", "type of the matrices; auto: the stored one, where it is one of these or NVFP4")
         .choices(Object.keys(TYPES))
         .default("auto"),
     )

@@ -60,7 +60,11 @@ export function tokenizerMetadata(
   for (const [key, id] of turnEnds(tokenizer, { ...vocab, idByText })) {
     metadata[`tokenizer.ggml.${key}_token_id`] = u32(id);
   }
-  const own = isSentencePiece ? sentencePiece(model, vocab, merges, tokenizer) : byteLevel(vocab, merges, tokenizer);
+  const own = !isSentencePiece
+    ? byteLevel(vocab, merges, tokenizer)
+    : architecture === "gemma4" && isOfLines(merges, tokenizer)
+      ? lines(model, vocab, merges)
+      : sentencePiece(model, vocab, merges, tokenizer);
   return { metadata: { ...metadata, ...own }, notes: differences(json, added, architecture) };
 }
 
@@ -109,10 +113,7 @@ function byteLevel(vocab: Vocabulary, merges: readonly MergePair[], tokenizer: T
   return {
     "tokenizer.ggml.model": str("gpt2"),
     "tokenizer.ggml.pre": str(namedPreTokenizer(vocab, merges, tokenizer)),
-    "tokenizer.ggml.merges": arr(
-      "string",
-      merges.map((pair) => pair.join(" ")),
-    ),
+    "tokenizer.ggml.merges": mergesOf(merges),
   };
 }
 
@@ -130,6 +131,36 @@ function namedPreTokenizer(vocab: Vocabulary, merges: readonly MergePair[], toke
     "expected a tokenizer.json that splits text as a pre-tokenizer of llama.cpp does, got another",
     { hint: "Convert to a folder instead, which keeps tokenizer.json as it is." },
   );
+}
+
+/** Whether files of Gemma 4 can say how texts are read: with BOS in front, and no token across the end of a line. */
+const isOfLines = (merges: readonly MergePair[], { addsBos, stripsLeadingSpace }: Tokenizer): boolean =>
+  addsBos && !stripsLeadingSpace && !merges.some((pair) => /[^\n]\n|\n[^\n]/.test(pair.join("")));
+
+function lines(model: JsonObject, vocab: Vocabulary, merges: readonly MergePair[]): Metadata {
+  return {
+    "tokenizer.ggml.model": str("gemma4"),
+    "tokenizer.ggml.pre": str("gemma4"),
+    "tokenizer.ggml.merges": mergesOf(merges),
+    "tokenizer.ggml.add_space_prefix": bool(false),
+    ...unknownToken(model, vocab),
+  };
+}
+
+const mergesOf = (merges: readonly MergePair[]): WritableValue =>
+  arr(
+    "string",
+    merges.map((pair) => pair.join(" ")),
+  );
+
+/** Its type and its id. */
+function unknownToken(model: JsonObject, vocab: Vocabulary): Metadata {
+  const unknown = model.string("unk_token");
+  const id = unknown === undefined ? undefined : vocab.idByText.get(unknown);
+  if (id === undefined) return { "tokenizer.ggml.token_type": arr("i32", vocab.types) };
+  const types = Uint8Array.from(vocab.types);
+  types[id] = TOKEN_TYPE.unknown;
+  return { "tokenizer.ggml.token_type": arr("i32", types), "tokenizer.ggml.unknown_token_id": u32(id) };
 }
 
 /** SentencePiece's scores from the ranks of merges: the token of an earlier merge has the better score. */
@@ -150,17 +181,11 @@ function sentencePiece(
   for (let id = 0; id < scores.length; id++) {
     if (scores[id] === 0 && vocab.types[id] === TOKEN_TYPE.normal) scores[id] = -1 - ranked.size - id;
   }
-  const unknown = model.string("unk_token");
-  const unknownId = unknown === undefined ? undefined : vocab.idByText.get(unknown);
-  const types = Uint8Array.from(vocab.types);
-  if (unknownId !== undefined) types[unknownId] = TOKEN_TYPE.unknown;
-  const metadata: Metadata = {
+  return {
     "tokenizer.ggml.model": str("llama"),
     "tokenizer.ggml.pre": str("default"),
     "tokenizer.ggml.scores": arr("f32", scores),
-    "tokenizer.ggml.token_type": arr("i32", types),
     "tokenizer.ggml.add_space_prefix": bool(tokenizer.stripsLeadingSpace),
+    ...unknownToken(model, vocab),
   };
-  if (unknownId !== undefined) metadata["tokenizer.ggml.unknown_token_id"] = u32(unknownId);
-  return metadata;
 }

@@ -27,6 +27,7 @@ import { ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
+import { scalesOf } from "../weights/kept-nvfp4.js";
 import {
   bytesOf,
   type CopyNote,
@@ -71,7 +72,9 @@ export function* writeFile(
   const source = model.tensors();
   const architecture = architectureOf(config);
   for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
-  const tensors = tensorsOf(config, source).map((tensor) => writable(tensor, config, architecture, source, storage));
+  const tensors = tensorsOf(config, source).flatMap((tensor) =>
+    writable(tensor, config, architecture, source, storage),
+  );
   const metadata = {
     ...modelMetadata(config, architecture, source),
     "general.file_type": u32(storage.fileType),
@@ -142,7 +145,7 @@ function writable(
   architecture: Architecture,
   source: TensorSource,
   storage: Storage,
-): WritableTensor {
+): readonly WritableTensor[] {
   const [rows, cols] = tensor.shape;
   const { headDim } = attentionMixers(config)[0]!;
   const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
@@ -164,7 +167,11 @@ function writable(
         : [cols, rows / stack.count, stack.count];
   const name = ggufNameOf(tensor.name, architecture) ?? tensor.name;
   const data = () => prepared(storage.preparation, tensor.name, () => bytesOf(source, stored, storedType, storage));
-  return { name, type: storedType, shape, data };
+  const written: WritableTensor = { name, type: storedType, shape, data };
+  const scales = storedType === "NVFP4" ? scalesOf(source, tensor) : undefined;
+  if (scales === undefined || scales.every((scale) => scale === 1)) return [written];
+  const scale = name.replace(/\.weight$/, ".scale");
+  return [written, { name: scale, type: "F32", shape: [scales.length], data: () => [new Uint8Array(scales.buffer)] }];
 }
 
 function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {

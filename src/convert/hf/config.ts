@@ -9,6 +9,7 @@ import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { denseWidthOf, tensorsOf } from "../weights/tensors.js";
+import { ownLayersJson } from "./own-layers.js";
 import { ropeOf } from "./rope.js";
 import { shortest } from "./shortest.js";
 
@@ -45,7 +46,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "gemma4">, HfClass>> = {
+const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -57,6 +58,7 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "gemma4">, HfClass>>
   qwen35moe: hfClass("qwen3_5_moe_text", "Qwen3_5Moe", "none", ATTENTION_BIAS),
   gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
   gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
+  gemma4: hfClass("gemma4_text", "Gemma4", "listed", ATTENTION_BIAS),
   phi3: hfClass("phi3", "Phi3", "all"),
   smollm3: hfClass("smollm3", "SmolLM3", "none", BIAS),
   granite: hfClass("granite", "Granite", "none", BIAS),
@@ -78,14 +80,7 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
-  if (architecture === "gemma4") {
-    throw new MillraceError(
-      "architecture_unsupported",
-      "expected an architecture that is written as a folder too, got gemma4",
-      { hint: "Write a GGUF file: give --out a name that ends in .gguf." },
-    );
-  }
-  if (!isEncoder(architecture)) return CLASSES[architecture as keyof typeof CLASSES];
+  if (!isEncoder(architecture)) return CLASSES[architecture];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }
 
@@ -163,7 +158,6 @@ export function hfConfigOf(
   ids: TextIds | undefined,
 ): Json {
   const ofModel = classOf(model);
-  const experts = expertsOf(model);
   const mixer = attentionMixers(model)[0]!;
   if (model.pooling !== undefined) {
     const message = `expected a model without a pooling of its own, got the pooling ${model.pooling}`;
@@ -177,7 +171,6 @@ export function hfConfigOf(
     torch_dtype: TORCH_DTYPES[type],
     vocab_size: model.vocabSize,
     hidden_size: model.width,
-    intermediate_size: denseWidthOf(model) ?? experts?.width,
     num_hidden_layers: model.layers.length,
     num_attention_heads: mixer.numHeads,
     num_key_value_heads: mixer.numKvHeads,
@@ -185,11 +178,10 @@ export function hfConfigOf(
     max_position_embeddings: model.contextLength,
     rms_norm_eps: shortest(model.rmsEps),
     tie_word_embeddings: !source.has("output.weight"),
-    ...ropeOf(model, source, rotatedShareOf(ofModel.modelType)),
     ...windowsOf(model, ofModel),
-    ...(experts === undefined ? {} : expertsJson(model, source, experts)),
-    ...partsOf(model),
-    ...recurrentJson(model),
+    ...(factsOf(model.architecture).windows?.hasOwnHeads
+      ? ownLayersJson(model, source)
+      : likeLayersJson(model, source, ofModel)),
     ...biasesOf(ofModel, model, source),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
@@ -198,6 +190,18 @@ export function hfConfigOf(
     config.eos_token_id = stops.length === 1 ? stops[0] : stops;
   }
   return config;
+}
+
+/** What the layers of most models have alike. */
+function likeLayersJson(model: ServableModel, source: TensorSource, { modelType }: HfClass): Json {
+  const experts = expertsOf(model);
+  return {
+    intermediate_size: denseWidthOf(model) ?? experts?.width,
+    ...ropeOf(model, source, rotatedShareOf(modelType)),
+    ...(experts === undefined ? {} : expertsJson(model, source, experts)),
+    ...partsOf(model),
+    ...recurrentJson(model),
+  };
 }
 
 /** Activation, scale of attention and what else an architecture lets a model choose. */

@@ -3,7 +3,7 @@ import type { TensorSource } from "../../backend/tensor-source.js";
 import { JsonObject } from "../../formats/files/json.js";
 import type { RopeConfig } from "../../model/description/rope.js";
 import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
-import { ropesFromHf } from "../../model/hf/rope.js";
+import { ropesFromHf, STILL } from "../../model/hf/rope.js";
 import { ROPE_FACTORS } from "../weights/tensors.js";
 import { shortest } from "./shortest.js";
 
@@ -39,6 +39,39 @@ export function ropeOf(model: ServableModel, source: TensorSource, classShare: n
     sliding_attention: { rope_type: "default", ...scalingOf(local), rope_theta: local.base },
   };
   return json;
+}
+
+/**
+ * Ropes of both kinds of layers, of a model whose heads differ between them.
+ * @throws architecture_unsupported for factors of frequencies that config.json has no words for
+ */
+export function ropesByKind({ ropes }: ServableModel, source: TensorSource): Json {
+  const [rope, local = rope] = ropes;
+  const factors = source.has(ROPE_FACTORS[0]) ? source.values(ROPE_FACTORS[0], rope!.dim / 2) : undefined;
+  const scaling = factors === undefined ? scalingOf(rope!) : proportionalScaling(factors);
+  if (factors !== undefined && rope!.scaling !== "none") {
+    throw unservedVariant(`expected a rope scaled in one way, got factors and ${rope!.scaling}`);
+  }
+  return {
+    full_attention: { rope_type: "default", ...scaling, rope_theta: rope!.base },
+    sliding_attention: { rope_type: "default", ...scalingOf(local!), rope_theta: local!.base },
+  };
+}
+
+/** The first pairs turn, all divided by one factor; the others stand still. */
+function proportionalScaling(factors: Float32Array): Json {
+  const numTurning = factors.findIndex((factor) => factor >= STILL);
+  const turning = numTurning === -1 ? factors : factors.subarray(0, numTurning);
+  const rest = factors.subarray(turning.length);
+  const [factor = 1] = turning;
+  if (turning.some((each) => each !== factor) || rest.some((each) => each < STILL)) {
+    throw unservedVariant("expected rope_freqs.weight to turn the first pairs, all alike, got other factors");
+  }
+  return {
+    rope_type: "proportional",
+    partial_rotary_factor: turning.length / factors.length,
+    ...(factor === 1 ? {} : { factor: shortest(factor) }),
+  };
 }
 
 /** @returns undefined for a rope that is not scaled, or by factors for each frequency */

@@ -1,13 +1,21 @@
 /**
- * Writes experts as transformers has them where one tensor holds all of a layer's (gpt-oss): transposed, with columns
- * of gate and up in turns. src/model/hf/stacked-experts.ts reads them.
+ * Writes experts as transformers has them where one tensor holds all of a layer's. Those of gpt-oss are transposed,
+ * with columns of gate and up in turns (src/model/hf/stacked-experts.ts reads them); those of Gemma 4 lie as linear
+ * layers do, each expert's gate above its up.
  */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
 import type { WritableTensor } from "../../formats/safetensors/write.js";
 import type { Architecture } from "../../model/description/architectures.js";
-import { type StackedPart, stackedPartOf } from "../../model/hf/names.js";
-import { bytesOf, encoded, type ModelTensor, unstackedTensors } from "../weights/tensors.js";
+import { hfNameOf, type StackedPart, stackedPartOf } from "../../model/hf/names.js";
+import {
+  bytesOf,
+  encoded,
+  type ModelTensor,
+  type Preparation,
+  prepared,
+  unstackedTensors,
+} from "../weights/tensors.js";
 
 interface Part extends StackedPart {
   readonly tensor: ModelTensor;
@@ -81,4 +89,54 @@ export function stackedTensor(source: TensorSource, parts: readonly Part[], type
     }
   };
   return { name, type, shape: [count, cols, step * rows], bytes };
+}
+
+/** By the part that one tensor of a folder is of: parts of each expert, the upper one first. */
+const JOINED: Partial<Record<Architecture, Readonly<Record<string, readonly string[]>>>> = {
+  gemma4: { ffn_gate_up_exps: ["ffn_gate_exps", "ffn_up_exps"], ffn_down_exps: ["ffn_down_exps"] },
+};
+
+interface JoinedExperts {
+  /** Of the folder's tensor. */
+  readonly name: string;
+  readonly parts: readonly ModelTensor[];
+}
+
+/** @returns joined: experts that one tensor holds as they are; others: all other tensors */
+export function splitJoined(
+  tensors: readonly ModelTensor[],
+  architecture: Architecture,
+  prefixes: Parameters<typeof hfNameOf>[2],
+): { readonly joined: readonly JoinedExperts[]; readonly others: readonly ModelTensor[] } {
+  const byName = new Map(tensors.map((tensor) => [tensor.name, tensor] as const));
+  const joined = tensors.flatMap(({ name }): readonly JoinedExperts[] => {
+    const [, layer, part] = /^(blk\.\d+\.)(\w+)\.weight$/.exec(name) ?? [];
+    return Object.entries(JOINED[architecture] ?? {}).flatMap(([whole, own]) => {
+      if (layer === undefined || part !== own[0]) return [];
+      const parts = own.map((each) => byName.get(`${layer}${each}.weight`)!);
+      return [{ name: hfNameOf(`${layer}${whole}.weight`, architecture, prefixes)!, parts }];
+    });
+  });
+  const taken = new Set(joined.flatMap(({ parts }) => parts));
+  return { joined, others: tensors.filter((tensor) => !taken.has(tensor)) };
+}
+
+export function joinedTensor(
+  source: TensorSource,
+  { name, parts }: JoinedExperts,
+  type: PlainType,
+  preparation: Preparation | undefined,
+): WritableTensor {
+  const matrices = parts.map(unstackedTensors);
+  const count = matrices[0]!.length;
+  const rows = matrices.reduce((sum, [first]) => sum + first!.shape[0], 0);
+  const bytes = function* () {
+    for (let expert = 0; expert < count; expert++) {
+      for (const own of matrices) {
+        const tensor = own[expert]!;
+        yield* prepared(preparation, tensor.name, () => bytesOf(source, tensor, type));
+      }
+    }
+  };
+  return { name, type, shape: [count, rows, parts[0]!.shape[1]!], bytes };
 }

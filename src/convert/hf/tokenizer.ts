@@ -25,9 +25,11 @@ interface TokenizerFiles {
  * @throws tokenizer_unsupported, where tokenizer.json cannot say how the file's tokenizer works
  */
 export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): TokenizerFiles {
-  const isSentencePiece = metadata.string("tokenizer.ggml.model") === "llama";
-  const vocab = isSentencePiece ? withSpaces(readVocabulary(metadata)) : readVocabulary(metadata);
-  const addsSpace = metadata.boolean("tokenizer.ggml.add_space_prefix") ?? true;
+  const kind = metadata.string("tokenizer.ggml.model");
+  const isSentencePiece = kind === "llama";
+  const isOfCharacters = isSentencePiece || kind === "gemma4";
+  const vocab = isOfCharacters ? withSpaces(readVocabulary(metadata)) : readVocabulary(metadata);
+  const addsSpace = isSentencePiece && (metadata.boolean("tokenizer.ggml.add_space_prefix") ?? true);
   const textOf = (id: number | undefined) => (id === undefined ? undefined : vocab.texts[id]);
   const { bosId, eosId } = tokenizer;
   const json: Json = {
@@ -35,9 +37,12 @@ export function tokenizerFiles(metadata: GgufMetadata, tokenizer: Tokenizer): To
     truncation: null,
     padding: null,
     added_tokens: addedTokens(vocab, tokenizer, isSentencePiece && hasPhi3Spacing(metadata)),
-    ...(isSentencePiece ? characterPipeline(addsSpace) : bytePipeline(metadata)),
+    ...(isOfCharacters ? characterPipeline(addsSpace) : bytePipeline(metadata)),
+    ...(isOfCharacters && !isSentencePiece ? { pre_tokenizer: LINES } : {}),
     post_processor: postProcessor(tokenizer, vocab),
-    model: isSentencePiece ? characterModel(metadata, vocab) : byteModel(metadata, vocab),
+    model: isOfCharacters
+      ? characterModel(metadata, vocab, isSentencePiece ? mergesByScore(vocab) : statedMerges(metadata))
+      : byteModel(metadata, vocab),
   };
   const padId = metadata.number("tokenizer.ggml.padding_token_id");
   const config: Json = {
@@ -94,8 +99,13 @@ function addedTokens(vocab: Vocabulary, tokenizer: Tokenizer, isPhi3: boolean): 
 
 const byId = (vocab: Vocabulary): Json => Object.fromEntries(vocab.texts.map((text, id) => [text, id]));
 
+const statedMerges = (metadata: GgufMetadata): readonly MergePair[] =>
+  parseMerges(metadata.strings("tokenizer.ggml.merges") ?? [], "tokenizer.ggml.merges");
+
+/** Lines, and the line breaks between them, as files of Gemma 4 are read. */
+const LINES: Json = { type: "Split", pattern: { Regex: "\\n+" }, behavior: "Isolated", invert: false };
+
 function byteModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
-  const merges = parseMerges(metadata.strings("tokenizer.ggml.merges") ?? [], "tokenizer.ggml.merges");
   return {
     type: "BPE",
     dropout: null,
@@ -106,7 +116,7 @@ function byteModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
     byte_fallback: false,
     ignore_merges: findPreTokenizer(metadata.string("tokenizer.ggml.pre")).ignoresMerges,
     vocab: byId(vocab),
-    merges,
+    merges: statedMerges(metadata),
   };
 }
 
@@ -126,19 +136,20 @@ function bytePipeline(metadata: GgufMetadata): Json {
   };
 }
 
-function characterModel(metadata: GgufMetadata, vocab: Vocabulary): Json {
-  const unknownId = metadata.number("tokenizer.ggml.unknown_token_id") ?? 0;
+function characterModel(metadata: GgufMetadata, vocab: Vocabulary, merges: readonly MergePair[]): Json {
+  const isSentencePiece = metadata.string("tokenizer.ggml.model") === "llama";
+  const unknownId = metadata.number("tokenizer.ggml.unknown_token_id") ?? (isSentencePiece ? 0 : undefined);
   return {
     type: "BPE",
     dropout: null,
-    unk_token: vocab.texts[unknownId],
+    unk_token: unknownId === undefined ? null : vocab.texts[unknownId],
     continuing_subword_prefix: null,
     end_of_word_suffix: null,
     fuse_unk: true,
     byte_fallback: true,
     ignore_merges: false,
     vocab: byId(vocab),
-    merges: mergesByScore(vocab),
+    merges,
   };
 }
 

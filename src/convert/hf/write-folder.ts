@@ -2,7 +2,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { TensorSource } from "../../backend/tensor-source.js";
-import { MillraceError } from "../../core/errors.js";
 import { parseJsonObject, readTextFile } from "../../formats/files/json.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { CONFIG_NAME, isHfFolder, TOOL_TEMPLATE_NAME } from "../../formats/hf/folder.js";
@@ -33,7 +32,7 @@ import {
 } from "../weights/tensors.js";
 import { hfConfigOf } from "./config.js";
 import { configJson } from "./config-json.js";
-import { splitStacked, stackedTensor } from "./stacked-experts.js";
+import { joinedTensor, splitJoined, splitStacked, stackedTensor } from "./stacked-experts.js";
 import { tokenizerFiles } from "./tokenizer.js";
 
 const PREFIXES = { model: "model.", head: "" };
@@ -127,8 +126,14 @@ function storedTensors(
       `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,
     );
   }
-  const tensors = tensorsOf(config, source).filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name));
-  const { stacked, others } = splitStacked(tensors, config.architecture, PREFIXES.model);
+  const all = tensorsOf(config, source).filter(({ name }) => !ROPE_FACTORS.some((factors) => factors === name));
+  const isCoded = (tensor: ModelTensor): boolean => layers?.takes(tensor) === true;
+  const { joined, others: apart } = splitJoined(
+    all.filter((tensor) => !isCoded(tensor)),
+    config.architecture,
+    PREFIXES,
+  );
+  const { stacked, others } = splitStacked([...apart, ...all.filter(isCoded)], config.architecture, PREFIXES.model);
   if (layers !== undefined && stacked.length > 0) {
     throw unservedVariant(`expected experts with tensors of their own to quantise, got all of a layer in one`);
   }
@@ -138,19 +143,26 @@ function storedTensors(
     const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
     if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
     const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
-    if (layers?.takes(tensor) === true)
-      return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers, preparation);
+    if (isCoded(tensor)) return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers!, preparation);
     const { shape, count } = tensor;
     const isVector = shape.length === 1;
     // The kernels of a convolution, which have one input each: published checkpoints name it among the plain layers.
     const isKernel = count !== undefined;
-    if ((!isVector || isKernel) && tensor.name.startsWith("blk.")) plainLayers.push(name.replace(/\.weight$/, ""));
+    const isLinear = tensor.name.startsWith("blk.") || tensor.name.startsWith("per_layer_model_proj");
+    if ((!isVector || isKernel) && isLinear) plainLayers.push(name.replace(/\.weight$/, ""));
     const values = storedValues(tensor.name, config.architecture, source);
     const storedType = isVector ? ("F32" as const) : plain;
     const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, stored, storedType));
     return [{ name, type: storedType, shape: isKernel ? [count, 1, ...shape] : shape, bytes }];
   });
-  return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
+  return {
+    tensors: [
+      ...single,
+      ...joined.map((each) => joinedTensor(source, each, plain, preparation)),
+      ...stacked.map((parts) => stackedTensor(source, parts, plain)),
+    ],
+    plainLayers,
+  };
 }
 
 /**
@@ -168,7 +180,7 @@ function layerTensors(
   const parts = layers.partsOf(rows, cols);
   let encoded: readonly Uint8Array[] = [];
   const bytesAt = function* (index: number): Generator<Uint8Array> {
-    if (encoded.length === 0) encoded = layers.encode(tensor, wholeMatrix(source, tensor, rows * cols), cols);
+    if (encoded.length === 0) encoded = layers.encode(source, tensor);
     yield encoded[index]!;
     if (index === parts.length - 1) encoded = [];
   };
@@ -178,21 +190,6 @@ function layerTensors(
     shape,
     bytes: () => prepared(preparation, tensor.name, () => bytesAt(index)),
   }));
-}
-
-/** @throws model_tensor for a value that is not finite */
-function wholeMatrix(source: TensorSource, tensor: ModelTensor, numValues: number): Float32Array {
-  const values = new Float32Array(numValues);
-  let at = 0;
-  for (const piece of bytesOf(source, tensor, "F32")) {
-    values.set(new Float32Array(piece.buffer, piece.byteOffset, piece.byteLength / 4), at);
-    at += piece.byteLength / 4;
-  }
-  const broken = values.find((value) => !Number.isFinite(value));
-  if (broken === undefined) return values;
-  throw new MillraceError("model_tensor", `expected finite values in ${tensor.name}, got ${broken}`, {
-    hint: "Check the model's files.",
-  });
 }
 
 /** A vector's values as folders have them. */

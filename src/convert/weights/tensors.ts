@@ -5,6 +5,7 @@ import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/deq
 import { encodeValues, PLAIN_TYPES, type PlainType } from "../../formats/files/plain-values.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { TensorLog } from "../../formats/files/write-tensors.js";
+import { unscaledNvfp4 } from "../../formats/fp4-blocks.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
@@ -113,9 +114,8 @@ export interface LayerStorage {
   /**
    * Bytes of each part.
    * @param tensor the matrix; an expert's has the name of its stack
-   * @param values f32 [rows, cols]
    */
-  encode(tensor: ModelTensor, values: Float32Array, cols: number): readonly Uint8Array[];
+  encode(source: ValueSource, tensor: ModelTensor): readonly Uint8Array[];
   /** config.json's `quantization_config`. @param ignored names of the linear layers that are stored plain */
   configOf(ignored: readonly string[]): object;
   /** JSON of further files by name; absent: there are none */
@@ -364,8 +364,10 @@ export function* bytesOf(
     rows = Math.min(mostRows, rowsOfOne - (start % rowsOfOne));
     const stored = source.matrix(rowsOf(tensor, start, rows));
     const bytes = storedBytes(stored, rows, cols);
-    if (stored.type === type && order === undefined) yield bytes;
-    else {
+    const same = stored.type === "NVFP4_SCALED" && type === "NVFP4" ? unscaledNvfp4(bytes) : bytes;
+    if (stored.type === type || same !== bytes) {
+      yield order === undefined ? same : reordered(same, same.length / rows, order);
+    } else {
       const values = dequantizeRow(stored.type, bytes, rows * cols);
       const inOrder = order === undefined ? values : reordered(values, cols, order);
       if (storage === undefined || isPlain(type)) yield encoded(name, asPlain(type), inOrder);
@@ -375,6 +377,22 @@ export function* bytesOf(
       }
     }
   }
+}
+
+/** f32 [rows, cols] of a whole matrix. @throws model_tensor for a value that is not finite */
+export function valuesOf(source: ValueSource, tensor: ModelTensor): Float32Array {
+  const [rows, cols = 1] = tensor.shape;
+  const values = new Float32Array(rows * cols);
+  let at = 0;
+  for (const piece of bytesOf(source, tensor, "F32")) {
+    values.set(new Float32Array(piece.buffer, piece.byteOffset, piece.byteLength / 4), at);
+    at += piece.byteLength / 4;
+  }
+  const broken = values.find((value) => !Number.isFinite(value));
+  if (broken === undefined) return values;
+  throw new MillraceError("model_tensor", `expected finite values in ${tensor.name}, got ${broken}`, {
+    hint: "Check the model's files.",
+  });
 }
 
 const NOTHING = new Uint8Array();
@@ -432,7 +450,7 @@ export function encoded(name: string, type: PlainType, values: Float32Array): Ui
   });
 }
 
-function storedBytes(stored: MatrixRows, rows: number, cols: number): Uint8Array {
+export function storedBytes(stored: MatrixRows, rows: number, cols: number): Uint8Array {
   const numBytes = rows * rowByteLength(stored.type, cols)!;
   if ("path" in stored) {
     using file = openFile(stored.path);
@@ -443,8 +461,13 @@ function storedBytes(stored: MatrixRows, rows: number, cols: number): Uint8Array
   return new Uint8Array(target);
 }
 
-function reordered(values: Float32Array, cols: number, { headDim, rowOf }: RowOrder): Float32Array {
-  const out = new Float32Array(values.length);
+function reordered<Row extends Float32Array | Uint8Array>(
+  values: Row,
+  cols: number,
+  { headDim, rowOf }: RowOrder,
+): Row {
+  // A Buffer's own slice would share its memory.
+  const out = (values instanceof Float32Array ? values.slice() : new Uint8Array(values)) as Row;
   for (let row = 0; row * cols < values.length; row++) {
     const within = row % headDim;
     const from = (row - within + rowOf(within)) * cols;

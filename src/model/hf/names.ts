@@ -45,6 +45,10 @@ const GEMMA4_PARTS: Readonly<Record<string, string>> = {
   ffn_gate_inp: "router.proj",
   ffn_gate_up_exps: "experts.gate_up_proj",
   ffn_down_exps: "experts.down_proj",
+  // Where they are quantised, each expert has its own.
+  "ffn_gate.": "experts.#.gate_proj",
+  "ffn_up.": "experts.#.up_proj",
+  "ffn_down.": "experts.#.down_proj",
   post_ffw_norm_1: "post_feedforward_layernorm_1",
   pre_ffw_norm_2: "pre_feedforward_layernorm_2",
   post_ffw_norm_2: "post_feedforward_layernorm_2",

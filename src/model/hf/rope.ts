@@ -237,7 +237,7 @@ function longRope(
 const isProportional = (stated: JsonObject): boolean => typeOf(stated) === "proportional";
 
 /** Divides the frequencies of pairs that do not turn, by so much that no position turns them; llama.cpp's number. */
-const STILL = 1e30;
+export const STILL = Math.fround(1e30);
 
 /** The first pairs turn, as if all did. */
 function proportionalFactors(stated: JsonObject, dim: number, share: number): Float32Array {

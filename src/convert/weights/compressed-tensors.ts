@@ -1,0 +1,41 @@
+/** What config.json says of layers that are stored as the package compressed-tensors stores them. */
+import type { LayerStorage } from "./tensors.js";
+
+/**
+ * @param format name of the layout
+ * @param weights how they are stored
+ * @param activations how others quantise the inputs of layers; null: not at all
+ * @param ignored names of the linear layers that are stored plain
+ */
+export const compressedConfig = (
+  format: string,
+  weights: object,
+  activations: object | null,
+  ignored: readonly string[],
+): object => ({
+  quant_method: "compressed-tensors",
+  format,
+  quantization_status: "compressed",
+  ignore: ignored,
+  config_groups: {
+    group_0: { targets: ["Linear"], weights, input_activations: activations, output_activations: null },
+  },
+  kv_cache_scheme: null,
+});
+
+/** Columns that share a scale in NVFP4. */
+const GROUP = 16;
+
+export const nvfp4Parts: LayerStorage["partsOf"] = (rows, cols) => [
+  { part: "weight_packed", type: "U8", shape: [rows, cols / 2] },
+  { part: "weight_scale", type: "F8_E4M3", shape: [rows, cols / GROUP] },
+  { part: "weight_global_scale", type: "F32", shape: [1] },
+];
+
+export const nvfp4Config = (ignored: readonly string[]): object =>
+  compressedConfig(
+    "nvfp4-pack-quantized",
+    { num_bits: 4, type: "float", symmetric: true, strategy: "tensor_group", group_size: GROUP, dynamic: false },
+    null,
+    ignored,
+  );
