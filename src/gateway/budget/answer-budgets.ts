@@ -4,7 +4,7 @@
  * pays. Stands behind the caches, so that it knows the client's own body, and what costs nothing is never cut.
  */
 import type { MillraceError } from "../../core/errors.js";
-import type { AnswerSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody } from "../request.js";
@@ -85,7 +85,7 @@ export class AnswerBudgets implements Policy {
     const cancellation = request.cancellation.child();
     const bounded = payment.isDoubtful ? request : this.#bounded(request, admitted, payment.amounts);
     const sent = { ...bounded, cancellation };
-    let metered: readonly MeteredSink[] = [];
+    let metered: readonly MeteredSink[] = NOT_METERED;
     let cut: MillraceError | undefined;
     const { isPaid, hasContinuousUsage } = this.options.traits(model);
     const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
@@ -98,16 +98,19 @@ export class AnswerBudgets implements Policy {
       // An upstream may stream an answer that was asked for whole.
       if (claims.budgets.length === 0 || payment.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
-      metered = this.#metered(asked, inner, admitted, payment, {
-        cut: () => {
-          cut = cutStream();
-          cancellation.cancel(cut);
-          return cut;
-        },
-        broken: noteDelivered,
-      });
-      const ending = await next(asked, metered.at(-1)!);
-      for (const each of metered.toReversed()) await each.whenOver;
+      const meter = (): AnswerSink => {
+        metered = this.#metered(asked, inner, admitted, payment, {
+          cut: () => {
+            cut = cutStream();
+            cancellation.cancel(cut);
+            return cut;
+          },
+          broken: noteDelivered,
+        });
+        return metered.at(-1)!;
+      };
+      const ending = await next(asked, request.isStream ? meter() : new AskedWhole(inner, meter, noteDelivered));
+      for (let i = metered.length - 1; i >= 0; i--) await metered[i]!.whenOver;
       noteUnreported(admission, deliveredOf(metered));
       if (cut !== undefined && metered.some(({ isWithheld }) => isWithheld)) throw cut;
       return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
@@ -161,8 +164,10 @@ export class AnswerBudgets implements Policy {
     for (const unit of BUDGET_UNITS) {
       const cost = costs[unit];
       if (cost === undefined) continue;
+      // Field by field: an object made by a spread to which fields are added takes several times as long.
       const budget: StreamBudget = {
-        ...ends,
+        cut: ends.cut,
+        broken: ends.broken,
         usage: new StreamUsage(bytesPerToken),
         bytesPerToken: hasContinuousUsage ? undefined : bytesPerToken,
         cost,
@@ -197,6 +202,35 @@ export class AnswerBudgets implements Policy {
     request.record.isLimitAdded = maxTokens === undefined;
     request.record.isBounded = maxTokens === undefined || bound < maxTokens;
     return withBody(request, boundedFields(path, body, own, Math.min(bound, most)));
+  }
+}
+
+const NOT_METERED: readonly MeteredSink[] = [];
+
+/** An answer that was asked for whole: paid before it is sent, and metered only where its upstream streams it. */
+class AskedWhole extends PassingSink {
+  #isMetered = false;
+
+  constructor(
+    next: AnswerSink,
+    private readonly meter: () => AnswerSink,
+    private readonly broken: () => void,
+  ) {
+    super(next);
+  }
+
+  override begin(head: AnswerHead): void {
+    if (head.status === 200 && head.isEventStream) {
+      this.#isMetered = true;
+      this.next = this.meter();
+    }
+    super.begin(head);
+  }
+
+  override breakOff(error: MillraceError): void {
+    // A meter notes it itself.
+    if (!this.#isMetered) this.broken();
+    super.breakOff(error);
   }
 }
 

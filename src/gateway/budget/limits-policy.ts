@@ -196,11 +196,14 @@ export class LimitsPolicy implements Policy {
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
     const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
-    const warnings = claims.budgets.flatMap(
-      (claim, i) => this.#warning(claim, levels.budgets[i]!, request.caller) ?? [],
-    );
-    if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
-    return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);
+    let warnings = "";
+    for (const [i, claim] of claims.budgets.entries()) {
+      const warning = this.#warning(claim, levels.budgets[i]!, request.caller);
+      if (warning !== undefined) warnings += `${warnings === "" ? "" : ", "}${warning}`;
+    }
+    if (warnings !== "") headers[WARNING_HEADER] = warnings;
+    for (const _ in headers) return new HeaderSink(sink, () => headers);
+    return sink;
   }
 
   #warning(claim: BudgetClaim, level: Levels["budgets"][number], caller: Caller): string | undefined {

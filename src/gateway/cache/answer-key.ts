@@ -108,7 +108,7 @@ export function canonicalBody({
     if (value.text === undefined) return undefined;
     numMarks += value.numMarks;
     const text = name === "model" && model !== undefined ? JSON.stringify(model) : value.text;
-    const member = `${JSON.stringify(name)}:${text}`;
+    const member = `${quoted(name)}:${text}`;
     if (!left.has(name)) kept.push(member);
     else if ((TERMS as readonly string[]).includes(name)) terms.push(member);
   }
@@ -123,12 +123,37 @@ export function answerKey(
   body: CanonicalBody,
   { scope, model, version, headers: further }: KeyParts,
 ): AnswerKey {
-  const named = [...ANSWER_HEADERS, ...further].map((name) => headerOf(headers, name));
-  // An array, so that no part can run into the next.
-  const facts = [KEY_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, further, named];
-  const id = sha256(`${JSON.stringify(facts)}\n${body.kept}`);
-  const terms = [PRIORITY_HEADER, TIMEOUT_HEADER].map((name) => headerOf(headers, name));
-  return { id, flight: `${id} ${body.terms} ${JSON.stringify(terms)}` };
+  // Lists, so that no part can run into the next. Each part is quoted by itself, since most are those of the request
+  // before.
+  let facts = `[${KEY_VERSION},"${scope.kind}",${quoted(scope.name)},${quoted(scope.credentials)},${quoted(url)}`;
+  facts += `,${quoted(model)},${quoted(version)},[`;
+  for (const [i, name] of further.entries()) facts += `${i === 0 ? "" : ","}${quoted(name)}`;
+  facts += "],[";
+  for (const name of ANSWER_HEADERS) facts += `${name === ANSWER_HEADERS[0] ? "" : ","}${quotedHeader(headers, name)}`;
+  for (const name of further) facts += `,${quotedHeader(headers, name)}`;
+  const id = sha256(`${facts}]]\n${body.kept}`);
+  const terms = `[${quotedHeader(headers, PRIORITY_HEADER)},${quotedHeader(headers, TIMEOUT_HEADER)}]`;
+  return { id, flight: `${id} ${body.terms} ${terms}` };
+}
+
+/** Texts that come with many requests, and their JSON, which takes longer to make than to find. */
+const known = new Map<string, string>();
+const MAX_KNOWN = 1000;
+const MAX_KNOWN_LENGTH = 100;
+
+function quoted(text: string): string {
+  const before = known.get(text);
+  if (before !== undefined) return before;
+  const json = JSON.stringify(text);
+  if (text.length > MAX_KNOWN_LENGTH) return json;
+  if (known.size >= MAX_KNOWN) known.clear();
+  known.set(text, json);
+  return json;
+}
+
+function quotedHeader(headers: IncomingHttpHeaders, name: string): string {
+  const value = headerOf(headers, name);
+  return value === null ? "null" : quoted(value);
 }
 
 /**
