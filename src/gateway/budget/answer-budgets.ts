@@ -9,7 +9,7 @@ import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import { BUDGET_UNITS, type BudgetUnit } from "../scope.js";
-import type { TokenCounts } from "../usage/record.js";
+import type { RequestRecord, TokenCounts } from "../usage/record.js";
 import {
   type Admission,
   chargeOf,
@@ -81,7 +81,7 @@ export class AnswerBudgets implements Policy {
     const { admission, reserved } = admitted;
     const { model, claims, size, outputTokens } = admission;
     if (reserved.unpaid !== undefined) throw reserved.unpaid;
-    const payment = await this.#paymentOf(request, admitted);
+    const payment = this.#firstPayment(request, admitted) ?? (await this.#nextPayment(request, admitted));
     const cancellation = request.cancellation.child();
     const bounded = payment.isDoubtful ? request : this.#bounded(request, admitted, payment.amounts);
     const sent = { ...bounded, cancellation };
@@ -119,16 +119,20 @@ export class AnswerBudgets implements Policy {
     }
   }
 
-  /** A route may have asked another model before, whose answer has cost something. */
-  async #paymentOf({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Promise<Payment> {
+  /** Undefined: a route has asked another model before, whose answer has cost something. */
+  #firstPayment({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Payment | undefined {
+    const { amounts, isDoubtful } = reserved;
+    if (!isDoubtful && (isResized || record.attempts.length > 0)) {
+      const spent = spentOf(record, admission);
+      return isResized || spent.money > 0 || spent.tokens > 0 ? undefined : { amounts, spent, isDoubtful };
+    }
+    return { amounts, spent: isDoubtful ? spentOf(record, admission) : NO_AMOUNTS, isDoubtful };
+  }
+
+  async #nextPayment({ record }: GatewayRequest, { admission, reserved }: Admitted): Promise<Payment> {
     const { id, costs, want, least } = admission;
-    const spent: Amounts = {
-      money: chargeOf(record, admission),
-      tokens: costs.tokens === undefined ? 0 : tokensOf(record),
-    };
-    const isFirst = spent.money === 0 && spent.tokens === 0 && !isResized;
+    const spent = spentOf(record, admission);
     const { isDoubtful } = reserved;
-    if (isDoubtful || isFirst) return { amounts: reserved.amounts, spent, isDoubtful };
     const amounts = { money: 0, tokens: 0 };
     for (const unit of BUDGET_UNITS) {
       if (costs[unit] === undefined) continue;
@@ -203,6 +207,14 @@ export class AnswerBudgets implements Policy {
     request.record.isBounded = maxTokens === undefined || bound < maxTokens;
     return withBody(request, boundedFields(path, body, own, Math.min(bound, most)));
   }
+}
+
+/** The cost of the answers so far. */
+function spentOf(record: RequestRecord, admission: Admission): Amounts {
+  return {
+    money: chargeOf(record, admission),
+    tokens: admission.costs.tokens === undefined ? 0 : tokensOf(record),
+  };
 }
 
 const NOT_METERED: readonly MeteredSink[] = [];

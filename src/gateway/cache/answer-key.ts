@@ -8,6 +8,7 @@
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { shapeOf } from "../../core/json-body.js";
+import { quoted } from "../../core/quoted-text.js";
 import type { GatewayRequest } from "../request.js";
 import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../routes/terms-policy.js";
 import { canonicalJson } from "./canonical-json.js";
@@ -134,21 +135,6 @@ export function answerKey(
   const id = sha256(`${facts}]]\n${body.kept}`);
   const terms = `[${quotedHeader(headers, PRIORITY_HEADER)},${quotedHeader(headers, TIMEOUT_HEADER)}]`;
   return { id, flight: `${id} ${body.terms} ${terms}` };
-}
-
-/** Texts that come with many requests, and their JSON, which takes longer to make than to find. */
-const known = new Map<string, string>();
-const MAX_KNOWN = 1000;
-const MAX_KNOWN_LENGTH = 100;
-
-function quoted(text: string): string {
-  const before = known.get(text);
-  if (before !== undefined) return before;
-  const json = JSON.stringify(text);
-  if (text.length > MAX_KNOWN_LENGTH) return json;
-  if (known.size >= MAX_KNOWN) known.clear();
-  known.set(text, json);
-  return json;
 }
 
 function quotedHeader(headers: IncomingHttpHeaders, name: string): string {

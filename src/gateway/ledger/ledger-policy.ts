@@ -1,5 +1,6 @@
 /** The ledger as the first policy: it follows a request to its end, prices its attempts and writes its row. */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import { quoted } from "../../core/quoted-text.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { AnswerSink } from "../answer.js";
 import { answerSizeOf } from "../budget/estimate.js";
@@ -235,8 +236,7 @@ function savings(
 function notesOf({ notes }: RequestRecord): string {
   if (notes.size === 0) return "";
   let json = "";
-  for (const [name, value] of notes)
-    json += `${json === "" ? "{" : ","}${JSON.stringify(name)}:${JSON.stringify(value)}`;
+  for (const [name, value] of notes) json += `${json === "" ? "{" : ","}${quoted(name)}:${quoted(value)}`;
   json += "}";
   return json.length <= MAX_NOTES_CHARACTERS ? json : JSON.stringify({ cut: json.slice(0, MAX_NOTES_CHARACTERS) });
 }

@@ -141,7 +141,7 @@ export function createLedgerTables(database: Database.Database): void {
       total_ms REAL, status INTEGER, outcome TEXT, fresh INTEGER, cache_read INTEGER, cache_write INTEGER,
       output INTEGER, reasoning INTEGER, drafted INTEGER, accepted INTEGER, is_estimated INTEGER, cost INTEGER,
       price TEXT, PRIMARY KEY (seq, attempt)) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS ledger_words (id INTEGER PRIMARY KEY, ${WORD_COLUMNS.join(", ")});
+    CREATE TABLE IF NOT EXISTS ledger_words (id INTEGER PRIMARY KEY, ${WORD_COLUMNS.map(typed).join(", ")});
     CREATE TABLE IF NOT EXISTS ledger_hours (
       hour INTEGER, tenant TEXT, team TEXT, key TEXT, model TEXT, engine TEXT, status INTEGER,
       ${SUMS.map((name) => `${name} INTEGER NOT NULL`).join(", ")},
@@ -151,8 +151,28 @@ export function createLedgerTables(database: Database.Database): void {
   addColumn(database, "ledger_requests", "max_tokens INTEGER");
   addColumn(database, "ledger_requests", "answers INTEGER");
   addColumn(database, "ledger_requests", "end_user TEXT NOT NULL DEFAULT ''");
-  for (const name of ["words", ...USUAL_COLUMNS.slice(11)]) addColumn(database, "ledger_requests", name);
+  for (const name of ["words", ...USUAL_COLUMNS.slice(11)]) addColumn(database, "ledger_requests", typed(name));
 }
+
+const TEXTS: ReadonlySet<string> = new Set<(typeof WORD_COLUMNS)[number]>([
+  "tenant",
+  "team",
+  "key",
+  "path",
+  "asked",
+  "served",
+  "outcome",
+  "error",
+  "instance",
+  "engine",
+  "model",
+  "attempt_outcome",
+  "price",
+]);
+
+/** A number is a float in a column without a type. */
+const typed = (name: string): string =>
+  `${name} ${TEXTS.has(name) ? "TEXT" : name.endsWith("_ms") ? "REAL" : "INTEGER"}`;
 
 /** Databases of earlier versions lack the last columns. */
 function addColumn(database: Database.Database, table: string, column: string): void {
