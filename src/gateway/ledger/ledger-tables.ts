@@ -105,7 +105,7 @@ export const WORD_COLUMNS = [
 ] as const;
 
 /** Columns of `ledger_requests` that such a row has of its own; `saved` is 0, and `attempts` 1. */
-export const USUAL_COLUMNS = [
+const USUAL_COLUMNS = [
   "seq",
   "words",
   "id",
@@ -185,7 +185,7 @@ function addColumn(database: Database.Database, table: string, column: string): 
 export const milliseconds = (ms: number | undefined): number | null =>
   ms === undefined ? null : Math.round(ms * 1000) / 1000;
 
-export const marks = (count: number): string => Array(count).fill("?").join(", ");
+const marks = (count: number): string => Array(count).fill("?").join(", ");
 
 /** By the names of columns: a later version of the gateway may have added others, and an earlier one goes on. */
 export const insertInto = (table: string, columns: readonly string[], verb = "INSERT"): string =>
