@@ -29,7 +29,12 @@ export interface AnswerSink {
 
 /** Passes everything on. Policies that look at an answer, or change it, extend this class. */
 export class PassingSink implements AnswerSink {
-  constructor(protected readonly next: AnswerSink) {}
+  // Declared and set, not defined: V8 defines the fields of a class with many subclasses on a slow path.
+  protected declare next: AnswerSink;
+
+  constructor(next: AnswerSink) {
+    this.next = next;
+  }
 
   begin(head: AnswerHead): void {
     this.next.begin(head);

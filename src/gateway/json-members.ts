@@ -33,7 +33,7 @@ export function membersOf(bytes: Uint8Array): ReadonlyMap<string, ByteRange> {
   while (bytes[at] !== CLOSE_BRACE) {
     const nameEnd = bytes[at] === QUOTE ? endOfString(bytes, at) : -1;
     if (nameEnd < 0 || nameEnd - at > MAX_NAME_BYTES) throw invalid("the name of a member", "something else");
-    const name = parsed(bytes, { start: at, end: nameEnd });
+    const name = plainName(bytes, at + 1, nameEnd - 1) ?? parsed(bytes, { start: at, end: nameEnd });
     at = skipSpace(bytes, nameEnd);
     if (bytes[at] !== COLON) throw invalid("a colon behind a member's name", "something else");
     const start = skipSpace(bytes, at + 1);
@@ -49,6 +49,17 @@ export function membersOf(bytes: Uint8Array): ReadonlyMap<string, ByteRange> {
   }
   if (skipSpace(bytes, at + 1) !== bytes.length) throw invalid("nothing behind the object", "more text");
   return members;
+}
+
+/** A name of letters, digits and signs of ASCII, as nearly all have. @returns undefined: it has to be parsed */
+function plainName(bytes: Uint8Array, start: number, end: number): string | undefined {
+  let name = "";
+  for (let i = start; i < end; i++) {
+    const byte = bytes[i]!;
+    if (byte < 0x20 || byte > 0x7e || byte === BACKSLASH) return undefined;
+    name += String.fromCharCode(byte);
+  }
+  return name;
 }
 
 /** @returns the parsed value of a small range; throws invalid_json */

@@ -128,7 +128,7 @@ export class SharedRun implements AnswerSink {
       for (const reader of [...this.#readers]) if (!reader.isOwner) this.#release(reader, undefined);
       this.#look();
     }
-    for (const reader of [...this.#readers]) this.#feed(reader);
+    for (const reader of this.#readers) this.#feed(reader);
   }
 
   write(bytes: Buffer): boolean {

@@ -15,6 +15,7 @@ import { startOpenaiServer } from "../../../test/helpers/providers/openai-server
 import type { ProviderServer } from "../../../test/helpers/providers/provider-server.js";
 import { until } from "../../../test/helpers/until.js";
 import { BatchLines } from "../../gateway/batches/batch-lines.js";
+import { REQUESTS } from "../../gateway/ledger/ledger-tables.js";
 import { parseConfig } from "../config/read-config.js";
 
 const KEY = "sk-test-0123456789abcdef";
@@ -168,7 +169,7 @@ test("kill -9 behind a line's result finds its charge and its row in the databas
   const { keep } = BatchLines.prototype;
   let atResult: unknown;
   const spy = vi.spyOn(BatchLines.prototype, "keep").mockImplementation(async function (this: BatchLines, ...given) {
-    const [rows] = first("SELECT count(*) FROM ledger_requests WHERE status = 200");
+    const [rows] = first(`SELECT count(*) FROM ${REQUESTS} WHERE status = 200`);
     const [charged] = first("SELECT max(used) FROM budget_meters");
     atResult = { rows, charged };
     await keep.apply(this, given);

@@ -1,6 +1,7 @@
 /**
  * Makes the policy of answers' lengths from the configuration. Answers of earlier processes are read from the ledger.
  */
+import { REQUESTS } from "../../gateway/ledger/ledger-tables.js";
 import { type EarlierAnswer, LengthPolicy, type LengthRules } from "../../gateway/lengths/length-policy.js";
 import type { FleetConfig } from "../config/schema.js";
 import { maxTokensField } from "./paid-models.js";
@@ -47,11 +48,14 @@ function rulesFor(config: FleetConfig, asked: string, modelOf: ModelOf) {
  */
 function earlierAnswers({ config, database }: PolicyContext, modelOf: ModelOf): EarlierAnswer[] {
   if (config().ledger === undefined) return [];
-  const sql = `SELECT r.key, r.tenant, r.asked, r.answers, a.output FROM ledger_attempts a
+  const sql = `SELECT r.seq, r.key, r.tenant, r.asked, r.answers, a.output FROM ledger_attempts a
     JOIN ledger_requests r ON r.seq = a.seq AND r.attempts = a.attempt + 1
     WHERE a.status = 200 AND a.outcome = 'answered' AND a.output > 0 AND a.is_estimated = 0
       AND r.answers > 0 AND r.max_tokens IS NULL
-    ORDER BY a.seq DESC LIMIT ${MAX_EARLIER}`;
+    UNION ALL SELECT seq, key, tenant, asked, answers, attempt_output FROM ${REQUESTS}
+    WHERE words IS NOT NULL AND attempt_status = 200 AND attempt_outcome = 'answered' AND attempt_output > 0
+      AND attempt_is_estimated = 0 AND answers > 0 AND max_tokens IS NULL
+    ORDER BY 1 DESC LIMIT ${MAX_EARLIER}`;
   const rows = database().prepare(sql).all() as {
     readonly key: string;
     readonly tenant: string;

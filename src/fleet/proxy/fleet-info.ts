@@ -40,12 +40,19 @@ export function maxModelLenOf(model: string, pool: UpstreamPool): number | undef
 
 /** The most of all instances of the models. Where an instance does not tell its length, prompts have no bound. */
 export function promptFactsOf(models: readonly string[], pool: UpstreamPool): PromptFacts {
-  const said = models.flatMap((model) => pool.upstreams(model)).map(({ capacity }) => capacity);
-  const lengths = said.flatMap(({ maxModelLen }) => maxModelLen ?? []);
-  const templates = said.flatMap(({ templateTokens }) => templateTokens ?? []);
+  let [longest, template, isBounded] = [-1, -1, true];
+  // Asked for each request with limits, so it makes no lists.
+  for (const model of models) {
+    for (const { capacity } of pool.upstreams(model)) {
+      const { maxModelLen, templateTokens = -1 } = capacity;
+      if (maxModelLen === undefined) isBounded = false;
+      else longest = Math.max(longest, maxModelLen);
+      template = Math.max(template, templateTokens);
+    }
+  }
   return {
-    maxModelLen: lengths.length < Math.max(1, said.length) ? undefined : Math.max(...lengths),
-    templateTokens: templates.length === 0 ? undefined : Math.max(...templates),
+    maxModelLen: isBounded && longest >= 0 ? longest : undefined,
+    templateTokens: template < 0 ? undefined : template,
   };
 }
 

@@ -4,12 +4,12 @@
  * pays. Stands behind the caches, so that it knows the client's own body, and what costs nothing is never cut.
  */
 import type { MillraceError } from "../../core/errors.js";
-import type { AnswerSink } from "../answer.js";
+import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { askUsage } from "../ask-usage.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
 import { type GatewayRequest, withBody } from "../request.js";
 import { BUDGET_UNITS, type BudgetUnit } from "../scope.js";
-import type { TokenCounts } from "../usage/record.js";
+import type { RequestRecord, TokenCounts } from "../usage/record.js";
 import {
   type Admission,
   chargeOf,
@@ -81,11 +81,11 @@ export class AnswerBudgets implements Policy {
     const { admission, reserved } = admitted;
     const { model, claims, size, outputTokens } = admission;
     if (reserved.unpaid !== undefined) throw reserved.unpaid;
-    const payment = await this.#paymentOf(request, admitted);
+    const payment = this.#firstPayment(request, admitted) ?? (await this.#nextPayment(request, admitted));
     const cancellation = request.cancellation.child();
     const bounded = payment.isDoubtful ? request : this.#bounded(request, admitted, payment.amounts);
     const sent = { ...bounded, cancellation };
-    let metered: readonly MeteredSink[] = [];
+    let metered: readonly MeteredSink[] = NOT_METERED;
     let cut: MillraceError | undefined;
     const { isPaid, hasContinuousUsage } = this.options.traits(model);
     const usual = size.numAnswers * Math.ceil(Math.min(size.maxTokens ?? Number.POSITIVE_INFINITY, outputTokens));
@@ -98,16 +98,19 @@ export class AnswerBudgets implements Policy {
       // An upstream may stream an answer that was asked for whole.
       if (claims.budgets.length === 0 || payment.isDoubtful) return await next(sent, sink);
       const [asked, inner] = askUsage(sent, sink, hasContinuousUsage);
-      metered = this.#metered(asked, inner, admitted, payment, {
-        cut: () => {
-          cut = cutStream();
-          cancellation.cancel(cut);
-          return cut;
-        },
-        broken: noteDelivered,
-      });
-      const ending = await next(asked, metered.at(-1)!);
-      for (const each of metered.toReversed()) await each.whenOver;
+      const meter = (): AnswerSink => {
+        metered = this.#metered(asked, inner, admitted, payment, {
+          cut: () => {
+            cut = cutStream();
+            cancellation.cancel(cut);
+            return cut;
+          },
+          broken: noteDelivered,
+        });
+        return metered.at(-1)!;
+      };
+      const ending = await next(asked, request.isStream ? meter() : new AskedWhole(inner, meter, noteDelivered));
+      for (let i = metered.length - 1; i >= 0; i--) await metered[i]!.whenOver;
       noteUnreported(admission, deliveredOf(metered));
       if (cut !== undefined && metered.some(({ isWithheld }) => isWithheld)) throw cut;
       return cut === undefined ? ending : { kind: "broken", status: 200, error: cut };
@@ -116,16 +119,20 @@ export class AnswerBudgets implements Policy {
     }
   }
 
-  /** A route may have asked another model before, whose answer has cost something. */
-  async #paymentOf({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Promise<Payment> {
+  /** Undefined: a route has asked another model before, whose answer has cost something. */
+  #firstPayment({ record }: GatewayRequest, { admission, reserved, isResized }: Admitted): Payment | undefined {
+    const { amounts, isDoubtful } = reserved;
+    if (!isDoubtful && (isResized || record.attempts.length > 0)) {
+      const spent = spentOf(record, admission);
+      return isResized || spent.money > 0 || spent.tokens > 0 ? undefined : { amounts, spent, isDoubtful };
+    }
+    return { amounts, spent: isDoubtful ? spentOf(record, admission) : NO_AMOUNTS, isDoubtful };
+  }
+
+  async #nextPayment({ record }: GatewayRequest, { admission, reserved }: Admitted): Promise<Payment> {
     const { id, costs, want, least } = admission;
-    const spent: Amounts = {
-      money: chargeOf(record, admission),
-      tokens: costs.tokens === undefined ? 0 : tokensOf(record),
-    };
-    const isFirst = spent.money === 0 && spent.tokens === 0 && !isResized;
+    const spent = spentOf(record, admission);
     const { isDoubtful } = reserved;
-    if (isDoubtful || isFirst) return { amounts: reserved.amounts, spent, isDoubtful };
     const amounts = { money: 0, tokens: 0 };
     for (const unit of BUDGET_UNITS) {
       if (costs[unit] === undefined) continue;
@@ -161,8 +168,10 @@ export class AnswerBudgets implements Policy {
     for (const unit of BUDGET_UNITS) {
       const cost = costs[unit];
       if (cost === undefined) continue;
+      // Field by field: an object made by a spread to which fields are added takes several times as long.
       const budget: StreamBudget = {
-        ...ends,
+        cut: ends.cut,
+        broken: ends.broken,
         usage: new StreamUsage(bytesPerToken),
         bytesPerToken: hasContinuousUsage ? undefined : bytesPerToken,
         cost,
@@ -197,6 +206,43 @@ export class AnswerBudgets implements Policy {
     request.record.isLimitAdded = maxTokens === undefined;
     request.record.isBounded = maxTokens === undefined || bound < maxTokens;
     return withBody(request, boundedFields(path, body, own, Math.min(bound, most)));
+  }
+}
+
+/** The cost of the answers so far. */
+function spentOf(record: RequestRecord, admission: Admission): Amounts {
+  return {
+    money: chargeOf(record, admission),
+    tokens: admission.costs.tokens === undefined ? 0 : tokensOf(record),
+  };
+}
+
+const NOT_METERED: readonly MeteredSink[] = [];
+
+/** An answer that was asked for whole: paid before it is sent, and metered only where its upstream streams it. */
+class AskedWhole extends PassingSink {
+  #isMetered = false;
+
+  constructor(
+    next: AnswerSink,
+    private readonly meter: () => AnswerSink,
+    private readonly broken: () => void,
+  ) {
+    super(next);
+  }
+
+  override begin(head: AnswerHead): void {
+    if (head.status === 200 && head.isEventStream) {
+      this.#isMetered = true;
+      this.next = this.meter();
+    }
+    super.begin(head);
+  }
+
+  override breakOff(error: MillraceError): void {
+    // A meter notes it itself.
+    if (!this.#isMetered) this.broken();
+    super.breakOff(error);
   }
 }
 

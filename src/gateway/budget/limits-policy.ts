@@ -53,7 +53,19 @@ export class LimitsPolicy implements Policy {
   async #admit(request: GatewayRequest, sink: AnswerSink, next: Handler, model: string, claims: Claims) {
     const admission = this.#admission(request, model, claims);
     if (isEmpty(admission.claims)) return next(request, sink);
-    return await this.#run(admission, await this.#reserve(admission), sink, next);
+    const reserved = await this.#reserve(admission);
+    const { settlements } = this.opened();
+    const { record } = request;
+    record.wantsUsage = true;
+    record.admitted = { admission, reserved, isResized: false } satisfies Admitted;
+    try {
+      return await next(request, this.#withHeaders(admission, reserved, sink));
+    } finally {
+      const [charge, tokens] = [chargeOf(record, admission), tokensOf(record)];
+      // Not awaited, so that it is written together with the ledger's row.
+      settlements.settle(admission.id, admission.claims, charge, tokens, reserved.isDoubtful);
+      this.#learn(admission);
+    }
   }
 
   /** Undefined: no limit holds for the request. Throws price_missing */
@@ -178,29 +190,17 @@ export class LimitsPolicy implements Policy {
     );
   }
 
-  async #run(admission: Admission, reserved: Reserved, sink: AnswerSink, next: Handler): Promise<Ending> {
-    const { id, request, claims } = admission;
-    const { record } = request;
-    const { settlements } = this.opened();
-    record.wantsUsage = true;
-    record.admitted = { admission, reserved, isResized: false } satisfies Admitted;
-    try {
-      return await next(request, this.#withHeaders(admission, reserved, sink));
-    } finally {
-      // Not awaited, so that it is written together with the ledger's row.
-      settlements.settle(id, claims, chargeOf(record, admission), tokensOf(record), reserved.isDoubtful);
-      this.#learn(admission);
-    }
-  }
-
   #withHeaders({ request, claims }: Admission, { levels }: Reserved, sink: AnswerSink): AnswerSink {
     if (levels === undefined) return sink;
     const headers = rateHeaders(claims, levels, request.route.dialect, this.options.epochMs());
-    const warnings = claims.budgets.flatMap(
-      (claim, i) => this.#warning(claim, levels.budgets[i]!, request.caller) ?? [],
-    );
-    if (warnings.length > 0) headers[WARNING_HEADER] = warnings.join(", ");
-    return Object.keys(headers).length === 0 ? sink : new HeaderSink(sink, () => headers);
+    let warnings = "";
+    for (const [i, claim] of claims.budgets.entries()) {
+      const warning = this.#warning(claim, levels.budgets[i]!, request.caller);
+      if (warning !== undefined) warnings += `${warnings === "" ? "" : ", "}${warning}`;
+    }
+    if (warnings !== "") headers[WARNING_HEADER] = warnings;
+    for (const _ in headers) return new HeaderSink(sink, () => headers);
+    return sink;
   }
 
   #warning(claim: BudgetClaim, level: Levels["budgets"][number], caller: Caller): string | undefined {

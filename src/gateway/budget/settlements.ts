@@ -46,7 +46,9 @@ export class Settlements {
   readonly #waiting: Settlement[] = [];
   /** Reservations that may have been made though their request was refused. */
   readonly #doubtful = new Map<string, number>();
-  readonly #running = new Set<Promise<void>>();
+  readonly #running = new Set<Settlement>();
+  /** Those that wait for settlements that ran when they came. */
+  readonly #watches = new Set<{ readonly left: Set<Settlement>; readonly resolve: () => void }>();
   #timer: NodeJS.Timeout | undefined;
   #tending: Promise<void> | undefined;
 
@@ -67,14 +69,33 @@ export class Settlements {
 
   /** Ends a reservation. Never rejects, and need not be awaited. */
   settle(id: string, claims: Claims, money: number, tokens: number, isDoubtful = false): void {
-    const task = this.#try({ id, claims, money, tokens, isDoubtful, atMs: this.now() });
-    this.#running.add(task);
-    void task.finally(() => this.#running.delete(task));
+    const settlement: Settlement = { id, claims, money, tokens, isDoubtful, atMs: this.now() };
+    this.#running.add(settlement);
+    this.#book(settlement).then(
+      () => this.#over(settlement),
+      (thrown: unknown) => {
+        if (this.#waiting.length >= MAX_WAITING) this.events.lost(1);
+        else this.#waiting.push(settlement);
+        this.events.failed(thrown as Error, this.#waiting.length);
+        this.#over(settlement);
+      },
+    );
+  }
+
+  #over(settlement: Settlement): void {
+    this.#running.delete(settlement);
+    for (const watch of this.#watches) {
+      watch.left.delete(settlement);
+      if (watch.left.size > 0) continue;
+      this.#watches.delete(watch);
+      watch.resolve();
+    }
   }
 
   /** Resolves when the settlements so far are booked, or the store has failed and they wait for it. */
-  async tried(): Promise<void> {
-    await Promise.all(this.#running);
+  tried(): Promise<void> {
+    if (this.#running.size === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#watches.add({ left: new Set(this.#running), resolve }));
   }
 
   /** The reservation's request was refused, but the store may have made it. */
@@ -113,19 +134,11 @@ export class Settlements {
     if (this.#waiting.length > 0) await this.#retry().catch(() => {});
   }
 
-  async #try(settlement: Settlement): Promise<void> {
-    try {
-      await this.#book(settlement);
-    } catch (thrown) {
-      if (this.#waiting.length >= MAX_WAITING) this.events.lost(1);
-      else this.#waiting.push(settlement);
-      this.events.failed(thrown as Error, this.#waiting.length);
-    }
-  }
-
-  async #book({ id, claims, money, tokens, isDoubtful }: Settlement): Promise<void> {
-    const isSettled = await this.store.settle(id, money, tokens);
-    if (!isSettled && isDoubtful) await this.store.charge(claims, money, tokens);
+  /** Not async: where the reservation is sure, the store's promise is all that it takes. */
+  #book({ id, claims, money, tokens, isDoubtful }: Settlement): Promise<unknown> {
+    const settled = this.store.settle(id, money, tokens);
+    if (!isDoubtful) return settled;
+    return settled.then((isSettled) => (isSettled ? undefined : this.store.charge(claims, money, tokens)));
   }
 
   /** Rejects if one of them fails, with the others booked. */
@@ -152,7 +165,7 @@ export class Settlements {
 }
 
 /** Does all at once. @returns those that failed, and the first's error */
-async function together<T>(all: readonly T[], run: (each: T) => Promise<void>) {
+async function together<T>(all: readonly T[], run: (each: T) => Promise<unknown>) {
   const failed: T[] = [];
   let error: unknown;
   await Promise.all(

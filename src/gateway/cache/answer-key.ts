@@ -8,6 +8,7 @@
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { shapeOf } from "../../core/json-body.js";
+import { quoted } from "../../core/quoted-text.js";
 import type { GatewayRequest } from "../request.js";
 import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../routes/terms-policy.js";
 import { canonicalJson } from "./canonical-json.js";
@@ -108,7 +109,7 @@ export function canonicalBody({
     if (value.text === undefined) return undefined;
     numMarks += value.numMarks;
     const text = name === "model" && model !== undefined ? JSON.stringify(model) : value.text;
-    const member = `${JSON.stringify(name)}:${text}`;
+    const member = `${quoted(name)}:${text}`;
     if (!left.has(name)) kept.push(member);
     else if ((TERMS as readonly string[]).includes(name)) terms.push(member);
   }
@@ -123,12 +124,22 @@ export function answerKey(
   body: CanonicalBody,
   { scope, model, version, headers: further }: KeyParts,
 ): AnswerKey {
-  const named = [...ANSWER_HEADERS, ...further].map((name) => headerOf(headers, name));
-  // An array, so that no part can run into the next.
-  const facts = [KEY_VERSION, scope.kind, scope.name, scope.credentials, url, model, version, further, named];
-  const id = sha256(`${JSON.stringify(facts)}\n${body.kept}`);
-  const terms = [PRIORITY_HEADER, TIMEOUT_HEADER].map((name) => headerOf(headers, name));
-  return { id, flight: `${id} ${body.terms} ${JSON.stringify(terms)}` };
+  // Lists, so that no part can run into the next. Each part is quoted by itself, since most are those of the request
+  // before.
+  let facts = `[${KEY_VERSION},"${scope.kind}",${quoted(scope.name)},${quoted(scope.credentials)},${quoted(url)}`;
+  facts += `,${quoted(model)},${quoted(version)},[`;
+  for (const [i, name] of further.entries()) facts += `${i === 0 ? "" : ","}${quoted(name)}`;
+  facts += "],[";
+  for (const name of ANSWER_HEADERS) facts += `${name === ANSWER_HEADERS[0] ? "" : ","}${quotedHeader(headers, name)}`;
+  for (const name of further) facts += `,${quotedHeader(headers, name)}`;
+  const id = sha256(`${facts}]]\n${body.kept}`);
+  const terms = `[${quotedHeader(headers, PRIORITY_HEADER)},${quotedHeader(headers, TIMEOUT_HEADER)}]`;
+  return { id, flight: `${id} ${body.terms} ${terms}` };
+}
+
+function quotedHeader(headers: IncomingHttpHeaders, name: string): string {
+  const value = headerOf(headers, name);
+  return value === null ? "null" : quoted(value);
 }
 
 /**

@@ -21,6 +21,7 @@ const WAIT_MS = 50;
 const MAX_COMING = 32;
 /** Uses of answers that are noted together, since a write costs more than a read. */
 const MAX_NOTED_USES = 256;
+const MAX_BLOBS = 1000;
 /** Rows that are looked at together where room is made. */
 const NUM_OLDEST = 64;
 /**
@@ -53,6 +54,7 @@ export class EmbeddedStore implements AnswerStore {
   readonly #statements: Readonly<Record<keyof ReturnType<typeof statementsOf>, Statement>>;
   readonly #used = new Set<string>();
   readonly #keys = new KeyFilter();
+  readonly #blobs = new Map<string, Buffer>();
   #coming: Group | undefined;
   #numBytes = 0;
   #numEntries = 0;
@@ -146,11 +148,21 @@ export class EmbeddedStore implements AnswerStore {
     // Before it comes in, so that it is not the one to go where its tenant has no other.
     this.#makeRoom(numBytes);
     const { model, tenant, tags, expiresMs } = answer;
-    insert.run([key, numBytes, this.now(), expiresMs, Buffer.from(model), Buffer.from(tenant), encodeAnswer(answer)]);
+    insert.run([key, numBytes, this.now(), expiresMs, this.#blob(model), this.#blob(tenant), encodeAnswer(answer)]);
     this.#keys.add(id);
     for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
     this.#numBytes += numBytes;
     this.#numEntries++;
+  }
+
+  /** Most answers have the model and the tenant of others. */
+  #blob(text: string): Buffer {
+    const known = this.#blobs.get(text);
+    if (known !== undefined) return known;
+    if (this.#blobs.size >= MAX_BLOBS) this.#blobs.clear();
+    const blob = Buffer.from(text);
+    this.#blobs.set(text, blob);
+    return blob;
   }
 
   /**

@@ -166,7 +166,10 @@ export class ExactCache implements Policy {
       if (answer !== undefined && !isStale) return this.#hit(request, sink, answer, model);
     }
     if (directives.onlyIfCached) throw notCached(isStale ? "an older one" : "none");
-    return await this.#runOrJoin(request, sink, next, candidate, isStale ? "stale" : "miss");
+    const result = isStale ? "stale" : "miss";
+    return await (this.#runs.has(key.flight)
+      ? this.#runOrJoin(request, sink, next, candidate, result)
+      : this.#lead(request, sink, next, candidate, result));
   }
 
   /** @returns why the request is none, in a word */
@@ -226,7 +229,8 @@ export class ExactCache implements Policy {
     return await next(request, marked(sink, { "x-millrace-cache": result }));
   }
 
-  async #lead(
+  /** Not async: a miss costs no promise but the run's. */
+  #lead(
     request: GatewayRequest,
     sink: AnswerSink,
     next: Handler,
@@ -246,7 +250,7 @@ export class ExactCache implements Policy {
       if (numPurges === this.#numPurges) this.#keep(request, candidate, ended);
     });
     // The owner of a run always gets an ending.
-    return (await run.read(marked(sink, { "x-millrace-cache": result }), request.cancellation, true))!;
+    return run.read(marked(sink, { "x-millrace-cache": result }), request.cancellation, true) as Promise<Ending>;
   }
 
   #keep(request: GatewayRequest, { key, model, version, tags }: Candidate, { answer }: RunResult): void {

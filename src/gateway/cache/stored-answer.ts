@@ -1,6 +1,7 @@
 /** A kept answer, and its form as bytes: a checksum, a line of JSON about it, then its body as the upstream sent it. */
 import { hash } from "node:crypto";
 import type { OutgoingHttpHeaders } from "node:http";
+import { quoted } from "../../core/quoted-text.js";
 import type { TokenCounts } from "../usage/record.js";
 
 export interface StoredAnswer {
@@ -46,11 +47,16 @@ function checksumOf(bytes: Buffer): Buffer {
   return hash("sha1", bytes, "buffer").subarray(0, CHECKSUM_BYTES);
 }
 
+const listJson = (list: readonly unknown[]): string => (list.length === 0 ? "[]" : JSON.stringify(list));
+
 export function encodeAnswer(answer: StoredAnswer): Buffer {
   const { model, tenant, tags, createdMs, expiresMs, status, headers, isEventStream, marks, usage, check, body } =
     answer;
-  const about = { model, tenant, tags, createdMs, expiresMs, status, headers, isEventStream, marks, usage, check };
-  const head = `{"form":${FORM},${JSON.stringify(about).slice(1)}`;
+  // Part by part, which takes half of the time of JSON.stringify for the whole.
+  let head = `{"form":${FORM},"model":${quoted(model)},"tenant":${quoted(tenant)},"check":${quoted(check)}`;
+  head += `,"tags":${listJson(tags)},"createdMs":${createdMs},"expiresMs":${expiresMs},"status":${status}`;
+  head += `,"headers":${JSON.stringify(headers)},"isEventStream":${isEventStream},"marks":${listJson(marks)}`;
+  head += usage === undefined ? "}" : `,"usage":${JSON.stringify(usage)}}`;
   const headBytes = Buffer.byteLength(head);
   const bytes = Buffer.allocUnsafe(HEAD_START + headBytes + body.length);
   bytes.writeUInt32LE(headBytes, CHECKSUM_BYTES);

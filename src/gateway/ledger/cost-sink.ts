@@ -3,6 +3,7 @@
  * the end, so the sink holds back until then a whole answer, or the last report of usage of a stream. A report is found
  * by its place in the JSON, since some answers repeat what the client wrote.
  */
+import type { OutgoingHttpHeaders } from "node:http";
 import type { MillraceError } from "../../core/errors.js";
 import { Pieces } from "../../core/pieces.js";
 import { type AnswerHead, type AnswerSink, PassingSink, withHeaders } from "../answer.js";
@@ -16,6 +17,7 @@ const COST_HEADER = "x-millrace-cost";
 const MAX_HELD_BYTES = 1024 * 1024;
 const MEMBER = '"usage":';
 const DATA = /^data:/m;
+const CLOSE_BRACE = 0x7d;
 
 /** Where an API's answers report the usage of the whole answer. */
 interface ReportForm {
@@ -169,17 +171,12 @@ export class CostSink extends PassingSink {
   #releaseWhole(head: AnswerHead): void {
     const { hasHeader, cost } = this.terms;
     const nanoDollars = cost();
-    const headers = hasHeader ? { [COST_HEADER]: formatCost(nanoDollars) } : {};
+    const headers: OutgoingHttpHeaders = {};
+    if (hasHeader) headers[COST_HEADER] = formatCost(nanoDollars);
     const body = this.#held.take();
-    if (!this.#reportsIn(head)) {
-      this.#release(headers, [body]);
-      return;
-    }
-    const text = body.toString("latin1");
-    const told = Buffer.from(withCost(text, placeOf(text, ["usage"]), nanoDollars), "latin1");
-    const { "content-length": length } = head.headers;
-    const sized = length === undefined ? headers : { ...headers, "content-length": told.length };
-    this.#release(sized, [told]);
+    const told = this.#reportsIn(head) ? bodyWithCost(body, nanoDollars) : body;
+    if (told !== body && head.headers["content-length"] !== undefined) headers["content-length"] = told.length;
+    this.#release(headers, [told]);
   }
 
   /** Passes on the answer's head, if it is held, and bytes. @returns whether more is welcome */
@@ -193,8 +190,26 @@ export class CostSink extends PassingSink {
   }
 }
 
+/** A whole answer with its cost in its usage, where it has one that counts. */
+function bodyWithCost(body: Buffer, nanoDollars: bigint): Buffer {
+  let place: ByteRange | undefined;
+  try {
+    place = membersOf(body).get("usage");
+  } catch {
+    // What is no JSON has no report.
+  }
+  if (place === undefined || body[place.end - 1] !== CLOSE_BRACE) return body;
+  const report = reportWithCost(body.toString("latin1", place.start, place.end), nanoDollars);
+  if (report === undefined) return body;
+  const told = Buffer.allocUnsafe(body.length - (place.end - place.start) + report.length);
+  body.copy(told, 0, 0, place.start);
+  told.write(report, place.start, "latin1");
+  body.copy(told, place.start + report.length, place.end);
+  return told;
+}
+
 /**
- * Where the usage of an event, or of a whole answer, stands.
+ * Where the usage of an event stands.
  * @param text bytes as Latin-1
  * @returns undefined: there is none that counts
  */
@@ -217,11 +232,16 @@ function placeOf(text: string, path: readonly string[]): ByteRange | undefined {
 
 /** @param place of the usage, which gets the cost, in place of one that the upstream may have put there */
 function withCost(text: string, place: ByteRange | undefined, nanoDollars: bigint): string {
-  const members = place === undefined ? undefined : openReport(text.slice(place.start, place.end));
-  if (place === undefined || members === undefined) return text;
+  const report = place && reportWithCost(text.slice(place.start, place.end), nanoDollars);
+  return place === undefined || report === undefined
+    ? text
+    : `${text.slice(0, place.start)}${report}${text.slice(place.end)}`;
+}
+
+function reportWithCost(json: string, nanoDollars: bigint): string | undefined {
+  const members = openReport(json);
   // As digits, since a number would have those of its nearest float.
-  const cost = `"cost":${formatDollars(nanoDollars)}}`;
-  return `${text.slice(0, place.start)}${members}${members === "{" ? "" : ","}${cost}${text.slice(place.end)}`;
+  return members && `${members}${members === "{" ? "" : ","}"cost":${formatDollars(nanoDollars)}}`;
 }
 
 /** The report without its closing brace and its `cost`. */

@@ -1,5 +1,6 @@
 /** The ledger as the first policy: it follows a request to its end, prices its attempts and writes its row. */
 import { type MillraceError, toMillraceError } from "../../core/errors.js";
+import { quoted } from "../../core/quoted-text.js";
 import type { RequestLogger } from "../../core/request-logger.js";
 import type { AnswerSink } from "../answer.js";
 import { answerSizeOf } from "../budget/estimate.js";
@@ -212,15 +213,20 @@ function costOf(record: RequestRecord): bigint {
   return record.attempts.reduce((sum, { charge }) => sum + (charge?.nanoDollars ?? 0n), 0n);
 }
 
+const NOTHING_SAVED = { saved: 0n, savedBy: "" };
+
 /** The savings that a policy reports, or the cost that the answer from a cache would have had. */
 function savings(
   { notes, kept }: RequestRecord,
   price: () => TieredPrice | undefined,
 ): { readonly saved: bigint; readonly savedBy: string } {
-  const [, digits, name] = /^(\d{1,18}) ([\w-]{1,40})$/.exec(notes.get(NOTE.saved) ?? "") ?? [];
+  const told = notes.get(NOTE.saved);
+  const [, digits, name] = (told === undefined ? null : /^(\d{1,18}) ([\w-]{1,40})$/.exec(told)) ?? [];
   if (digits !== undefined && name !== undefined) return { saved: BigInt(digits), savedBy: name };
-  const [hit, how = ""] = notes.get(NOTE.cache)?.split(":") ?? [];
-  if (hit !== "hit") return { saved: 0n, savedBy: "" };
+  const cached = notes.get(NOTE.cache);
+  if (cached?.startsWith("hit") !== true) return NOTHING_SAVED;
+  const [hit, how = ""] = cached.split(":");
+  if (hit !== "hit") return NOTHING_SAVED;
   const usage = kept?.usage;
   const its = usage === undefined ? undefined : price();
   const saved = usage === undefined || its === undefined ? 0n : chargeOf(usage, its).nanoDollars;
@@ -229,6 +235,8 @@ function savings(
 
 function notesOf({ notes }: RequestRecord): string {
   if (notes.size === 0) return "";
-  const json = JSON.stringify(Object.fromEntries(notes));
+  let json = "";
+  for (const [name, value] of notes) json += `${json === "" ? "{" : ","}${quoted(name)}:${quoted(value)}`;
+  json += "}";
   return json.length <= MAX_NOTES_CHARACTERS ? json : JSON.stringify({ cut: json.slice(0, MAX_NOTES_CHARACTERS) });
 }

@@ -5,7 +5,7 @@ import { MillraceError } from "../../core/errors.js";
 import { formatCost } from "../money.js";
 import type { Database } from "../store/database.js";
 import { type Row, sideOf } from "../store/side-connection.js";
-import { ATTEMPT_COLUMNS, marks, SUMS } from "./ledger-tables.js";
+import { ATTEMPT_COLUMNS, attemptsAt, REQUESTS, SUMS } from "./ledger-tables.js";
 
 /** Milliseconds since 1970; `to` is not included. */
 interface Period {
@@ -52,11 +52,13 @@ export async function requestPage(
   // A query for an id finds its request, however old it is.
   const bottom = filter.id === undefined ? Math.max(first, top - MAX_LOOKED_AT) : first;
   const { where, values } = conditions(filter);
-  const sql = `SELECT * FROM ledger_requests WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
+  const sql = `SELECT * FROM ${REQUESTS} WHERE seq < ? AND seq >= ?${where} ORDER BY seq DESC LIMIT ?`;
   const rows = await sideOf(database).read(sql, [top, bottom, ...values, limit], { isExact: true });
   const seqs = rows.map(({ seq }) => seq);
-  const attemptsSql = `SELECT * FROM ledger_attempts WHERE seq IN (${marks(seqs.length)}) ORDER BY seq, attempt`;
-  const attempts = seqs.length === 0 ? [] : await sideOf(database).read(attemptsSql, seqs, { isExact: true });
+  const attempts =
+    seqs.length === 0
+      ? []
+      : await sideOf(database).read(attemptsAt(seqs.length), [...seqs, ...seqs], { isExact: true });
   const bySeq = new Map(seqs.map((seq): [unknown, Row[]] => [seq, []]));
   for (const attempt of attempts) bySeq.get(attempt.seq)!.push(shownAttempt(attempt));
   const data = rows.map((row) => ({ ...shownRequest(row), attempts: bySeq.get(row.seq)! }));
@@ -229,10 +231,10 @@ const exportSql = (
   where: string,
 ): string => `SELECT r.seq AS cursor, r.id, r.began_ms, r.tenant, r.team, r.key, r.end_user, r.path, r.asked AS model_asked,
   r.served AS model_served, r.is_stream, r.outcome, r.status, r.error, r.first_byte_ms, r.total_ms, r.saved, r.saved_by,
-  r.notes, ${ATTEMPT_COLUMNS.slice(1)
-    .map((name) => `a.${name} AS attempt_${name.replace(/^attempt$/, "number")}`)
+  r.notes, iif(r.words IS NULL, a.attempt, 0) AS attempt_number, ${ATTEMPT_COLUMNS.slice(2)
+    .map((name) => `iif(r.words IS NULL, a.${name}, r.attempt_${name}) AS attempt_${name}`)
     .join(", ")}
-  FROM (SELECT * FROM ledger_requests WHERE seq > ? AND seq < ? AND began_ms >= ? AND began_ms < ?${where}
+  FROM (SELECT * FROM ${REQUESTS} WHERE seq > ? AND seq < ? AND began_ms >= ? AND began_ms < ?${where}
     ORDER BY seq LIMIT ${EXPORT_PAGE}) r
   LEFT JOIN ledger_attempts a ON a.seq = r.seq ORDER BY r.seq, a.attempt`;
 
@@ -261,8 +263,8 @@ export async function servedModel(
   requestId: string,
   tenant: string,
 ): Promise<string | undefined> {
-  const sql =
-    "SELECT served FROM ledger_requests WHERE id = ? AND tenant = ? AND outcome = 'answered' ORDER BY seq DESC LIMIT 1";
+  const sql = `SELECT served FROM ${REQUESTS} WHERE id = ? AND tenant = ? AND outcome = 'answered'
+    ORDER BY seq DESC LIMIT 1`;
   const [row] = await sideOf(database).read(sql, [requestId, tenant], { tenant });
   return row?.served as string | undefined;
 }

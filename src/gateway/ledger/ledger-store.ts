@@ -15,10 +15,12 @@ import {
   DELETE_ROWS_OF_HOUR,
   DIMENSIONS,
   insertInto,
+  milliseconds,
   REQUEST_COLUMNS,
   ROWS_OF_HOUR,
 } from "./ledger-tables.js";
 import { OpenRequests } from "./open-requests.js";
+import { UsualRows } from "./usual-rows.js";
 
 export const DAY_MS = 24 * HOUR_MS;
 
@@ -38,6 +40,7 @@ export type LostCharge = (requestId: string) => bigint | undefined;
 
 export class LedgerStore {
   readonly #notes: OpenRequests;
+  readonly #usual: UsualRows;
   readonly #request: Statement;
   readonly #attempt: Statement;
   readonly #hour: Statement;
@@ -69,6 +72,7 @@ export class LedgerStore {
   ) {
     createLedgerTables(database);
     this.#notes = new OpenRequests(database);
+    this.#usual = new UsualRows(database);
     this.#request = database.prepare(insertInto("ledger_requests", REQUEST_COLUMNS));
     this.#attempt = database.prepare(insertInto("ledger_attempts", ATTEMPT_COLUMNS));
     this.#hour = database.prepare(ADD_TO_HOUR);
@@ -161,6 +165,7 @@ export class LedgerStore {
       this.#notes.dropRows(upTo, (seq) => this.#isWritten(seq));
       this.#deleteRequests.run([upTo]);
       this.#deleteAttempts.run([upTo]);
+      this.#usual.deleteUpTo(upTo);
     });
     return true;
   }
@@ -216,6 +221,7 @@ export class LedgerStore {
         for (const { row } of taken!) this.#notes.committed(row.seq);
       },
       (thrown: unknown) => {
+        this.#usual.forget();
         // If the transaction could not begin, `write` has taken nothing, and the rows are taken here.
         for (const each of taken ?? take().closed) this.#keep(each, thrown);
       },
@@ -240,6 +246,10 @@ export class LedgerStore {
   }
 
   #writeRow(row: RequestRow, hours: HourSums): void {
+    if (this.#usual.write(row)) {
+      hours.add(row, row.attempts[0], true);
+      return;
+    }
     const { seq, attempts } = row;
     const cost = attempts.reduce((sum, attempt) => sum + (attempt.cost ?? 0n), 0n);
     this.#request.run([
@@ -305,10 +315,6 @@ const LOST_ATTEMPT: AttemptRow = {
   cost: undefined,
   price: "charged as it was reserved",
 };
-
-/** To the microsecond: the digits behind it are those of the clock's arithmetic. */
-const milliseconds = (ms: number | undefined): number | null =>
-  ms === undefined ? null : Math.round(ms * 1000) / 1000;
 
 function attemptValues(seq: number, index: number, attempt: AttemptRow): unknown[] {
   const { counts } = attempt;

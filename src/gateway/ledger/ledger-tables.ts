@@ -79,6 +79,54 @@ export const ATTEMPT_COLUMNS = [
   "price",
 ] as const;
 
+/**
+ * What the usual request with one attempt has in common with many others: its row has the id of these words in place of
+ * them, and no row for the attempt beside it.
+ */
+export const WORD_COLUMNS = [
+  "tenant",
+  "team",
+  "key",
+  "path",
+  "asked",
+  "is_stream",
+  "served",
+  "outcome",
+  "status",
+  "error",
+  "instance",
+  "engine",
+  "model",
+  "attempt_status",
+  "attempt_outcome",
+  "is_estimated",
+  "is_priced",
+  "price",
+] as const;
+
+/** Columns of `ledger_requests` that such a row has of its own; `saved` is 0, and `attempts` 1. */
+const USUAL_COLUMNS = [
+  "seq",
+  "words",
+  "id",
+  "began_ms",
+  "first_byte_ms",
+  "total_ms",
+  "cost",
+  "notes",
+  "max_tokens",
+  "answers",
+  "end_user",
+  "attempt_start_ms",
+  "attempt_first_byte_ms",
+  "attempt_total_ms",
+  "fresh",
+  "cache_read",
+  "cache_write",
+  "output",
+  "reasoning",
+] as const;
+
 export function createLedgerTables(database: Database.Database): void {
   database.exec(`
     CREATE TABLE IF NOT EXISTS ledger_requests (
@@ -93,6 +141,7 @@ export function createLedgerTables(database: Database.Database): void {
       total_ms REAL, status INTEGER, outcome TEXT, fresh INTEGER, cache_read INTEGER, cache_write INTEGER,
       output INTEGER, reasoning INTEGER, drafted INTEGER, accepted INTEGER, is_estimated INTEGER, cost INTEGER,
       price TEXT, PRIMARY KEY (seq, attempt)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS ledger_words (id INTEGER PRIMARY KEY, ${WORD_COLUMNS.map(typed).join(", ")});
     CREATE TABLE IF NOT EXISTS ledger_hours (
       hour INTEGER, tenant TEXT, team TEXT, key TEXT, model TEXT, engine TEXT, status INTEGER,
       ${SUMS.map((name) => `${name} INTEGER NOT NULL`).join(", ")},
@@ -102,7 +151,28 @@ export function createLedgerTables(database: Database.Database): void {
   addColumn(database, "ledger_requests", "max_tokens INTEGER");
   addColumn(database, "ledger_requests", "answers INTEGER");
   addColumn(database, "ledger_requests", "end_user TEXT NOT NULL DEFAULT ''");
+  for (const name of ["words", ...USUAL_COLUMNS.slice(11)]) addColumn(database, "ledger_requests", typed(name));
 }
+
+const TEXTS: ReadonlySet<string> = new Set<(typeof WORD_COLUMNS)[number]>([
+  "tenant",
+  "team",
+  "key",
+  "path",
+  "asked",
+  "served",
+  "outcome",
+  "error",
+  "instance",
+  "engine",
+  "model",
+  "attempt_outcome",
+  "price",
+]);
+
+/** A number is a float in a column without a type. */
+const typed = (name: string): string =>
+  `${name} ${TEXTS.has(name) ? "TEXT" : name.endsWith("_ms") ? "REAL" : "INTEGER"}`;
 
 /** Databases of earlier versions lack the last columns. */
 function addColumn(database: Database.Database, table: string, column: string): void {
@@ -111,11 +181,46 @@ function addColumn(database: Database.Database, table: string, column: string): 
   database.exec(`ALTER TABLE ${table} ADD COLUMN ${column}`);
 }
 
-export const marks = (count: number): string => Array(count).fill("?").join(", ");
+/** To the microsecond: the digits behind it are those of the clock's arithmetic. */
+export const milliseconds = (ms: number | undefined): number | null =>
+  ms === undefined ? null : Math.round(ms * 1000) / 1000;
+
+const marks = (count: number): string => Array(count).fill("?").join(", ");
 
 /** By the names of columns: a later version of the gateway may have added others, and an earlier one goes on. */
-export const insertInto = (table: string, columns: readonly string[]): string =>
-  `INSERT INTO ${table} (${columns.join(", ")}) VALUES (${marks(columns.length)})`;
+export const insertInto = (table: string, columns: readonly string[], verb = "INSERT"): string =>
+  `${verb} INTO ${table} (${columns.join(", ")}) VALUES (${marks(columns.length)})`;
+
+export const INSERT_USUAL = `INSERT INTO ledger_requests (${USUAL_COLUMNS.join(", ")}, saved, saved_by, attempts)
+  VALUES (${marks(USUAL_COLUMNS.length)}, 0, '', 1)`;
+
+const OF_WORDS: ReadonlySet<string> = new Set(WORD_COLUMNS);
+
+/**
+ * The rows of requests, as a table of REQUEST_COLUMNS and of the columns of the usual request's attempt, by the names
+ * of ATTEMPT_COLUMNS with `attempt_` before them; `words` is null where attempts have rows of their own. It is no view,
+ * since a view would bind the columns of the table.
+ */
+export const REQUESTS = `(SELECT ${[
+  ...REQUEST_COLUMNS.map((name) => (OF_WORDS.has(name) ? `coalesce(w.${name}, r.${name}) AS ${name}` : `r.${name}`)),
+  "r.words",
+  ...ATTEMPT_COLUMNS.slice(2).map((name) => `${usualColumn(name)} AS attempt_${name}`),
+].join(", ")} FROM ledger_requests r LEFT JOIN ledger_words w ON w.id = r.words)`;
+
+/** Attempts of the requests at some positions, which are to be given twice, in order. */
+export const attemptsAt = (numSeqs: number): string => `
+  SELECT ${ATTEMPT_COLUMNS.join(", ")} FROM ledger_attempts WHERE seq IN (${marks(numSeqs)}) UNION ALL
+  SELECT r.seq, 0, ${ATTEMPT_COLUMNS.slice(2).map(usualColumn).join(", ")}
+    FROM ledger_requests r JOIN ledger_words w ON w.id = r.words WHERE r.seq IN (${marks(numSeqs)})
+  ORDER BY 1, 2`;
+
+/** A column of the usual request's attempt. */
+function usualColumn(name: string): string {
+  if (name === "cost") return "CASE WHEN w.is_priced THEN r.cost END";
+  if (name === "drafted" || name === "accepted") return "NULL";
+  if (name === "status" || name === "outcome") return `w.attempt_${name}`;
+  return OF_WORDS.has(name) ? `w.${name}` : `r.${name.endsWith("_ms") ? `attempt_${name}` : name}`;
+}
 
 export const ADD_TO_HOUR = `${insertInto("ledger_hours", [...DIMENSIONS, ...SUMS])}
   ON CONFLICT DO UPDATE SET ${SUMS.map((name) => `${name} = ${name} + excluded.${name}`).join(", ")}`;
