@@ -105,7 +105,7 @@ export function renderOptions(
   evaluation: Settled,
   { required, longest, lookups }: Limits,
 ): Rendered {
-  const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
+  const { engine, kv, tensorParallel, dataParallel = 1, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
   const { location, needs } =
     engine === "ollama" ? inOllama(weightsOf(request, evaluation)) : weightsOf(request, evaluation);
@@ -121,12 +121,14 @@ export function renderOptions(
     model: location,
     servedModelName: model.name,
     maxModelLen: longest,
-    maxNumSeqs,
+    maxNumSeqs: Math.ceil(maxNumSeqs / dataParallel),
     maxNumBatchedTokens,
     enablePrefixCaching: true,
     ...(kv.id === "16" ? {} : { kvCacheDtype: kvTypeFor(engine, kv.id) }),
     ...(word === undefined ? {} : { quantization: word }),
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
+    ...(dataParallel === 1 ? {} : { dataParallelSize: dataParallel }),
+    ...(evaluation.hasWholeExperts === true ? { enableExpertParallel: true } : {}),
     // Other engines mean something else by their share of memory, and find it themselves.
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
     ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, required, longest) } : {}),

@@ -1,6 +1,6 @@
 /** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
 import { totalParameters, weightBytes } from "../model/description/sizes.js";
-import { type Efficiencies, ENGINE_SPEED } from "./data/constants.js";
+import { type Efficiencies, ENGINE_SPEED, GPU_CONSTANTS } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
@@ -12,7 +12,8 @@ import { CHUNKS, type MemoryDemand, planMemory, seatsOf } from "./memory.js";
 import { type Drafting, predict } from "./predict.js";
 import type { PlanRequest } from "./request.js";
 import { allowedKvTypes, chooseEngine, weightChoices, widthsOf } from "./rules.js";
-import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
+import { type Sharing, sharingOf } from "./sharing.js";
+import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance, sequenceBytes } from "./step-time.js";
 
 /** The least memory that any engine can start with. */
 const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
@@ -44,6 +45,18 @@ export function instanceFor(request: PlanRequest, quantization: Quantization, te
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel, efficiencies };
 }
 
+/** The instance of a candidate, which shares its devices as the candidate says. */
+export function instanceOf(request: PlanRequest, candidate: Sharing & Pick<PlannedInstance, "quantization" | "kv">) {
+  const { quantization, kv, tensorParallel } = candidate;
+  const instance: PlannedInstance = {
+    ...instanceFor(request, quantization, tensorParallel),
+    ...sharingOf(candidate),
+    kv,
+  };
+  if ((candidate.pipelineParallel ?? 1) === 1) return instance;
+  return { ...instance, networkBytesPerS: request.networkBytesPerS ?? GPU_CONSTANTS.networkBytesPerS.value };
+}
+
 /** Room for the weights, a step, and one sequence of the longest length. */
 export function fits(
   instance: PlannedInstance,
@@ -51,8 +64,7 @@ export function fits(
   demand = smallestDemand(instance.machine),
   drafting?: Drafting,
 ): boolean {
-  const { pipelineParallel = 1 } = instance;
-  return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen) / pipelineParallel;
+  return planMemory(instance, demand, drafting).kvBytes >= sequenceBytes(instance, maxModelLen);
 }
 
 /** The narrowest of the widths that the engine and the machine allow; undefined: none is wide enough. */

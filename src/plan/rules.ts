@@ -303,15 +303,19 @@ const SCALE_BLOCK = 128;
 const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>
   native === "fp8" || /^Qwen\/.*-FP8$/.test(checkpoints.fp8 ?? "");
 
+/** Rows of a matrix that engines do not split. */
+export const blockOf = (model: PlannedModel, { id }: Quantization): number =>
+  (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
+
 /** Widths an instance may have, narrowest first. */
 export function widthsOf(
   model: PlannedModel,
   machine: Machine,
   engine: PlannedEngine,
-  { id }: Quantization,
+  quantization: Quantization,
 ): readonly number[] {
   if (machine.kind === "cpu" || isLlamaCpp(engine) || engine === "millrace") return [1];
-  const block = (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
+  const block = blockOf(model, quantization);
   return [1, 2, 4, 8].filter(
     (width) =>
       width <= machine.count &&
@@ -323,7 +327,7 @@ export function widthsOf(
 }
 
 /** Devices share key/value heads evenly, or several of them keep the same one. */
-function sharesHeads(mixer: Mixer, numDevices: number): boolean {
+export function sharesHeads(mixer: Mixer, numDevices: number): boolean {
   if (mixer.numHeads % numDevices !== 0) return false;
   if (mixer.kind === "latent") return true;
   if (mixer.kind === "delta") return mixer.numKeyHeads % numDevices === 0;

@@ -6,6 +6,7 @@ import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
+import { sharingText } from "../../plan/sharing.js";
 import { FLOOD } from "../../plan/splits.js";
 import { warningsOf } from "../../plan/warnings.js";
 import { formatTable } from "../output/format.js";
@@ -30,8 +31,9 @@ export function loadText({ load, inputTokens, outputTokens, prefixShare, slo, ob
   return `${inputTokens} tokens in, ${outputTokens} out, ${many}${shared}; objective ${objective}${targets.length > 0 ? `; ${targets.join(", ")}` : ""}`;
 }
 
-export function shapeText({ tensorParallel, instances }: Configuration, isCpu: boolean): string {
-  return isCpu ? `${instances} instance${instances > 1 ? "s" : ""}` : `${instances} × TP${tensorParallel}`;
+export function shapeText(configuration: Configuration, isCpu: boolean): string {
+  const { instances } = configuration;
+  return isCpu ? `${instances} instance${instances > 1 ? "s" : ""}` : `${instances} × ${sharingText(configuration)}`;
 }
 
 export const HEADERS = [

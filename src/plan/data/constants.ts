@@ -50,6 +50,8 @@ export const GPU_CONSTANTS = {
   allReducePcieShare: assumed(0.5, "all-reduce over PCIe, both directions through the host's bridges"),
   nvlinkSeconds: assumed(12e-6, "one small all-reduce among NVLink GPUs with the engines' own kernels"),
   pcieSeconds: assumed(40e-6, "one small all-reduce over PCIe"),
+  networkSeconds: assumed(30e-6, "one small message between hosts over RDMA"),
+  networkBytesPerS: assumed(50e9, "one port of 400 Gbit/s on each host: InfiniBand NDR, or RoCE"),
   overlap: assumed(4, "exponent joining memory and arithmetic time: ∞ would be a perfect overlap, 1 none"),
   memoryUtilization: cited(0.92, "vLLM's default --gpu-memory-utilization"),
   runtimeBytes: assumed(1.5e9, "CUDA context, captured graphs, communication buffers"),
