@@ -100,6 +100,14 @@ function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
   return engine === "ollama" && id === "int8" ? "q8_0" : id;
 }
 
+/** The fleet starts engines on its own host only. */
+function hostNeeds({ pipelineParallel = 1 }: Evaluation): readonly string[] {
+  if (pipelineParallel === 1) return [];
+  return [
+    `${pipelineParallel} hosts: a file by --yaml is one host's, and millrace serve starts engines on one host; run the commands of all hosts and attach the first one's URL, or let millrace image render --nodes ${pipelineParallel} make a LeaderWorkerSet of the file`,
+  ];
+}
+
 export function renderOptions(
   request: PlanRequest,
   evaluation: Settled,
@@ -141,5 +149,9 @@ export function renderOptions(
       : engine === "tensorrt-llm"
         ? ["--enable_chunked_prefill"]
         : [];
-  return { options, extraArgs: [...own, ...parserArguments(model, engine)], needs };
+  return {
+    options,
+    extraArgs: [...own, ...parserArguments(model, engine)],
+    needs: [...needs, ...hostNeeds(evaluation)],
+  };
 }

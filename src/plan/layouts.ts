@@ -12,6 +12,9 @@ const EXPERT_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "tensorrt-ll
 /** Engines that run one instance on several hosts. */
 export const MULTI_HOST_ENGINES = ["vllm", "sglang", "tensorrt-llm"] as const satisfies readonly PlannedEngine[];
 
+/** More hosts than engines are usually joined of. */
+export const MOST_HOSTS = 8;
+
 /** Width of the part that every token passes, which the GPUs of a group share; 0: there is none. */
 const commonWidth = (part: FeedForward): number => (part.kind === "dense" ? part.width : part.sharedWidth);
 

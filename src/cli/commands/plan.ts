@@ -76,6 +76,11 @@ async function writeFiles(plan: Plan, { html, yaml }: PlanCommandFlags): Promise
     const best = plan.configurations[0]!;
     replaceFile(yaml, yamlOf(plan, best));
     const before = best.needs.length === 0 ? "" : " once it has what it needs (above)";
-    process.stderr.write(`written: ${yaml}; to start it${before}: millrace serve --config ${yaml}\n`);
+    const numHosts = best.pipelineParallel ?? 1;
+    const start =
+      numHosts === 1
+        ? `serve --config ${yaml}`
+        : `image render --target kubernetes --preset ${yaml} --nodes ${numHosts} --out FOLDER`;
+    process.stderr.write(`written: ${yaml}; to start it${before}: millrace ${start}\n`);
   }
 }

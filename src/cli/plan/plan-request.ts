@@ -10,6 +10,7 @@ import type { PlannedEngine } from "../../plan/data/engines.js";
 import type { DatedPrice } from "../../plan/data/prices.js";
 import { parseHardware } from "../../plan/hardware.js";
 import { KNOWN_NAMES } from "../../plan/known-model.js";
+import { MULTI_HOST_ENGINES } from "../../plan/layouts.js";
 import { makePlan } from "../../plan/plan.js";
 import { readPlannedModel } from "../../plan/read-model.js";
 import type { PlanRequest } from "../../plan/request.js";
@@ -56,6 +57,15 @@ function checkFlags({ concurrency, rps, inputTokens, outputTokens, maxModelLen, 
       "raise --max-model-len",
     );
   }
+}
+
+function checkHosts({ hosts = 1, network }: PlanFlags, machine: Machine, engine: PlannedEngine | undefined): void {
+  if (hosts === 1 && network !== undefined)
+    throw optionError("--network", "--hosts of 2 or more beside it", "one host");
+  if (hosts === 1) return;
+  if (machine.kind === "cpu") throw optionError("--hosts", "GPUs as --hardware", machine.device.label);
+  if (engine !== undefined && !MULTI_HOST_ENGINES.some((each) => each === engine))
+    throw optionError("--hosts", `an --engine of ${MULTI_HOST_ENGINES.join(", ")}`, engine);
 }
 
 async function machineOf(flags: PlanFlags): Promise<Machine> {
@@ -122,6 +132,7 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
   const model = await readPlannedModel(flags.model);
   const machine = await machineOf(flags);
   checkEngine(machine, flags.engine);
+  checkHosts(flags, machine, flags.engine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
   const request: PlanRequest = {
     model,
@@ -135,6 +146,8 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
     allowsPublished: flags.allowPublishedQuantization,
     onlyPublished: flags.knownCheckpoints,
     maxModelLen,
+    hosts: flags.hosts,
+    networkBytesPerS: flags.network === undefined ? undefined : (flags.network * 1e9) / 8,
     load:
       flags.rps === undefined ? { concurrency: flags.concurrency ?? DEFAULT_CONCURRENCY } : { requestsPerS: flags.rps },
     slo: { ttftMs: slo?.ttftMs, tpotMs: slo?.tpotMs },
