@@ -104,7 +104,7 @@ type Busy = Pick<CostSplit, "arithmetic" | "bandwidth" | "linksAndHost">;
 /** Seconds of a step. Memory and arithmetic overlap: each has its share of the time that both take together. */
 function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
   const memory = step.weightSeconds + step.kvSeconds;
-  const alone = step.allReduceSeconds + step.overheadSeconds;
+  const alone = step.allReduceSeconds + step.hostSeconds + step.overheadSeconds;
   const overlap = (step.totalSeconds - alone) / (memory + step.computeSeconds);
   const drafts = draftSeconds(step, drafting);
   return {

@@ -10,6 +10,7 @@ import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { MADE_AT_START } from "./data/made-at-start.js";
 import { type KvTypeId, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
+import { hostArguments } from "./host-experts.js";
 import { lookupConfig } from "./lookups.js";
 import { parserArguments } from "./parsers.js";
 import type { Lookups, PlannedOptions, PlanRequest } from "./request.js";
@@ -143,9 +144,11 @@ export function renderOptions(
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),
     ...(speculativeConfig === undefined ? {} : { speculativeConfig }),
   };
+  const { numHostLayers = 0 } = evaluation;
+  const onHost = numHostLayers === 0 ? [] : hostArguments(request, numHostLayers, maxNumBatchedTokens);
   const own =
     engine === "llama-server" && machine.kind === "gpu"
-      ? ["-ngl", "999"]
+      ? ["-ngl", "999", ...onHost]
       : engine === "tensorrt-llm"
         ? ["--enable_chunked_prefill"]
         : [];

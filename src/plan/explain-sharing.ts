@@ -1,9 +1,10 @@
 /** Why an instance has so many GPUs, why they share the model as they do, and why there are so many instances. */
-import { expertsOf } from "../model/description/sizes.js";
+import { expertsOf, weightBytesPerStep } from "../model/description/sizes.js";
 import { beside, type Context } from "./beside.js";
-import { GPU_CONSTANTS } from "./data/constants.js";
+import { GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
 import type { Evaluation } from "./evaluate.js";
 import { missingAt } from "./fitting.js";
+import { hostChoice } from "./host-experts.js";
 import type { Choice } from "./request.js";
 import { widthsOf } from "./rules.js";
 import { devicesOf, type Sharing, sharingOf, sharingText } from "./sharing.js";
@@ -113,9 +114,21 @@ function instancesChoice(context: Context, mine: Evaluation): Choice {
   return { ...about, because: `${left}there is room for one of this width` };
 }
 
+/** Beside the host alone: all weights that a token reads, at the bandwidth of its memory. */
+function onHostChoices({ request }: Context, mine: Evaluation): readonly Choice[] {
+  const { instance, quantization } = mine;
+  if (instance.hostBytesPerS === undefined) return [];
+  const context = request.inputTokens + request.outputTokens / 2;
+  const own = 1 / stepTime(instance, { ...DECODE, numDecoding: 1, context }).totalSeconds;
+  const bytes = weightBytesPerStep(instance.model, quantization, 1);
+  const alone = (instance.hostBytesPerS * HOST_EXPERTS.memoryShare.value) / bytes;
+  return hostChoice(request, quantization, mine, alone, own);
+}
+
 export const sharingChoices = (context: Context, mine: Evaluation): readonly Choice[] => [
   widthChoice(context, mine),
   ...expertChoices(context, mine),
   ...hostChoices(context, mine),
+  ...onHostChoices(context, mine),
   instancesChoice(context, mine),
 ];

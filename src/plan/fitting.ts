@@ -1,6 +1,6 @@
 /** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
 import { totalParameters, weightBytes } from "../model/description/sizes.js";
-import { type Efficiencies, ENGINE_SPEED, GPU_CONSTANTS } from "./data/constants.js";
+import { type Efficiencies, ENGINE_SPEED, GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
@@ -17,7 +17,7 @@ import { devicesOf, type Sharing, sharingOf } from "./sharing.js";
 import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance, sequenceBytes } from "./step-time.js";
 
 /** The least memory that any engine can start with. */
-const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
+export const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
   maxNumBatchedTokens: CHUNKS[kind].at(-1)!,
   maxNumSeqs: 1,
 });
@@ -54,6 +54,9 @@ export function instanceOf(request: PlanRequest, candidate: Sharing & Pick<Plann
     ...sharingOf(candidate),
     kv,
   };
+  if ((candidate.numHostLayers ?? 0) > 0) {
+    return { ...instance, hostBytesPerS: request.hostBytesPerS ?? HOST_EXPERTS.bytesPerS.value };
+  }
   if ((candidate.pipelineParallel ?? 1) === 1) return instance;
   return { ...instance, networkBytesPerS: request.networkBytesPerS ?? GPU_CONSTANTS.networkBytesPerS.value };
 }

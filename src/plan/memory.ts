@@ -6,6 +6,7 @@ import {
   isRecurrent,
   kvBytes,
   mostOf,
+  numExpertLayers,
   stateBytes,
   weightBytes,
   weightBytesPerStep,
@@ -57,12 +58,14 @@ function activationBytes(
 /** Weights of one device: a part of its group's, and its share of the experts, which all groups have together. */
 function weightsPerDevice({ model, quantization, ...sharing }: PlannedInstance): number {
   const { tensorParallel, dataParallel = 1, pipelineParallel = 1 } = sharing;
+  const { numHostLayers = 0 } = sharing;
   const all = weightBytes(model, quantization);
   const ofExperts =
-    dataParallel === 1
+    dataParallel === 1 && numHostLayers === 0
       ? 0
       : weightBytesPerStep(model, quantization, Number.POSITIVE_INFINITY) - weightBytesPerStep(model, quantization, 0);
-  return (all - ofExperts + ofExperts / dataParallel) / (tensorParallel * pipelineParallel);
+  const onGpus = numHostLayers === 0 ? 1 : 1 - numHostLayers / numExpertLayers(model);
+  return (all - ofExperts + (ofExperts * onGpus) / dataParallel) / (tensorParallel * pipelineParallel);
 }
 
 export function planMemory(instance: PlannedInstance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {

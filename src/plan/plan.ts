@@ -12,6 +12,7 @@ import { ALLOW_PUBLISHED, HOW_TO_MEASURE, kvGrade, weightsGrade } from "./eviden
 import { explain } from "./explain.js";
 import { instanceFor, instanceOf, missingSentence, nearestFits } from "./fitting.js";
 import { headsFor } from "./heads.js";
+import { hostSharings, hostThatFits } from "./host-experts.js";
 import { sharingsOf } from "./layouts.js";
 import { longestSequence } from "./longest-sequence.js";
 import { lookupsOf } from "./lookups.js";
@@ -75,8 +76,9 @@ function evaluateWeights(
   hosts: number,
 ): Evaluation[] {
   const { engine } = chooseEngine(request);
-  return sharingsOf(request, engine, quantization, hosts).flatMap((sharing) =>
-    allowedKvTypes(request, engine).flatMap((kv) =>
+  const layouts = sharingsOf(request, engine, quantization, hosts);
+  return allowedKvTypes(request, engine).flatMap((kv) =>
+    [...layouts, ...(hosts === 1 ? hostSharings(request, engine, quantization, kv, required) : [])].flatMap((sharing) =>
       draftings(request, engine, instanceOf(request, { quantization, kv, ...sharing })).flatMap((drafting) =>
         instanceCounts(request, sharing).flatMap((instances) => {
           const candidate = { engine, quantization, kv, ...sharing, instances, drafting };
@@ -145,10 +147,16 @@ export function makePlan(request: PlanRequest): Plan {
     requiredLength: required,
     configurations,
     refusals: [...refusals, ...missing, ...left],
-    nearest: configurations.length > 0 ? [] : nearestFits(request, required),
+    nearest: configurations.length > 0 ? [] : nearest(request, required),
     suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],
     splits: configurations.length > 0 ? splitsOf(request, configurations[0]!, required) : [],
   };
+}
+
+function nearest(request: PlanRequest, required: number): readonly string[] {
+  const host = hostThatFits(request, required);
+  const found = nearestFits(request, required);
+  return host.length > 0 && found.length === 1 && found[0]!.startsWith("no machine") ? host : [...host, ...found];
 }
 
 /** The same plan, with one more suggestion: the gain from compression that only published figures support. */

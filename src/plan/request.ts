@@ -39,6 +39,10 @@ export interface PlanRequest {
   readonly hosts?: number | undefined;
   /** Between two hosts, per direction; absent: as one port of today's networks. */
   readonly networkBytesPerS?: number | undefined;
+  /** Memory beside one GPU that may hold experts; absent: none may. */
+  readonly hostMemoryBytes?: number | undefined;
+  /** Its bandwidth; absent: a desktop's. */
+  readonly hostBytesPerS?: number | undefined;
   /** Longest sequence; by default as long as the model's context and the memory allow. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */

@@ -72,8 +72,12 @@ const ARCHITECTURE_NAMES = {
 } as const;
 
 /** Whether the model is planned as a GGUF file, unless it already is a file. */
-export const takesGguf = ({ machine, engine }: Pick<PlanRequest, "machine" | "engine">): boolean =>
-  machine.kind === "cpu" || isLlamaCpp(engine);
+export const takesGguf = ({
+  machine,
+  engine,
+  hostMemoryBytes,
+}: Pick<PlanRequest, "machine" | "engine" | "hostMemoryBytes">): boolean =>
+  machine.kind === "cpu" || isLlamaCpp(engine) || (engine === undefined && hostMemoryBytes !== undefined);
 
 /** GPUs unpack GGUF's blocks to 16 bits; CPUs have arithmetic of their own for 16 bits. */
 function onDevice(quantization: Quantization, machine: Machine): Quantization {
@@ -259,12 +263,15 @@ function cpuEngine(model: PlannedModel): EngineChoice {
   };
 }
 
-export function chooseEngine({ model, machine, engine, prefixShare }: PlanRequest): EngineChoice {
+export function chooseEngine({ model, machine, engine, prefixShare, hostMemoryBytes }: PlanRequest): EngineChoice {
   if (engine !== undefined) {
     assertLoads(model, engine);
     return { engine, because: "asked for with --engine" };
   }
   if (machine.kind === "cpu") return cpuEngine(model);
+  if (hostMemoryBytes !== undefined) {
+    return { engine: "llama-server", because: "it lays experts into the host's memory (--host-memory)" };
+  }
   if (isGguf(model)) return { engine: "llama-server", because: "GGUF files on GPUs are llama.cpp's own format" };
   const listed = enginesFor(model);
   const loads = listed === undefined ? `; no list here says whether it loads ${model.modelType ?? "this model"}` : "";

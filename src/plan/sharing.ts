@@ -9,6 +9,8 @@ export interface Sharing {
   readonly hasWholeExperts?: boolean | undefined;
   /** Hosts, or groups of devices, that hold the layers one after another; absent: every device has a part of all. */
   readonly pipelineParallel?: number | undefined;
+  /** Layers whose experts lie in the host's memory; absent: none. */
+  readonly numHostLayers?: number | undefined;
 }
 
 /** Devices of all instances of a layout. */
@@ -21,21 +23,30 @@ export function sharingText({
   dataParallel = 1,
   hasWholeExperts,
   pipelineParallel = 1,
+  numHostLayers = 0,
 }: Sharing): string {
   return [
     `TP${tensorParallel}`,
     ...(dataParallel > 1 ? [`DP${dataParallel}`] : []),
     ...(hasWholeExperts === true ? [`EP${tensorParallel * dataParallel}`] : []),
     ...(pipelineParallel > 1 ? [`PP${pipelineParallel}`] : []),
+    ...(numHostLayers > 0 ? [`+ host ${numHostLayers}`] : []),
   ].join(" ");
 }
 
 /** The same fields of an object that has more. */
-export const sharingOf = ({ tensorParallel, dataParallel, hasWholeExperts, pipelineParallel }: Sharing): Sharing => ({
+export const sharingOf = ({
+  tensorParallel,
+  dataParallel,
+  hasWholeExperts,
+  pipelineParallel,
+  numHostLayers,
+}: Sharing): Sharing => ({
   tensorParallel,
   ...(dataParallel === undefined ? {} : { dataParallel }),
   ...(hasWholeExperts === undefined ? {} : { hasWholeExperts }),
   ...(pipelineParallel === undefined ? {} : { pipelineParallel }),
+  ...(numHostLayers === undefined ? {} : { numHostLayers }),
 });
 
 export const isSameSharing = (a: Sharing, b: Sharing): boolean => sharingText(a) === sharingText(b);

@@ -13,7 +13,7 @@ import {
   tableParameters,
   weightBytesPerStep,
 } from "../model/description/sizes.js";
-import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS } from "./data/constants.js";
+import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import type { PlannedKvType, Quantization } from "./data/quantizations.js";
 import { type ExpertLoad, expertLoad } from "./expert-load.js";
@@ -32,6 +32,8 @@ export interface PlannedInstance extends Sharing {
   readonly busyGroups?: number | undefined;
   /** Between the hosts of a pipeline, per direction; absent: they are one host. */
   readonly networkBytesPerS?: number | undefined;
+  /** Bandwidth of the host's memory, where it has experts. */
+  readonly hostBytesPerS?: number | undefined;
 }
 
 export interface StepWork {
@@ -57,6 +59,8 @@ export interface StepTime {
   readonly computeSeconds: number;
   /** Sums over devices, exchanges of rows with the devices of their experts, and hidden states between hosts. */
   readonly allReduceSeconds: number;
+  /** Experts in the host's memory: the GPU waits for them. */
+  readonly hostSeconds: number;
   readonly overheadSeconds: number;
   readonly totalSeconds: number;
   readonly bound: "memory" | "arithmetic";
@@ -184,10 +188,28 @@ function linkSeconds(instance: PlannedInstance, numRows: number, numExpertRows: 
 /** Bytes of weights that one device reads; of its group's and of the experts' share. */
 function weightBytesRead(instance: PlannedInstance, numRows: number, numExpertRows: number, load: ExpertLoad): number {
   const { model, quantization, tensorParallel, dataParallel = 1 } = instance;
-  if (instance.hasWholeExperts !== true) return weightBytesPerStep(model, quantization, numRows) / tensorParallel;
+  const { numHostLayers = 0 } = instance;
+  if (instance.hasWholeExperts !== true && numHostLayers === 0)
+    return weightBytesPerStep(model, quantization, numRows) / tensorParallel;
+  const onGpus = numHostLayers === 0 ? 1 : 1 - numHostLayers / numExpertLayers(model);
   const ofAll = weightBytesPerStep(model, quantization, 0);
   const ofExperts = weightBytesPerStep(model, quantization, numExpertRows) - ofAll;
-  return (ofAll + (ofExperts * load.read) / dataParallel) / tensorParallel;
+  return (ofAll + (onGpus * ofExperts * load.read) / dataParallel) / tensorParallel;
+}
+
+/**
+ * Experts in the host's memory: its CPU reads those of few rows; those of many come over the bus to the GPU. Either way
+ * the GPU waits, as layers follow each other.
+ */
+function hostSecondsOf(instance: PlannedInstance, numRows: number): number {
+  const { model, quantization, numHostLayers = 0, hostBytesPerS } = instance;
+  if (numHostLayers === 0 || hostBytesPerS === undefined) return 0;
+  const share = numHostLayers / numExpertLayers(model);
+  const bytes = share * (weightBytesPerStep(model, quantization, numRows) - weightBytesPerStep(model, quantization, 0));
+  const { memoryShare, busBytesPerS, mostHostRows } = HOST_EXPERTS;
+  if (numRows >= mostHostRows.value) return bytes / busBytesPerS.value;
+  const there = 2 * (GPU_CONSTANTS.pcieSeconds.value + (numRows * model.width * 4) / busBytesPerS.value);
+  return bytes / (hostBytesPerS * memoryShare.value) + numHostLayers * there;
 }
 
 /** Memory and arithmetic overlap, though not perfectly. */
@@ -215,14 +237,16 @@ export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
     model.layers.length * efficiencies.secondsPerLayer +
     (numDecoding + (numPromptTokens > 0 ? numPrompts : 0)) * efficiencies.secondsPerSequence;
   const { overlap } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
+  const hostSeconds = hostSecondsOf(instance, numRows);
   const memorySeconds = weightSeconds + kvSeconds;
   return {
     weightSeconds,
     kvSeconds,
     computeSeconds: compute,
     allReduceSeconds: allReduce,
+    hostSeconds,
     overheadSeconds,
-    totalSeconds: joined(memorySeconds, compute, overlap.value) + allReduce + overheadSeconds,
+    totalSeconds: joined(memorySeconds, compute, overlap.value) + allReduce + hostSeconds + overheadSeconds,
     bound: memorySeconds >= compute ? "memory" : "arithmetic",
   };
 }

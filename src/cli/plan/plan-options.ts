@@ -20,6 +20,8 @@ export interface PlanFlags {
   readonly slo?: Slo;
   readonly hosts?: number;
   readonly network?: number;
+  readonly hostMemory?: number;
+  readonly hostBandwidth?: number;
   readonly objective: Objective;
   readonly prefixShare: number;
   readonly task: "simple" | "general";
@@ -69,6 +71,16 @@ const servedOptions = (): readonly Option[] => [
     "--network <Gbit/s>",
     "bandwidth between two of these machines, per direction (default: 400, a port of InfiniBand NDR)",
   ).argParser(numberIn("--network", 0.1, 1e5)),
+  grouped(
+    WHAT,
+    "--host-memory <GiB>",
+    "memory beside one GPU that may hold experts of a mixture, which llama-server's CPU part computes",
+  ).argParser(numberIn("--host-memory", 1, 1e5)),
+  grouped(
+    WHAT,
+    "--host-bandwidth <GB/s>",
+    "bandwidth of that memory (default: 89.6, two channels of DDR5-5600)",
+  ).argParser(numberIn("--host-bandwidth", 1, 1e4)),
   grouped(WHAT, "--engine <engine>", `one of ${PLANNED_ENGINES.join(", ")} (default: by the rules)`).argParser(
     oneOf("--engine", PLANNED_ENGINES),
   ),

@@ -108,6 +108,18 @@ export const ENGINE_SPEED = {
   millrace: assumed(1, "it computes on CPUs, whose constants are its own"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
+/** Experts in the host's memory, beside a GPU. */
+export const HOST_EXPERTS = {
+  bytesPerS: assumed(89.6e9, "two channels of DDR5-5600, as desktops have"),
+  memoryShare: cited(
+    0.6,
+    "gpt-oss-120b with all experts on a 14900K decodes at 25.6 tokens/s (gokawiil.com/article/74814): 1.9 GB of experts a token, of which the GPU's part takes 5 of 39 ms",
+  ),
+  busBytesPerS: assumed(25e9, "PCIe 4.0 ×16, of whose 31.5 GB/s copies from pinned memory reach four fifths"),
+  memoryUtilization: assumed(0.9, "the system and the rest of the file need some"),
+  mostHostRows: cited(32, "llama.cpp brings experts to the GPU for steps of 32 rows and more (ggml-cuda's op offload)"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
 /** Drafts. */
 export const SPECULATION = {
   eagle3Acceptance: cited(
