@@ -12,7 +12,7 @@ import { MOST_HOSTS, sharingsOf } from "./layouts.js";
 import { CHUNKS, type MemoryDemand, planMemory } from "./memory.js";
 import type { Drafting } from "./predict.js";
 import type { PlanRequest } from "./request.js";
-import { allowedKvTypes, chooseEngine, weightChoices, widthsOf } from "./rules.js";
+import { allowedKvTypes, chooseEngine, GGUF_TYPES, inEngine, takesGguf, weightChoices, widthsOf } from "./rules.js";
 import { devicesOf, type Sharing, sharingOf } from "./sharing.js";
 import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance, sequenceBytes } from "./step-time.js";
 
@@ -126,12 +126,13 @@ function fitsSomehow(request: PlanRequest, maxModelLen: number): Quantization | 
 function refusedTypeThatFits(request: PlanRequest, maxModelLen: number): string[] {
   const { model, machine } = request;
   if (model.stored !== undefined || model.native !== undefined) return [];
+  const isFile = takesGguf(request);
   const found = Object.values(QUANTIZATIONS).find(
     (quantization) =>
       quantization.id !== "file" &&
-      machine.device.flops[quantization.arithmetic] !== undefined &&
+      (isFile ? GGUF_TYPES[quantization.id] : machine.device.flops[quantization.arithmetic]) !== undefined &&
       quantization.gate.recovery === undefined &&
-      narrowestWidth(request, quantization, maxModelLen) !== undefined,
+      narrowestWidth(request, inEngine(quantization, chooseEngine(request).engine), maxModelLen) !== undefined,
   );
   if (found === undefined) return [];
   return [`${found.label} would fit, but ${found.gate.evidence}: --quantization ${found.id} takes it nevertheless`];

@@ -19,7 +19,14 @@ import { lookupsOf } from "./lookups.js";
 import { type Drafting, eagle3Drafting } from "./predict.js";
 import { ranked } from "./ranking.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
-import { allowedKvTypes, chooseEngine, kvRefusals, type WeightChoice, weightChoices } from "./rules.js";
+import {
+  allowedKvTypes,
+  chooseEngine,
+  kvRefusals,
+  type WeightChoice,
+  weightChoices,
+  withEngineBytes,
+} from "./rules.js";
 import { withoutIdleSacrifices } from "./sacrifices.js";
 import { devicesOf, type Sharing, sharingOf } from "./sharing.js";
 import { splitsOf } from "./splits.js";
@@ -125,7 +132,8 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
   };
 }
 
-export function makePlan(request: PlanRequest): Plan {
+export function makePlan(asked: PlanRequest): Plan {
+  const request = withEngineBytes(asked);
   const required = requiredLengthOf(request);
   const { choices, refusals } = weightChoices(request, required);
   if (choices.length === 0) throw noWeights(request, refusals);

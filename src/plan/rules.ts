@@ -9,6 +9,7 @@ import { layerKinds } from "../model/description/sizes.js";
 import { QUALITY } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { isLlamaCpp, LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
+import { FEW_BIT_IDS, FEW_BIT_NAMES } from "./data/few-bits.js";
 import { MADE_AT_START } from "./data/made-at-start.js";
 import {
   KV_TYPES,
@@ -90,12 +91,29 @@ function onDevice(quantization: Quantization, machine: Machine): Quantization {
   return isUnpacked ? { ...quantization, arithmetic: "float16", computeFactor: 0.92 } : quantization;
 }
 
+/** Our engine keeps a code for each value of types with codebooks; others read the file's own bytes. */
+export function inEngine(quantization: Quantization, engine: PlannedEngine): Quantization {
+  const { packedFactor = 1, linearBytes } = quantization;
+  return engine === "millrace" ? { ...quantization, linearBytes: linearBytes * packedFactor } : quantization;
+}
+
+/** The same request, with the bytes that a file's weights take in the memory of the engine that it is planned for. */
+export function withEngineBytes<T extends PlanRequest>(request: T): T {
+  const { model } = request;
+  if (model.stored === undefined || chooseEngine(request).engine === "millrace") return request;
+  const { fileBytes, weightBytes } = model.stored;
+  return { ...request, model: { ...model, stored: { ...model.stored, weightBytes: fileBytes ?? weightBytes } } };
+}
+
 const times = (more: number | undefined, of: number | undefined): string => ((more ?? 0) / (of ?? 1)).toFixed(1);
 
 const UNQUANTISED = "nothing is quantised";
 
 /** Weight types that some engines make of 16-bit weights at their start, and that no file has. */
 const ONLY_AT_START: readonly QuantizationId[] = ["eetq", "nf4"];
+
+/** Types of one to three bits are only for those who ask: none passes a gate. */
+const FEW_BITS_READ = "the fewest bits are read";
 
 /** Weight types that the machine's kind and generation support, best quality first. */
 function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
@@ -108,7 +126,8 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
     // On CPUs FP8 is as large as Q8_0, and slower.
     const eight = machine.kind === "cpu" && MADE_AT_START[engine].fp8 !== undefined && request.quantization === "fp8";
     const named = eight ? ([["fp8", "8 bits of each weight are read"]] as const) : [];
-    return model.native === undefined ? [["bf16", UNQUANTISED], ...named, ...files] : files;
+    const few = FEW_BIT_IDS.filter((id) => id === request.quantization).map((id) => [id, FEW_BITS_READ] as const);
+    return model.native === undefined ? [["bf16", UNQUANTISED], ...named, ...files, ...few] : [...files, ...few];
   }
   const { float16, fp8, int8, fp4 } = machine.device.flops;
   const arch = ARCHITECTURE_NAMES[machine.device.arch];
@@ -156,7 +175,7 @@ export function weightChoices(
   }
   const refusals: Refusal[] = [];
   const choices = offered(request).flatMap(([id, because]): WeightChoice[] => {
-    const quantization = onDevice(QUANTIZATIONS[id], machine);
+    const quantization = inEngine(onDevice(QUANTIZATIONS[id], machine), chooseEngine(request).engine);
     const said = evidenceText(model, quantization);
     if (forced !== undefined)
       return id === forced ? [{ quantization, because: sentences("asked for with --quantization", said) }] : [];
@@ -193,6 +212,7 @@ export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
   q6_k: "Q6_K",
   q4_k_m: "Q4_K_M",
   q4_0: "Q4_0",
+  ...FEW_BIT_NAMES,
 };
 
 /** Location of the model's weights in a weight type; undefined: none is known. */

@@ -16,6 +16,7 @@ import { makePlan } from "../../plan/plan.js";
 import type { PlannedModel } from "../../plan/planned-model.js";
 import { readPlannedModel } from "../../plan/read-model.js";
 import type { PlanRequest } from "../../plan/request.js";
+import { withEngineBytes } from "../../plan/rules.js";
 import { detectMachine } from "./detect-machine.js";
 import { givenPrice, listPrice } from "./machine-price.js";
 import { DEFAULT_CONCURRENCY, LEAST_PRICE, MOST_PRICE, type PlanFlags } from "./plan-options.js";
@@ -154,7 +155,7 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
   checkHosts(flags, machine, flags.engine);
   checkHostMemory(flags, model, machine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
-  const request: PlanRequest = {
+  const request: PlanRequest = withEngineBytes({
     model,
     machine,
     inputTokens,
@@ -176,7 +177,7 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
     isSimpleTask: flags.task === "simple",
     smallestRecovery: flags.minQuality,
     price: priceOf(machine, flags),
-  };
+  });
   const fit = await chosenFit(flags, request);
   return { request: { ...request, efficiencies: fit?.efficiencies }, fit };
 }
