@@ -233,7 +233,7 @@ interface EngineChoice {
 const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "ollama", "vllm", "sglang"];
 
 /** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
-function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
+export function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
   const found = PLANNED_ENGINES.filter(
     (engine) => engine !== "millrace" && modelType !== undefined && LISTED_MODEL_TYPES[engine].includes(modelType),
   );

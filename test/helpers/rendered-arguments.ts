@@ -68,6 +68,9 @@ const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
   ["qwen3.6-35b-a3b", "h100", { prefixShare: 0.8 }],
   ["gemma4-26b-a4b", "h100", {}],
   ["deepseek-v3", "h100x8", { hosts: 2 }],
+  ["glm-4.5-air", "h100x4", {}],
+  ["glm-4.7-flash", "h100", {}],
+  ["minimax-m2", "h200x4", {}],
 ];
 
 /** For each host of a configuration. */
