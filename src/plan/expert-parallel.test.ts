@@ -1,7 +1,6 @@
 /** Experts whole on GPUs, attention in groups, and layers on several hosts: what the arithmetic must say of them. */
 import { expect, test } from "vitest";
 import { planRequest as request } from "../../test/helpers/plan-request.js";
-import { ADAPTERS } from "../fleet/adapters/index.js";
 import { totalParameters, weightBytes } from "../model/description/sizes.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import { expertLoad } from "./expert-load.js";
@@ -11,7 +10,7 @@ import { sharingsOf } from "./layouts.js";
 import { planMemory } from "./memory.js";
 import { makePlan } from "./plan.js";
 import { predict } from "./predict.js";
-import type { Configuration, PlanRequest } from "./request.js";
+import type { PlanRequest } from "./request.js";
 import { devicesOf, type Sharing, sharingText } from "./sharing.js";
 import { DECODE, stepTime } from "./step-time.js";
 
@@ -89,30 +88,6 @@ test("dense models, CPUs and engines without it have no whole experts; TensorRT-
   const trt = shapes(request("deepseek-v3", "h200x8", { engine: "tensorrt-llm" }));
   expect(trt).toContain("TP1 DP8 EP8");
   expect(trt.some((shape) => /^TP[24] DP/.test(shape))).toBe(false);
-});
-
-const PLACE = { host: "127.0.0.1", port: 8001, sparePorts: [8101, 8102], folder: "." } as const;
-
-function launched(engine: "vllm" | "sglang" | "tensorrt-llm", shape: string) {
-  const { configurations } = makePlan(request("deepseek-v3", "h200x8", { engine, load: { concurrency: 256 } }));
-  const found = configurations.find((each) => sharingText(each) === shape)!;
-  const { command, files = {} } = ADAPTERS[engine].launch(found.options, ["program"], PLACE, undefined);
-  return { found, text: command.join(" "), file: Object.values(files).join() };
-}
-
-/** Limits are of one group in vLLM and TensorRT-LLM; SGLang divides its own among them. */
-test("each engine is told the layout in its own words", () => {
-  const seats = ({ found }: { readonly found: Configuration }) => found.options.maxNumSeqs;
-  const vllm = launched("vllm", "TP4 DP2 EP8");
-  expect(vllm.text).toMatch(/--tensor-parallel-size 4 --data-parallel-size 2 --enable-expert-parallel/);
-  expect(vllm.text).toContain(`--max-num-seqs ${seats(vllm)} `);
-  const sglang = launched("sglang", "TP4 DP2 EP8");
-  expect(sglang.text).toMatch(/--tp-size 8 --dp-size 2 --enable-dp-attention --ep-size 8/);
-  expect(sglang.text).toContain(`--max-running-requests ${2 * seats(sglang)} `);
-  expect(sglang.text).toContain(`--chunked-prefill-size ${2 * sglang.found.options.maxNumBatchedTokens} `);
-  const trt = launched("tensorrt-llm", "TP1 DP8 EP8");
-  expect(trt.text).toMatch(/--tp_size 8 --ep_size 8/);
-  expect(trt.file).toContain("enable_attention_dp: true");
 });
 
 test("the reason for whole experts has both layouts' times of a step", () => {

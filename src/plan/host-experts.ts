@@ -21,7 +21,7 @@ function expertBytes({ model }: PlanRequest, quantization: Quantization, numLaye
 }
 
 /** Whether the engine can lay experts into the host's memory, and is asked about one GPU. */
-export const canUseHost = ({ model, machine }: PlanRequest, engine: PlannedEngine): boolean =>
+const canUseHost = ({ model, machine }: PlanRequest, engine: PlannedEngine): boolean =>
   engine === "llama-server" && machine.kind === "gpu" && machine.count === 1 && expertsOf(model) !== undefined;
 
 /**

@@ -115,7 +115,8 @@ export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNe
 }
 
 /**
- * Sequences of `numTokens` tokens that fit at once in a group of devices, when they share the first `sharedTokens` of them.
+ * Sequences of `numTokens` tokens that fit at once in a group of devices, when they share the first `sharedTokens` of
+ * them.
  * @param stateRoom memory that the engine sets aside for a sequence's recurrent state, in such states
  */
 export function seatsOf(

@@ -1,6 +1,6 @@
 /** Flags of engines that run one instance on several hosts, with the layers one host after another. */
 
-export interface HostPlace {
+interface HostPlace {
   /** Hosts of the instance, as the engine's pipeline. */
   readonly numHosts: number;
   /** The same number, this host's index, and the first host's address, as the command line has them. */

@@ -3,7 +3,6 @@
  * tables of Llama 3(.1) 8B (tools/quantize and tools/perplexity; with an importance matrix, but for the ternary ones).
  */
 import { GRID_BLOCKS, type GridType } from "../../formats/grid-blocks.js";
-import type { Quantization } from "./quantizations.js";
 
 export const FEW_BIT_IDS = [
   "q3_k_m",
@@ -42,7 +41,19 @@ const ROWS: Readonly<Record<FewBitId, readonly [string, number, number, number, 
   iq1_s: ["IQ1_S", 2.0042, 5.5, 2.625, "IQ1_S", 2.2546],
 };
 
-function fewBits(id: FewBitId): Quantization {
+/** As `Quantization` has it. */
+interface FewBitType {
+  readonly id: FewBitId;
+  readonly label: string;
+  readonly linearBytes: number;
+  readonly tableBytes: number;
+  readonly arithmetic: "cpu4";
+  readonly computeFactor: number;
+  readonly packedFactor?: number;
+  readonly gate: { readonly recovery: undefined; readonly of: readonly string[]; readonly evidence: string };
+}
+
+function fewBits(id: FewBitId): FewBitType {
   const [name, bits, ofOutput, ofEmbedding, grid, divergence] = ROWS[id];
   const ofTables = (ofOutput + ofEmbedding) / 2;
   // A ternary type's bits are of its blocks; the others' are of the whole file.
@@ -65,7 +76,7 @@ function fewBits(id: FewBitId): Quantization {
 }
 
 export const FEW_BITS = Object.fromEntries(FEW_BIT_IDS.map((id) => [id, fewBits(id)])) as Readonly<
-  Record<FewBitId, Quantization>
+  Record<FewBitId, FewBitType>
 >;
 
 /** Names of the types in GGUF files. */
