@@ -68,7 +68,7 @@ function gpusOf(models: readonly ModelEntry[], isPod: boolean): number {
   return models.reduce((sum, model) => {
     const { engine, gpus, gpusPerInstance, instances, options } = model;
     if (engine === "millrace" || model.model === undefined) return sum;
-    const perInstance = gpusPerInstance ?? options.tensorParallelSize ?? 1;
+    const perInstance = gpusPerInstance ?? (options.tensorParallelSize ?? 1) * (options.dataParallelSize ?? 1);
     const count = typeof instances === "object" ? instances.max : numInstances(model);
     return sum + (isPod ? perInstance : (gpus?.length ?? count * perInstance));
   }, 0);

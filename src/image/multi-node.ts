@@ -5,6 +5,7 @@
 import { parse, stringify } from "yaml";
 import { MillraceError } from "../core/errors.js";
 import { ADAPTERS } from "../fleet/adapters/index.js";
+import { MULTI_HOST_FLAGS } from "../fleet/adapters/multi-host.js";
 import { ANY_ENVIRONMENT, parseConfig } from "../fleet/config/read-config.js";
 import type { ModelEntry } from "../fleet/config/schema.js";
 import type { ImageEngine, ImageFleet, ImageRequest } from "./image-request.js";
@@ -30,32 +31,8 @@ const RANK = "$(LWS_WORKER_INDEX)";
 
 type MultiNodeEngine = Exclude<ImageEngine, "millrace">;
 
-/** Flags for machines that share an instance, from each engine's documentation. */
-const FLAGS: Readonly<Record<MultiNodeEngine, (numNodes: number, isLeader: boolean) => readonly string[]>> = {
-  vllm: (numNodes, isLeader) => [
-    "--pipeline-parallel-size",
-    String(numNodes),
-    "--nnodes",
-    SIZE,
-    "--node-rank",
-    RANK,
-    "--master-addr",
-    LEADER,
-    "--master-port",
-    String(MASTER_PORT),
-    ...(isLeader ? [] : ["--headless"]),
-  ],
-  sglang: (numNodes) => [
-    "--pp-size",
-    String(numNodes),
-    "--nnodes",
-    SIZE,
-    "--node-rank",
-    RANK,
-    "--dist-init-addr",
-    `${LEADER}:${MASTER_PORT}`,
-  ],
-};
+const flagsOf = (engine: MultiNodeEngine, numHosts: number, isHead: boolean): readonly string[] =>
+  MULTI_HOST_FLAGS[engine]({ numHosts, size: SIZE, rank: RANK, head: LEADER, port: MASTER_PORT, isHead });
 
 /** Escapes $(NAME), which Kubernetes would substitute in arguments and values. */
 const kubernetesText = (text: string): string => text.replaceAll("$(", () => "$$(");
@@ -151,7 +128,7 @@ function podSpec(
       {
         name: engine,
         image: ENGINE_SOURCES[engine].image,
-        command: [...command, ...FLAGS[engine](numNodes, isLeader)],
+        command: [...command, ...flagsOf(engine, numNodes, isLeader)],
         env: [
           ...plainVariables,
           secretVariable(named, KEY_VARIABLE),

@@ -3,7 +3,7 @@
  */
 import { z } from "zod";
 import { type Fit, fitShares, type Point } from "./calibrate.js";
-import { instanceFor } from "./fitting.js";
+import { instanceOf } from "./fitting.js";
 import { predict } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 
@@ -35,8 +35,8 @@ export function servingReport(raw: unknown): ServingReport | undefined {
 }
 
 function pointsOf(request: PlanRequest, configuration: Configuration, { runs }: ServingReport): Point[] {
-  const { quantization, kv, tensorParallel, instances, seats, options, drafting } = configuration;
-  const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
+  const { instances, seats, options, drafting } = configuration;
+  const instance = instanceOf(request, configuration);
   const limits = { seats: Math.min(seats, options.maxNumSeqs), maxNumBatchedTokens: options.maxNumBatchedTokens };
   // In a comparison, the first server's runs count.
   const own = runs.filter(({ target, voidReasons }) => target === runs[0]?.target && voidReasons.length === 0);
@@ -72,7 +72,7 @@ export function fitServing(
 ): Fit | undefined {
   const points = pointsOf(request, configuration, report);
   if (points.length === 0) return undefined;
-  const { efficiencies } = instanceFor(request, configuration.quantization, configuration.tensorParallel);
+  const { efficiencies } = instanceOf(request, configuration);
   const source = `${points.length} runs in ${file}, taken for a server started as this plan's first configuration`;
   return { ...fitShares(points, efficiencies), source };
 }

@@ -2,6 +2,7 @@
 import type { Evaluation } from "./evaluate.js";
 import { AIM_KEY, type Figure, firstDifference, isUnbounded, keysOf, OVER_TARGETS, rank, SPEED } from "./ranking.js";
 import type { ConfigurationKey, PlanRequest, Versus } from "./request.js";
+import { isSameSharing, sharingOf, sharingText } from "./sharing.js";
 
 /** More digits would claim more precision than predictions have. */
 const MOST_DIGITS = 4;
@@ -12,14 +13,14 @@ interface Compared {
 }
 
 /** @example shapeText(evaluation) // "4 × TP2" */
-function shapeText({ instance, instances, tensorParallel }: Evaluation): string {
+function shapeText({ instance, instances }: Evaluation): string {
   if (instance.machine.kind === "cpu") return instances === 1 ? "1 instance" : `${instances} instances`;
-  return `${instances} × TP${tensorParallel}`;
+  return `${instances} × ${sharingText(instance)}`;
 }
 
 /** Names `other` by its differences from `mine`. */
 function nameBeside(other: Evaluation, mine: Evaluation): string {
-  const isSameShape = other.tensorParallel === mine.tensorParallel && other.instances === mine.instances;
+  const isSameShape = isSameSharing(other, mine) && other.instances === mine.instances;
   const parts = [
     other.quantization.id === mine.quantization.id ? "" : other.quantization.label,
     isSameShape ? "" : shapeText(other),
@@ -44,8 +45,10 @@ function pairText(a: number, b: number, { number: textOf = plainNumber }: Figure
   return [textOf(a, undefined), textOf(b, undefined)];
 }
 
-function keyOf({ quantization, kv, tensorParallel, instances, drafting }: Evaluation): ConfigurationKey {
-  return { weights: quantization.id, kv: kv.id, tensorParallel, instances, drafts: drafting?.depth ?? 0 };
+function keyOf(evaluation: Evaluation): ConfigurationKey {
+  const { quantization, kv, instances, drafting } = evaluation;
+  const types = { weights: quantization.id, kv: kv.id };
+  return { ...types, ...sharingOf(evaluation), instances, drafts: drafting?.depth ?? 0 };
 }
 
 function versusOf(request: PlanRequest, { of, unit }: Figure, mine: Evaluation, other: Evaluation): Versus {

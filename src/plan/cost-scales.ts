@@ -5,12 +5,13 @@ import type { Machine } from "./data/device.js";
 import { GPU_WATTS } from "./data/prices.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import { evaluate, settle } from "./evaluate.js";
-import { instanceFor } from "./fitting.js";
+import { instanceOf } from "./fitting.js";
 import { capacityOf, heldBy } from "./load-curve.js";
 import { makePlan, requiredLengthOf } from "./plan.js";
 import { type Drafting, draftSeconds, expectedTokens } from "./predict.js";
 import type { Configuration, PlanRequest } from "./request.js";
 import { chooseEngine, widthsOf } from "./rules.js";
+import { devicesOf } from "./sharing.js";
 import { DECODE, type StepTime, stepTime } from "./step-time.js";
 import { smallerOf } from "./suggestions.js";
 
@@ -103,7 +104,7 @@ type Busy = Pick<CostSplit, "arithmetic" | "bandwidth" | "linksAndHost">;
 /** Seconds of a step. Memory and arithmetic overlap: each has its share of the time that both take together. */
 function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
   const memory = step.weightSeconds + step.kvSeconds;
-  const alone = step.allReduceSeconds + step.overheadSeconds;
+  const alone = step.allReduceSeconds + step.hostSeconds + step.overheadSeconds;
   const overlap = (step.totalSeconds - alone) / (memory + step.computeSeconds);
   const drafts = draftSeconds(step, drafting);
   return {
@@ -120,8 +121,9 @@ function partsOf(step: StepTime, drafting: Drafting | undefined): Busy {
 export function busySeconds(request: PlanRequest, best: Configuration): Busy {
   const { inputTokens, outputTokens, prefixShare } = request;
   const { drafting, instances, options } = best;
-  const instance = { ...instanceFor(request, best.quantization, best.tensorParallel), kv: best.kv };
-  const numDecoding = Math.max(1, capacityOf(request, best).numDecoding / instances);
+  const instance = instanceOf(request, best);
+  // Of one group of several, which all have as many.
+  const numDecoding = Math.max(1, capacityOf(request, best).numDecoding / instances / (best.dataParallel ?? 1));
   const rowsEach = 1 + (drafting?.depth ?? 0);
   const decoding = { ...DECODE, numDecoding, rowsEach, context: inputTokens + outputTokens / 2 };
   const numSteps = outputTokens / numDecoding / (drafting === undefined ? 1 : expectedTokens(drafting));
@@ -144,7 +146,7 @@ const machinesFor = (requestsPerS: number, capacity: number): number =>
 
 export function tokenScales(request: PlanRequest, best: Configuration): readonly TokenScale[] {
   const own = pricedOf(request, best);
-  const kilowatts = kilowattsOf(request.machine, best.instances * best.tensorParallel);
+  const kilowatts = kilowattsOf(request.machine, best.instances * devicesOf(best));
   const vanillas = vanillasOf(request);
   const smaller = request.model.stored === undefined ? smallerOf(request.model) : undefined;
   const student = smaller === undefined ? undefined : studentOf(request, smaller);

@@ -10,6 +10,7 @@ import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
 import { MADE_AT_START } from "./data/made-at-start.js";
 import { type KvTypeId, QUANTIZATIONS } from "./data/quantizations.js";
 import { type Evaluation, kvMemoryBytes, type Settled } from "./evaluate.js";
+import { hostArguments } from "./host-experts.js";
 import { lookupConfig } from "./lookups.js";
 import { parserArguments } from "./parsers.js";
 import type { Lookups, PlannedOptions, PlanRequest } from "./request.js";
@@ -100,12 +101,20 @@ function kvTypeFor(engine: PlannedEngine, id: KvTypeId): string {
   return engine === "ollama" && id === "int8" ? "q8_0" : id;
 }
 
+/** The fleet starts engines on its own host only. */
+function hostNeeds({ pipelineParallel = 1 }: Evaluation): readonly string[] {
+  if (pipelineParallel === 1) return [];
+  return [
+    `${pipelineParallel} hosts: a file by --yaml is one host's, and millrace serve starts engines on one host; run the commands of all hosts and attach the first one's URL, or let millrace image render --nodes ${pipelineParallel} make a LeaderWorkerSet of the file`,
+  ];
+}
+
 export function renderOptions(
   request: PlanRequest,
   evaluation: Settled,
   { required, longest, lookups }: Limits,
 ): Rendered {
-  const { engine, kv, tensorParallel, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
+  const { engine, kv, tensorParallel, dataParallel = 1, drafting, maxNumSeqs, maxNumBatchedTokens } = evaluation;
   const { model, machine } = request;
   const { location, needs } =
     engine === "ollama" ? inOllama(weightsOf(request, evaluation)) : weightsOf(request, evaluation);
@@ -121,23 +130,31 @@ export function renderOptions(
     model: location,
     servedModelName: model.name,
     maxModelLen: longest,
-    maxNumSeqs,
+    maxNumSeqs: Math.ceil(maxNumSeqs / dataParallel),
     maxNumBatchedTokens,
     enablePrefixCaching: true,
     ...(kv.id === "16" ? {} : { kvCacheDtype: kvTypeFor(engine, kv.id) }),
     ...(word === undefined ? {} : { quantization: word }),
     ...(onGpu ? { tensorParallelSize: tensorParallel } : {}),
+    ...(dataParallel === 1 ? {} : { dataParallelSize: dataParallel }),
+    ...(evaluation.hasWholeExperts === true ? { enableExpertParallel: true } : {}),
     // Other engines mean something else by their share of memory, and find it themselves.
     ...(engine === "vllm" ? { gpuMemoryUtilization: GPU_CONSTANTS.memoryUtilization.value } : {}),
     ...(engine === "millrace" ? { kvCacheMemoryBytes: kvMemoryBytes(evaluation, required, longest) } : {}),
     ...(machine.kind === "cpu" ? { threads: machine.device.numCores } : {}),
     ...(speculativeConfig === undefined ? {} : { speculativeConfig }),
   };
+  const { numHostLayers = 0 } = evaluation;
+  const onHost = numHostLayers === 0 ? [] : hostArguments(request, numHostLayers, maxNumBatchedTokens);
   const own =
     engine === "llama-server" && machine.kind === "gpu"
-      ? ["-ngl", "999"]
+      ? ["-ngl", "999", ...onHost]
       : engine === "tensorrt-llm"
         ? ["--enable_chunked_prefill"]
         : [];
-  return { options, extraArgs: [...own, ...parserArguments(model, engine)], needs };
+  return {
+    options,
+    extraArgs: [...own, ...parserArguments(model, engine)],
+    needs: [...needs, ...hostNeeds(evaluation)],
+  };
 }

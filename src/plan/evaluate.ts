@@ -6,10 +6,11 @@ import { defaultBatchedTokens } from "../core/batched-tokens.js";
 import { kvBytes, stateBytes } from "../model/description/sizes.js";
 import { costOf } from "./cost.js";
 import { isLlamaCpp, type PlannedEngine } from "./data/engines.js";
-import { fits, instanceFor } from "./fitting.js";
+import { fits, instanceOf } from "./fitting.js";
 import { CHUNKS, type MemoryDemand, type MemoryPlan, planMemory, seatsOf } from "./memory.js";
 import { type InstanceTraffic, type Prediction, predict } from "./predict.js";
 import type { Cost, PlanCandidate, PlanRequest } from "./request.js";
+import { devicesOf } from "./sharing.js";
 import { DECODE, type PlannedInstance, stepTime } from "./step-time.js";
 
 export interface Evaluation extends PlanCandidate {
@@ -17,6 +18,7 @@ export interface Evaluation extends PlanCandidate {
   readonly memory: MemoryPlan;
   /** Sequences of an instance that memory and a step have room for. */
   readonly seats: number;
+  /** Of one group, where there are several. */
   readonly maxNumBatchedTokens: number;
   /** Requests of one instance that are there at once under the load. */
   readonly wantedSeats: number;
@@ -60,7 +62,7 @@ function trafficOf(request: PlanRequest, instances: number): InstanceTraffic {
   return { inputTokens, outputTokens, prefixHit: prefixShare, load: each };
 }
 
-/** Time of a step in which `numDecoding` sequences decode beside `numPromptTokens` tokens of a prompt. */
+/** Time of a step in which `numDecoding` sequences of a group decode beside `numPromptTokens` tokens of a prompt. */
 export function mixedStepMs(
   instance: PlannedInstance,
   { inputTokens, outputTokens }: PlanRequest,
@@ -181,10 +183,11 @@ function wantedSeats(instance: PlannedInstance, request: PlanRequest, instances:
 /** @returns undefined where not one sequence of the required length fits */
 export function evaluate(request: PlanRequest, candidate: PlanCandidate, required: number): Evaluation | undefined {
   const { inputTokens, outputTokens, prefixShare, machine, price } = request;
-  const { engine, quantization, kv, tensorParallel, instances, drafting } = candidate;
-  const instance = { ...instanceFor(request, quantization, tensorParallel), kv };
+  const { engine, instances, drafting, dataParallel = 1 } = candidate;
+  const instance = instanceOf(request, candidate);
   const wanted = wantedSeats(instance, request, instances);
-  const demand = demandFor(instance, request, candidate, wanted, required);
+  // Groups with requests of their own have memory and steps of their own.
+  const demand = demandFor(instance, request, candidate, Math.ceil(wanted / dataParallel), required);
   if (demand === undefined) return undefined;
   const memory = planMemory(instance, demand, drafting);
   // llama-server divides its memory evenly among its slots, each of the required length at least, and shares nothing.
@@ -192,11 +195,8 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   const [perSeat, shared] = isDivided ? [required, 0] : [inputTokens + outputTokens, inputTokens * prefixShare];
   const isOwnStep = takesOwnStep(engine, machine);
   const rooms = isOwnStep ? demand.maxNumSeqs : Math.floor(demand.maxNumBatchedTokens / rowsEach(drafting?.depth ?? 0));
-  const seats = Math.min(
-    MOST_SEQUENCES,
-    rooms,
-    seatsOf(instance, memory, perSeat, shared, isOwnStep ? OWN_STATE_ROOM : 1),
-  );
+  const seatsOfOne = seatsOf(instance, memory, perSeat, shared, isOwnStep ? OWN_STATE_ROOM : 1);
+  const seats = dataParallel * Math.min(MOST_SEQUENCES, rooms, seatsOfOne);
   const limited = {
     ...candidate,
     instance,
@@ -216,7 +216,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
     outputTokensPerS: own.outputTokensPerS * numBusy,
     numDecoding: own.numDecoding * numBusy,
   };
-  const usdPerHour = price.usd * (machine.kind === "gpu" ? tensorParallel * instances : 1);
+  const usdPerHour = price.usd * (machine.kind === "gpu" ? devicesOf(candidate) * instances : 1);
   return {
     ...limited,
     memory,

@@ -4,45 +4,20 @@ import { batchedTokensRule } from "../core/batched-tokens.js";
 import { formatBytes } from "../core/quantities.js";
 import { isRecurrent, kvBytes, stateBytes } from "../model/description/sizes.js";
 import { attentionOf } from "./attention.js";
-import { against } from "./compare.js";
+import { beside, type Context, type Reason } from "./beside.js";
 import { ENGINE_SPEED, SPECULATION } from "./data/constants.js";
 import type { PlannedEngine } from "./data/engines.js";
 import { type Evaluation, hasTargets, MOST_STRETCH, mixedStepMs, type Settled, takesOwnStep } from "./evaluate.js";
 import { kvEvidenceText } from "./evidence.js";
-import { missingAt } from "./fitting.js";
+import { sharingChoices } from "./explain-sharing.js";
 import { headsFor } from "./heads.js";
 import { type LongestSequence, lengthChoice } from "./longest-sequence.js";
 import { CHUNKS } from "./memory.js";
 import { parserChoices } from "./parsers.js";
 import type { PlannedModel } from "./planned-model.js";
 import { expectedTokens } from "./predict.js";
-import type { Choice, Lookups, PlanRequest, Refusal } from "./request.js";
-import { chooseEngine, kvTypesOf, widthsOf } from "./rules.js";
-
-export interface Context {
-  readonly request: PlanRequest;
-  /** Tokens of a sequence that must fit. */
-  readonly required: number;
-  /** All that may be chosen, best first. */
-  readonly all: readonly Evaluation[];
-  readonly refusals: readonly Refusal[];
-  /** Purposes of weights, by their label. */
-  readonly weights: ReadonlyMap<string, string>;
-}
-
-type Reason = Pick<Choice, "because" | "versus">;
-
-/** Compares with the best configuration for which `isOther` holds; undefined: there is none. */
-function beside(
-  { request, all }: Context,
-  mine: Evaluation,
-  isOther: (other: Evaluation) => boolean,
-): Reason | undefined {
-  const other = all.find(isOther);
-  if (other === undefined) return undefined;
-  const { text, versus } = against(request, mine, other);
-  return { because: text, versus };
-}
+import type { Choice, Lookups, PlanRequest } from "./request.js";
+import { chooseEngine, kvTypesOf } from "./rules.js";
 
 /** Why a rule left out the combination `what`; undefined: no rule did. */
 function refused({ refusals }: Context, what: string): Reason | undefined {
@@ -76,49 +51,6 @@ function kvChoice(context: Context, mine: Evaluation): Choice {
         }
       : (refused(context, `keys and values in ${narrower.label}`) ?? { because: "in 16 bits no sequence fits" }));
   return { ...about, ...reason, because: `${reason.because}${evidence}` };
-}
-
-/**
- * The width, beside the best configuration of another width or, if there is none, with the memory that the next
- * narrower width lacks.
- */
-function widthChoice(context: Context, mine: Evaluation): Choice {
-  const { request, required } = context;
-  const { machine, model } = request;
-  if (machine.kind === "cpu") {
-    const because =
-      machine.count > 1
-        ? "one instance a memory node: its cores read their own memory"
-        : "one instance on all of them: they share the memory's bandwidth";
-    return { about: "cores", choice: String(machine.device.numCores), because };
-  }
-  const about = { about: "GPUs an instance", choice: String(mine.tensorParallel) };
-  const reason = beside(context, mine, (other) => other.tensorParallel !== mine.tensorParallel);
-  if (reason !== undefined) return { ...about, ...reason };
-  const widths = widthsOf(model, machine, mine.engine, mine.quantization);
-  const narrower = widths.filter((width) => width < mine.tensorParallel).at(-1);
-  if (narrower === undefined) {
-    return {
-      ...about,
-      because: machine.count === 1 ? "there is one" : `${mine.engine} takes no other width of this model`,
-    };
-  }
-  return {
-    ...about,
-    because: `below it there is no room: ${missingAt(request, mine.quantization, required, narrower)}`,
-  };
-}
-
-function instancesChoice(context: Context, mine: Evaluation): Choice {
-  const { machine } = context.request;
-  const { instances, tensorParallel } = mine;
-  const about = { about: "instances", choice: String(instances) };
-  const isOther = (other: Evaluation) => other.tensorParallel === tensorParallel && other.instances !== instances;
-  const reason = beside(context, mine, isOther);
-  const used = instances * tensorParallel;
-  const left = used < machine.count ? `${used} of ${machine.count} GPUs are used; ` : "";
-  if (reason !== undefined) return { ...about, ...reason, because: `${left}${reason.because}` };
-  return { ...about, because: `${left}there is room for one of this width` };
 }
 
 const NO_HEADS = "no heads for this model are known here";
@@ -179,7 +111,7 @@ function draftChoice(context: Context, mine: Evaluation, lookups: Lookups | unde
 }
 
 function sequencesChoice(request: PlanRequest, mine: Settled): Choice {
-  const { maxNumSeqs, sustainableConcurrency, instances, seats, wantedSeats } = mine;
+  const { maxNumSeqs, sustainableConcurrency, instances, seats, wantedSeats, dataParallel = 1 } = mine;
   const each = Math.floor(sustainableConcurrency / instances);
   const keep = hasTargets(request) ? `${each} keep the latency targets, ` : "";
   const why =
@@ -189,7 +121,9 @@ function sequencesChoice(request: PlanRequest, mine: Settled): Choice {
         ? "no more than keep the targets, in eights"
         : `twice the load's ${wantedSeats} and 16 at least, for bursts`;
   const because = `${keep}${seats} have room, ${wantedSeats} are there at once: ${why}`;
-  return { about: "sequences at once", choice: `${maxNumSeqs} an instance`, because };
+  const groups =
+    dataParallel === 1 ? "" : `, ${Math.ceil(maxNumSeqs / dataParallel)} in each of its ${dataParallel} groups`;
+  return { about: "sequences at once", choice: `${maxNumSeqs} an instance${groups}`, because };
 }
 
 function stepReason(request: PlanRequest, mine: Settled): string {
@@ -250,8 +184,7 @@ export function explain(context: Context, mine: Settled, { longest, lookups }: D
     { about: "engine", choice: mine.engine, because: engineReason(request, mine) },
     { about: "attention", ...attentionOf(mine) },
     weightsChoice(context, mine),
-    widthChoice(context, mine),
-    instancesChoice(context, mine),
+    ...sharingChoices(context, mine),
     kvChoice(context, mine),
     { about: "prefix caching", ...prefixCaching(request.model, prefixShare) },
     draftChoice(context, mine, lookups),

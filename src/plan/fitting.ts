@@ -1,6 +1,6 @@
 /** Whether a model fits: instances as narrow as they can be, and the arithmetic where none does. */
 import { totalParameters, weightBytes } from "../model/description/sizes.js";
-import { type Efficiencies, ENGINE_SPEED } from "./data/constants.js";
+import { type Efficiencies, ENGINE_SPEED, GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { GPUS } from "./data/hardware.js";
 import { KNOWN_MODELS } from "./data/models.js";
@@ -8,14 +8,16 @@ import { KV_TYPES, QUANTIZATIONS, type Quantization } from "./data/quantizations
 import { ALLOW_PUBLISHED, HOW_TO_MEASURE, weightsGrade } from "./evidence.js";
 import { machineLabel } from "./hardware.js";
 import { plannedModelOf } from "./known-model.js";
-import { CHUNKS, type MemoryDemand, planMemory, seatsOf } from "./memory.js";
-import { type Drafting, predict } from "./predict.js";
+import { MOST_HOSTS, sharingsOf } from "./layouts.js";
+import { CHUNKS, type MemoryDemand, planMemory } from "./memory.js";
+import type { Drafting } from "./predict.js";
 import type { PlanRequest } from "./request.js";
-import { allowedKvTypes, chooseEngine, weightChoices, widthsOf } from "./rules.js";
-import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
+import { allowedKvTypes, chooseEngine, GGUF_TYPES, inEngine, takesGguf, weightChoices, widthsOf } from "./rules.js";
+import { devicesOf, type Sharing, sharingOf } from "./sharing.js";
+import { defaultEfficiencies, kvBytesPerDevice, type PlannedInstance, sequenceBytes } from "./step-time.js";
 
 /** The least memory that any engine can start with. */
-const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
+export const smallestDemand = ({ kind }: Machine): MemoryDemand => ({
   maxNumBatchedTokens: CHUNKS[kind].at(-1)!,
   maxNumSeqs: 1,
 });
@@ -44,6 +46,21 @@ export function instanceFor(request: PlanRequest, quantization: Quantization, te
   return { model, quantization, kv: KV_TYPES["16"], machine, tensorParallel, efficiencies };
 }
 
+/** The instance of a candidate, which shares its devices as the candidate says. */
+export function instanceOf(request: PlanRequest, candidate: Sharing & Pick<PlannedInstance, "quantization" | "kv">) {
+  const { quantization, kv, tensorParallel } = candidate;
+  const instance: PlannedInstance = {
+    ...instanceFor(request, quantization, tensorParallel),
+    ...sharingOf(candidate),
+    kv,
+  };
+  if ((candidate.numHostLayers ?? 0) > 0) {
+    return { ...instance, hostBytesPerS: request.hostBytesPerS ?? HOST_EXPERTS.bytesPerS.value };
+  }
+  if ((candidate.pipelineParallel ?? 1) === 1) return instance;
+  return { ...instance, networkBytesPerS: request.networkBytesPerS ?? GPU_CONSTANTS.networkBytesPerS.value };
+}
+
 /** Room for the weights, a step, and one sequence of the longest length. */
 export function fits(
   instance: PlannedInstance,
@@ -51,8 +68,7 @@ export function fits(
   demand = smallestDemand(instance.machine),
   drafting?: Drafting,
 ): boolean {
-  const { pipelineParallel = 1 } = instance;
-  return planMemory(instance, demand, drafting).kvBytes >= kvBytesPerDevice(instance, maxModelLen) / pipelineParallel;
+  return planMemory(instance, demand, drafting).kvBytes >= sequenceBytes(instance, maxModelLen);
 }
 
 /** The narrowest of the widths that the engine and the machine allow; undefined: none is wide enough. */
@@ -62,11 +78,14 @@ export function narrowestWidth(
   maxModelLen: number,
 ): number | undefined {
   const { engine } = chooseEngine(request);
-  return widthsOf(request.model, request.machine, engine, quantization).find((width) =>
-    allowedKvTypes(request, engine).some((kv) =>
-      fits({ ...instanceFor(request, quantization, width), kv }, maxModelLen),
-    ),
-  );
+  const widths = sharingsOf(request, engine, quantization)
+    .filter((sharing) =>
+      allowedKvTypes(request, engine).some((kv) =>
+        fits(instanceOf(request, { quantization, kv, ...sharing }), maxModelLen),
+      ),
+    )
+    .map(devicesOf);
+  return widths.length === 0 ? undefined : Math.min(...widths);
 }
 
 /**
@@ -107,12 +126,13 @@ function fitsSomehow(request: PlanRequest, maxModelLen: number): Quantization | 
 function refusedTypeThatFits(request: PlanRequest, maxModelLen: number): string[] {
   const { model, machine } = request;
   if (model.stored !== undefined || model.native !== undefined) return [];
+  const isFile = takesGguf(request);
   const found = Object.values(QUANTIZATIONS).find(
     (quantization) =>
       quantization.id !== "file" &&
-      machine.device.flops[quantization.arithmetic] !== undefined &&
+      (isFile ? GGUF_TYPES[quantization.id] : machine.device.flops[quantization.arithmetic]) !== undefined &&
       quantization.gate.recovery === undefined &&
-      narrowestWidth(request, quantization, maxModelLen) !== undefined,
+      narrowestWidth(request, inEngine(quantization, chooseEngine(request).engine), maxModelLen) !== undefined,
   );
   if (found === undefined) return [];
   return [`${found.label} would fit, but ${found.gate.evidence}: --quantization ${found.id} takes it nevertheless`];
@@ -173,44 +193,25 @@ function smallerModel(request: PlanRequest, maxModelLen: number): string[] {
   return found === undefined ? [] : [`${found.model.name} fits on this machine in ${found.quantization.label}`];
 }
 
-/** More hosts than engines are usually joined of. */
-const MOST_HOSTS = 8;
-
 /**
  * The fewest hosts that hold the model together: layers one host after another, each layer on as many GPUs of a host as
  * can share it.
  */
 function severalHosts(request: PlanRequest, maxModelLen: number): string[] {
-  const { machine, model, load, inputTokens, outputTokens, prefixShare } = request;
+  const { machine, hosts: given = 1 } = request;
   const { engine } = chooseEngine(request);
-  if (machine.kind === "cpu" || (engine !== "vllm" && engine !== "sglang")) return [];
+  if (machine.kind === "cpu") return [];
   const { choices } = weightChoices(request, maxModelLen);
-  const types = allowedKvTypes(request, engine).flatMap((kv) =>
-    choices.map(({ quantization }) => ({ quantization, kv })),
-  );
-  for (let hosts = 2; hosts <= MOST_HOSTS; hosts++) {
-    for (const { quantization, kv } of types) {
-      const width = widthsOf(model, machine, engine, quantization).at(-1);
-      if (width === undefined) continue;
-      const instance = { ...instanceFor(request, quantization, width), kv, pipelineParallel: hosts };
-      const demand = { maxNumBatchedTokens: CHUNKS.gpu[0], maxNumSeqs: 256 };
-      if (!fits(instance, maxModelLen, demand)) continue;
-      const seats = seatsOf(
-        instance,
-        planMemory(instance, demand),
-        inputTokens + outputTokens,
-        inputTokens * prefixShare,
+  for (let hosts = given + 1; hosts <= MOST_HOSTS; hosts++) {
+    for (const { quantization } of choices) {
+      const holds = sharingsOf(request, engine, quantization, hosts).some((sharing) =>
+        allowedKvTypes(request, engine).some((kv) =>
+          fits(instanceOf(request, { quantization, kv, ...sharing }), maxModelLen),
+        ),
       );
-      const traffic = { inputTokens, outputTokens, prefixHit: prefixShare, load };
-      const { outputTokensPerS, tpotMs } = predict(instance, traffic, { ...demand, seats: Math.max(1, seats) });
-      const dtype = engine === "vllm" ? kv.id : `${kv.id}_e4m3`;
-      const keys = kv.id === "16" ? "" : ` --kv-cache-dtype ${dtype}`;
-      const flags =
-        engine === "vllm"
-          ? `vllm serve --tensor-parallel-size ${width} --pipeline-parallel-size ${hosts} --distributed-executor-backend ray${keys}`
-          : `python -m sglang.launch_server --tp-size ${width} --pp-size ${hosts} --nnodes ${hosts}${keys} with --dist-init-addr and --node-rank on each`;
+      if (!holds) continue;
       return [
-        `${hosts} hosts of ${machineLabel(machine)} hold it together in ${quantization.label}: ${Math.round(outputTokensPerS)} tokens/s, ${Math.round(tpotMs)} ms a token predicted without the network (${flags}; on Kubernetes a LeaderWorkerSet of size ${hosts})`,
+        `${hosts} hosts of ${machineLabel(machine)} hold it together in ${quantization.label}: --hosts ${hosts} plans them, and millrace image render --nodes ${hosts} makes a LeaderWorkerSet of the plan's file for Kubernetes`,
       ];
     }
   }

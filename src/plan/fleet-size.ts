@@ -9,6 +9,7 @@ import { heldBy } from "./load-curve.js";
 import { makePlan } from "./plan.js";
 import type { Prediction } from "./predict.js";
 import type { Configuration, Plan, PlanRequest } from "./request.js";
+import { devicesOf } from "./sharing.js";
 
 /** Requests at once on a machine, in which the best configuration of a full machine is looked for. */
 const LOADS = [64, 256, 1024, 4096];
@@ -48,7 +49,10 @@ function fullestMachine(request: PlanRequest): Pick<FleetPlan, "plan" | "best" |
     const plan = makePlan({ ...request, load: { concurrency }, objective: "throughput" });
     return plan.configurations.flatMap((best) => {
       // A host takes no more at once than its command lets in.
-      const most = Math.min(best.sustainableConcurrency, best.instances * best.options.maxNumSeqs);
+      const most = Math.min(
+        best.sustainableConcurrency,
+        best.instances * (best.dataParallel ?? 1) * best.options.maxNumSeqs,
+      );
       const capacity = heldBy(plan.request, { ...best, sustainableConcurrency: most });
       return capacity === undefined ? [] : [{ plan, best, capacity }];
     });
@@ -68,7 +72,7 @@ export function planFleet(request: PlanRequest, requestsPerS: number): FleetPlan
   const numZones = FLEET.zones.value;
   // The zones that are left carry the rate.
   const numHosts = numZones * Math.ceil(numNeeded / (numZones - 1));
-  const gpusPerHost = machine.kind === "gpu" ? best.instances * best.tensorParallel : 1;
+  const gpusPerHost = machine.kind === "gpu" ? best.instances * devicesOf(best) : 1;
   const tokensPerS = requestsPerS * outputTokens;
   const perGateway = Math.min(gatewayRequestsPerS.value, gatewayTokensPerS.value / outputTokens) * mostLoad.value;
   const numGateways = numZones * Math.ceil(Math.ceil(requestsPerS / perGateway) / (numZones - 1));

@@ -2,6 +2,7 @@
 import { stringify } from "yaml";
 import { machineLabel } from "./hardware.js";
 import type { Configuration, Plan } from "./request.js";
+import { devicesOf } from "./sharing.js";
 import { warningsOf } from "./warnings.js";
 
 /** @example kebabCase("maxNumSeqs") // "max-num-seqs" */
@@ -24,10 +25,13 @@ function comment(text: string): string {
 }
 
 /** The model's entry, in the order of the file's documentation. */
-function modelEntry(plan: Plan, { engine, options, extraArgs, instances, tensorParallel }: Configuration): object {
+function modelEntry(plan: Plan, configuration: Configuration): object {
+  const { engine, options, extraArgs, instances } = configuration;
   const { model, servedModelName, ...others } = options;
   const { machine } = plan.request;
-  const used = Array.from({ length: instances * tensorParallel }, (_, i) => i);
+  // Of one host: those of a pipeline are alike.
+  const perInstance = devicesOf({ ...configuration, pipelineParallel: 1 });
+  const used = Array.from({ length: instances * perInstance }, (_, i) => i);
   return {
     name: servedModelName,
     engine,
@@ -40,7 +44,7 @@ function modelEntry(plan: Plan, { engine, options, extraArgs, instances, tensorP
     ),
     ...(extraArgs.length === 0 ? {} : { args: extraArgs }),
     instances,
-    ...(machine.kind === "gpu" ? { gpus: used, "gpus-per-instance": tensorParallel } : {}),
+    ...(machine.kind === "gpu" ? { gpus: used, "gpus-per-instance": perInstance } : {}),
   };
 }
 

@@ -69,3 +69,17 @@ test("a model is found by our name or the hub's", () => {
   expect(findKnownModel("Meta-Llama/llama-3.3-70b-instruct")?.name).toBe("llama-3.3-70b");
   expect(() => knownModel("gpt-5")).toThrow(/expected --model to be a file, hf:org\/repo or a known name, got "gpt-5"/);
 });
+
+test("a plan says which engines run a model: the embedded one computes GLM-4.5-Air, and no latent attention", () => {
+  expect(knownModel("glm-4.5-air").embeddedRefusal).toBeUndefined();
+  expect(knownModel("gemma4-12b").embeddedRefusal).toBeUndefined();
+  expect(knownModel("qwen3-coder-30b-a3b").embeddedRefusal).toBeUndefined();
+  expect(knownModel("glm-4.7-flash").embeddedRefusal).toMatch(/./);
+  expect(knownModel("minimax-m2").embeddedRefusal).toMatch(/./);
+});
+
+test("the 12B of Gemma 4 keeps one key/value head where a layer sees everything", () => {
+  // 40 layers with 8 heads of 256 for the last 1,024 tokens, 8 with one of 512, whose values are keys before the norm.
+  const bytes = kvBytes(knownModel("gemma4-12b"), KV_TYPES["16"].vectorBytes, 10_000);
+  expect(bytes).toBe(40 * 1024 * 8 * 2 * 256 * 2 + 8 * 10_000 * 2 * 512 * 2);
+});

@@ -37,7 +37,7 @@ export function knownModel(name: string): PlannedModel {
     "invalid_option",
     `expected --model to be a file, hf:org/repo or a known name, got ${JSON.stringify(name)}`,
     {
-      hint: `known names: ${KNOWN_NAMES.join(", ")}`,
+      hint: `known names: ${KNOWN_NAMES.join(", ")}; millrace plan --list-models tells more of them`,
     },
   );
 }

@@ -1,10 +1,10 @@
 /** A configuration over a range of loads, for pictures: requests at once from one to what memory holds. */
 
 import { activeLinearParameters, tableParameters, weightBytesPerStep } from "../model/description/sizes.js";
-import { instanceFor } from "./fitting.js";
+import { instanceOf } from "./fitting.js";
 import { type Prediction, predict } from "./predict.js";
 import type { Configuration, PlanCandidate, PlannedOptions, PlanRequest } from "./request.js";
-import { kvBytesPerDevice, type PlannedInstance, peakOf } from "./step-time.js";
+import { kvBytesPerDevice, peakOf } from "./step-time.js";
 
 interface LoadPoint {
   /** Requests at once, over all instances together. */
@@ -19,11 +19,6 @@ type Loadable = PlanCandidate &
   Pick<Configuration, "seats" | "sustainableConcurrency" | "prediction"> & {
     readonly options: Pick<PlannedOptions, "maxNumBatchedTokens">;
   };
-
-const instanceOf = (request: PlanRequest, { quantization, kv, tensorParallel }: PlanCandidate): PlannedInstance => ({
-  ...instanceFor(request, quantization, tensorParallel),
-  kv,
-});
 
 export function loadCurve(request: PlanRequest, configuration: Configuration): LoadPoint[] {
   const { instances, seats, options, drafting } = configuration;

@@ -8,7 +8,7 @@ import { isLlamaCpp } from "./data/engines.js";
 import type { Settled } from "./evaluate.js";
 import { gibibytes } from "./fitting.js";
 import type { Choice, PlanRequest } from "./request.js";
-import { kvBytesPerDevice } from "./step-time.js";
+import { sequenceBytes } from "./step-time.js";
 
 /** Lengths that memory bounds are multiples of it. */
 const STEP = 1024;
@@ -24,11 +24,11 @@ const memoryOfOne = ({ engine, memory, maxNumSeqs }: Settled): number =>
 
 /** The most tokens, in whole steps, whose keys and values take so many bytes of a device. */
 function tokensWithin({ instance }: Settled, bytes: number, most: number): number {
-  if (kvBytesPerDevice(instance, most) <= bytes) return most;
+  if (sequenceBytes(instance, most) <= bytes) return most;
   let [low, high] = [0, Math.floor(most / STEP)];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if (kvBytesPerDevice(instance, middle * STEP) <= bytes) low = middle;
+    if (sequenceBytes(instance, middle * STEP) <= bytes) low = middle;
     else high = middle - 1;
   }
   return low * STEP;
@@ -63,7 +63,7 @@ export function longestSequence(request: PlanRequest, settled: Settled, required
   const bytes = memoryOfOne(settled);
   const numTokens = Math.max(required, tokensWithin(settled, bytes, most));
   const { instance } = settled;
-  const taken = `${gibibytes(kvBytesPerDevice(instance, numTokens))} of ${gibibytes(settled.memory.kvBytes)} for keys and values`;
+  const taken = `${gibibytes(sequenceBytes(instance, numTokens))} of ${gibibytes(settled.memory.kvBytes)} for keys and values`;
   const where = instance.machine.kind === "gpu" ? `${taken} of each GPU` : taken;
   const seats = `it takes memory only when a sequence is so long, ${where}: seats are planned by requests of ${mean}`;
   const why =

@@ -22,6 +22,8 @@ export function lookupsOf(request: PlanRequest, settled: Settled): Lookups | und
   const { engine, instance, drafting, maxNumSeqs, maxNumBatchedTokens } = settled;
   if (engine !== "vllm" || instance.machine.kind === "cpu") return undefined;
   if (drafting !== undefined || headsFor(request.model, engine) !== undefined) return undefined;
+  // Groups that share experts are mixtures under load, for which drafts only cost.
+  if ((settled.dataParallel ?? 1) > 1) return undefined;
   const depth = SPECULATION.lookupDepth.value;
   const most = Math.min(maxNumSeqs, Math.floor(maxNumBatchedTokens / rowsEach(depth)));
   let mostSequences = 0;

@@ -1,12 +1,21 @@
 /** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
 
 import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../core/batched-tokens.js";
-import { innerWidth, isRecurrent, kvBytes, mostOf, stateBytes, weightBytes } from "../model/description/sizes.js";
+import {
+  innerWidth,
+  isRecurrent,
+  kvBytes,
+  mostOf,
+  numExpertLayers,
+  stateBytes,
+  weightBytes,
+  weightBytesPerStep,
+} from "../model/description/sizes.js";
 import { CPU_CONSTANTS, GPU_CONSTANTS } from "./data/constants.js";
 import { KV_TYPES, QUANTIZATIONS } from "./data/quantizations.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Drafting } from "./predict.js";
-import { devicesOf, kvBytesPerDevice, type PlannedInstance } from "./step-time.js";
+import { type PlannedInstance, sequenceBytes } from "./step-time.js";
 
 /** Bytes of one device. */
 export interface MemoryPlan {
@@ -35,25 +44,40 @@ export const CHUNKS = { gpu: [8192, 4096, 2048, 1024, 512], cpu: [128, 64] } as 
 
 /** Hidden states, the widest intermediate and the logits of a step, in the types they are kept in. */
 function activationBytes(
-  instance: Pick<PlannedInstance, "model" | "tensorParallel">,
+  instance: Pick<PlannedInstance, "model" | "tensorParallel" | "dataParallel">,
   { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand,
 ): number {
-  const { model, tensorParallel } = instance;
+  const { model, tensorParallel, dataParallel = 1 } = instance;
   const queries = mostOf(model, ({ mixer }) =>
     mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.headDim,
   );
   const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
-  return maxNumBatchedTokens * perToken * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
+  // The rows of all groups meet at each device of the experts, and their sums leave it.
+  const gathered = dataParallel === 1 ? 0 : 2 * dataParallel * model.width;
+  return maxNumBatchedTokens * (perToken + gathered) * 2 + (maxNumSeqs * model.vocabSize * 4) / tensorParallel;
+}
+
+/** Weights of one device: a part of its group's, and its share of the experts, which all groups have together. */
+function weightsPerDevice({ model, quantization, ...sharing }: PlannedInstance): number {
+  const { tensorParallel, dataParallel = 1, pipelineParallel = 1 } = sharing;
+  const { numHostLayers = 0 } = sharing;
+  const all = weightBytes(model, quantization);
+  const ofExperts =
+    dataParallel === 1 && numHostLayers === 0
+      ? 0
+      : weightBytesPerStep(model, quantization, Number.POSITIVE_INFINITY) - weightBytesPerStep(model, quantization, 0);
+  const onGpus = numHostLayers === 0 ? 1 : 1 - numHostLayers / numExpertLayers(model);
+  return (all - ofExperts + (ofExperts * onGpus) / dataParallel) / (tensorParallel * pipelineParallel);
 }
 
 export function planMemory(instance: PlannedInstance, demand: MemoryDemand, drafting?: Drafting): MemoryPlan {
-  const { model, quantization, machine } = instance;
+  const { machine } = instance;
   const { memoryUtilization, runtimeBytes } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
   const totalBytes = machine.device.memoryBytes;
   const usable = totalBytes * memoryUtilization.value;
-  const weights = weightBytes(model, quantization) / devicesOf(instance);
+  const weights = weightsPerDevice(instance);
   const activations = activationBytes(instance, demand);
-  const drafter = (drafting?.weightBytes ?? 0) / devicesOf(instance);
+  const drafter = (drafting?.weightBytes ?? 0) / (instance.tensorParallel * (instance.pipelineParallel ?? 1));
   return {
     totalBytes,
     headroomBytes: totalBytes - usable,
@@ -93,7 +117,8 @@ export function memoryNeed(model: PlannedModel, contextTokens: number): MemoryNe
 }
 
 /**
- * Sequences of `numTokens` tokens that fit at once, when they share the first `sharedTokens` of them.
+ * Sequences of `numTokens` tokens that fit at once in a group of devices, when they share the first `sharedTokens` of
+ * them.
  * @param stateRoom memory that the engine sets aside for a sequence's recurrent state, in such states
  */
 export function seatsOf(
@@ -103,14 +128,10 @@ export function seatsOf(
   sharedTokens: number,
   stateRoom = 1,
 ): number {
-  // In a pipeline, each group of devices has its layers' part.
-  const { pipelineParallel = 1 } = instance;
   const further = (stateRoom - 1) * stateBytes(instance.model);
-  const whole = kvBytesPerDevice(instance, numTokens) / pipelineParallel + further;
+  const whole = sequenceBytes(instance, numTokens) + further;
   // A recurrent state belongs to one sequence. That its prefix is shared is not counted on.
-  const shared = isRecurrent(instance.model)
-    ? 0
-    : Math.min(kvBytesPerDevice(instance, sharedTokens) / pipelineParallel, whole);
+  const shared = isRecurrent(instance.model) ? 0 : Math.min(sequenceBytes(instance, sharedTokens), whole);
   const left = memory.kvBytes - shared;
   return left < whole - shared ? 0 : Math.floor(left / Math.max(1, whole - shared));
 }

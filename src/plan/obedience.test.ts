@@ -19,6 +19,7 @@ import {
   type Plan,
   type PlanRequest,
 } from "./request.js";
+import { sharingOf } from "./sharing.js";
 
 /** Model, machine, requests at once, and targets: 30 pairs, each planned for every objective. */
 const PAIRS: readonly (readonly [string, string, number, PlanRequest["slo"]?])[] = [
@@ -89,22 +90,22 @@ const VALUE: Readonly<Record<string, (request: PlanRequest, evaluation: Evaluati
 };
 
 /** Judged once more, from what the reason says it is about. */
-function evaluationOf(plan: Plan, { weights, kv, tensorParallel, instances, drafts }: ConfigurationKey): Evaluation {
+function evaluationOf(plan: Plan, { weights, kv, drafts, ...shape }: ConfigurationKey): Evaluation {
   const { request, configurations, requiredLength } = plan;
   const { engine } = configurations[0]!;
   const quantization =
     configurations.find((each) => each.quantization.id === weights)?.quantization ?? QUANTIZATIONS[weights];
-  const drafting = drafts === 0 ? undefined : eagle3Drafting(instanceFor(request, quantization, tensorParallel));
-  const candidate = { engine, quantization, kv: KV_TYPES[kv], tensorParallel, instances, drafting };
+  const drafting = drafts === 0 ? undefined : eagle3Drafting(instanceFor(request, quantization, 1));
+  const candidate = { engine, quantization, kv: KV_TYPES[kv], ...shape, drafting };
   return evaluate(request, candidate, requiredLength)!;
 }
 
-const keyOf = ({ quantization, kv, tensorParallel, instances, drafting }: Configuration): ConfigurationKey => ({
-  weights: quantization.id,
-  kv: kv.id,
-  tensorParallel,
-  instances,
-  drafts: drafting?.depth ?? 0,
+const keyOf = (configuration: Configuration): ConfigurationKey => ({
+  weights: configuration.quantization.id,
+  kv: configuration.kv.id,
+  ...sharingOf(configuration),
+  instances: configuration.instances,
+  drafts: configuration.drafting?.depth ?? 0,
 });
 
 const numbersIn = (text: string): number[] =>

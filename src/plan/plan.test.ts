@@ -366,12 +366,12 @@ test("attention kernels follow the GPU's generation, the engine and the type of 
 test("a model that no host holds is named the hosts that hold it together, with the engine's own distribution", () => {
   const { configurations, nearest } = makePlan(request("deepseek-v3", "h100x8"));
   expect(configurations).toEqual([]);
-  expect(nearest.join()).toMatch(/2 hosts of 8 × H100.*--pipeline-parallel-size 2 .*ray.*LeaderWorkerSet of size 2/);
+  expect(nearest.join()).toMatch(/2 hosts of 8 × H100.*--hosts 2 .*image render --nodes 2 .*LeaderWorkerSet/);
 });
 
 test("hosts that hold a model together are the fewest, with narrow keys where only those have room", () => {
   const { nearest } = makePlan(request("llama-3.1-405b", "h100x2", { maxModelLen: 131_072 }));
-  expect(nearest.join()).toMatch(/3 hosts of 2 × H100.*in FP8.*--pipeline-parallel-size 3 .*--kv-cache-dtype fp8/);
+  expect(nearest.join()).toMatch(/3 hosts of 2 × H100.*in FP8.*--hosts 3/);
 });
 
 test("a rate beyond one machine is a fleet that carries it with a zone lost", () => {
@@ -436,7 +436,9 @@ test.each([
 ] as const)("%s on %s is never cut through a block of scales or a KV head: not by %i", (model, hardware, width) => {
   const { configurations } = makePlan(request(model, hardware, { objective: "latency" }));
   const cut = configurations.filter(
-    ({ tensorParallel, quantization }) => tensorParallel === width && (quantization.id === "fp8" || model === "phi-4"),
+    ({ tensorParallel, quantization, hasWholeExperts }) =>
+      // Experts that lie whole on a GPU are not cut.
+      hasWholeExperts !== true && tensorParallel === width && (quantization.id === "fp8" || model === "phi-4"),
   );
   expect(cut).toEqual([]);
 });

@@ -4,20 +4,31 @@
  */
 import { MillraceError } from "../core/errors.js";
 import { formatUsd } from "../core/quantities.js";
+import type { Context } from "./beside.js";
 import type { PlannedEngine } from "./data/engines.js";
 import { renderOptions } from "./engine-options.js";
 import { type Evaluation, evaluate, settle } from "./evaluate.js";
 import { ALLOW_PUBLISHED, HOW_TO_MEASURE, kvGrade, weightsGrade } from "./evidence.js";
-import { type Context, explain } from "./explain.js";
-import { instanceFor, missingSentence, nearestFits } from "./fitting.js";
+import { explain } from "./explain.js";
+import { instanceFor, instanceOf, missingSentence, nearestFits } from "./fitting.js";
 import { headsFor } from "./heads.js";
+import { hostSharings, hostThatFits } from "./host-experts.js";
+import { sharingsOf } from "./layouts.js";
 import { longestSequence } from "./longest-sequence.js";
 import { lookupsOf } from "./lookups.js";
 import { type Drafting, eagle3Drafting } from "./predict.js";
 import { ranked } from "./ranking.js";
 import type { Configuration, Plan, PlanRequest, Refusal } from "./request.js";
-import { allowedKvTypes, chooseEngine, kvRefusals, type WeightChoice, weightChoices, widthsOf } from "./rules.js";
+import {
+  allowedKvTypes,
+  chooseEngine,
+  kvRefusals,
+  type WeightChoice,
+  weightChoices,
+  withEngineBytes,
+} from "./rules.js";
 import { withoutIdleSacrifices } from "./sacrifices.js";
+import { devicesOf, type Sharing, sharingOf } from "./sharing.js";
 import { splitsOf } from "./splits.js";
 import type { PlannedInstance } from "./step-time.js";
 import { suggestionsFor } from "./suggestions.js";
@@ -44,8 +55,9 @@ const lengthError = (message: string, hint: string): MillraceError =>
   new MillraceError("invalid_option", message, { hint });
 
 /** With more instances than requests, some would stand idle. */
-function instanceCounts({ machine, load }: PlanRequest, width: number): readonly number[] {
-  const mostInstances = Math.floor(machine.count / width);
+function instanceCounts({ machine, load }: PlanRequest, sharing: Sharing): readonly number[] {
+  const { pipelineParallel = 1 } = sharing;
+  const mostInstances = pipelineParallel > 1 ? 1 : Math.floor(machine.count / devicesOf(sharing));
   const most = "concurrency" in load ? Math.min(mostInstances, load.concurrency) : mostInstances;
   return Array.from({ length: most }, (_, i) => i + 1);
 }
@@ -60,15 +72,23 @@ export function draftings(
   return canDraft ? [undefined, eagle3Drafting(instance)] : [undefined];
 }
 
-/** Every width, number of instances, type of keys and values, and drafts or none, of one weight type. */
-function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, required: number): Evaluation[] {
+/**
+ * Every way to share the GPUs, number of instances, type of keys and values, and drafts or none, of one weight type.
+ * @param hosts that an instance spans
+ */
+function evaluateWeights(
+  request: PlanRequest,
+  { quantization }: WeightChoice,
+  required: number,
+  hosts: number,
+): Evaluation[] {
   const { engine } = chooseEngine(request);
-  const { model, machine } = request;
-  return widthsOf(model, machine, engine, quantization).flatMap((tensorParallel) =>
-    allowedKvTypes(request, engine).flatMap((kv) =>
-      draftings(request, engine, instanceFor(request, quantization, tensorParallel)).flatMap((drafting) =>
-        instanceCounts(request, tensorParallel).flatMap((instances) => {
-          const candidate = { engine, quantization, kv, tensorParallel, instances, drafting };
+  const layouts = sharingsOf(request, engine, quantization, hosts);
+  return allowedKvTypes(request, engine).flatMap((kv) =>
+    [...layouts, ...(hosts === 1 ? hostSharings(request, engine, quantization, kv, required) : [])].flatMap((sharing) =>
+      draftings(request, engine, instanceOf(request, { quantization, kv, ...sharing })).flatMap((drafting) =>
+        instanceCounts(request, sharing).flatMap((instances) => {
+          const candidate = { engine, quantization, kv, ...sharing, instances, drafting };
           return evaluate(request, candidate, required) ?? [];
         }),
       ),
@@ -76,10 +96,18 @@ function evaluateWeights(request: PlanRequest, { quantization }: WeightChoice, r
   );
 }
 
+/** On as few hosts as hold the model: several instances on one are simpler than one on several. */
+function evaluateAll(request: PlanRequest, choices: readonly WeightChoice[], required: number): Evaluation[][] {
+  for (let hosts = 1; ; hosts++) {
+    const found = choices.map((weights) => evaluateWeights(request, weights, required, hosts));
+    if (hosts >= (request.hosts ?? 1) || found.some((each) => each.length > 0)) return found;
+  }
+}
+
 function configurationOf(context: Context, evaluation: Evaluation): Configuration {
   const { request, required } = context;
   const settled = settle(request, evaluation);
-  const { engine, quantization, kv, tensorParallel, instances, drafting, memory, seats } = settled;
+  const { engine, quantization, kv, instances, drafting, memory, seats } = settled;
   const { sustainableConcurrency, prediction, cost, misses } = settled;
   const longest = longestSequence(request, settled, required);
   const lookups = lookupsOf(request, settled);
@@ -87,7 +115,7 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
     engine,
     quantization,
     kv,
-    tensorParallel,
+    ...sharingOf(settled),
     instances,
     drafting,
     lookups: lookups === undefined || lookups.mostSequences === 0 ? undefined : lookups,
@@ -104,11 +132,12 @@ function configurationOf(context: Context, evaluation: Evaluation): Configuratio
   };
 }
 
-export function makePlan(request: PlanRequest): Plan {
+export function makePlan(asked: PlanRequest): Plan {
+  const request = withEngineBytes(asked);
   const required = requiredLengthOf(request);
   const { choices, refusals } = weightChoices(request, required);
   if (choices.length === 0) throw noWeights(request, refusals);
-  const evaluated = choices.map((weights) => evaluateWeights(request, weights, required));
+  const evaluated = evaluateAll(request, choices, required);
   const missing = choices
     .filter((_, i) => evaluated[i]!.length === 0)
     .map(({ quantization }) => ({
@@ -126,10 +155,16 @@ export function makePlan(request: PlanRequest): Plan {
     requiredLength: required,
     configurations,
     refusals: [...refusals, ...missing, ...left],
-    nearest: configurations.length > 0 ? [] : nearestFits(request, required),
+    nearest: configurations.length > 0 ? [] : nearest(request, required),
     suggestions: configurations.length > 0 ? suggestionsFor(request, configurations[0]!, instanceFor) : [],
     splits: configurations.length > 0 ? splitsOf(request, configurations[0]!, required) : [],
   };
+}
+
+function nearest(request: PlanRequest, required: number): readonly string[] {
+  const host = hostThatFits(request, required);
+  const found = nearestFits(request, required);
+  return host.length > 0 && found.length === 1 && found[0]!.startsWith("no machine") ? host : [...host, ...found];
 }
 
 /** The same plan, with one more suggestion: the gain from compression that only published figures support. */

@@ -7,8 +7,10 @@ import type { CallForm, ThoughtForm } from "./data/parsers.js";
 export interface StoredWeights {
   /** As the file says: Q4_0, BF16, … */
   readonly label: string;
-  /** In memory. */
+  /** In memory; of a plan for another engine than ours, those of the file. */
   readonly weightBytes: number;
+  /** In the file, where types with codebooks take fewer than in our engine's memory; absent: as many. */
+  readonly fileBytes?: number | undefined;
   /** How many of these the embedding table takes; a step reads only rows of the table. */
   readonly embeddingBytes: number;
 }

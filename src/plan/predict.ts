@@ -103,15 +103,39 @@ function promptSteps(
   const chunk = Math.max(1, maxNumBatchedTokens - Math.ceil(base.numDecoding));
   if (numNew <= chunk) {
     const together = Math.min(Math.max(1, arrivals), chunk / numNew);
-    const work = { ...base, numPromptTokens: together * numNew, promptOffset: cached, numPrompts: together };
+    const numPromptGroups = promptGroups(instance, arrivals / together);
+    const work = {
+      ...base,
+      numPromptTokens: together * numNew,
+      promptOffset: cached,
+      numPrompts: together,
+      numPromptGroups,
+    };
     return { seconds: stepTime(instance, work).totalSeconds, stepsEach: 1 / together };
   }
   let seconds = 0;
+  const stepsEach = Math.ceil(numNew / chunk);
+  const numPromptGroups = promptGroups(instance, arrivals * stepsEach);
   for (let done = cached; done < inputTokens; done += chunk) {
     const numPromptTokens = Math.min(chunk, inputTokens - done);
-    seconds += stepTime(instance, { ...base, numPromptTokens, promptOffset: done }).totalSeconds;
+    seconds += stepTime(instance, { ...base, numPromptTokens, promptOffset: done, numPromptGroups }).totalSeconds;
   }
-  return { seconds, stepsEach: Math.ceil(numNew / chunk) };
+  return { seconds, stepsEach };
+}
+
+/** Groups with a prompt in a step in which this one has. @param share of a group's steps that have one */
+function promptGroups({ busyGroups = 1 }: PlannedInstance, share: number): number {
+  return 1 + (busyGroups - 1) * Math.min(1, share);
+}
+
+/**
+ * Steps that are held up by a prompt of any group, as a multiple of those with a prompt of one: groups that share
+ * experts wait for the slowest in every step.
+ */
+function heldUp({ busyGroups = 1 }: PlannedInstance, share: number): number {
+  if (busyGroups <= 1) return 1;
+  const own = Math.min(1, share);
+  return own < 1e-9 ? busyGroups : (1 - (1 - own) ** busyGroups) / own;
 }
 
 /** Work of a step without prompts. */
@@ -150,7 +174,8 @@ function timesAt(
   // A step with a prompt decodes too, so its decoding time is not extra. If answers are short, there are more steps
   // with prompts than decoding steps.
   const shared = Math.min(stepsEach, arrivals === 0 ? stepsEach : 1 / arrivals);
-  const prefillExtra = Math.max(0, seconds * Math.min(1, stepsEach) - shared * idle);
+  const ownExtra = Math.max(0, seconds * Math.min(1, stepsEach) - shared * idle);
+  const prefillExtra = ownExtra * heldUp(instance, arrivals * stepsEach);
   return { decode, prefillExtra, prefill: seconds, bound: step.bound };
 }
 
@@ -208,8 +233,9 @@ function bisect(limit: number, isBelow: (value: number) => boolean): number {
 
 /**
  * In a pipeline, each stage works on its own share of the sequences while the others work on theirs: it is as fast as
- * so many narrow instances, each with a share of the load and of the seats. A request alone has the speed of one.
- * @param limits with at least one seat
+ * so many narrow instances, each with a share of the load and of the seats. A request alone has the speed of one. So do
+ * groups that share experts, whose steps go together.
+ * @param limits of all stages and groups together, with at least one seat; tokens of a step of each
  */
 export function predict(
   instance: PlannedInstance,
@@ -217,14 +243,16 @@ export function predict(
   limits: Limits,
   drafting?: Drafting,
 ): Prediction {
-  const { pipelineParallel: stages = 1 } = instance;
-  if (stages === 1) return predictStage(instance, traffic, limits, drafting);
+  const { pipelineParallel = 1, dataParallel = 1 } = instance;
+  const parts = pipelineParallel * dataParallel;
+  if (parts === 1) return predictStage(instance, traffic, limits, drafting);
   const { load } = traffic;
-  const busy = "concurrency" in load ? Math.min(stages, Math.max(1, load.concurrency)) : stages;
+  const busy = "concurrency" in load ? Math.min(parts, Math.max(1, load.concurrency)) : parts;
   const each =
     "concurrency" in load ? { concurrency: load.concurrency / busy } : { requestsPerS: load.requestsPerS / busy };
-  const seats = Math.max(1, Math.floor(limits.seats / busy));
-  const own = predictStage(instance, { ...traffic, load: each }, { ...limits, seats }, drafting);
+  const seats = Math.max(1, Math.floor(limits.seats / (dataParallel === 1 ? busy : parts)));
+  const part = dataParallel === 1 ? instance : { ...instance, busyGroups: Math.min(dataParallel, busy) };
+  const own = predictStage(part, { ...traffic, load: each }, { ...limits, seats }, drafting);
   return {
     ...own,
     requestsPerS: own.requestsPerS * busy,

@@ -44,9 +44,15 @@ export async function readPlannedModel(spec: string, options: ResolveOptions = {
   return knownModel(spec);
 }
 
-const storedWeights = ({ weightType: label, memoryBytes, embeddingBytes }: WeightSummary): StoredWeights => ({
+const storedWeights = ({
+  weightType: label,
+  memoryBytes,
+  weightBytes,
+  embeddingBytes,
+}: WeightSummary): StoredWeights => ({
   label,
   weightBytes: memoryBytes,
+  fileBytes: weightBytes,
   embeddingBytes,
 });
 

@@ -8,6 +8,7 @@ import type { Grades } from "./evidence.js";
 import type { MemoryPlan } from "./memory.js";
 import type { PlannedModel } from "./planned-model.js";
 import type { Drafting, Prediction } from "./predict.js";
+import type { Sharing } from "./sharing.js";
 
 export const OBJECTIVES = ["throughput", "cost", "latency"] as const;
 export type Objective = (typeof OBJECTIVES)[number];
@@ -34,6 +35,14 @@ export interface PlanRequest {
    * file.
    */
   readonly allowsPublished?: boolean | undefined;
+  /** Hosts of this machine that one instance may span, where one does not hold the model; absent: 1. */
+  readonly hosts?: number | undefined;
+  /** Between two hosts, per direction; absent: as one port of today's networks. */
+  readonly networkBytesPerS?: number | undefined;
+  /** Memory beside one GPU that may hold experts; absent: none may. */
+  readonly hostMemoryBytes?: number | undefined;
+  /** Its bandwidth; absent: a desktop's. */
+  readonly hostBytesPerS?: number | undefined;
   /** Longest sequence; by default as long as the model's context and the memory allow. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */
@@ -45,10 +54,9 @@ export interface PlanRequest {
 }
 
 /** The choices in which the configurations of a plan differ. */
-export interface ConfigurationKey {
+export interface ConfigurationKey extends Sharing {
   readonly weights: QuantizationId;
   readonly kv: KvTypeId;
-  readonly tensorParallel: number;
   readonly instances: number;
   /** Tokens drafted in a step; 0: none. */
   readonly drafts: number;
@@ -84,6 +92,8 @@ export interface PlannedOptions {
   readonly kvCacheMemoryBytes?: number;
   readonly quantization?: string;
   readonly tensorParallelSize?: number;
+  readonly dataParallelSize?: number;
+  readonly enableExpertParallel?: boolean;
   readonly gpuMemoryUtilization?: number;
   readonly speculativeConfig?: Readonly<Record<string, unknown>>;
   readonly threads?: number;
@@ -97,11 +107,10 @@ export interface Cost {
 }
 
 /** One way to run the model, a candidate of the rules. */
-export interface PlanCandidate {
+export interface PlanCandidate extends Sharing {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;
   readonly kv: PlannedKvType;
-  readonly tensorParallel: number;
   readonly instances: number;
   readonly drafting: Drafting | undefined;
 }

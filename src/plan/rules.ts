@@ -9,6 +9,7 @@ import { layerKinds } from "../model/description/sizes.js";
 import { QUALITY } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import { isLlamaCpp, LISTED_MODEL_TYPES, PLANNED_ENGINES, type PlannedEngine } from "./data/engines.js";
+import { FEW_BIT_IDS, FEW_BIT_NAMES } from "./data/few-bits.js";
 import { MADE_AT_START } from "./data/made-at-start.js";
 import {
   KV_TYPES,
@@ -72,8 +73,12 @@ const ARCHITECTURE_NAMES = {
 } as const;
 
 /** Whether the model is planned as a GGUF file, unless it already is a file. */
-export const takesGguf = ({ machine, engine }: Pick<PlanRequest, "machine" | "engine">): boolean =>
-  machine.kind === "cpu" || isLlamaCpp(engine);
+export const takesGguf = ({
+  machine,
+  engine,
+  hostMemoryBytes,
+}: Pick<PlanRequest, "machine" | "engine" | "hostMemoryBytes">): boolean =>
+  machine.kind === "cpu" || isLlamaCpp(engine) || (engine === undefined && hostMemoryBytes !== undefined);
 
 /** GPUs unpack GGUF's blocks to 16 bits; CPUs have arithmetic of their own for 16 bits. */
 function onDevice(quantization: Quantization, machine: Machine): Quantization {
@@ -86,12 +91,29 @@ function onDevice(quantization: Quantization, machine: Machine): Quantization {
   return isUnpacked ? { ...quantization, arithmetic: "float16", computeFactor: 0.92 } : quantization;
 }
 
+/** Our engine keeps a code for each value of types with codebooks; others read the file's own bytes. */
+export function inEngine(quantization: Quantization, engine: PlannedEngine): Quantization {
+  const { packedFactor = 1, linearBytes } = quantization;
+  return engine === "millrace" ? { ...quantization, linearBytes: linearBytes * packedFactor } : quantization;
+}
+
+/** The same request, with the bytes that a file's weights take in the memory of the engine that it is planned for. */
+export function withEngineBytes<T extends PlanRequest>(request: T): T {
+  const { model } = request;
+  if (model.stored === undefined || chooseEngine(request).engine === "millrace") return request;
+  const { fileBytes, weightBytes } = model.stored;
+  return { ...request, model: { ...model, stored: { ...model.stored, weightBytes: fileBytes ?? weightBytes } } };
+}
+
 const times = (more: number | undefined, of: number | undefined): string => ((more ?? 0) / (of ?? 1)).toFixed(1);
 
 const UNQUANTISED = "nothing is quantised";
 
 /** Weight types that some engines make of 16-bit weights at their start, and that no file has. */
 const ONLY_AT_START: readonly QuantizationId[] = ["eetq", "nf4"];
+
+/** Types of one to three bits are only for those who ask: none passes a gate. */
+const FEW_BITS_READ = "the fewest bits are read";
 
 /** Weight types that the machine's kind and generation support, best quality first. */
 function offered(request: PlanRequest): readonly (readonly [QuantizationId, string])[] {
@@ -104,7 +126,8 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
     // On CPUs FP8 is as large as Q8_0, and slower.
     const eight = machine.kind === "cpu" && MADE_AT_START[engine].fp8 !== undefined && request.quantization === "fp8";
     const named = eight ? ([["fp8", "8 bits of each weight are read"]] as const) : [];
-    return model.native === undefined ? [["bf16", UNQUANTISED], ...named, ...files] : files;
+    const few = FEW_BIT_IDS.filter((id) => id === request.quantization).map((id) => [id, FEW_BITS_READ] as const);
+    return model.native === undefined ? [["bf16", UNQUANTISED], ...named, ...files, ...few] : [...files, ...few];
   }
   const { float16, fp8, int8, fp4 } = machine.device.flops;
   const arch = ARCHITECTURE_NAMES[machine.device.arch];
@@ -152,7 +175,7 @@ export function weightChoices(
   }
   const refusals: Refusal[] = [];
   const choices = offered(request).flatMap(([id, because]): WeightChoice[] => {
-    const quantization = onDevice(QUANTIZATIONS[id], machine);
+    const quantization = inEngine(onDevice(QUANTIZATIONS[id], machine), chooseEngine(request).engine);
     const said = evidenceText(model, quantization);
     if (forced !== undefined)
       return id === forced ? [{ quantization, because: sentences("asked for with --quantization", said) }] : [];
@@ -189,6 +212,7 @@ export const GGUF_TYPES: Readonly<Partial<Record<QuantizationId, string>>> = {
   q6_k: "Q6_K",
   q4_k_m: "Q4_K_M",
   q4_0: "Q4_0",
+  ...FEW_BIT_NAMES,
 };
 
 /** Location of the model's weights in a weight type; undefined: none is known. */
@@ -209,7 +233,7 @@ interface EngineChoice {
 const READ_GGUF: readonly PlannedEngine[] = ["millrace", "llama-server", "ollama", "vllm", "sglang"];
 
 /** Engines whose documentation lists the model's kind; undefined: it is of no kind that the table has. */
-function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
+export function enginesFor({ modelType }: PlannedModel): readonly PlannedEngine[] | undefined {
   const found = PLANNED_ENGINES.filter(
     (engine) => engine !== "millrace" && modelType !== undefined && LISTED_MODEL_TYPES[engine].includes(modelType),
   );
@@ -259,12 +283,15 @@ function cpuEngine(model: PlannedModel): EngineChoice {
   };
 }
 
-export function chooseEngine({ model, machine, engine, prefixShare }: PlanRequest): EngineChoice {
+export function chooseEngine({ model, machine, engine, prefixShare, hostMemoryBytes }: PlanRequest): EngineChoice {
   if (engine !== undefined) {
     assertLoads(model, engine);
     return { engine, because: "asked for with --engine" };
   }
   if (machine.kind === "cpu") return cpuEngine(model);
+  if (hostMemoryBytes !== undefined) {
+    return { engine: "llama-server", because: "it lays experts into the host's memory (--host-memory)" };
+  }
   if (isGguf(model)) return { engine: "llama-server", because: "GGUF files on GPUs are llama.cpp's own format" };
   const listed = enginesFor(model);
   const loads = listed === undefined ? `; no list here says whether it loads ${model.modelType ?? "this model"}` : "";
@@ -303,15 +330,19 @@ const SCALE_BLOCK = 128;
 const isInBlocks = ({ native, checkpoints }: PlannedModel): boolean =>
   native === "fp8" || /^Qwen\/.*-FP8$/.test(checkpoints.fp8 ?? "");
 
+/** Rows of a matrix that engines do not split. */
+export const blockOf = (model: PlannedModel, { id }: Quantization): number =>
+  (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
+
 /** Widths an instance may have, narrowest first. */
 export function widthsOf(
   model: PlannedModel,
   machine: Machine,
   engine: PlannedEngine,
-  { id }: Quantization,
+  quantization: Quantization,
 ): readonly number[] {
   if (machine.kind === "cpu" || isLlamaCpp(engine) || engine === "millrace") return [1];
-  const block = (id === "fp8" || model.native === "fp8") && isInBlocks(model) ? SCALE_BLOCK : 1;
+  const block = blockOf(model, quantization);
   return [1, 2, 4, 8].filter(
     (width) =>
       width <= machine.count &&
@@ -323,7 +354,7 @@ export function widthsOf(
 }
 
 /** Devices share key/value heads evenly, or several of them keep the same one. */
-function sharesHeads(mixer: Mixer, numDevices: number): boolean {
+export function sharesHeads(mixer: Mixer, numDevices: number): boolean {
   if (mixer.kind === "convolution") return mixer.width % numDevices === 0;
   if (mixer.numHeads % numDevices !== 0) return false;
   if (mixer.kind === "latent") return true;

@@ -7,6 +7,7 @@ import { QUALITY, SPECULATION } from "./data/constants.js";
 import type { Evaluation } from "./evaluate.js";
 import { AIMS, type Figure, isUnbounded, OVER_TARGETS, ranked, SPEED } from "./ranking.js";
 import type { PlanRequest, Refusal } from "./request.js";
+import { devicesOf } from "./sharing.js";
 
 /** Requests at once in an instance up to which memory, not arithmetic, sets the pace of 16-bit products. */
 const FEW_SEQUENCES = 4;
@@ -86,7 +87,7 @@ function withoutIdleInt4(request: PlanRequest, evaluations: readonly Evaluation[
   const [best, safe] = [int4[0], ranked(request, wide.length > 0 ? wide : others)[0]];
   if (best === undefined || safe === undefined || request.quantization === "awq") return all;
   const isFew = request.objective === "latency" && int4.some(({ wantedSeats }) => wantedSeats <= FEW_SEQUENCES);
-  const narrowest = (of: readonly Evaluation[]): number => Math.min(...of.map(({ tensorParallel }) => tensorParallel));
+  const narrowest = (of: readonly Evaluation[]): number => Math.min(...of.map(devicesOf));
   const isNarrower = narrowest(int4) < narrowest(others);
   const isNeeded = best.misses.length === 0 && safe.misses.length > 0;
   if (isFew || isNarrower || isNeeded || safe.seats < safe.wantedSeats) return all;

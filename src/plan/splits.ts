@@ -16,7 +16,14 @@ export function splitsOf(request: PlanRequest, best: Configuration, maxModelLen:
   const published = PUBLISHED_SPLITS[`${model.name} on ${machine.device.id}x${machine.count}`];
   const found = widthsOf(model, machine, best.engine, best.quantization).flatMap((tensorParallel): Split[] => {
     const instances = Math.floor(machine.count / tensorParallel);
-    const candidate = { ...best, tensorParallel, instances };
+    const candidate = {
+      ...best,
+      tensorParallel,
+      instances,
+      dataParallel: undefined,
+      hasWholeExperts: undefined,
+      pipelineParallel: undefined,
+    };
     const own = evaluate(request, candidate, maxModelLen);
     const flood = { ...request, load: { concurrency: FLOOD }, slo: {} };
     const flooded = evaluate(flood, { ...candidate, drafting: undefined }, maxModelLen);

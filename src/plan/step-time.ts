@@ -5,33 +5,36 @@
 import {
   activeLinearParameters,
   attentionMacs,
+  chosenExpertMacs,
+  expertsOf,
   kvBytes,
+  numExpertLayers,
   stateBytes,
   tableParameters,
   weightBytesPerStep,
 } from "../model/description/sizes.js";
-import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS } from "./data/constants.js";
+import { CPU_CONSTANTS, type Efficiencies, GPU_CONSTANTS, HOST_EXPERTS } from "./data/constants.js";
 import type { Machine } from "./data/device.js";
 import type { PlannedKvType, Quantization } from "./data/quantizations.js";
+import { type ExpertLoad, expertLoad } from "./expert-load.js";
 import { linkOf } from "./hardware.js";
 import type { PlannedModel } from "./planned-model.js";
+import type { Sharing } from "./sharing.js";
 
 /** One instance: a model in its types on some devices of a machine. */
-export interface PlannedInstance {
+export interface PlannedInstance extends Sharing {
   readonly model: PlannedModel;
   readonly quantization: Quantization;
   readonly kv: PlannedKvType;
   readonly machine: Machine;
-  /** Devices that share each layer. */
-  readonly tensorParallel: number;
-  /** Groups of so many devices that hold the layers one after another; 1: every device has a part of all layers. */
-  readonly pipelineParallel?: number | undefined;
   readonly efficiencies: Efficiencies;
+  /** Of the groups that share the experts, those that have requests; absent: all. */
+  readonly busyGroups?: number | undefined;
+  /** Between the hosts of a pipeline, per direction; absent: they are one host. */
+  readonly networkBytesPerS?: number | undefined;
+  /** Bandwidth of the host's memory, where it has experts. */
+  readonly hostBytesPerS?: number | undefined;
 }
-
-/** Devices that hold one copy of the weights. */
-export const devicesOf = ({ tensorParallel, pipelineParallel = 1 }: PlannedInstance): number =>
-  tensorParallel * pipelineParallel;
 
 export interface StepWork {
   /** Sequences that decode; a fraction is a mean over time. */
@@ -46,13 +49,18 @@ export interface StepWork {
   readonly numPrompts: number;
   /** Tokens of each prompt that earlier steps computed, or a cache had. */
   readonly promptOffset: number;
+  /** Of the groups that share the experts, those with as many prompt tokens in this step; absent: this one alone. */
+  readonly numPromptGroups?: number;
 }
 
 export interface StepTime {
   readonly weightSeconds: number;
   readonly kvSeconds: number;
   readonly computeSeconds: number;
+  /** Sums over devices, exchanges of rows with the devices of their experts, and hidden states between hosts. */
   readonly allReduceSeconds: number;
+  /** Experts in the host's memory: the GPU waits for them. */
+  readonly hostSeconds: number;
   readonly overheadSeconds: number;
   readonly totalSeconds: number;
   readonly bound: "memory" | "arithmetic";
@@ -92,6 +100,10 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
 export const kvBytesPerDevice = (instance: PlannedInstance, numTokens: number): number =>
   kvBytes(instance.model, instance.kv.vectorBytes, numTokens, instance.tensorParallel) + statesPerDevice(instance);
 
+/** The same where each group of a pipeline has its layers' part. */
+export const sequenceBytes = (instance: PlannedInstance, numTokens: number): number =>
+  kvBytesPerDevice(instance, numTokens) / (instance.pipelineParallel ?? 1);
+
 const statesPerDevice = ({ model, tensorParallel }: PlannedInstance): number => stateBytes(model) / tensorParallel;
 
 function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance): number {
@@ -101,13 +113,33 @@ function attentionPeak({ machine, quantization, efficiencies }: PlannedInstance)
   return machine.device.flops.cpuFloat! * CPU_CONSTANTS.attentionShare.value * found;
 }
 
-function computeSeconds(instance: PlannedInstance, work: StepWork): number {
-  const { model, quantization, machine, tensorParallel, efficiencies } = instance;
+/** Rows of a step that pass the experts of an instance: those of all groups that share them. */
+function expertRowsOf(instance: PlannedInstance, work: StepWork): number {
+  const { numDecoding, rowsEach, numPromptTokens, numPromptGroups = 1 } = work;
+  const { dataParallel = 1, busyGroups = dataParallel } = instance;
+  return numDecoding * rowsEach * busyGroups + numPromptTokens * numPromptGroups;
+}
+
+const EVEN: ExpertLoad = { read: 1, rows: 1 };
+
+function loadOf(instance: PlannedInstance, numExpertRows: number): ExpertLoad {
+  const { model, tensorParallel, dataParallel = 1, hasWholeExperts } = instance;
+  const experts = hasWholeExperts === true ? expertsOf(model) : undefined;
+  return experts === undefined ? EVEN : expertLoad(experts, numExpertRows, tensorParallel * dataParallel);
+}
+
+function computeSeconds(instance: PlannedInstance, work: StepWork, numExpertRows: number, load: ExpertLoad): number {
+  const { model, quantization, machine, tensorParallel, dataParallel = 1, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts, promptOffset } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
   // Of a prompt's rows, only the last one goes through the output matrix.
   const numHeadRows = numDecoding * rowsEach + (numPromptTokens > 0 ? numPrompts : 0);
-  const products = numRows * activeLinearParameters(model) + numHeadRows * tableParameters(model);
+  const isShared = instance.hasWholeExperts === true;
+  const inExperts = isShared ? chosenExpertMacs(model) : 0;
+  const products =
+    numRows * (activeLinearParameters(model) - inExperts) +
+    numHeadRows * tableParameters(model) +
+    (numExpertRows / dataParallel) * inExperts * load.rows;
   const attention =
     numDecoding * rowsEach * attentionMacs(model, context) +
     numPromptTokens * attentionMacs(model, promptOffset + numPromptTokens / numPrompts / 2);
@@ -121,17 +153,63 @@ function computeSeconds(instance: PlannedInstance, work: StepWork): number {
   return (productSeconds + (2 * attention) / attentionPeak(instance)) / tensorParallel + small;
 }
 
-/** Two sums over all devices in each layer, of the rows' hidden states in 16 bits. */
-function allReduceSeconds({ model, machine, tensorParallel }: PlannedInstance, numRows: number): number {
-  if (machine.kind !== "gpu" || tensorParallel === 1) return 0;
-  const link = linkOf(machine.device, tensorParallel);
+/** Time of one sum, or half an exchange, of `numRows` hidden states in 16 bits among `numDevices`. */
+function sumSeconds({ model, machine }: PlannedInstance, numDevices: number, numRows: number): number {
+  if (machine.kind !== "gpu" || numDevices === 1) return 0;
+  const link = linkOf(machine.device, numDevices);
   const { nvlinkSeconds, pcieSeconds, allReduceShare, allReducePcieShare } = GPU_CONSTANTS;
   const [latency, share] =
     link.kind === "nvlink"
       ? [nvlinkSeconds.value, allReduceShare.value]
       : [pcieSeconds.value, allReducePcieShare.value];
-  const bytes = (2 * (tensorParallel - 1) * numRows * model.width * 2) / tensorParallel;
-  return 2 * model.layers.length * (latency + bytes / (link.bytesPerS * share));
+  const bytes = (2 * (numDevices - 1) * numRows * model.width * 2) / numDevices;
+  return latency + bytes / (link.bytesPerS * share);
+}
+
+/**
+ * Two sums in each layer over the devices that share it. Groups with requests of their own bring the rows of all to
+ * each device of the experts, and add the results up in parts: as many bytes as one sum of all rows, in two messages.
+ */
+function linkSeconds(instance: PlannedInstance, numRows: number, numExpertRows: number): number {
+  const { model, tensorParallel, dataParallel = 1, pipelineParallel = 1, networkBytesPerS } = instance;
+  const ofSum = sumSeconds(instance, tensorParallel, numRows);
+  const between =
+    networkBytesPerS === undefined
+      ? 0
+      : (pipelineParallel - 1) * (GPU_CONSTANTS.networkSeconds.value + (numRows * model.width * 2) / networkBytesPerS);
+  const numSums = 2 * model.layers.length;
+  if (dataParallel === 1) return numSums * ofSum + between;
+  const numDevices = tensorParallel * dataParallel;
+  const exchange = sumSeconds(instance, numDevices, 0) + sumSeconds(instance, numDevices, numExpertRows);
+  const numExchanges = numExpertLayers(model);
+  return (numSums - numExchanges) * ofSum + numExchanges * exchange + between;
+}
+
+/** Bytes of weights that one device reads; of its group's and of the experts' share. */
+function weightBytesRead(instance: PlannedInstance, numRows: number, numExpertRows: number, load: ExpertLoad): number {
+  const { model, quantization, tensorParallel, dataParallel = 1 } = instance;
+  const { numHostLayers = 0 } = instance;
+  if (instance.hasWholeExperts !== true && numHostLayers === 0)
+    return weightBytesPerStep(model, quantization, numRows) / tensorParallel;
+  const onGpus = numHostLayers === 0 ? 1 : 1 - numHostLayers / numExpertLayers(model);
+  const ofAll = weightBytesPerStep(model, quantization, 0);
+  const ofExperts = weightBytesPerStep(model, quantization, numExpertRows) - ofAll;
+  return (ofAll + (onGpus * ofExperts * load.read) / dataParallel) / tensorParallel;
+}
+
+/**
+ * Experts in the host's memory: its CPU reads those of few rows; those of many come over the bus to the GPU. Either way
+ * the GPU waits, as layers follow each other.
+ */
+function hostSecondsOf(instance: PlannedInstance, numRows: number): number {
+  const { model, quantization, numHostLayers = 0, hostBytesPerS } = instance;
+  if (numHostLayers === 0 || hostBytesPerS === undefined) return 0;
+  const share = numHostLayers / numExpertLayers(model);
+  const bytes = share * (weightBytesPerStep(model, quantization, numRows) - weightBytesPerStep(model, quantization, 0));
+  const { memoryShare, busBytesPerS, mostHostRows } = HOST_EXPERTS;
+  if (numRows >= mostHostRows.value) return bytes / busBytesPerS.value;
+  const there = 2 * (GPU_CONSTANTS.pcieSeconds.value + (numRows * model.width * 4) / busBytesPerS.value);
+  return bytes / (hostBytesPerS * memoryShare.value) + numHostLayers * there;
 }
 
 /** Memory and arithmetic overlap, though not perfectly. */
@@ -142,29 +220,33 @@ function joined(memory: number, arithmetic: number, exponent: number): number {
 }
 
 export function stepTime(instance: PlannedInstance, work: StepWork): StepTime {
-  const { model, quantization, machine, tensorParallel, efficiencies } = instance;
+  const { model, quantization, machine, efficiencies } = instance;
   const { numDecoding, context, rowsEach, numPromptTokens, numPrompts } = work;
   const numRows = numDecoding * rowsEach + numPromptTokens;
+  const numExpertRows = expertRowsOf(instance, work);
+  const load = loadOf(instance, numExpertRows);
   const bytesPerS = machine.device.bytesPerS * efficiencies.memoryShare;
-  const weightBytes = weightBytesPerStep(model, quantization, numRows) * (quantization.readFactor ?? 1);
-  const weightSeconds = weightBytes / tensorParallel / bytesPerS;
+  const weightBytes = weightBytesRead(instance, numRows, numExpertRows, load) * (quantization.readFactor ?? 1);
+  const weightSeconds = weightBytes / bytesPerS;
   // A state is read, and written anew.
   const kvSeconds = (numDecoding * (kvBytesPerDevice(instance, context) + statesPerDevice(instance))) / bytesPerS;
-  const compute = computeSeconds(instance, work);
-  const allReduce = allReduceSeconds(instance, numRows);
+  const compute = computeSeconds(instance, work, numExpertRows, load);
+  const allReduce = linkSeconds(instance, numRows, numExpertRows);
   const overheadSeconds =
     efficiencies.stepSeconds +
     model.layers.length * efficiencies.secondsPerLayer +
     (numDecoding + (numPromptTokens > 0 ? numPrompts : 0)) * efficiencies.secondsPerSequence;
   const { overlap } = machine.kind === "gpu" ? GPU_CONSTANTS : CPU_CONSTANTS;
+  const hostSeconds = hostSecondsOf(instance, numRows);
   const memorySeconds = weightSeconds + kvSeconds;
   return {
     weightSeconds,
     kvSeconds,
     computeSeconds: compute,
     allReduceSeconds: allReduce,
+    hostSeconds,
     overheadSeconds,
-    totalSeconds: joined(memorySeconds, compute, overlap.value) + allReduce + overheadSeconds,
+    totalSeconds: joined(memorySeconds, compute, overlap.value) + allReduce + hostSeconds + overheadSeconds,
     bound: memorySeconds >= compute ? "memory" : "arithmetic",
   };
 }

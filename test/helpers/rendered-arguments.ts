@@ -3,6 +3,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { LaunchPlan } from "../../src/fleet/adapters/adapter.js";
 import { ADAPTERS } from "../../src/fleet/adapters/index.js";
+import { MULTI_HOST_FLAGS } from "../../src/fleet/adapters/multi-host.js";
 import { isProviderEngine } from "../../src/fleet/config/provider-conflicts.js";
 import { readConfig } from "../../src/fleet/config/read-config.js";
 import { planModels } from "../../src/fleet/plan-models.js";
@@ -11,7 +12,7 @@ import { LISTED_MODEL_TYPES } from "../../src/plan/data/engines.js";
 import { parseHardware } from "../../src/plan/hardware.js";
 import { knownModel } from "../../src/plan/known-model.js";
 import { makePlan } from "../../src/plan/plan.js";
-import type { PlanRequest } from "../../src/plan/request.js";
+import type { Configuration, PlanRequest } from "../../src/plan/request.js";
 import { repositoryRoot } from "./fixtures.js";
 
 interface Rendered {
@@ -66,7 +67,30 @@ const PLANS: readonly (readonly [string, string, Partial<PlanRequest>])[] = [
   ["deepseek-v3", "h200x8", {}],
   ["qwen3.6-35b-a3b", "h100", { prefixShare: 0.8 }],
   ["gemma4-26b-a4b", "h100", {}],
+  ["deepseek-v3", "h100x8", { hosts: 2 }],
+  ["glm-4.5-air", "h100x4", {}],
+  ["glm-4.7-flash", "h100", {}],
+  ["minimax-m2", "h200x4", {}],
 ];
+
+/** For each host of a configuration. */
+function flagsOfHosts(
+  engine: EngineName,
+  { pipelineParallel: numHosts = 1 }: Configuration,
+): readonly (readonly string[])[] {
+  if (numHosts === 1) return [[]];
+  if (engine !== "vllm" && engine !== "sglang") return [["--pp_size", String(numHosts)]];
+  return Array.from({ length: numHosts }, (_, rank) =>
+    MULTI_HOST_FLAGS[engine]({
+      numHosts,
+      size: String(numHosts),
+      rank: String(rank),
+      head: "10.0.0.1",
+      port: 29_501,
+      isHead: rank === 0,
+    }),
+  );
+}
 
 function fromPlans(engine: EngineName): Wanted[] {
   if (engine === "tgi" || engine === "ollama" || isProviderEngine(engine)) return [];
@@ -89,11 +113,15 @@ function fromPlans(engine: EngineName): Wanted[] {
       engine,
       ...more,
     });
-    return configurations.map(({ options, extraArgs }) => ({
-      source: `plan of ${name} on ${hardware}`,
-      options,
-      extraArgs,
-    }));
+    return configurations.flatMap((configuration) => {
+      const { options, extraArgs } = configuration;
+      const source = `plan of ${name} on ${hardware}`;
+      return flagsOfHosts(engine, configuration).map((flags) => ({
+        source,
+        options,
+        extraArgs: [...extraArgs, ...flags],
+      }));
+    });
   });
 }
 
@@ -139,6 +167,10 @@ function fromOptions(engine: EngineName): Wanted[] {
   } satisfies CommonEngineOptions;
   const variants: Partial<CommonEngineOptions>[] = [
     { enablePrefixCaching: false },
+    { dataParallelSize: 2 },
+    { dataParallelSize: 2, enableExpertParallel: true },
+    { enableExpertParallel: true },
+    { enableExpertParallel: false },
     ...(POLICIES[engine] ?? []).map((schedulingPolicy) => ({ schedulingPolicy })),
     ...(KV_TYPES[engine] ?? []).map((kvCacheDtype) => ({ kvCacheDtype })),
     ...(SPECULATIONS[engine] ?? []).map((method) => ({

@@ -12,6 +12,7 @@ import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { runMain } from "../../../test/helpers/run-main.js";
 import { packageRoot } from "../../core/package-root.js";
 import { formatUsd } from "../../core/quantities.js";
+import { KNOWN_NAMES } from "../../plan/known-model.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-plan-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -29,6 +30,18 @@ test("the table has the winner's memory, reasons and arguments", async () => {
   expect(stdout).toMatch(/weights: FP8 \(W8A8\)\. [\d,]+ tokens\/s against/);
   expect(stdout).toMatch(/vllm serve RedHatAI\/Llama-3\.3-70B-Instruct-FP8-dynamic .*--tensor-parallel-size/);
   expect(stdout).toMatch(/Predicted, not measured/);
+});
+
+test("--list-models has every known name, its size, and the engines that run it", async () => {
+  const { stdout, exitCode } = await plan("--list-models");
+  expect(exitCode).toBe(0);
+  expect(stdout).toMatch(/^qwen3-30b-a3b +30\.5 B +[\d.]+ B +40K +bf16 +millrace, vllm, sglang/m);
+  expect(stdout).toMatch(/^gpt-oss-120b .* mxfp4 /m);
+  const { models } = JSON.parse((await plan("--list-models", "--json")).stdout);
+  expect(models.map(({ name }: { name: string }) => name)).toEqual(KNOWN_NAMES);
+  const deepseek = models.find(({ name }: { name: string }) => name === "deepseek-v3");
+  expect(deepseek.engines).not.toContain("millrace");
+  expect(deepseek.embeddedRefusal).toMatch(/./);
 });
 
 test("the guide's figures are today's", async () => {

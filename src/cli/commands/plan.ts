@@ -13,6 +13,7 @@ import { planAdviseCommand } from "./plan-advise.js";
 import { planCostsCommand } from "./plan-costs.js";
 
 interface PlanCommandFlags extends PlanFlags {
+  readonly listModels?: boolean;
   readonly top: number;
   readonly html?: string;
   readonly yaml?: string;
@@ -23,6 +24,7 @@ export function planCommand(): Command {
     .description(
       "Choose engine, weights, instances and limits for a model, a machine and traffic; predict speed and cost.",
     )
+    .option("--list-models", "list the models that --model knows by name, with the engines that run them")
     .option("--top <n>", "configurations in the table", integerIn("--top", 1, 1000), 5)
     .option("--html <file>", "write a page with the Pareto frontier and the roofline")
     .option("--yaml <file>", "write the best configuration as a millrace.yaml");
@@ -30,6 +32,11 @@ export function planCommand(): Command {
 }
 
 async function runPlan(flags: PlanCommandFlags): Promise<void> {
+  if (flags.listModels === true) {
+    const { modelList } = await import("../plan/list-models.js");
+    process.stdout.write(`${modelList(flags.json === true)}\n`);
+    return;
+  }
   for (const file of [flags.html, flags.yaml]) if (file !== undefined) assertReplaceable(file);
   const [{ requestOf }, { makePlan, withUnasked }] = await Promise.all([
     import("../plan/plan-request.js"),
@@ -76,6 +83,11 @@ async function writeFiles(plan: Plan, { html, yaml }: PlanCommandFlags): Promise
     const best = plan.configurations[0]!;
     replaceFile(yaml, yamlOf(plan, best));
     const before = best.needs.length === 0 ? "" : " once it has what it needs (above)";
-    process.stderr.write(`written: ${yaml}; to start it${before}: millrace serve --config ${yaml}\n`);
+    const numHosts = best.pipelineParallel ?? 1;
+    const start =
+      numHosts === 1
+        ? `serve --config ${yaml}`
+        : `image render --target kubernetes --preset ${yaml} --nodes ${numHosts} --out FOLDER`;
+    process.stderr.write(`written: ${yaml}; to start it${before}: millrace ${start}\n`);
   }
 }

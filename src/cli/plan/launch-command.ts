@@ -6,7 +6,9 @@
 import { shellWord } from "../../core/shell-word.js";
 import type { LaunchPlan } from "../../fleet/adapters/adapter.js";
 import { ADAPTERS } from "../../fleet/adapters/index.js";
+import { MULTI_HOST_FLAGS } from "../../fleet/adapters/multi-host.js";
 import type { Configuration } from "../../plan/request.js";
+import { devicesOf } from "../../plan/sharing.js";
 
 const PLACE = { host: "127.0.0.1", port: 8001, sparePorts: [8101, 8102], folder: "." } as const;
 /** The embedded engine by its command's name, wherever the package lies. */
@@ -14,14 +16,47 @@ const PROGRAMS: Readonly<Partial<Record<string, readonly [string, ...string[]]>>
   millrace: ["millrace", "engine"],
 };
 
+/** Stands for the first host's address. */
+export const HEAD = "HEAD_ADDRESS";
+const HEAD_PORT = 29_501;
+
 export interface Launch extends LaunchPlan {
   /** As one types it. */
   readonly text: string;
 }
 
-export function launchOf({ engine, options, extraArgs }: Configuration): Launch {
+/** Words before and behind the engine's own, for the host of this rank. */
+function ofHost(configuration: Configuration, rank: number): readonly [string[], readonly string[]] {
+  const { engine, pipelineParallel: numHosts = 1 } = configuration;
+  if (numHosts === 1) return [[], []];
+  if (engine === "vllm" || engine === "sglang") {
+    const place = { numHosts, size: String(numHosts), rank: String(rank), head: HEAD, port: HEAD_PORT };
+    return [[], MULTI_HOST_FLAGS[engine]({ ...place, isHead: rank === 0 })];
+  }
+  // One command starts TensorRT-LLM's ranks on all hosts.
+  const numRanks = devicesOf(configuration);
+  const tasks = ["-N", String(numHosts), "--ntasks", String(numRanks)];
+  const each = ["--ntasks-per-node", String(numRanks / numHosts), "--mpi=pmix"];
+  return [
+    ["srun", ...tasks, ...each, "trtllm-llmapi-launch"],
+    ["--pp_size", String(numHosts)],
+  ];
+}
+
+/** @param rank of the host, where an instance spans several */
+export function launchOf(configuration: Configuration, rank = 0): Launch {
+  const { engine, options, extraArgs } = configuration;
   const adapter = ADAPTERS[engine];
   const plan = adapter.launch(options, PROGRAMS[engine] ?? adapter.program!, PLACE, undefined);
-  const command: readonly [string, ...string[]] = [...plan.command, ...extraArgs];
+  const [before, behind] = ofHost(configuration, rank);
+  const [program, ...words] = [...before, ...plan.command, ...extraArgs, ...behind];
+  const command: readonly [string, ...string[]] = [program!, ...words];
   return { ...plan, command, text: command.map(shellWord).join(" ") };
+}
+
+/** A command for each host of an instance; one where an engine starts them all. */
+export function launchesOf(configuration: Configuration): readonly Launch[] {
+  const { engine, pipelineParallel = 1 } = configuration;
+  const numCommands = engine === "tensorrt-llm" ? 1 : pipelineParallel;
+  return Array.from({ length: numCommands }, (_, rank) => launchOf(configuration, rank));
 }

@@ -7,16 +7,23 @@ import type { PlannedModel } from "../../plan/planned-model.js";
 import type { Configuration, Plan } from "../../plan/request.js";
 import { warningsOf } from "../../plan/warnings.js";
 import { jsonText } from "../output/format.js";
-import { launchOf } from "./launch-command.js";
+import { launchesOf, launchOf } from "./launch-command.js";
 
 function configurationJson(configuration: Configuration): object {
   const { quantization, kv, grades, ...rest } = configuration;
   const { command, env, files, notices } = launchOf(configuration);
+  const hosts = launchesOf(configuration).map((launch) => launch.command);
   return {
     ...rest,
     quantization: { id: quantization.id, label: quantization.label, gate: quantization.gate, grade: grades.weights },
     kv: { id: kv.id, label: kv.label, evidence: kv.evidence, grade: grades.kv },
-    launch: { command, env, ...(files === undefined ? {} : { files }), notices },
+    launch: {
+      command,
+      ...(hosts.length > 1 ? { hosts } : {}),
+      env,
+      ...(files === undefined ? {} : { files }),
+      notices,
+    },
   };
 }
 

@@ -5,6 +5,7 @@ import { parseLatencyTargets, type Slo } from "../../core/slo.js";
 import { QUALITY } from "../../plan/data/constants.js";
 import { PLANNED_ENGINES, type PlannedEngine } from "../../plan/data/engines.js";
 import { QUANTIZATION_IDS, type QuantizationId } from "../../plan/data/quantizations.js";
+import { MOST_HOSTS } from "../../plan/layouts.js";
 import { OBJECTIVES, type Objective } from "../../plan/request.js";
 import { integerIn, numberIn, oneOf } from "../flags/option-values.js";
 
@@ -17,6 +18,10 @@ export interface PlanFlags {
   readonly rps?: number | undefined;
   readonly requestsPerSecond?: number;
   readonly slo?: Slo;
+  readonly hosts?: number;
+  readonly network?: number;
+  readonly hostMemory?: number;
+  readonly hostBandwidth?: number;
   readonly objective: Objective;
   readonly prefixShare: number;
   readonly task: "simple" | "general";
@@ -56,6 +61,26 @@ const servedOptions = (): readonly Option[] => [
   grouped(WHAT, "--hardware <machine>", "GPUs such as h100x2, cpu-16, cpu (this machine's), or detect").default(
     "detect",
   ),
+  grouped(
+    WHAT,
+    "--hosts <n>",
+    "machines of this kind that one instance may span, where one does not hold the model (default: 1)",
+  ).argParser(integerIn("--hosts", 1, MOST_HOSTS)),
+  grouped(
+    WHAT,
+    "--network <Gbit/s>",
+    "bandwidth between two of these machines, per direction (default: 400, a port of InfiniBand NDR)",
+  ).argParser(numberIn("--network", 0.1, 1e5)),
+  grouped(
+    WHAT,
+    "--host-memory <GiB>",
+    "memory beside one GPU that may hold experts of a mixture, which llama-server's CPU part computes",
+  ).argParser(numberIn("--host-memory", 1, 1e5)),
+  grouped(
+    WHAT,
+    "--host-bandwidth <GB/s>",
+    "bandwidth of that memory (default: 89.6, two channels of DDR5-5600)",
+  ).argParser(numberIn("--host-bandwidth", 1, 1e4)),
   grouped(WHAT, "--engine <engine>", `one of ${PLANNED_ENGINES.join(", ")} (default: by the rules)`).argParser(
     oneOf("--engine", PLANNED_ENGINES),
   ),

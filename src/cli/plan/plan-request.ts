@@ -3,16 +3,20 @@
 import { MillraceError } from "../../core/errors.js";
 import { optionError } from "../../core/option-error.js";
 import { readJsonFile } from "../../formats/files/json.js";
+import { expertsOf } from "../../model/description/sizes.js";
 import { type Fit, fittedEfficiencies } from "../../plan/calibrate.js";
 import { fitServing, servingReport } from "../../plan/calibrate-serving.js";
 import type { Machine } from "../../plan/data/device.js";
 import type { PlannedEngine } from "../../plan/data/engines.js";
 import type { DatedPrice } from "../../plan/data/prices.js";
-import { parseHardware } from "../../plan/hardware.js";
+import { machineLabel, parseHardware } from "../../plan/hardware.js";
 import { KNOWN_NAMES } from "../../plan/known-model.js";
+import { MULTI_HOST_ENGINES } from "../../plan/layouts.js";
 import { makePlan } from "../../plan/plan.js";
+import type { PlannedModel } from "../../plan/planned-model.js";
 import { readPlannedModel } from "../../plan/read-model.js";
 import type { PlanRequest } from "../../plan/request.js";
+import { withEngineBytes } from "../../plan/rules.js";
 import { detectMachine } from "./detect-machine.js";
 import { givenPrice, listPrice } from "./machine-price.js";
 import { DEFAULT_CONCURRENCY, LEAST_PRICE, MOST_PRICE, type PlanFlags } from "./plan-options.js";
@@ -56,6 +60,32 @@ function checkFlags({ concurrency, rps, inputTokens, outputTokens, maxModelLen, 
       "raise --max-model-len",
     );
   }
+}
+
+function checkHosts({ hosts = 1, network }: PlanFlags, machine: Machine, engine: PlannedEngine | undefined): void {
+  if (hosts === 1 && network !== undefined)
+    throw optionError("--network", "--hosts of 2 or more beside it", "one host");
+  if (hosts === 1) return;
+  if (machine.kind === "cpu") throw optionError("--hosts", "GPUs as --hardware", machine.device.label);
+  if (engine !== undefined && !MULTI_HOST_ENGINES.some((each) => each === engine))
+    throw optionError("--hosts", `an --engine of ${MULTI_HOST_ENGINES.join(", ")}`, engine);
+}
+
+function checkHostMemory(
+  { hostMemory, hostBandwidth, engine }: PlanFlags,
+  model: PlannedModel,
+  machine: Machine,
+): void {
+  if (hostMemory === undefined) {
+    if (hostBandwidth !== undefined) throw optionError("--host-bandwidth", "beside --host-memory", "it alone");
+    return;
+  }
+  const of = (expected: string, got: string): never => {
+    throw optionError("--host-memory", expected, got);
+  };
+  if (machine.kind === "cpu" || machine.count > 1) of("beside one GPU as --hardware", machineLabel(machine));
+  if (engine !== undefined && engine !== "llama-server") of("beside --engine llama-server", engine);
+  if (expertsOf(model) === undefined) of("for a mixture of experts as --model", model.name);
 }
 
 async function machineOf(flags: PlanFlags): Promise<Machine> {
@@ -122,8 +152,10 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
   const model = await readPlannedModel(flags.model);
   const machine = await machineOf(flags);
   checkEngine(machine, flags.engine);
+  checkHosts(flags, machine, flags.engine);
+  checkHostMemory(flags, model, machine);
   const { inputTokens, outputTokens, prefixShare, objective, engine, quantization, maxModelLen, slo } = flags;
-  const request: PlanRequest = {
+  const request: PlanRequest = withEngineBytes({
     model,
     machine,
     inputTokens,
@@ -135,13 +167,17 @@ export async function requestOf(given: PlanFlags): Promise<MadeRequest> {
     allowsPublished: flags.allowPublishedQuantization,
     onlyPublished: flags.knownCheckpoints,
     maxModelLen,
+    hostMemoryBytes: flags.hostMemory === undefined ? undefined : flags.hostMemory * 2 ** 30,
+    hostBytesPerS: flags.hostBandwidth === undefined ? undefined : flags.hostBandwidth * 1e9,
+    hosts: flags.hosts,
+    networkBytesPerS: flags.network === undefined ? undefined : (flags.network * 1e9) / 8,
     load:
       flags.rps === undefined ? { concurrency: flags.concurrency ?? DEFAULT_CONCURRENCY } : { requestsPerS: flags.rps },
     slo: { ttftMs: slo?.ttftMs, tpotMs: slo?.tpotMs },
     isSimpleTask: flags.task === "simple",
     smallestRecovery: flags.minQuality,
     price: priceOf(machine, flags),
-  };
+  });
   const fit = await chosenFit(flags, request);
   return { request: { ...request, efficiencies: fit?.efficiencies }, fit };
 }

@@ -6,10 +6,11 @@ import { hasTargets } from "../../plan/evaluate.js";
 import { gibibytes } from "../../plan/fitting.js";
 import { machineLabel } from "../../plan/hardware.js";
 import type { Configuration, Plan, PlanRequest } from "../../plan/request.js";
+import { sharingText } from "../../plan/sharing.js";
 import { FLOOD } from "../../plan/splits.js";
 import { warningsOf } from "../../plan/warnings.js";
 import { formatTable } from "../output/format.js";
-import { type Launch, launchOf } from "./launch-command.js";
+import { HEAD, type Launch, launchesOf } from "./launch-command.js";
 
 const MAX_LINE = 118;
 
@@ -30,8 +31,9 @@ export function loadText({ load, inputTokens, outputTokens, prefixShare, slo, ob
   return `${inputTokens} tokens in, ${outputTokens} out, ${many}${shared}; objective ${objective}${targets.length > 0 ? `; ${targets.join(", ")}` : ""}`;
 }
 
-export function shapeText({ tensorParallel, instances }: Configuration, isCpu: boolean): string {
-  return isCpu ? `${instances} instance${instances > 1 ? "s" : ""}` : `${instances} × TP${tensorParallel}`;
+export function shapeText(configuration: Configuration, isCpu: boolean): string {
+  const { instances } = configuration;
+  return isCpu ? `${instances} instance${instances > 1 ? "s" : ""}` : `${instances} × ${sharingText(configuration)}`;
 }
 
 export const HEADERS = [
@@ -95,7 +97,8 @@ export function wrapped(text: string, indent: string): string {
   return lines.join(`\n${indent}`);
 }
 
-function launchLines(launch: Launch): string[] {
+function launchLines(launches: readonly Launch[], numHosts: number): string[] {
+  const [launch] = launches as readonly [Launch];
   const files = Object.entries(launch.files ?? {}).flatMap(([path, text]) => [
     `  with ${path}:`,
     ...text
@@ -106,9 +109,12 @@ function launchLines(launch: Launch): string[] {
   const variables = Object.entries(launch.env)
     .map(([name, value]) => `${name}=${value} `)
     .join("");
+  const where = `${HEAD} is the first host's address, which answers requests`;
+  const heading = numHosts === 1 ? "each instance on a port of its own" : `one instance on ${numHosts} hosts; ${where}`;
+  const ofRank = (rank: number): string => (launches.length === 1 ? "" : `host ${rank}: `);
   return [
-    "start (each instance on a port of its own)",
-    `  ${variables}${launch.text}`,
+    `start (${heading})`,
+    ...launches.map(({ text }, rank) => `  ${ofRank(rank)}${variables}${text}`),
     ...files,
     ...launch.notices.map((notice) => `  ${wrapped(notice, "  ")}`),
   ];
@@ -130,7 +136,7 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),
     ...(needs.length > 0 ? ["needs", ...needs.map((need) => `  ${wrapped(need, "    ")}`)] : []),
-    ...launchLines(launchOf(best)),
+    ...launchLines(launchesOf(best), best.pipelineParallel ?? 1),
   ];
 }
 

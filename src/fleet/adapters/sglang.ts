@@ -22,12 +22,19 @@ const FLAGS: FlagTable = {
   model: "--model-path",
   servedModelName: "--served-model-name",
   maxModelLen: "--context-length",
-  maxNumSeqs: "--max-running-requests",
+  maxNumSeqs: (count, options) => ["--max-running-requests", String(count * attentionGroups(options))],
   // SGLang's --max-prefill-tokens bounds how many prompts begin together, not the length of a step.
-  maxNumBatchedTokens: "--chunked-prefill-size",
+  maxNumBatchedTokens: (count, options) => ["--chunked-prefill-size", String(count * attentionGroups(options))],
   kvCacheDtype: renamed("--kv-cache-dtype", { fp8: "fp8_e4m3" }),
   quantization: "--quantization",
-  tensorParallelSize: "--tp-size",
+  tensorParallelSize: (width, options) => ["--tp-size", String(width * attentionGroups(options))],
+  dataParallelSize: (size, options) => [
+    "--dp-size",
+    String(size),
+    ...(attentionGroups(options) > 1 ? ["--enable-dp-attention"] : []),
+  ],
+  enableExpertParallel: (on, { tensorParallelSize = 1, dataParallelSize = 1 }) =>
+    on ? ["--ep-size", String(tensorParallelSize * dataParallelSize)] : [],
   gpuMemoryUtilization: "--mem-fraction-static",
   enablePrefixCaching: onlyIf("--disable-radix-cache", false),
   speculativeConfig: speculation,
@@ -40,6 +47,13 @@ const FLAGS: FlagTable = {
   threads: elsewhere,
   apiKey: "--api-key",
 };
+
+/**
+ * Groups that share experts are parts of one width in SGLang, which divides its limits among them; groups that share
+ * nothing are copies, of each of which the limits are.
+ */
+const attentionGroups = ({ enableExpertParallel, dataParallelSize = 1 }: CommonEngineOptions): number =>
+  enableExpertParallel === true ? dataParallelSize : 1;
 
 /**
  * SGLang wants depth, width and size of the draft: a chain of k tokens is k steps of one branch, and k + 1 tokens with

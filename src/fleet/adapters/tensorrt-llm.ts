@@ -17,7 +17,11 @@ const FLAGS: FlagTable = {
   maxModelLen: "--max_seq_len",
   maxNumSeqs: "--max_batch_size",
   maxNumBatchedTokens: "--max_num_tokens",
-  tensorParallelSize: "--tp_size",
+  tensorParallelSize: (width, { dataParallelSize = 1 }) => ["--tp_size", String(width * dataParallelSize)],
+  // Attention in groups is in the YAML: each GPU is one.
+  dataParallelSize: elsewhere,
+  enableExpertParallel: (on, { tensorParallelSize = 1, dataParallelSize = 1 }) =>
+    on ? ["--ep_size", String(tensorParallelSize * dataParallelSize)] : [],
   gpuMemoryUtilization: elsewhere,
   kvCacheDtype: elsewhere,
   kvCacheMemoryBytes: elsewhere,
@@ -83,6 +87,7 @@ const DECODING_TYPES: Readonly<Record<string, string>> = {
 
 function yamlConfig(options: CommonEngineOptions): string {
   const { kvCacheDtype, kvCacheMemoryBytes, enablePrefixCaching, speculativeConfig, gpuMemoryUtilization } = options;
+  const { dataParallelSize = 1 } = options;
   const { method, model, num_speculative_tokens: depth } = speculativeConfig ?? {};
   const kvCache = {
     // The memory fraction goes here because this section would override its flag.
@@ -95,6 +100,7 @@ function yamlConfig(options: CommonEngineOptions): string {
     // TensorRT-LLM publishes metrics only if both are on.
     return_perf_metrics: true,
     enable_iter_perf_stats: true,
+    ...(dataParallelSize === 1 ? {} : { enable_attention_dp: true }),
     ...(Object.keys(kvCache).length === 0 ? {} : { kv_cache_config: kvCache }),
     ...(speculativeConfig === undefined
       ? {}

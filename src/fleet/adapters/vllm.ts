@@ -19,6 +19,8 @@ const FLAGS: FlagTable = {
   kvCacheMemoryBytes: "--kv-cache-memory-bytes",
   quantization: "--quantization",
   tensorParallelSize: "--tensor-parallel-size",
+  dataParallelSize: "--data-parallel-size",
+  enableExpertParallel: (on) => [on ? "--enable-expert-parallel" : "--no-enable-expert-parallel"],
   gpuMemoryUtilization: "--gpu-memory-utilization",
   enablePrefixCaching: (on) => [on ? "--enable-prefix-caching" : "--no-enable-prefix-caching"],
   speculativeConfig: "--speculative-config",

@@ -49,6 +49,13 @@ const engineOptions = () =>
     "kv-cache-memory-bytes": byteSize().optional().describe("KV memory of each instance"),
     quantization: text().optional().describe("quantisation of the weights, under the engine's own name"),
     "tensor-parallel-size": integer(1, 1024).optional().describe("GPUs that share one instance"),
+    "data-parallel-size": integer(1, 1024)
+      .optional()
+      .describe("groups of so many GPUs in one instance, each with requests of its own; the limits are of one group"),
+    "enable-expert-parallel": z
+      .boolean()
+      .optional()
+      .describe("whether each expert of a mixture lies whole on one of the instance's GPUs, for all groups together"),
     "gpu-memory-utilization": fraction().optional().describe("share of each GPU's memory that an instance may take"),
     "enable-prefix-caching": z.boolean().optional().describe("whether to cache the KV of common prompt prefixes"),
     "speculative-config": z
@@ -126,7 +133,7 @@ const model = (environment: NodeJS.ProcessEnv) =>
       .describe("GPUs that the model's instances share"),
     "gpus-per-instance": integer(1, 1024)
       .optional()
-      .describe("number of GPUs that each instance sees (default: tensor-parallel-size, else 1)"),
+      .describe("number of GPUs that each instance sees (default: tensor-parallel-size times data-parallel-size)"),
     attach: z
       .array(attachment(environment))
       .default([])

@@ -88,8 +88,8 @@ async function pinnedTo(
 
 /** @param own variables of the adapter, which the configuration's override */
 export function environmentOf(spec: ModelSpec, slot: number, own: LaunchPlan["env"] = {}): NodeJS.ProcessEnv {
-  const { tensorParallelSize: tp = 1, buildEngine } = spec.options;
-  const { gpus, gpusPerInstance = tp * (buildEngine?.pipelineParallelSize ?? 1) } = spec;
+  const { tensorParallelSize: tp = 1, dataParallelSize: dp = 1, buildEngine } = spec.options;
+  const { gpus, gpusPerInstance = tp * dp * (buildEngine?.pipelineParallelSize ?? 1) } = spec;
   const ownGpus = gpus === undefined || gpus.length === 0 ? [] : shareOf(gpus, gpusPerInstance, slot);
   return {
     ...inheritedEnvironment(),

@@ -43,6 +43,10 @@ export interface CommonEngineOptions {
   readonly kvCacheMemoryBytes?: number;
   readonly quantization?: string;
   readonly tensorParallelSize?: number;
+  /** Groups of `tensorParallelSize` GPUs in one instance; the two limits above are of one group. */
+  readonly dataParallelSize?: number;
+  /** Each expert of a mixture lies whole on one of the instance's GPUs, and all groups share the experts. */
+  readonly enableExpertParallel?: boolean;
   readonly gpuMemoryUtilization?: number;
   readonly enablePrefixCaching?: boolean;
   readonly speculativeConfig?: Readonly<Record<string, unknown>>;

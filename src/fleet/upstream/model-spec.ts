@@ -31,7 +31,7 @@ export interface ModelSpec {
   readonly coresPerInstance?: number;
   /** GPUs as CUDA_VISIBLE_DEVICES names them (numbers, UUIDs or MIG names), divided like cores. */
   readonly gpus?: readonly string[];
-  /** Default: `options.tensorParallelSize` times the pipeline's size, else 1. */
+  /** Default: `options.tensorParallelSize` times `options.dataParallelSize` times the pipeline's size, else 1. */
   readonly gpusPerInstance?: number;
   /** Running servers that the fleet watches but never starts or stops. */
   readonly attach?: readonly UpstreamTarget[];

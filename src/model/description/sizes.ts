@@ -144,6 +144,16 @@ const linearParameters = (model: ModelDescription): number => parametersOf(model
 /** Parameters of the layers that one token passes: its multiply-adds in them. */
 export const activeLinearParameters = (model: ModelDescription): number => parametersOf(model, ({ active }) => active);
 
+/** Multiply-adds of one token in the experts that it chose, without the part that all tokens pass. */
+export const chosenExpertMacs = (model: ModelDescription): number =>
+  sumOf(model, ({ feedForward }) =>
+    feedForward.kind === "dense" ? 0 : partParameters(model.width, feedForward, feedForward.active * feedForward.width),
+  );
+
+/** Layers that have experts. */
+export const numExpertLayers = (model: Layered): number =>
+  sumOf(model, ({ feedForward }) => (feedForward.kind === "experts" ? 1 : 0));
+
 const allTables = (model: ModelDescription): number =>
   (model.isTied ? 1 : 2) * tableParameters(model) + inputTableParameters(model);
 

@@ -153,6 +153,26 @@ export const CONFIGURED_MODELS: readonly KnownModel[] = [
   configured(
     {
       ...GEMMA4,
+      name: "gemma4-12b",
+      repo: "google/gemma-4-12B-it",
+      gguf: "unsloth/gemma-4-12b-it-GGUF",
+      publishedParameters: 11.96e9,
+    },
+    {
+      ...WIDE_GEMMA4_CONFIG,
+      model_type: "gemma4_unified",
+      hidden_size: 3840,
+      intermediate_size: 15_360,
+      num_hidden_layers: 48,
+      num_attention_heads: 16,
+      num_key_value_heads: 8,
+      num_global_key_value_heads: 1,
+      layer_types: gemma4Layers(48, 6),
+    },
+  ),
+  configured(
+    {
+      ...GEMMA4,
       name: "gemma4-26b-a4b",
       repo: "google/gemma-4-26B-A4B-it",
       gguf: "unsloth/gemma-4-26B-A4B-it-GGUF",

@@ -50,6 +50,8 @@ export const GPU_CONSTANTS = {
   allReducePcieShare: assumed(0.5, "all-reduce over PCIe, both directions through the host's bridges"),
   nvlinkSeconds: assumed(12e-6, "one small all-reduce among NVLink GPUs with the engines' own kernels"),
   pcieSeconds: assumed(40e-6, "one small all-reduce over PCIe"),
+  networkSeconds: assumed(30e-6, "one small message between hosts over RDMA"),
+  networkBytesPerS: assumed(50e9, "one port of 400 Gbit/s on each host: InfiniBand NDR, or RoCE"),
   overlap: assumed(4, "exponent joining memory and arithmetic time: ∞ would be a perfect overlap, 1 none"),
   memoryUtilization: cited(0.92, "vLLM's default --gpu-memory-utilization"),
   runtimeBytes: assumed(1.5e9, "CUDA context, captured graphs, communication buffers"),
@@ -104,6 +106,18 @@ export const ENGINE_SPEED = {
   "llama-server": assumed(1, "no comparable figure on GPUs is known; under load it is slower than this"),
   ollama: assumed(1, "it starts llama.cpp's server"),
   millrace: assumed(1, "it computes on CPUs, whose constants are its own"),
+} as const satisfies Readonly<Record<string, Constant>>;
+
+/** Experts in the host's memory, beside a GPU. */
+export const HOST_EXPERTS = {
+  bytesPerS: assumed(89.6e9, "two channels of DDR5-5600, as desktops have"),
+  memoryShare: cited(
+    0.6,
+    "gpt-oss-120b with all experts on a 14900K decodes at 25.6 tokens/s (gokawiil.com/article/74814): 1.9 GB of experts a token, of which the GPU's part takes 5 of 39 ms",
+  ),
+  busBytesPerS: assumed(25e9, "PCIe 4.0 ×16, of whose 31.5 GB/s copies from pinned memory reach four fifths"),
+  memoryUtilization: assumed(0.9, "the system and the rest of the file need some"),
+  mostHostRows: cited(32, "llama.cpp brings experts to the GPU for steps of 32 rows and more (ggml-cuda's op offload)"),
 } as const satisfies Readonly<Record<string, Constant>>;
 
 /** Drafts. */

@@ -15,16 +15,18 @@ export const DRAFTING_ENGINES: readonly PlannedEngine[] = ["vllm", "sglang", "te
 
 const EVERYWHERE = ["llama", "qwen2", "mistral", "mixtral", "deepseek_v3", "gemma3", "gemma3_text", "phi3"];
 const NEWER = ["qwen3", "qwen3_moe", "gpt_oss"];
-const NEWEST = ["gemma2", "qwen3_5", "qwen3_5_moe", "qwen3_next", "gemma4"];
+const NEWEST = ["gemma2", "qwen3_5", "qwen3_5_moe", "qwen3_next", "gemma4", "gemma4_unified"];
+/** In the model registries of vLLM 0.33, SGLang 0.5.23 and llama.cpp. */
+const OTHERS = ["glm4_moe", "glm4_moe_lite", "minimax_m2"];
 
 /** Without the embedded engine, whose own loader is asked. */
 export const LISTED_MODEL_TYPES: Readonly<Record<Exclude<PlannedEngine, "millrace">, readonly string[]>> = {
-  vllm: [...EVERYWHERE, ...NEWER, ...NEWEST],
-  sglang: [...EVERYWHERE, ...NEWER, ...NEWEST],
+  vllm: [...EVERYWHERE, ...NEWER, ...NEWEST, ...OTHERS],
+  sglang: [...EVERYWHERE, ...NEWER, ...NEWEST, ...OTHERS],
   // nvidia.github.io/TensorRT-LLM/models/supported-models.html: the PyTorch backend, which has no Gemma 2.
   "tensorrt-llm": [...EVERYWHERE, ...NEWER],
   // huggingface.co/docs/text-generation-inference/supported_models
   tgi: [...EVERYWHERE, "gemma2"],
-  "llama-server": [...EVERYWHERE, ...NEWER, ...NEWEST],
-  ollama: [...EVERYWHERE, ...NEWER, ...NEWEST],
+  "llama-server": [...EVERYWHERE, ...NEWER, ...NEWEST, ...OTHERS],
+  ollama: [...EVERYWHERE, ...NEWER, ...NEWEST, ...OTHERS],
 };

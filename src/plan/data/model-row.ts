@@ -27,7 +27,7 @@ export interface KnownModel extends ModelDescription {
   /** The form in which it writes tool calls; undefined: it was not trained to, or in none that is known here. */
   readonly toolCalls?: CallForm | undefined;
   /** The form of its thoughts before an answer; undefined: it has none. */
-  readonly thoughts?: ThoughtForm;
+  readonly thoughts?: ThoughtForm | undefined;
   /** Family, for suggestions of a smaller one. */
   readonly family: string;
   /** As the model card states them. */

@@ -51,6 +51,8 @@ const FAMILIES: Readonly<Record<string, FamilyTraits>> = {
   gemma2: { modelType: "gemma2" },
   gemma3: { modelType: "gemma3" },
   phi: { modelType: "phi3" },
+  glm: { modelType: "glm4_moe", toolCalls: "glm45", thoughts: "glm45" },
+  minimax: { modelType: "minimax_m2", toolCalls: "minimax-m2", thoughts: "minimax-m2" },
 };
 
 function model(family: string, row: Row, more: KnownTraits = {}): KnownModel {
@@ -203,6 +205,17 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     gguf: "unsloth/Qwen3-30B-A3B-GGUF",
     publishedActiveParameters: 3.35e9,
   }),
+  model(
+    "qwen3",
+    ["qwen3-coder-30b-a3b", "Qwen/Qwen3-Coder-30B-A3B-Instruct", 48, 2048, 32, 4, 128, 0, 151_936, 262_144, 30.53],
+    {
+      experts: { count: 128, active: 8, width: 768, sharedWidth: 0 },
+      modelType: "qwen3_moe",
+      toolCalls: "qwen3-coder",
+      thoughts: undefined,
+      publishedActiveParameters: 3.3e9,
+    },
+  ),
   model("qwen3", ["qwen3-235b-a22b", "Qwen/Qwen3-235B-A22B", 94, 4096, 64, 4, 128, 0, 151_936, 40_960, 235.1], {
     experts: { count: 128, active: 8, width: 1536, sharedWidth: 0 },
     modelType: "qwen3_moe",
@@ -313,5 +326,21 @@ export const KNOWN_MODELS: readonly KnownModel[] = [
     window: { numTokens: 1024, period: 6 },
   }),
   model("phi", ["phi-4", "microsoft/phi-4", 40, 5120, 40, 10, 128, 17_920, 100_352, 16_384, 14.66]),
+  // The dimensions of both GLM are also the defaults of their classes in transformers, as MiniMax's are.
+  model("glm", ["glm-4.5-air", "zai-org/GLM-4.5-Air", 46, 4096, 96, 8, 128, 10_944, 151_552, K128, 106], {
+    experts: { count: 128, active: 8, width: 1408, sharedWidth: 1408 },
+    numDenseLayers: 1,
+  }),
+  model("glm", ["glm-4.7-flash", "zai-org/GLM-4.7-Flash", 47, 2048, 20, 20, 192, 10_240, 154_880, 202_752, 30], {
+    experts: { count: 64, active: 4, width: 1536, sharedWidth: 1536 },
+    numDenseLayers: 1,
+    latent: { kvRank: 512, ropeDim: 64, queryRank: 768, valueDim: 256 },
+    modelType: "glm4_moe_lite",
+    toolCalls: "glm47",
+  }),
+  model("minimax", ["minimax-m2", "MiniMaxAI/MiniMax-M2", 62, 3072, 48, 8, 128, 0, 200_064, 196_608, 230], {
+    experts: { count: 256, active: 8, width: 1536, sharedWidth: 0 },
+    native: "fp8",
+  }),
   ...CONFIGURED_MODELS,
 ];

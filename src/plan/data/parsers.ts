@@ -5,8 +5,18 @@
  */
 import type { PlannedEngine } from "./engines.js";
 
-export type CallForm = "llama3" | "hermes" | "mistral" | "harmony" | "deepseek" | "qwen3-coder" | "gemma4";
-export type ThoughtForm = "qwen3" | "deepseek-r1" | "harmony" | "gemma4";
+export type CallForm =
+  | "llama3"
+  | "hermes"
+  | "mistral"
+  | "harmony"
+  | "deepseek"
+  | "qwen3-coder"
+  | "gemma4"
+  | "glm45"
+  | "glm47"
+  | "minimax-m2";
+export type ThoughtForm = "qwen3" | "deepseek-r1" | "harmony" | "gemma4" | "glm45" | "minimax-m2";
 
 type ParserNames = Readonly<Partial<Record<PlannedEngine, string>>>;
 
@@ -19,6 +29,9 @@ export const CALL_PARSERS: Readonly<Record<CallForm, ParserNames>> = {
   deepseek: { vllm: "deepseek_v3", sglang: "deepseekv3", "tensorrt-llm": "deepseekv3" },
   "qwen3-coder": { vllm: "qwen3_coder", sglang: "qwen3_coder" },
   gemma4: { vllm: "gemma4", sglang: "gemma4" },
+  glm45: { vllm: "glm45", sglang: "glm45" },
+  glm47: { vllm: "glm47", sglang: "glm47" },
+  "minimax-m2": { vllm: "minimax_m2", sglang: "minimax-m2" },
 };
 
 export const THOUGHT_PARSERS: Readonly<Record<ThoughtForm, ParserNames>> = {
@@ -26,6 +39,8 @@ export const THOUGHT_PARSERS: Readonly<Record<ThoughtForm, ParserNames>> = {
   "deepseek-r1": { vllm: "deepseek_r1", sglang: "deepseek-r1", "tensorrt-llm": "deepseek-r1" },
   harmony: { vllm: "openai_gptoss", sglang: "gpt-oss" },
   gemma4: { vllm: "gemma4", sglang: "gemma4" },
+  glm45: { vllm: "glm45", sglang: "glm45" },
+  "minimax-m2": { vllm: "minimax_m2", sglang: "minimax" },
 };
 
 /** Flags that name the two parsers. The engines that are left out read calls and thoughts by the model's template. */

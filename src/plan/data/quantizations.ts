@@ -2,6 +2,7 @@
  * How weights, keys and values can be stored: bytes, the arithmetic they are multiplied in, and the known loss of
  * quality.
  */
+import { FEW_BIT_IDS, FEW_BITS } from "./few-bits.js";
 
 /** Number types of a device's arithmetic; each has its own peak. */
 export type Arithmetic = "float16" | "fp8" | "int8" | "fp4" | "cpu4" | "cpu8" | "cpuFloat";
@@ -32,6 +33,7 @@ export const QUANTIZATION_IDS = [
   "q6_k",
   "q4_k_m",
   "q4_0",
+  ...FEW_BIT_IDS,
   "file",
 ] as const;
 export type QuantizationId = (typeof QUANTIZATION_IDS)[number];
@@ -46,6 +48,8 @@ export interface Quantization {
   readonly arithmetic: Arithmetic;
   /** Share of the arithmetic's speed that is left after unpacking. */
   readonly computeFactor: number;
+  /** Bytes of the layers in the embedded engine's memory, as a multiple of the file's; absent: 1. */
+  readonly packedFactor?: number;
   /** Time to read the weights, as a multiple of the time for their bytes alone; absent: 1. */
   readonly readFactor?: number;
   readonly gate: QualityGate;
@@ -204,6 +208,7 @@ export const QUANTIZATIONS: Readonly<Record<QuantizationId, Quantization>> = {
       evidence: "KL divergence 0.072, above the 4-bit gate of 0.05 (llama.cpp's table)",
     },
   },
+  ...FEW_BITS,
   /** Stands for the type of a model's file; bytes come from the file. */
   file: {
     id: "file",

@@ -1,0 +1,29 @@
+/** What a configuration is compared with: the best of the plan that chooses otherwise. */
+import { against } from "./compare.js";
+import type { Evaluation } from "./evaluate.js";
+import type { Choice, PlanRequest, Refusal } from "./request.js";
+
+export interface Context {
+  readonly request: PlanRequest;
+  /** Tokens of a sequence that must fit. */
+  readonly required: number;
+  /** All that may be chosen, best first. */
+  readonly all: readonly Evaluation[];
+  readonly refusals: readonly Refusal[];
+  /** Purposes of weights, by their label. */
+  readonly weights: ReadonlyMap<string, string>;
+}
+
+export type Reason = Pick<Choice, "because" | "versus">;
+
+/** Compares with the best configuration for which `isOther` holds; undefined: there is none. */
+export function beside(
+  { request, all }: Context,
+  mine: Evaluation,
+  isOther: (other: Evaluation) => boolean,
+): Reason | undefined {
+  const other = all.find(isOther);
+  if (other === undefined) return undefined;
+  const { text, versus } = against(request, mine, other);
+  return { because: text, versus };
+}
