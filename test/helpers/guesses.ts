@@ -7,9 +7,10 @@ import { buildParts } from "../../src/engine/engine-parts.js";
 import { createHeadNetwork } from "../../src/engine/speculative/create-head-network.js";
 import type { Draft } from "../../src/engine/speculative/drafter.js";
 import { isEagle3Folder, readEagle3 } from "../../src/engine/speculative/eagle3-folder.js";
-import { Eagle3Heads } from "../../src/engine/speculative/eagle3-heads.js";
+import { createEagle3Layer } from "../../src/engine/speculative/eagle3-layer.js";
 import type { HeadsTarget } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
+import { LayerHeads, maxHeadRows } from "../../src/engine/speculative/layer-heads.js";
 import { isMedusaFolder, readMedusa } from "../../src/engine/speculative/medusa-folder.js";
 import { createMedusaOfHub } from "../../src/engine/speculative/medusa-network.js";
 import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
@@ -141,11 +142,14 @@ async function openHeads(
   target: HeadsTarget,
   maxNumSeqs: number,
   backend: Backend,
-): Promise<TrainedHeads | Eagle3Heads> {
+): Promise<TrainedHeads | LayerHeads> {
   const report = { progress: () => {}, note: () => {} };
   if (isEagle3Folder(path)) {
     const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
-    return Eagle3Heads.create(readEagle3(path, "eagle3", target.config), target, capacity, backend, report);
+    const maxRows = maxHeadRows(target, maxNumSeqs);
+    const folder = readEagle3(path, "eagle3", target.config);
+    const layer = await createEagle3Layer(folder, target, maxRows, backend, report);
+    return LayerHeads.create(layer, target, capacity, backend);
   }
   const place = { backend, maxRows: maxNumSeqs, report };
   if (isMedusaFolder(path)) {

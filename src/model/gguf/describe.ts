@@ -9,6 +9,7 @@ import {
   isSecond,
   keysOf,
   type LatentMixer,
+  type Layer,
   layersOf,
   type Mixer,
   MODEL_LIMITS,
@@ -45,7 +46,23 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
     isTied: !gguf.tensors.has("output.weight"),
     ...readLayerInputs(read, architecture),
     layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
+    ...draftLayersOf(gguf, { architecture, numLayers, numBlocks }, (index) => ({
+      mixer: withGate(architecture, attentionOf(index)),
+      feedForward: feedForwardOf(index),
+    })),
   });
+}
+
+/** Blocks that draft attend, also where the model's layers around them are recurrent. Some files leave them out. */
+function draftLayersOf(
+  { tensors }: GgufFile,
+  { architecture, numLayers, numBlocks }: { architecture: string; numLayers: number; numBlocks: number },
+  layerAt: (index: number) => Layer,
+): Pick<ModelDescription, "draftLayers"> {
+  if (knownFacts(architecture)?.hasDraftBlocks !== true) return {};
+  const blocks = Array.from({ length: numBlocks - numLayers }, (_, i) => numLayers + i);
+  const stored = blocks.filter((block) => [...tensors.keys()].some((name) => name.startsWith(`blk.${block}.`)));
+  return stored.length === 0 ? {} : { draftLayers: stored.map(layerAt) };
 }
 
 /** Rows of the embedding table, where the file holds one. */
@@ -160,12 +177,12 @@ function withRecurrent(
   const period = read.size("full_attention_interval", MODEL_LIMITS.layers, delta.period);
   const isRecurrent =
     read.layers("attention.recurrent_layers", numBlocks) ?? ((index: number) => !seesAll(index, period));
-  return (index) => {
-    if (isRecurrent(index)) return recurrent;
-    const mixer = attentionOf(index);
-    return mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
-  };
+  return (index) => (isRecurrent(index) ? recurrent : withGate(architecture, attentionOf(index)));
 }
+
+/** Beside recurrent layers, attention is gated. */
+const withGate = (architecture: string, mixer: Mixer): Mixer =>
+  knownFacts(architecture)?.delta !== undefined && mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
 
 function readDelta(read: MetadataReader, { isTiledInFiles }: DeltaFacts): DeltaMixer {
   const numHeads = read.size("ssm.time_step_rank", MODEL_LIMITS.heads);
