@@ -24,6 +24,8 @@ export type RandomArchitecture = Exclude<DecoderArchitecture, "mistral">;
 export interface RandomModelOptions {
   readonly architecture: RandomArchitecture;
   readonly seed: number;
+  /** Behind the layers: 1 drafts, of the models that may have such layers (multi-token prediction). None. */
+  readonly draftLayers?: number;
   /** 2; gemma3: 6, smollm3 and olmo2: 4, of which the last attends to everything, or has no rope. */
   readonly layers?: number;
   /** 128; a multiple of 32 for quantised types, as are ff and heads x headDim. */
@@ -163,6 +165,7 @@ function completed(options: RandomModelOptions): Dimensions {
   const { width = 128, heads = 4 } = options;
   return {
     layers: LAYERS[options.architecture] ?? 2,
+    draftLayers: 0,
     kvHeads: 2,
     headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
     ff: EXPERT_ARCHITECTURES.includes(options.architecture) ? 64 : 256,
@@ -184,8 +187,8 @@ function completed(options: RandomModelOptions): Dimensions {
 }
 
 function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType, experts } =
-    dimensions;
+  const { architecture, layers, draftLayers, width, heads, kvHeads, headDim, ff, vocab, contextLength } = dimensions;
+  const { poolingType, experts } = dimensions;
   const key = (name: string) => `${architecture}.${name}`;
   const hasOwnHeadDim = headDim * heads !== width || architecture.startsWith("qwen3") || architecture === "gemma3";
   return {
@@ -193,7 +196,8 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     "general.name": str("random"),
     [key("context_length")]: u32(contextLength),
     [key("embedding_length")]: u32(width),
-    [key("block_count")]: u32(layers),
+    [key("block_count")]: u32(layers + draftLayers),
+    ...(draftLayers === 0 ? {} : { [key("nextn_predict_layers")]: u32(draftLayers) }),
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
@@ -449,7 +453,26 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
+  for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
+    const layer = dimensions.layers + draft;
+    tensors.push(...layerTensors(create, dimensions, layer), ...nextnTensors(create, dimensions, layer));
+  }
   return tensors;
+}
+
+/** What stands around a layer that drafts; GLM's has an embedding table and an output matrix of its own. */
+function nextnTensors(
+  create: TensorFactory,
+  { architecture, width, vocab }: Dimensions,
+  layer: number,
+): readonly WritableTensor[] {
+  const name = (part: string) => `blk.${layer}.nextn.${part}.weight`;
+  const tables = architecture === "glm4moe" ? ["embed_tokens", "shared_head_head"] : [];
+  return [
+    create.matrix(name("eh_proj"), 2 * width, width),
+    ...["enorm", "hnorm", "shared_head_norm"].map((part) => create.norm(name(part), width)),
+    ...tables.map((part) => create.matrix(name(part), width, vocab)),
+  ];
 }
 
 function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
@@ -460,7 +483,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const kvRows = kvHeads * headDim;
   const isGlm = architecture === "glm4moe";
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
-  const isRecurrent = isDelta && layer % 2 === 0;
+  const isRecurrent = isDelta && layer % 2 === 0 && layer < dimensions.layers;
   const hasExperts = experts.count > 0 && !(isGlm && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
