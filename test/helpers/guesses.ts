@@ -143,12 +143,7 @@ export async function draftsAfter(
   }
 }
 
-function openMtp(
-  { mtp }: EngineParts,
-  target: HeadsTarget,
-  maxNumSeqs: number,
-  backend: Backend,
-): Promise<LayerHeads> {
+function openMtp({ mtp }: EngineParts, target: HeadsTarget, maxNumSeqs: number, backend: Backend): Promise<LayerHeads> {
   const layer = createMtpLayer(mtp!, target, maxHeadRows(target, maxNumSeqs), backend);
   const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
   return LayerHeads.create(layer, target, capacity, backend);

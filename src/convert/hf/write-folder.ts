@@ -19,6 +19,7 @@ import {
   bytesOf,
   type CopyProgress,
   type CopySource,
+  draftsOf,
   type FolderStorage,
   halved,
   isRotated,
@@ -28,10 +29,11 @@ import {
   prepared,
   ROPE_FACTORS,
   tensorsOf,
+  type UnstackedTensor,
   unstackedTensors,
   type ValueSource,
 } from "../weights/tensors.js";
-import { hfConfigOf } from "./config.js";
+import { draftingJson, hfConfigOf } from "./config.js";
 import { configJson } from "./config-json.js";
 import { splitStacked, stackedTensor } from "./stacked-experts.js";
 import { tokenizerFiles } from "./tokenizer.js";
@@ -61,9 +63,15 @@ export function* writeFolder(
   { onWritten, log }: Pick<CopyProgress, "onWritten" | "log">,
 ): Generator<void> {
   const source = model.tensors();
-  const plainConfig = hfConfigOf(model.config, source, storage.plain, text?.tokenizer);
+  // Quantised copies have other weights.
+  const drafts = storage.layers === undefined ? draftsOf(model) : undefined;
+  const numDrafts = drafts === undefined ? 0 : model.config.draftLayers!.length;
+  const plainConfig = {
+    ...hfConfigOf(model.config, source, storage.plain, text?.tokenizer),
+    ...draftingJson(model.config, numDrafts),
+  };
   const files = text === undefined ? [] : textFiles(path, text);
-  const { tensors, plainLayers } = storedTensors(model, source, storage);
+  const { tensors, plainLayers } = storedTensors(model, source, storage, drafts);
   const { layers } = storage;
   const config =
     layers === undefined ? plainConfig : { ...plainConfig, quantization_config: layers.configOf(plainLayers) };
@@ -118,6 +126,7 @@ function storedTensors(
   model: OpenModel,
   source: TensorSource,
   { plain, preparation, layers }: FolderStorage,
+  drafts: ReturnType<typeof draftsOf>,
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
@@ -134,8 +143,9 @@ function storedTensors(
   }
   // transformers has an output layer even where it shares the embeddings.
   const plainLayers = ["lm_head"];
-  const single = others.flatMap(unstackedTensors).flatMap((tensor): readonly WritableTensor[] => {
-    const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
+  const prefixes = { ...PREFIXES, firstDraft: config.layers.length };
+  const apart = (tensor: UnstackedTensor, source: TensorSource): readonly WritableTensor[] => {
+    const name = hfNameOf(tensor.ownName, config.architecture, prefixes);
     if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
     const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
     if (layers?.takes(tensor) === true)
@@ -149,7 +159,11 @@ function storedTensors(
     const storedType = isVector ? ("F32" as const) : plain;
     const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, stored, storedType));
     return [{ name, type: storedType, shape: isKernel ? [count, 1, ...shape] : shape, bytes }];
-  });
+  };
+  const single = [
+    ...others.flatMap(unstackedTensors).flatMap((tensor) => apart(tensor, source)),
+    ...(drafts?.tensors ?? []).flatMap(unstackedTensors).flatMap((tensor) => apart(tensor, drafts!.source)),
+  ];
   return { tensors: [...single, ...stacked.map((parts) => stackedTensor(source, parts, plain))], plainLayers };
 }
 

@@ -221,7 +221,13 @@ export class Transformer {
   #capture(program: Program, layer: number): void {
     const out = this.isCapturing ? this.#captured.get(layer) : undefined;
     if (out === undefined) return;
-    const operands = { out, x: this.#hidden, rows: this.#allRows!, numRows: this.parts.batch.numRows, width: this.width };
+    const operands = {
+      out,
+      x: this.#hidden,
+      rows: this.#allRows!,
+      numRows: this.parts.batch.numRows,
+      width: this.width,
+    };
     program.record("gatherRows", operands, { concurrent: true });
   }
 

@@ -34,7 +34,10 @@ test.each([
   const whole = dequantizeRow(type, stored, ROWS * COLS);
   const wanted = [0, 1, 2].flatMap((row) => [...whole.subarray(row * COLS + firstCol, (row + 1) * COLS)]);
   const convert = (target: ArrayBuffer) => new Uint8Array(target).set(stored);
-  for (const rows of [{ type, path, byteOffset: 7 }, { type, convert }]) {
+  for (const rows of [
+    { type, path, byteOffset: 7 },
+    { type, convert },
+  ]) {
     const part = columnPart(rows, columns);
     expect(part.type).toBe(expected);
     expect([...valuesOf(part, columns.cols)]).toEqual(wanted);
