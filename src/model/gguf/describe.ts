@@ -60,9 +60,10 @@ function draftLayersOf(
   layerAt: (index: number) => Layer,
 ): Pick<ModelDescription, "draftLayers"> {
   if (knownFacts(architecture)?.hasDraftBlocks !== true) return {};
+  const stored = new Set([...tensors.keys()].map((name) => Number(/^blk\.(\d+)\./.exec(name)?.[1])));
   const blocks = Array.from({ length: numBlocks - numLayers }, (_, i) => numLayers + i);
-  const stored = blocks.filter((block) => [...tensors.keys()].some((name) => name.startsWith(`blk.${block}.`)));
-  return stored.length === 0 ? {} : { draftLayers: stored.map(layerAt) };
+  const drafting = blocks.filter((block) => stored.has(block));
+  return drafting.length === 0 ? {} : { draftLayers: drafting.map(layerAt) };
 }
 
 /** Rows of the embedding table, where the file holds one. */
