@@ -1,4 +1,4 @@
-/** Some columns of a stored matrix, as a matrix: for products with inputs that lie side by side in the file's matrix. */
+/** Some columns of a stored matrix, as a matrix: a product reads inputs side by side, and they are apart. */
 import type { MatrixRows } from "../../backend/tensor-source.js";
 import { BLOCK_LAYOUT, dequantizeRow, rowByteLength } from "../../formats/dequantize.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";

@@ -18,7 +18,7 @@ export interface HeadLayer {
   recordInput(program: Program, hidden: BufferHandle, states: HeadStates, batch: StepBatch): void;
 }
 
-export interface HeadStates {
+interface HeadStates {
   /** By input layer [*, model's width]; or the one of the layer's own states [*, width]. */
   readonly buffers: readonly BufferHandle[];
   readonly areOwn: boolean;

@@ -1,52 +1,27 @@
 /** A model's own layer for multi-token prediction: what it drafts, and that drafts change nothing. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { weightsOnly } from "../../../test/helpers/converted.js";
 import { runSix, withSmallCore } from "../../../test/helpers/drafted-requests.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
 import { draftsAfter } from "../../../test/helpers/guesses.js";
 import { leastKvBudget } from "../../../test/helpers/kv-memory.js";
-import { MTP_MODELS, type MtpModel, writeMtpFolder } from "../../../test/helpers/mtp-folder.js";
+import { EXPECTED_DRAFTS, expectDrafts, MTP_MODELS, writeMtpFolder } from "../../../test/helpers/mtp-folder.js";
 import { writeRandomModel } from "../../../test/helpers/random-model.js";
 import { DRAFTING_MODELS } from "../../../test/helpers/random-requests.js";
 import { createCpuBackend } from "../../backend/cpu/cpu-backend.js";
-import { openForCopy, writeCopy } from "../../convert/convert.js";
-import { plainStorage } from "../../convert/weights/tensors.js";
-import { readHfFolder } from "../../formats/hf/folder.js";
 import { openModel } from "../../model/open-model.js";
 import { DEFAULT_ENGINE_OPTIONS, type EngineOptions } from "../api/options.js";
 import { DEFAULT_SPECULATIVE_CONFIG, NO_SPECULATION, type SpeculativeConfig } from "../api/speculative-config.js";
 import { EngineCore } from "../engine-core.js";
-
-/** As test/fixtures/make-mtp-layers.py writes it. */
-interface Expected {
-  readonly ids: readonly number[];
-  readonly drafts: Readonly<Record<MtpModel, Readonly<Record<string, ExpectedDraft>>>>;
-}
-interface ExpectedDraft {
-  readonly tokens: readonly number[];
-  readonly chances: readonly number[];
-}
-const { ids, drafts } = JSON.parse(readFileSync(fixture("mtp/expected.json"), "utf8")) as Expected;
-
-/** F32 sums in another order. */
-const TOLERANCE = 5e-5;
 
 const root = mkdtempSync(join(tmpdir(), "millrace-mtp-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let numPlaces = 0;
 const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
 
-function expectDrafts(got: Awaited<ReturnType<typeof draftsAfter>>, expected: readonly (ExpectedDraft | undefined)[]) {
-  expected.forEach((draft, index) => {
-    expect(got[index]!.tokens).toEqual(draft!.tokens);
-    draft!.chances.forEach((chance, i) => {
-      expect(Math.abs(got[index]!.chances[i]! - chance)).toBeLessThan(TOLERANCE);
-    });
-  });
-}
+const { ids, drafts } = EXPECTED_DRAFTS;
 
 describe.each(MTP_MODELS)("drafts of the layer of %s", (name) => {
   const of = (length: number) => ids.slice(0, length);
@@ -72,32 +47,6 @@ describe.each(MTP_MODELS)("drafts of the layer of %s", (name) => {
       expectDrafts(await draftsAfter(folder, undefined, requests, 6, "f32"), expected);
     }
   });
-
-  test("are the same in a file that is a copy of the folder, and in a folder that is one of the file", async () => {
-    const [folder, file, again] = [writeMtpFolder(name, place()), place(".gguf"), place()];
-    weightsOnly(folder, file);
-    weightsOnly(file, again);
-    for (const copy of [file, again]) {
-      expectDrafts(await draftsAfter(copy, undefined, [{ ids: of(17) }, { ids: of(41), chunk: 7 }], 6, "f32"), [
-        middle,
-        longest,
-      ]);
-    }
-    const names = (path: string) =>
-      [...readHfFolder(path).files.tensors.keys()].filter((key) => /^mtp\.|layers\.3\./.test(key));
-    expect(names(again).length).toBeGreaterThan(14);
-    // Experts are written one by one.
-    if (name !== "qwen35moe") expect(names(again).sort()).toEqual(names(folder).sort());
-  });
-});
-
-test("a copy with quantised matrices leaves the layer out", () => {
-  const [folder, file] = [writeMtpFolder("qwen35", place()), place(".gguf")];
-  const { plain: _, ...storage } = plainStorage("F32");
-  const source = { path: folder, model: openForCopy(folder, file), text: undefined };
-  for (const _ of writeCopy(file, true, source, storage, { onWritten: () => {}, onNote: () => {} }));
-  expect(openModel(folder).config.draftLayers).toHaveLength(1);
-  expect(openModel(file).config.draftLayers).toBeUndefined();
 });
 
 const BY_MTP: SpeculativeConfig = {
