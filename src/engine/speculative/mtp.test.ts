@@ -76,6 +76,15 @@ describe.each(DRAFTING_MODELS)("a file of $architecture", (model) => {
     expect(crowded.stats.speculation.numDraftTokens).toBeGreaterThan(100);
   });
 
+  test("keeps the layer's keys and values in the memory for all", async () => {
+    const infoOf = (speculative: SpeculativeConfig) =>
+      withSmallCore({ modelPath: path, speculative }, ({ info }) => info);
+    const [alone, drafting] = [await infoOf(NO_SPECULATION), await infoOf(BY_MTP)];
+    expect(drafting.kvBytes).toBeLessThanOrEqual(2 ** 24);
+    // Two layers have entries; with the one that drafts three.
+    expect(drafting.numKvBlocks).toBe(Math.floor((alone.numKvBlocks * 2) / 3));
+  });
+
   test("drafts by the default method too, where the text gives nothing", async () => {
     const speculative = { ...DEFAULT_SPECULATIVE_CONFIG, isAdaptive: false, promptLookupMin: 16 };
     const plain = await run(path, NO_SPECULATION);
