@@ -42,6 +42,9 @@ export interface MatrixSource {
   matrix(spec: MatrixSpec): MatrixRows;
 }
 
+/** The layers that compute answers with what stands around them, or those that draft. */
+export type ModelPart = "layers" | "drafts";
+
 export interface TensorSource extends MatrixSource {
   has(name: string): boolean;
   /**
@@ -50,8 +53,8 @@ export interface TensorSource extends MatrixSource {
    */
   values(name: string, length: number, count?: number): Float32Array;
   /**
-   * Throws where the source has other tensors of the language model than these: nothing would compute them, and the
-   * answers would be those of another model.
+   * Throws where the source has other tensors of its part of the language model than these: nothing would compute them,
+   * and the answers would be those of another model.
    */
   expectNoOthers(names: ReadonlySet<string>): void;
 }

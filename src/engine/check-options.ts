@@ -82,7 +82,7 @@ function checkEviction(config: ServableModel, options: EngineOptions): void {
     throw new MillraceError("invalid_option", `expected ${expected} for --kv-eviction, got ${got}`);
   };
   if (kvLayout !== "paged") refuse("--kv-layout paged", kvLayout);
-  if (speculative.draftModelPath !== undefined) {
+  if (speculative.draftModelPath !== undefined || speculative.method === "mtp") {
     refuse('--speculative-config {"method":"auto"} or another method without a model', speculative.method);
   }
   const length = resolveMaxModelLen(maxModelLen, config.contextLength);

@@ -90,10 +90,10 @@ export class EngineCore {
     const disk = await openDiskTier(parts, options, model.files, report.note);
     parts.kv.store = disk;
     const cost = await measureStepCost(parts, options, backend);
-    const { weights, transformer, batch, kv, info } = parts;
+    const { weights, transformer, batch, kv, info, mtp } = parts;
     const target = { config: model.config, weights, transformer, batch, kv };
     const { maxModelLen } = info;
-    const speculator = await createSpeculator(cost, { target, maxModelLen, options, backend, report, drafter });
+    const speculator = await createSpeculator(cost, { target, mtp, maxModelLen, options, backend, report, drafter });
     return new EngineCore(options, backend, parts, { disk, cost, speculator });
   }
 

@@ -34,6 +34,7 @@ import { STATE_WINDOW } from "./memory/windows.js";
 import { PooledHead } from "./pooled-head.js";
 import { SamplerIo } from "./sampler/sampler-io.js";
 import { isEagle3Folder } from "./speculative/eagle3-folder.js";
+import { loadMtp, type MtpWeights } from "./speculative/mtp-weights.js";
 import { Forks } from "./step/forks.js";
 import { StepBatch } from "./step/step-batch.js";
 
@@ -45,6 +46,8 @@ export interface EngineParts {
   readonly batch: StepBatch;
   readonly sampler: SamplerIo;
   readonly weights: ModelWeights;
+  /** The model's own layer for multi-token prediction; undefined: it has none, or does not draft. */
+  readonly mtp: MtpWeights | undefined;
   readonly caches: KvCaches;
   readonly transformer: Transformer;
   readonly kv: KvManager;
@@ -84,6 +87,7 @@ export async function buildParts(
   const maxModelLen = resolveMaxModelLen(options.maxModelLen, config.contextLength);
   const head = config.head && PooledHead.load(config.head, model.tensors());
   const weights = await loadWeights(model, options.modelPath, backend, report);
+  const mtp = await loadMtp(model, options, backend, report);
   const freeForStates = memoryForStates(backend.freeBytes(), options.kvCacheMemoryBytes);
   const maxNumSeqs = seatsWithStates(config, options.maxNumSeqs, freeForStates);
   const isPaged = options.kvLayout === "paged";
@@ -108,7 +112,7 @@ export async function buildParts(
   const { numBlocks, kvBytes } = config.isCausal
     ? planKvBudget(
         groups,
-        groupEntryBytes(config, groups, vectorBytes),
+        groupEntryBytes(config, groups, vectorBytes, mtp?.config.layers),
         blockSize,
         demand,
         backend.freeBytes() - recurrentBytes,
@@ -119,8 +123,8 @@ export async function buildParts(
   const maxExtraLogitRows = Math.min(512, Math.max(16, Math.floor(EXTRA_LOGITS_BYTES / (4 * config.vocabSize))));
   const maxLogitRows = maxNumSeqs + maxExtraLogitRows;
   const tableStride = Math.ceil(maxModelLen / blockSize);
-  // Only EAGLE-3 heads rank tokens, so only they propose alternatives.
-  const hasForks = draftModelPath !== undefined && isEagle3Folder(draftModelPath);
+  // Only layers with keys of their own rank tokens, so only they propose alternatives.
+  const hasForks = mtp !== undefined || (draftModelPath !== undefined && isEagle3Folder(draftModelPath));
   const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs + numForks, tableStride };
   const window = Math.max(...attentionMixers(config).map((mixer) => mixer.window));
@@ -153,6 +157,7 @@ export async function buildParts(
     batch,
     sampler: new SamplerIo(backend, { maxLogitRows, maxNumSeqs, vocabSize: config.vocabSize }),
     weights,
+    mtp,
     caches,
     transformer: new Transformer({
       config,

@@ -24,6 +24,13 @@ export interface OpenModel {
   readonly files: readonly string[];
   /** Throws where the weights are stored in a way that is not read. */
   tensors(): TensorSource;
+  /** The tensors of `config.draftLayers`. Throws as `tensors` does. */
+  drafts(): DraftTensors;
+}
+
+interface DraftTensors {
+  readonly source: TensorSource;
+  readonly numBytes: number;
 }
 
 /**
@@ -42,6 +49,7 @@ function openGguf(gguf: GgufFile): OpenModel {
     summary: summarizeGguf(gguf),
     files: gguf.shards.map((shard) => shard.path),
     tensors: () => new GgufSource(gguf, config),
+    drafts: () => sized(new GgufSource(gguf, config, "drafts")),
   };
 }
 
@@ -53,5 +61,8 @@ function openFolder(folder: HfFolder): OpenModel {
     summary: summarizeHf(folder),
     files: [join(folder.path, CONFIG_NAME), ...folder.files.shards.map((shard) => shard.path)],
     tensors: () => new HfSource(folder, servable, new HfNames(folder), modules.headFolders),
+    drafts: () => sized(new HfSource(folder, servable, new HfNames(folder), [], "drafts")),
   };
 }
+
+const sized = (source: GgufSource | HfSource): DraftTensors => ({ source, numBytes: source.numBytes() });

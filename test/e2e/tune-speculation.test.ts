@@ -169,7 +169,7 @@ test("what cannot be tuned is refused before anything is measured", PATIENCE, as
   giveBack();
   expect(drafter).toMatchObject({
     exitCode: 2,
-    stderr: expect.stringMatching(/--drafter to be ngram, suffix, auto, or/),
+    stderr: expect.stringMatching(/--drafter to be ngram, suffix, mtp, auto, or/),
   });
   expect(depths).toMatchObject({
     exitCode: 2,

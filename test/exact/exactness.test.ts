@@ -36,11 +36,18 @@ import { cases } from "../helpers/long.js";
 import { randomMedusa, writeMedusa } from "../helpers/medusa-folder.js";
 import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
-import { isRecurrentModel, RANDOM_MODELS, randomIds, randomRequest } from "../helpers/random-requests.js";
+import {
+  DRAFTING_MODELS,
+  isRecurrentModel,
+  RANDOM_MODELS,
+  randomIds,
+  randomRequest,
+} from "../helpers/random-requests.js";
 import { TestRng } from "../helpers/rng.js";
 import { ISAS } from "../reference/compare.js";
 
 const ISAS_HERE = ISAS.filter(({ isMissing }) => !isMissing).map(({ isa }) => isa);
+const MODELS = [...RANDOM_MODELS, ...DRAFTING_MODELS];
 const MAX_MODEL_LEN = 320;
 const KV_BYTES_AMPLE = 64 * 1024 * 1024;
 
@@ -50,7 +57,7 @@ const onlySeed = process.env.MILLRACE_EXACT_SEED;
 let folder = "";
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "millrace-exact-"));
-  for (const options of RANDOM_MODELS) {
+  for (const options of MODELS) {
     writeRandomModel(modelPath(options), { ...options, contextLength: 512 });
     for (const kind of HEAD_KINDS) writeRandomHeads(headsPath(options, kind), kind, options);
     const sizes = { width: options.width ?? 128, vocab: 384, draftVocab: 200, inputLayers: [1, 0, 1] };
@@ -132,14 +139,15 @@ type Totals = Record<
 
 async function runRound(seed: number, totals: Totals): Promise<void> {
   const rng = new TestRng(seed);
-  const model = rng.pick(RANDOM_MODELS);
+  const model = rng.pick(MODELS);
   const kvCacheDtype = rng.pick(KV_TYPES);
   const activationDtype = rng.pick(["auto", "int8"] as const);
   const isa = rng.pick(ISAS_HERE);
   const blockSize = rng.pick([8, 16, 32]);
   const speculative = randomSpeculation(rng, model);
   // What is evicted depends on the size of blocks, and on nothing else.
-  const mayEvict = speculative.draftModelPath === undefined && !isRecurrentModel(model);
+  const draftsByModel = speculative.draftModelPath !== undefined || speculative.method === "mtp";
+  const mayEvict = !draftsByModel && !isRecurrentModel(model);
   const kvEviction = mayEvict && rng.chance(0.6) ? randomEviction(rng) : undefined;
   const plain = await openCore(isa, model, {
     kvEviction,
@@ -286,7 +294,9 @@ function planRequests(rng: TestRng, vocabSize: number): Planned[] {
 
 function randomSpeculation(rng: TestRng, model: RandomModelOptions): SpeculativeConfig {
   const others = RANDOM_MODELS.filter((other) => !isRecurrentModel(other));
-  const method = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads", "eagle3"] as const);
+  const picked = rng.pick(["none", "auto", "ngram", "suffix", "draft_model", "heads", "eagle3"] as const);
+  // Each second round of a model with a layer that drafts has its drafts, some by the default method.
+  const method = model.draftLayers === undefined || rng.chance(0.5) ? picked : rng.pick(["mtp", "auto"] as const);
   const hasModel = method === "draft_model" || (method === "auto" && rng.chance(0.4));
   const hasHeads = method === "heads" || method === "eagle3" || (method === "auto" && rng.chance(0.4));
   // A draft model has no recurrent layers.

@@ -3,15 +3,17 @@
 import type { ActivationDtype, Backend } from "../../src/backend/backend.js";
 import { createCpuBackend } from "../../src/backend/cpu/cpu-backend.js";
 import { DEFAULT_ENGINE_OPTIONS } from "../../src/engine/api/options.js";
-import { buildParts } from "../../src/engine/engine-parts.js";
+import { buildParts, type EngineParts } from "../../src/engine/engine-parts.js";
 import { createHeadNetwork } from "../../src/engine/speculative/create-head-network.js";
 import type { Draft } from "../../src/engine/speculative/drafter.js";
 import { isEagle3Folder, readEagle3 } from "../../src/engine/speculative/eagle3-folder.js";
-import { Eagle3Heads } from "../../src/engine/speculative/eagle3-heads.js";
+import { createEagle3Layer } from "../../src/engine/speculative/eagle3-layer.js";
 import type { HeadsTarget } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
+import { LayerHeads, maxHeadRows } from "../../src/engine/speculative/layer-heads.js";
 import { isMedusaFolder, readMedusa } from "../../src/engine/speculative/medusa-folder.js";
 import { createMedusaOfHub } from "../../src/engine/speculative/medusa-network.js";
+import { createMtpLayer } from "../../src/engine/speculative/mtp-layer.js";
 import { TrainedHeads } from "../../src/engine/speculative/trained-heads.js";
 import { Sequence } from "../../src/engine/step/sequence.js";
 import { layOutStep } from "../../src/engine/step-layout.js";
@@ -58,11 +60,11 @@ export async function guessesAfter(
 
 /**
  * As guessesAfter, with the probability of each guess.
- * @param headsPath a GGUF file, or a folder of heads from the hub
+ * @param headsPath a GGUF file, or a folder of heads from the hub; undefined: the model's own layer drafts
  */
 export async function draftsAfter(
   modelPath: string,
-  headsPath: string,
+  headsPath: string | undefined,
   requests: readonly GuessRequest[],
   numTokens: number,
   activationDtype: ActivationDtype = "auto",
@@ -72,11 +74,15 @@ export async function draftsAfter(
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 24, maxNumSeqs: 4 };
   try {
     const model = openModel(modelPath);
-    const speculative = { ...options.speculative, draftModelPath: headsPath };
+    const method = headsPath === undefined ? "mtp" : options.speculative.method;
+    const speculative = { ...options.speculative, method, draftModelPath: headsPath };
     const parts = await buildParts(model, { ...options, speculative, kvCacheDtype: "f32" }, backend, silent);
     const { transformer, batch, weights, kv } = parts;
     const target = { config: model.config, weights, transformer, batch, kv };
-    const heads = await openHeads(headsPath, target, options.maxNumSeqs, backend);
+    const heads =
+      headsPath === undefined
+        ? await openMtp(parts, target, options.maxNumSeqs, backend)
+        : await openHeads(headsPath, target, options.maxNumSeqs, backend);
     const compute = async (step: readonly StepPart[], isSeen: boolean): Promise<void> => {
       const { sequences } = layOutStep(parts, step, 0);
       await parts.forks.fill();
@@ -90,6 +96,7 @@ export async function draftsAfter(
         sequence.numComputedTokens += numNewTokens + right.length;
         // As if they had been sampled.
         while (sequence.numTokens <= sequence.numComputedTokens) sequence.append(ids[sequence.numTokens]!);
+        parts.states?.settle(sequence);
       }
       await parts.forks.copyKeptBack();
       if (isSeen) heads.takeHidden();
@@ -136,16 +143,25 @@ export async function draftsAfter(
   }
 }
 
+function openMtp({ mtp }: EngineParts, target: HeadsTarget, maxNumSeqs: number, backend: Backend): Promise<LayerHeads> {
+  const layer = createMtpLayer(mtp!, target, maxHeadRows(target, maxNumSeqs), backend);
+  const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
+  return LayerHeads.create(layer, target, capacity, backend);
+}
+
 async function openHeads(
   path: string,
   target: HeadsTarget,
   maxNumSeqs: number,
   backend: Backend,
-): Promise<TrainedHeads | Eagle3Heads> {
+): Promise<TrainedHeads | LayerHeads> {
   const report = { progress: () => {}, note: () => {} };
   if (isEagle3Folder(path)) {
     const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
-    return Eagle3Heads.create(readEagle3(path, "eagle3", target.config), target, capacity, backend, report);
+    const maxRows = maxHeadRows(target, maxNumSeqs);
+    const folder = readEagle3(path, "eagle3", target.config);
+    const layer = await createEagle3Layer(folder, target, maxRows, backend, report);
+    return LayerHeads.create(layer, target, capacity, backend);
   }
   const place = { backend, maxRows: maxNumSeqs, report };
   if (isMedusaFolder(path)) {

@@ -14,11 +14,14 @@ type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs"
 /** The least memory in which full attention (or the widest window, where there is none) has `numBlocks` blocks. */
 export function leastKvBudget(modelPath: string, numBlocks: number, options: KvOptions): KvBudget {
   const { config } = openModel(modelPath);
-  const numLayers = attentionMixers(config).length;
+  // A layer that drafts has entries too.
+  const layers = [...config.layers, ...(config.draftLayers ?? [])];
+  const numLayers = attentionMixers({ layers }).length;
   const { kvCacheDtype, blockSize, maxModelLen } = options;
   const groups = kvGroups(config, maxModelLen);
-  const entryBytes = groupEntryBytes(config, groups, (width) => kvEntryBytes(kvCacheDtype, width));
-  const evenBytes = kvBytesPerToken(config, kvCacheDtype) * blockSize;
+  const vectorBytes = (width: number) => kvEntryBytes(kvCacheDtype, width);
+  const entryBytes = groupEntryBytes(config, groups, vectorBytes, config.draftLayers);
+  const evenBytes = kvBytesPerToken({ layers }, kvCacheDtype) * blockSize;
   // One layer's block at a time.
   for (let bytes = evenBytes; ; bytes += evenBytes / numLayers) {
     const budget = planKvBudget(groups, entryBytes, blockSize, options, 0, bytes);

@@ -17,6 +17,7 @@ import {
   writeGguf,
 } from "../../src/formats/gguf/write.js";
 import type { DecoderArchitecture } from "../../src/model/description/architectures.js";
+import { createVocabulary, END_OF_TEXT, tokenizerMetadata } from "./random-vocabulary.js";
 import { encodeValues, isWritable, randomBlocks } from "./tensor-bytes.js";
 
 export type RandomArchitecture = Exclude<DecoderArchitecture, "mistral">;
@@ -24,6 +25,8 @@ export type RandomArchitecture = Exclude<DecoderArchitecture, "mistral">;
 export interface RandomModelOptions {
   readonly architecture: RandomArchitecture;
   readonly seed: number;
+  /** Behind the layers: 1 drafts, of the models that may have such layers (multi-token prediction). None. */
+  readonly draftLayers?: number;
   /** 2; gemma3: 6, smollm3 and olmo2: 4, of which the last attends to everything, or has no rope. */
   readonly layers?: number;
   /** 128; a multiple of 32 for quantised types, as are ff and heads x headDim. */
@@ -179,6 +182,7 @@ function completed(options: RandomModelOptions): Dimensions {
   const { width = 128, heads = 4 } = options;
   return {
     layers: LAYERS[options.architecture] ?? 2,
+    draftLayers: 0,
     kvHeads: 2,
     headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
     ff: EXPERT_ARCHITECTURES.includes(options.architecture) ? 64 : 256,
@@ -200,8 +204,8 @@ function completed(options: RandomModelOptions): Dimensions {
 }
 
 function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, width, heads, kvHeads, headDim, ff, vocab, contextLength, poolingType, experts } =
-    dimensions;
+  const { architecture, layers, draftLayers, width, heads, kvHeads, headDim, ff, vocab, contextLength } = dimensions;
+  const { poolingType, experts } = dimensions;
   const key = (name: string) => `${architecture}.${name}`;
   const hasOwnHeadDim = headDim * heads !== width || architecture.startsWith("qwen3") || architecture === "gemma3";
   return {
@@ -209,7 +213,8 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     "general.name": str("random"),
     [key("context_length")]: u32(contextLength),
     [key("embedding_length")]: u32(width),
-    [key("block_count")]: u32(layers),
+    [key("block_count")]: u32(layers + draftLayers),
+    ...(draftLayers === 0 ? {} : { [key("nextn_predict_layers")]: u32(draftLayers) }),
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
@@ -402,73 +407,6 @@ function gemma4Tensors(create: TensorFactory, dimensions: Dimensions, layer: num
   return tensors;
 }
 
-const END_OF_TEXT = "<|endoftext|>";
-const CONTROL_TOKENS: readonly string[] = [END_OF_TEXT, "<|im_start|>", "<|im_end|>"];
-/** `tokenizer.ggml.token_type`. */
-const NORMAL = 1;
-const CONTROL = 3;
-const USER_DEFINED = 4;
-const UNUSED = 5;
-
-/** Each merges two earlier tokens; "Ġ" is how byte-level BPE writes a space. */
-const MERGES: readonly string[] = [
-  "Ġ t,h e,i n,Ġ a,r e,o n,Ġt he,e r,Ġ s,a t,Ġ w,o u,n d,i s,Ġ c,o r,Ġ b,e s,Ġ f,e n,in g,a n,Ġ m,Ġ p,Ġ d,i t",
-  "l l,Ġa nd,Ġ o,a r,Ġ h,l e,Ġt o,o m,Ġ n,o w,l o,e d,r o,u s,s t",
-].flatMap((line) => line.split(","));
-
-interface Vocabulary {
-  readonly tokens: readonly string[];
-  readonly tokenTypes: readonly number[];
-  readonly merges: readonly string[];
-}
-
-function createVocabulary({ vocab: numTokens, markers }: Dimensions): Vocabulary {
-  const words = [...byteTokens(), ...MERGES.map((merge) => merge.replace(" ", ""))];
-  const numUnused = numTokens - words.length - CONTROL_TOKENS.length - markers.texts.length;
-  if (numUnused < 0) throw new RangeError(`expected vocab of at least ${numTokens - numUnused}, got ${numTokens}`);
-  const unused = Array.from({ length: numUnused }, (_, index) => `<unused${index}>`);
-  return {
-    tokens: [...words, ...unused, ...markers.texts, ...CONTROL_TOKENS],
-    tokenTypes: [
-      ...words.map(() => NORMAL),
-      ...unused.map(() => UNUSED),
-      ...markers.texts.map(() => (markers.areSpecial ? CONTROL : USER_DEFINED)),
-      ...CONTROL_TOKENS.map(() => CONTROL),
-    ],
-    merges: MERGES,
-  };
-}
-
-/** GPT-2's alphabet: printable Latin-1 bytes stand for themselves, the others for the characters from U+0100 on. */
-function byteTokens(): readonly string[] {
-  const isPrintable = (byte: number) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte !== 173);
-  let numShifted = 0;
-  return Array.from({ length: 256 }, (_, byte) => {
-    if (isPrintable(byte)) return String.fromCharCode(byte);
-    numShifted += 1;
-    return String.fromCharCode(255 + numShifted);
-  });
-}
-
-const CHAT_TEMPLATE =
-  "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}" +
-  "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-
-function tokenizerMetadata({ tokens, tokenTypes, merges }: Vocabulary): Record<string, WritableValue> {
-  const endOfText = tokens.indexOf(END_OF_TEXT);
-  return {
-    "tokenizer.ggml.model": str("gpt2"),
-    "tokenizer.ggml.pre": str("gpt-2"),
-    "tokenizer.ggml.tokens": arr("string", tokens),
-    "tokenizer.ggml.token_type": arr("i32", tokenTypes),
-    "tokenizer.ggml.merges": arr("string", merges),
-    "tokenizer.ggml.bos_token_id": u32(endOfText),
-    "tokenizer.ggml.eos_token_id": u32(endOfText),
-    "tokenizer.ggml.add_bos_token": bool(false),
-    "tokenizer.chat_template": str(CHAT_TEMPLATE),
-  };
-}
-
 function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const { architecture, width, vocab } = dimensions;
   const create = new TensorFactory(dimensions);
@@ -478,7 +416,26 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
+  for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
+    const layer = dimensions.layers + draft;
+    tensors.push(...layerTensors(create, dimensions, layer), ...nextnTensors(create, dimensions, layer));
+  }
   return tensors;
+}
+
+/** What stands around a layer that drafts; GLM's has an embedding table and an output matrix of its own. */
+function nextnTensors(
+  create: TensorFactory,
+  { architecture, width, vocab }: Dimensions,
+  layer: number,
+): readonly WritableTensor[] {
+  const name = (part: string) => `blk.${layer}.nextn.${part}.weight`;
+  const tables = architecture === "glm4moe" ? ["embed_tokens", "shared_head_head"] : [];
+  return [
+    create.matrix(name("eh_proj"), 2 * width, width),
+    ...["enorm", "hnorm", "shared_head_norm"].map((part) => create.norm(name(part), width)),
+    ...tables.map((part) => create.matrix(name(part), width, vocab)),
+  ];
 }
 
 function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
@@ -490,7 +447,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const isGlm = architecture === "glm4moe";
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
-  const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0;
+  const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
   const hasDenseFirst = isGlm || isConvolution;
   const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;

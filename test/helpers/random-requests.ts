@@ -40,6 +40,13 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
 ];
+/** Models with a layer that drafts. */
+export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
+  { architecture: "qwen35", seed: 31, type: "F16", draftLayers: 1 },
+  { architecture: "qwen35moe", seed: 32, type: "Q8_0", draftLayers: 1 },
+  { architecture: "qwen3next", seed: 33, type: "Q4_K", width: 256, headDim: 64, ff: 256, draftLayers: 1 },
+  { architecture: "glm4moe", seed: 34, type: "Q5_0", draftLayers: 1 },
+];
 /** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
   ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe"].includes(architecture);

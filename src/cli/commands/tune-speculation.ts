@@ -70,7 +70,7 @@ export function tuneSpeculationCommand(): Command {
     .option("--count <n>", "most requests, taken from all over the file", integerIn("--count", 2, 100_000), 400)
     .option(
       "--drafter <names>",
-      "ngram, suffix, auto, the path of a draft model, heads or a folder of EAGLE-3's or Medusa's, or auto+PATH, separated by commas (default: ngram, auto, and what fits beside the model)",
+      "ngram, suffix, mtp, auto, the path of a draft model, heads or a folder of EAGLE-3's or Medusa's, or auto+PATH, separated by commas (default: ngram, auto, and what fits beside the model)",
       listOf("--drafter"),
     )
     .option("--depths <n,…>", "longest drafts, in tokens (default: 2,4,8)", listOf("--depths"))

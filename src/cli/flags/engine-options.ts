@@ -165,7 +165,7 @@ export function addEngineOptions(command: Command): Command {
     ),
     option(
       "--speculative-config <json>",
-      'speculative decoding, such as {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, draft_model, heads, medusa, eagle3, none',
+      'speculative decoding, such as {"method":"ngram","num_speculative_tokens":8}; methods: auto, ngram, suffix, mtp, draft_model, heads, medusa, eagle3, none',
       parseSpeculativeConfig,
     ),
   ];

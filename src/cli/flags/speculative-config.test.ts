@@ -13,6 +13,7 @@ describe("--speculative-config", () => {
       method: "eagle",
       draftModelPath: "heads.gguf",
     });
+    expect(parseSpeculativeConfig('{"method":"mtp"}')).toMatchObject({ method: "mtp", draftModelPath: undefined });
     const text = '{"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4,"prompt_lookup_min":3}';
     expect(parseSpeculativeConfig(text)).toEqual({
       ...DEFAULT_SPECULATIVE_CONFIG,
@@ -27,10 +28,14 @@ describe("--speculative-config", () => {
     ['{"method":"draft_model"}', /a model for method draft_model/],
     ['{"method":"heads"}', /a model for method heads/],
     ['{"method":"ngram","model":"a.gguf"}', /no model for method ngram/],
+    ['{"method":"mtp","model":"a.gguf"}', /no model for method mtp/],
     ['{"model":""}', /the path of a model or of trained heads/],
     ["[]", /a JSON object/],
     ["null", /a JSON object/],
-    ['{"method":"hydra"}', /method to be one of none, auto, ngram, suffix, draft_model, heads, medusa, eagle, eagle3/],
+    [
+      '{"method":"hydra"}',
+      /method to be one of none, auto, ngram, suffix, mtp, draft_model, heads, medusa, eagle, eagle3/,
+    ],
     ['{"num_speculative_tokens":0}', /num_speculative_tokens to be an integer in \[1, 64\], got 0/],
     ['{"num_speculative_tokens":"4"}', /num_speculative_tokens/],
     ['{"suffix_decoding_min_token_prob":1.5}', /a number in \[0, 1\]/],

@@ -22,7 +22,7 @@ import { type Architecture, factsOf } from "../../model/description/architecture
 import { seesAll } from "../../model/description/model-description.js";
 import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
-import { WINDOW_PATTERN } from "../../model/gguf/describe.js";
+import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
@@ -34,6 +34,7 @@ import {
   type CopyProgress,
   type CopySource,
   denseWidthOf,
+  draftsOf,
   interleaved,
   isRotated,
   type ModelTensor,
@@ -72,11 +73,17 @@ export function* writeFile(
   const source = model.tensors();
   const architecture = architectureOf(config);
   for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
-  const tensors = tensorsOf(config, source).flatMap((tensor) =>
-    writable(tensor, config, architecture, source, storage),
-  );
+  // Quantised copies have other weights.
+  const drafts = storage.plain === undefined ? undefined : draftsOf(model);
+  const writables = (all: readonly ModelTensor[], from: TensorSource) =>
+    all.flatMap((tensor) => writable(tensor, config, architecture, from, storage));
+  const tensors = [
+    ...writables(tensorsOf(config, source), source),
+    ...(drafts === undefined ? [] : writables(drafts.tensors, drafts.source)),
+  ];
+  const numDrafts = drafts === undefined ? 0 : config.draftLayers!.length;
   const metadata = {
-    ...modelMetadata(config, architecture, source),
+    ...modelMetadata(config, architecture, source, numDrafts),
     "general.file_type": u32(storage.fileType),
     ...(text === undefined ? {} : textMetadata(path, text, config, onNote)),
   };
@@ -174,7 +181,12 @@ function writable(
   return [written, { name: scale, type: "F32", shape: [scales.length], data: () => [new Uint8Array(scales.buffer)] }];
 }
 
-function modelMetadata(config: ServableModel, architecture: Architecture, source: TensorSource): Metadata {
+function modelMetadata(
+  config: ServableModel,
+  architecture: Architecture,
+  source: TensorSource,
+  numDrafts: number,
+): Metadata {
   const mixers = attentionMixers(config);
   const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;
   const experts = expertsOf(config);
@@ -184,7 +196,8 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     vocab_size: u32(config.vocabSize),
     context_length: u32(config.contextLength),
     embedding_length: u32(config.width),
-    block_count: u32(config.layers.length),
+    block_count: u32(config.layers.length + numDrafts),
+    ...(numDrafts === 0 ? {} : { [DRAFT_BLOCKS]: u32(numDrafts) }),
     feed_forward_length: numberOrList(densePartWidths(config)),
     "attention.head_count": u32(mixer.numHeads),
     "attention.head_count_kv": u32(mixer.numKvHeads),
@@ -225,7 +238,7 @@ function modelMetadata(config: ServableModel, architecture: Architecture, source
     if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
   }
   if (factsOf(architecture).windows?.hasOwnHeads) Object.assign(own, ownHeads(config));
-  Object.assign(own, recurrentLayers(config));
+  Object.assign(own, recurrentLayers(config, numDrafts));
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
@@ -297,7 +310,8 @@ function ownHeads(config: ServableModel): Metadata {
   };
 }
 
-function recurrentLayers({ architecture, layers, ropes }: ServableModel): Metadata {
+/** @param numDrafts blocks behind the layers, which attend */
+function recurrentLayers({ architecture, layers, ropes }: ServableModel, numDrafts: number): Metadata {
   const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
   if (convolution !== undefined) {
     const kvHeads = layers.map((layer) => (isAttention(layer) ? layer.mixer.numKvHeads : 0));
@@ -317,7 +331,7 @@ function recurrentLayers({ architecture, layers, ropes }: ServableModel): Metada
     "ssm.inner_size": u32(mixer.numHeads * mixer.valueDim),
     ...(isPeriodic
       ? { full_attention_interval: u32(period) }
-      : { "attention.recurrent_layers": arr("bool", isRecurrent) }),
+      : { "attention.recurrent_layers": arr("bool", [...isRecurrent, ...Array<boolean>(numDrafts).fill(false)]) }),
     ...(delta.hasImageRope ? { "rope.dimension_sections": arr("i32", ropeSections(ropes[0]!.dim / 2)) } : {}),
   };
 }

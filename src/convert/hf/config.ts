@@ -204,6 +204,12 @@ function likeLayersJson(model: ServableModel, source: TensorSource, { modelType 
   };
 }
 
+/** How many layers draft, as the classes that have such layers say it. */
+export function draftingJson({ architecture }: ServableModel, numDrafts: number): Json {
+  if (numDrafts === 0) return {};
+  return architecture === "glm4moe" ? { num_nextn_predict_layers: numDrafts } : { mtp_num_hidden_layers: numDrafts };
+}
+
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, attentionScale } = model;

@@ -18,6 +18,7 @@ import {
   bytesOf,
   type CopyProgress,
   type CopySource,
+  draftsOf,
   type FolderStorage,
   halved,
   isRotated,
@@ -27,10 +28,11 @@ import {
   prepared,
   ROPE_FACTORS,
   tensorsOf,
+  type UnstackedTensor,
   unstackedTensors,
   type ValueSource,
 } from "../weights/tensors.js";
-import { hfConfigOf } from "./config.js";
+import { draftingJson, hfConfigOf } from "./config.js";
 import { configJson } from "./config-json.js";
 import { joinedTensor, splitJoined, splitStacked, stackedTensor } from "./stacked-experts.js";
 import { tokenizerFiles } from "./tokenizer.js";
@@ -60,9 +62,15 @@ export function* writeFolder(
   { onWritten, log }: Pick<CopyProgress, "onWritten" | "log">,
 ): Generator<void> {
   const source = model.tensors();
-  const plainConfig = hfConfigOf(model.config, source, storage.plain, text?.tokenizer);
+  // Quantised copies have other weights.
+  const drafts = storage.layers === undefined ? draftsOf(model) : undefined;
+  const numDrafts = drafts === undefined ? 0 : model.config.draftLayers!.length;
+  const plainConfig = {
+    ...hfConfigOf(model.config, source, storage.plain, text?.tokenizer),
+    ...draftingJson(model.config, numDrafts),
+  };
   const files = text === undefined ? [] : textFiles(path, text);
-  const { tensors, plainLayers } = storedTensors(model, source, storage);
+  const { tensors, plainLayers } = storedTensors(model, source, storage, drafts);
   const { layers } = storage;
   const config =
     layers === undefined ? plainConfig : { ...plainConfig, quantization_config: layers.configOf(plainLayers) };
@@ -117,6 +125,7 @@ function storedTensors(
   model: OpenModel,
   source: TensorSource,
   { plain, preparation, layers }: FolderStorage,
+  drafts: ReturnType<typeof draftsOf>,
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
@@ -139,22 +148,27 @@ function storedTensors(
   }
   // transformers has an output layer even where it shares the embeddings.
   const plainLayers = ["lm_head"];
-  const single = others.flatMap(unstackedTensors).flatMap((tensor): readonly WritableTensor[] => {
-    const name = hfNameOf(tensor.ownName, config.architecture, PREFIXES);
+  const prefixes = { ...PREFIXES, firstDraft: config.layers.length };
+  const stored = (tensor: UnstackedTensor, from: TensorSource): readonly WritableTensor[] => {
+    const name = hfNameOf(tensor.ownName, config.architecture, prefixes);
     if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
-    const stored: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
-    if (isCoded(tensor)) return layerTensors(name.replace(/\.weight$/, ""), source, stored, layers!, preparation);
+    const ordered: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
+    if (isCoded(tensor)) return layerTensors(name.replace(/\.weight$/, ""), from, ordered, layers!, preparation);
     const { shape, count } = tensor;
     const isVector = shape.length === 1;
     // The kernels of a convolution, which have one input each: published checkpoints name it among the plain layers.
     const isKernel = count !== undefined;
     const isLinear = tensor.name.startsWith("blk.") || tensor.name.startsWith("per_layer_model_proj");
     if ((!isVector || isKernel) && isLinear) plainLayers.push(name.replace(/\.weight$/, ""));
-    const values = storedValues(tensor.name, config.architecture, source);
+    const values = storedValues(tensor.name, config.architecture, from);
     const storedType = isVector ? ("F32" as const) : plain;
-    const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, stored, storedType));
+    const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, ordered, storedType));
     return [{ name, type: storedType, shape: isKernel ? [count, 1, ...shape] : shape, bytes }];
-  });
+  };
+  const single = [
+    ...others.flatMap(unstackedTensors).flatMap((tensor) => stored(tensor, source)),
+    ...(drafts?.tensors ?? []).flatMap(unstackedTensors).flatMap((tensor) => stored(tensor, drafts!.source)),
+  ];
   return {
     tensors: [
       ...single,

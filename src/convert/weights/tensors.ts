@@ -1,5 +1,11 @@
 /** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
-import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
+import {
+  type MatrixRows,
+  type MatrixSpec,
+  type ModelPart,
+  type TensorSource,
+  unstacked,
+} from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, PLAIN_TYPES, type PlainType } from "../../formats/files/plain-values.js";
@@ -13,6 +19,7 @@ import type { ConvolutionMixer, DeltaMixer } from "../../model/description/model
 import {
   type AttentionLayer,
   isAttention,
+  type ServableLayer,
   type ServableModel,
   unservedVariant,
 } from "../../model/description/servable.js";
@@ -181,10 +188,33 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
 }
 
 /**
+ * The layers that draft, as a plain copy has them: copies with other weights than the model's leave them out, since
+ * nobody has measured what they do there.
+ * @returns undefined where there are none, or what stands around them is missing
+ */
+export function draftsOf({
+  config,
+  drafts,
+}: OpenModel): { readonly source: TensorSource; readonly tensors: readonly ModelTensor[] } | undefined {
+  const { layers, draftLayers = [] } = config;
+  if (draftLayers.length === 0) return undefined;
+  const { source } = drafts();
+  const isWhole = draftLayers.every((_, index) =>
+    ["eh_proj", "enorm", "hnorm"].every((part) => source.has(`blk.${layers.length + index}.nextn.${part}.weight`)),
+  );
+  return isWhole ? { source, tensors: tensorsOf(config, source, "drafts") } : undefined;
+}
+
+/**
  * All tensors that the engine reads of a model, in the order of its layers.
+ * @param part what `source` has
  * @throws gguf_tensor and model_tensor, where the source has others
  */
-export function tensorsOf(model: ServableModel, source: TensorSource): readonly ModelTensor[] {
+export function tensorsOf(
+  model: ServableModel,
+  source: TensorSource,
+  part: ModelPart = "layers",
+): readonly ModelTensor[] {
   const { width, vocabSize } = model;
   const tensors: ModelTensor[] = [];
   const unread: string[] = [];
@@ -204,17 +234,23 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
     if (model.hasExpertBiases) tensors.push({ name: `${name}.bias`, shape: [rows], count });
   };
-  table("token_embd", vocabSize, width);
-  vector("output_norm.weight", width);
-  matrix("output", vocabSize, width);
-  for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
   const { layerInputWidth = 0 } = model;
-  const totalInputWidth = model.layers.length * layerInputWidth;
-  if (layerInputWidth > 0) {
+  const aroundLayers = () => {
+    table("token_embd", vocabSize, width);
+    vector("output_norm.weight", width);
+    matrix("output", vocabSize, width);
+    for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
+    if (layerInputWidth === 0) return;
+    const totalInputWidth = model.layers.length * layerInputWidth;
     table("per_layer_token_embd", vocabSize, totalInputWidth);
     table("per_layer_model_proj", totalInputWidth, width);
     vector("per_layer_proj_norm.weight", layerInputWidth);
-  }
+  };
+  const aroundDraft = (layer: string) => {
+    table(`${layer}nextn.eh_proj`, width, 2 * width);
+    for (const name of ["enorm", "hnorm", "shared_head_norm"]) vector(`${layer}nextn.${name}.weight`, width);
+    for (const name of ["embed_tokens", "shared_head_head"]) table(`${layer}nextn.${name}`, vocabSize, width);
+  };
   const recurrent = (layer: string, mixer: DeltaMixer) => {
     const { numHeads, valueDim, numTaps } = mixer;
     const inner = numHeads * valueDim;
@@ -255,7 +291,7 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
     matrix(`${layer}attn_output`, width, numQueryRows);
     vector(`${layer}post_attention_norm.weight`, width);
   };
-  model.layers.forEach((each, index) => {
+  const layerAt = (each: ServableLayer, index: number) => {
     const { feedForward } = each;
     const layer = `blk.${index}.`;
     if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
@@ -301,7 +337,16 @@ export function tensorsOf(model: ServableModel, source: TensorSource): readonly 
       vector(`${layer}post_norm.weight`, width);
     }
     vector(`${layer}layer_output_scale.weight`, 1);
-  });
+  };
+  if (part === "layers") {
+    aroundLayers();
+    model.layers.forEach(layerAt);
+  } else {
+    model.draftLayers?.forEach((each, index) => {
+      layerAt(each, model.layers.length + index);
+      aroundDraft(`blk.${model.layers.length + index}.`);
+    });
+  }
   source.expectNoOthers(new Set([...tensors.flatMap(namesOf), ...unread]));
   return tensors;
 }
@@ -316,8 +361,12 @@ const namesOf = (tensor: ModelTensor): readonly string[] => [
   ...unstackedTensors(tensor).map(({ ownName }) => ownName),
 ];
 
+export interface UnstackedTensor extends ModelTensor {
+  readonly ownName: string;
+}
+
 /** The matrices of a stack under names of their own; a tensor that is none, as it is. */
-export function unstackedTensors(tensor: ModelTensor): readonly (ModelTensor & { readonly ownName: string })[] {
+export function unstackedTensors(tensor: ModelTensor): readonly UnstackedTensor[] {
   const { name, shape, stack } = tensor;
   const [, cols] = shape;
   if (stack === undefined || cols === undefined) return [{ ...tensor, ownName: name }];

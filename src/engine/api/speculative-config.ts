@@ -6,15 +6,16 @@ export type HeadKind = (typeof HEAD_KINDS)[number];
 /** heads: of any kind; eagle3: a head as the hub has it, with its own keys and values. */
 export const HEAD_METHODS = ["heads", ...HEAD_KINDS, "eagle3"] as const;
 const METHODS_WITH_MODEL = ["draft_model", ...HEAD_METHODS] as const;
-export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", ...METHODS_WITH_MODEL] as const;
+/** mtp: the layer for multi-token prediction that the model's own file has. */
+export const SPECULATIVE_METHODS = ["none", "auto", "ngram", "suffix", "mtp", ...METHODS_WITH_MODEL] as const;
 export type SpeculativeMethod = (typeof SPECULATIVE_METHODS)[number];
 
-/** Do drafts come from a model or heads alone? */
+/** Do drafts come from another model, or from heads in a file of their own, alone? */
 export const isModelMethod = (method: SpeculativeMethod): boolean =>
   (METHODS_WITH_MODEL as readonly string[]).includes(method);
 
 export interface SpeculativeConfig {
-  /** auto: all drafters that need no model of their own, chosen step by step. none: plain decoding. */
+  /** auto: all drafters that need no file beside the model's, chosen step by step. none: plain decoding. */
   readonly method: SpeculativeMethod;
   /** Length of the longest draft, in tokens. */
   readonly numSpeculativeTokens: number;
@@ -31,7 +32,7 @@ export interface SpeculativeConfig {
   readonly alternatives: number;
   /**
    * A draft model of the same vocabulary, or heads trained on the model. With auto they draft where text lookup finds
-   * nothing.
+   * nothing; without a path, the model's own layer for multi-token prediction does, where it has one.
    */
   readonly draftModelPath: string | undefined;
   /** true: draft as many tokens as pay off, none if none does; false: always draft all found. */

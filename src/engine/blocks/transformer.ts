@@ -59,6 +59,11 @@ interface TransformerParts {
   readonly outputs?: readonly Linear[];
   /** Taps keep hidden states as they are before the final norm; absent: as they are after it. */
   readonly tapsBeforeNorm?: boolean;
+  /**
+   * Rows that are read in a step, at most: the feed-forward part of a single layer computes no others; absent: all
+   * rows may be.
+   */
+  readonly maxReadRows?: number;
 }
 
 interface Layer {
@@ -86,7 +91,7 @@ export class Transformer {
   readonly #products: Products;
   /** [maxRows, width] residual stream */
   readonly #hidden: BufferHandle;
-  /** By layer: copies of its input, and the numbers of all rows. */
+  /** By layer: copies of its input, behind the last one of the output; and the numbers of all rows. */
   readonly #captured = new Map<number, BufferHandle>();
   #allRows: BufferHandle | undefined;
   /** Layers that are computed. */
@@ -104,8 +109,9 @@ export class Transformer {
     this.#products = products;
     const normed = backend.allocate(maxRows * config.width * 4);
     const ofAttention = allocateAttentionScratch(config, backend, maxRows, normed, batch.capacity.maxSeats);
-    const ofFeedForward = allocateFeedForwardScratch(config, backend, maxRows, normed);
-    const ofExperts = allocateExpertScratch(config, backend, maxRows, ofFeedForward);
+    const maxFedRows = config.layers.length === 1 ? Math.min(parts.maxReadRows ?? maxRows, maxRows) : maxRows;
+    const ofFeedForward = allocateFeedForwardScratch(config, backend, maxFedRows, normed);
+    const ofExperts = allocateExpertScratch(config, backend, maxFedRows, ofFeedForward);
     const feedForwardOf = (layer: AnyLayerWeights) =>
       layer.feedForward.kind === "experts"
         ? new Experts(config, layer.feedForward, layer, ofExperts!, products)
@@ -146,8 +152,9 @@ export class Transformer {
   }
 
   /**
-   * Keeps the residual stream as it enters these layers, from the next step on, in steps with `isCapturing`.
-   * @param layers indices from 0 on
+   * Keeps the residual stream as it enters these layers, from the next step on, in steps with `isCapturing`. These
+   * compute the last layer for all rows where its output is kept.
+   * @param layers indices from 0 on; the number of layers stands for the last one's output, before the final norm
    * @returns for each layer a buffer f32 [maxRows, width] with the inputs of the latest step's rows, valid until the
    * next step
    */
@@ -188,7 +195,8 @@ export class Transformer {
   forward(samples: SampleBuffers, variant = 0): Promise<void> {
     const { batch, backend } = this.parts;
     const { numRows, numLogitRows, numHiddenTaps } = batch;
-    const numLast = this.#last.layOut(batch);
+    const keepsOutput = this.isCapturing && this.#captured.has(this.#layers.length);
+    const numLast = keepsOutput ? numRows : this.#last.layOut(batch);
     const shape = `${numRows} ${numLast} ${numLogitRows} ${numHiddenTaps} ${batch.numKvCopies} ${batch.numObservedRows} ${variant} ${this.isCapturing}`;
     if (samples !== this.#recordedSamples) this.#recorded.clear();
     this.#recordedSamples = samples;
@@ -211,11 +219,7 @@ export class Transformer {
     const layerInputs = this.#layerInputs?.inputs ?? NO_BUFFER;
     let rows: Rows = { ...batch, numRows, hidden, query: this.#query, gate: this.#gate, layerInputs };
     this.#layers.slice(0, this.#depth).forEach(({ mixer, feedForward, weights: layer }, index) => {
-      const out = this.isCapturing ? this.#captured.get(index) : undefined;
-      if (out !== undefined) {
-        const operands = { out, x: hidden, rows: this.#allRows!, numRows, width: this.width };
-        program.record("gatherRows", operands, { concurrent: true });
-      }
+      this.#capture(program, index);
       mixer.store(program, hidden, batch);
       if (batch.numObservedRows > 0) mixer.observe(program, batch);
       // The last layer stores keys and values of all rows, then computes only the rows that are read.
@@ -229,11 +233,25 @@ export class Transformer {
         program.record("scaleAndCap", { x: rows.hidden, numRows: rows.numRows, width: this.width, scale });
       }
     });
+    this.#capture(program, this.#layers.length);
     if (numLogitRows > 0) {
       this.#output.sample(program, rows, numLogitRows, samples, outputs?.[variant] ?? weights.output);
     }
     if (numHiddenTaps > 0) this.#output.tap(program, rows, numHiddenTaps);
     return program;
+  }
+
+  #capture(program: Program, layer: number): void {
+    const out = this.isCapturing ? this.#captured.get(layer) : undefined;
+    if (out === undefined) return;
+    const operands = {
+      out,
+      x: this.#hidden,
+      rows: this.#allRows!,
+      numRows: this.parts.batch.numRows,
+      width: this.width,
+    };
+    program.record("gatherRows", operands, { concurrent: true });
   }
 
   get width(): number {

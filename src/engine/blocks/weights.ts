@@ -345,7 +345,8 @@ function bindDelta(binder: Binder, mixer: DeltaMixer, config: ServableModel, pre
   };
 }
 
-function bindAttentionLayer(
+/** @param prefix of the layer's tensor names */
+export function bindAttentionLayer(
   binder: Binder,
   layer: AttentionLayer,
   config: ServableModel,

@@ -40,13 +40,22 @@ export function kvGroups(config: ServableModel, length: number, isSplit = false)
   });
 }
 
-/** Bytes that one token leaves in the layers of each group. */
-export const groupEntryBytes = (
+/**
+ * Bytes that one token leaves in the layers of each group.
+ * @param draftLayers have entries beside those of the main group
+ */
+export function groupEntryBytes(
   { layers }: Pick<ServableModel, "layers">,
   groups: readonly KvGroupSpec[],
   vectorBytes: VectorBytes,
-): readonly number[] =>
-  groups.map((group) => tokenKvBytes({ layers: group.layers.map((index) => layers[index]!) }, vectorBytes));
+  draftLayers: ServableModel["layers"] = [],
+): readonly number[] {
+  const main = mainGroup(groups.map(({ window }) => window));
+  return groups.map((group, index) => {
+    const own = group.layers.map((layer) => layers[layer]!);
+    return tokenKvBytes({ layers: index === main ? [...own, ...draftLayers] : own }, vectorBytes);
+  });
+}
 
 /** Blocks in each pool. @param numBlocks each group's share of its pool */
 export function poolSizes(numBlocks: readonly number[], pools: readonly number[]): number[] {

@@ -7,19 +7,24 @@ import type { StepCost } from "../step/step-cost.js";
 import { createHeadNetwork } from "./create-head-network.js";
 import type { BatchDrafter, Drafter } from "./drafter.js";
 import { isEagle3Folder, readEagle3 } from "./eagle3-folder.js";
-import { Eagle3Heads } from "./eagle3-heads.js";
+import { createEagle3Layer } from "./eagle3-layer.js";
 import type { HeadsTarget } from "./head-network.js";
 import { isHeadsFile, readHeads } from "./heads-file.js";
+import { LayerHeads, maxHeadRows } from "./layer-heads.js";
 import { loadDraftModel } from "./load-draft-model.js";
 import { TextLookup } from "./lookup.js";
 import { isMedusaFolder, readMedusa } from "./medusa-folder.js";
 import { createMedusaOfHub } from "./medusa-network.js";
+import { createMtpLayer } from "./mtp-layer.js";
+import type { MtpWeights } from "./mtp-weights.js";
 import { Speculator } from "./speculator.js";
 import { TrainedHeads } from "./trained-heads.js";
 
 /** The model to guess for, and the parts of its engine that drafters share. */
 interface SpeculatorSource {
   readonly target: HeadsTarget;
+  /** The model's own layer for multi-token prediction, where it is to draft. */
+  readonly mtp: MtpWeights | undefined;
   /** Tokens of the longest sequence. */
   readonly maxModelLen: number;
   readonly options: EngineOptions;
@@ -37,22 +42,38 @@ export async function createSpeculator(
   const { speculative } = source.options;
   if (cost === undefined || speculative.method === "none") return undefined;
   const { draftModelPath: path } = speculative;
-  const model = path === undefined ? undefined : await openBatchDrafter(path, source);
-  const lookup = isModelMethod(speculative.method) ? undefined : new TextLookup(speculative);
+  const model = path === undefined ? await openMtp(source) : await openBatchDrafter(path, source);
+  const drafts = isModelMethod(speculative.method) || speculative.method === "mtp";
+  const lookup = drafts ? undefined : new TextLookup(speculative);
   return new Speculator(source.drafter ?? lookup, cost, speculative, model);
 }
+
+async function openMtp({ mtp, target, ...source }: SpeculatorSource): Promise<BatchDrafter | undefined> {
+  if (mtp === undefined) return undefined;
+  const { options, backend } = source;
+  const layer = createMtpLayer(mtp, target, maxHeadRows(target, options.maxNumSeqs), backend);
+  return LayerHeads.create(layer, target, capacityOf(source), backend);
+}
+
+const capacityOf = ({ maxModelLen, options }: Pick<SpeculatorSource, "maxModelLen" | "options">) => ({
+  maxModelLen,
+  maxNumSeqs: options.maxNumSeqs,
+  kvType: options.kvCacheDtype,
+  alternatives: options.speculative.alternatives,
+});
 
 /** Heads where the method names them; under `auto` the contents decide. */
 async function openBatchDrafter(path: string, source: SpeculatorSource): Promise<BatchDrafter> {
   const { target, maxModelLen, options, backend, report } = source;
-  const { method, alternatives } = options.speculative;
-  const { maxNumSeqs, kvCacheDtype: kvType } = options;
+  const { method } = options.speculative;
+  const { maxNumSeqs } = options;
   const isNamed = (HEAD_METHODS as readonly string[]).includes(method);
   const isEagle3 = isEagle3Folder(path);
   const place = { backend, maxRows: maxNumSeqs, report };
   if (method === "eagle3" || (isEagle3 && (isNamed || method === "auto"))) {
     const folder = readEagle3(path, method, target.config);
-    return Eagle3Heads.create(folder, target, { maxModelLen, maxNumSeqs, kvType, alternatives }, backend, report);
+    const layer = await createEagle3Layer(folder, target, maxHeadRows(target, maxNumSeqs), backend, report);
+    return LayerHeads.create(layer, target, capacityOf(source), backend);
   }
   if ((isNamed || method === "auto") && isMedusaFolder(path)) {
     const folder = readMedusa(path, method, target.config);

@@ -6,7 +6,6 @@
 import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import type { MatrixRows, MatrixSpec, TensorSource } from "../../backend/tensor-source.js";
-import { rowByteLength } from "../../formats/dequantize.js";
 import { configError, type JsonObject, readJsonFile } from "../../formats/files/json.js";
 import { openFile, readExactly } from "../../formats/files/read-file.js";
 import { CONFIG_NAME } from "../../formats/hf/folder.js";
@@ -15,9 +14,10 @@ import type { Dtype, SafetensorsFiles } from "../../formats/safetensors/types.js
 import { MODEL_LIMITS } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import { ConfigReader } from "../../model/hf/config-reader.js";
-import { plainType, tensorError } from "../../model/hf/plain-tensor.js";
+import { tensorError } from "../../model/hf/plain-tensor.js";
 import type { RopeFactors } from "../../model/hf/rope.js";
 import { servableConfig } from "../../model/hf/servable.js";
+import { columnPart } from "./column-part.js";
 import { HeadTensors, numTensorBytes } from "./head-tensors.js";
 import { FITS_ONE_MODEL, refused } from "./refused-heads.js";
 
@@ -242,22 +242,10 @@ class Eagle3Source extends HeadTensors {
   }
 
   override matrix(spec: MatrixSpec): MatrixRows {
-    const { name, totalRows, cols, start, rows } = spec;
-    const { stored, firstCol, totalCols = cols } = this.#partOf(name);
+    const { name, cols } = spec;
+    const { firstCol, totalCols = cols } = this.#partOf(name);
     if (cols === totalCols) return super.matrix(spec);
-    const tensor = this.tensor(stored, [totalRows, totalCols]);
-    const type = plainType(tensor);
-    const valueBytes = rowByteLength(type, 1)!;
-    const rowBytes = totalCols * valueBytes;
-    const convert = (target: ArrayBuffer) => {
-      using file = openFile(this.files.shards[tensor.shard]!.path);
-      const all = readExactly(file, tensor.byteOffset + start * rowBytes, rows * rowBytes);
-      const bytes = new Uint8Array(target);
-      for (let row = 0; row < rows; row++) {
-        const from = row * rowBytes + firstCol * valueBytes;
-        bytes.set(all.subarray(from, from + cols * valueBytes), row * cols * valueBytes);
-      }
-    };
-    return { type, convert };
+    const whole = super.matrix({ ...spec, cols: totalCols });
+    return columnPart(whole, { rows: spec.rows, totalCols, firstCol, cols });
   }
 }

@@ -8,7 +8,7 @@ import type { ModelWeights } from "../blocks/weights.js";
 import type { Eagle3Folder } from "./eagle3-folder.js";
 import type { HeadsTarget } from "./head-network.js";
 
-export interface Eagle3Weights {
+interface Eagle3Weights {
   readonly model: ModelWeights;
   /** For each fused layer [width, model's width]. */
   readonly fuse: readonly Linear[];

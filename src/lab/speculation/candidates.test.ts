@@ -46,6 +46,7 @@ test("folders of heads from the hub are known by name and beside a model, and ot
     { method: "medusa", path: medusa },
     { method: "medusa", path: pickle },
   ]);
+  expect(drafterFrom("--drafter", "mtp")).toEqual({ method: "mtp", path: undefined });
   expect(drafterFrom("--drafter", medusa)).toEqual({ method: "medusa", path: medusa });
   expect(drafterFrom("--drafter", `auto+${medusa}`)).toEqual({ method: "auto", path: medusa });
 });

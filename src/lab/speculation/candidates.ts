@@ -26,21 +26,22 @@ export interface DrafterChoice {
   readonly path: string | undefined;
 }
 
-const TEXT_METHODS = ["ngram", "suffix", "auto"] as const;
+/** Methods that need no file beside the model's. */
+const OWN_METHODS = ["ngram", "suffix", "mtp", "auto"] as const;
 const AUTO_WITH = "auto+";
 
 /**
- * A drafter as the user names it: `ngram`, `suffix`, `auto`, the path of a draft model, of heads or of a folder of
- * heads from the hub, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a
+ * A drafter as the user names it: `ngram`, `suffix`, `mtp`, `auto`, the path of a draft model, of heads or of a folder
+ * of heads from the hub, or `auto+PATH`: a model that drafts where the text gives nothing. Throws invalid_option for a
  * path where nothing is, and the errors of reading GGUF files.
  */
 export function drafterFrom(flag: string, word: string): DrafterChoice {
-  const method = TEXT_METHODS.find((known) => known === word);
+  const method = OWN_METHODS.find((known) => known === word);
   if (method !== undefined) return { method, path: undefined };
   const isAuto = word.startsWith(AUTO_WITH);
   const path = resolve(isAuto ? word.slice(AUTO_WITH.length) : word);
   if (statSync(path, { throwIfNoEntry: false }) === undefined) {
-    throw optionError(flag, `${TEXT_METHODS.join(", ")}, or the path of a draft model or heads`, word);
+    throw optionError(flag, `${OWN_METHODS.join(", ")}, or the path of a draft model or heads`, word);
   }
   return { method: isAuto ? "auto" : methodOfFile(path), path };
 }

@@ -132,6 +132,8 @@ export interface ModelDescription {
   readonly layerInputWidth?: number;
   /** As `layersOf` makes them. */
   readonly layers: readonly Layer[];
+  /** Layers behind these that draft later tokens (multi-token prediction) and compute no answer; absent: none. */
+  readonly draftLayers?: readonly Layer[];
 }
 
 /** Bounds that a damaged or hostile file runs into before anything is allocated; real models are far below. */

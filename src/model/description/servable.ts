@@ -65,6 +65,7 @@ export interface ServableModel extends ModelDescription {
   readonly architecture: Architecture;
   /** Those with attention have as many query heads each. */
   readonly layers: readonly ServableLayer[];
+  readonly draftLayers?: readonly AttentionLayer[];
   readonly rmsEps: number;
   readonly embeddingScale: number;
   readonly attentionScale: number;
@@ -178,6 +179,16 @@ export function servableLayers(
   }
   assertKeysAreThere(layers);
   return layers;
+}
+
+/** The description with the layers that draft, where the engine could compute all of them. */
+export function withServedDrafts({
+  draftLayers = [],
+  ...description
+}: ModelDescription): Omit<ModelDescription, "draftLayers"> & Pick<ServableModel, "draftLayers"> {
+  const attending = draftLayers.filter(isServed).filter(isAttention);
+  if (attending.length === 0 || attending.length < draftLayers.length) return description;
+  return { ...description, draftLayers: Object.freeze(attending) };
 }
 
 const isServed = (layer: Layer): layer is ServableLayer => layer.mixer.kind !== "latent";

@@ -9,6 +9,7 @@ import {
   isSecond,
   keysOf,
   type LatentMixer,
+  type Layer,
   layersOf,
   type Mixer,
   MODEL_LIMITS,
@@ -45,7 +46,24 @@ export function describeGguf(gguf: GgufFile): ModelDescription {
     isTied: !gguf.tensors.has("output.weight"),
     ...readLayerInputs(read, architecture),
     layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
+    ...draftLayersOf(gguf, { architecture, numLayers, numBlocks }, (index) => ({
+      mixer: withGate(architecture, attentionOf(index)),
+      feedForward: feedForwardOf(index),
+    })),
   });
+}
+
+/** Blocks that draft attend, also where the model's layers around them are recurrent. Some files leave them out. */
+function draftLayersOf(
+  { tensors }: GgufFile,
+  { architecture, numLayers, numBlocks }: { architecture: string; numLayers: number; numBlocks: number },
+  layerAt: (index: number) => Layer,
+): Pick<ModelDescription, "draftLayers"> {
+  if (knownFacts(architecture)?.hasDraftBlocks !== true) return {};
+  const stored = new Set([...tensors.keys()].map((name) => Number(/^blk\.(\d+)\./.exec(name)?.[1])));
+  const blocks = Array.from({ length: numBlocks - numLayers }, (_, i) => numLayers + i);
+  const drafting = blocks.filter((block) => stored.has(block));
+  return drafting.length === 0 ? {} : { draftLayers: drafting.map(layerAt) };
 }
 
 /** Rows of the embedding table, where the file holds one. */
@@ -161,12 +179,12 @@ function withRecurrent(
   const period = read.size("full_attention_interval", MODEL_LIMITS.layers, delta.period);
   const isRecurrent =
     read.layers("attention.recurrent_layers", numBlocks) ?? ((index: number) => !seesAll(index, period));
-  return (index) => {
-    if (isRecurrent(index)) return recurrent;
-    const mixer = attentionOf(index);
-    return mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
-  };
+  return (index) => (isRecurrent(index) ? recurrent : withGate(architecture, attentionOf(index)));
 }
+
+/** Beside recurrent layers, attention is gated. */
+const withGate = (architecture: string, mixer: Mixer): Mixer =>
+  knownFacts(architecture)?.delta !== undefined && mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
 
 /** Layers without key/value heads are the convolutions. */
 function withConvolutions(read: MetadataReader, attentionOf: (index: number) => Mixer): (index: number) => Mixer {

@@ -9,6 +9,7 @@ import {
   type ServableModel,
   servableLayers,
   unservedVariant,
+  withServedDrafts,
 } from "../description/servable.js";
 import { describeGguf } from "./describe.js";
 import { headDimOf } from "./head-dim.js";
@@ -34,7 +35,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
     : description.contextLength;
   if (numPositions === undefined) throw missingTensor("position_embd.weight");
   return Object.freeze({
-    ...description,
+    ...withServedDrafts(description),
     contextLength: Math.min(description.contextLength, numPositions),
     layers,
     ...fixedBy(architecture, description.width),

@@ -12,6 +12,7 @@ import {
   servableLayers,
   unservedArchitecture,
   unservedVariant,
+  withServedDrafts,
 } from "../description/servable.js";
 import { DRAFT_BLOCKS, describeGguf } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
@@ -62,7 +63,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const routing = readRouting(read, metadata, architecture);
   assertGroups(description, routing);
   return Object.freeze({
-    ...description,
+    ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, width),
     rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),

@@ -2,6 +2,7 @@
 import {
   type MatrixRows,
   type MatrixSpec,
+  type ModelPart,
   StackTypes,
   type TensorSource,
   unstacked,
@@ -30,6 +31,7 @@ export class GgufSource implements TensorSource {
   constructor(
     private readonly gguf: GgufFile,
     private readonly model?: Pick<ServableModel, "architecture" | "layers">,
+    private readonly part: ModelPart = "layers",
   ) {
     this.#architecture = model?.architecture;
   }
@@ -83,7 +85,11 @@ export class GgufSource implements TensorSource {
   expectNoOthers(names: ReadonlySet<string>): void {
     const stored = new Set(Array.from(names, (name) => ggufNameOf(name, this.#architecture)));
     const others = [...this.gguf.tensors.keys()].filter(
-      (name) => !stored.has(name) && !IGNORED.test(name) && !this.#isDraft(name) && !this.#isScale(name, stored),
+      (name) =>
+        !stored.has(name) &&
+        !IGNORED.test(name) &&
+        this.#isDraft(name) === (this.part === "drafts") &&
+        !this.#isScale(name, stored),
     );
     if (others.length === 0) return;
     throw new MillraceError("gguf_tensor", `expected tensors that are computed, got ${shownNames(others)} too`, {
@@ -98,7 +104,13 @@ export class GgufSource implements TensorSource {
     return this.gguf.tensors.get(`${matrix}.weight`)?.type === "NVFP4";
   }
 
-  /** Whether the tensor is of a block behind the layers, which drafts later tokens and is not computed. */
+  /** Bytes of the tensors of its part of the model. */
+  numBytes(): number {
+    const own = [...this.gguf.tensors.values()].filter(({ name }) => this.#isDraft(name) === (this.part === "drafts"));
+    return own.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  /** Whether the tensor is of a block behind the layers, which drafts later tokens. */
   #isDraft(name: string): boolean {
     if (this.model === undefined) return false;
     const { architecture, layers } = this.model;

@@ -11,6 +11,7 @@ import {
   type FeedForward,
   isSecond,
   type LatentMixer,
+  type Layer,
   layersOf,
   type Mixer,
   MODEL_LIMITS,
@@ -18,11 +19,12 @@ import {
   NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
+import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
 import { convolutionLayers, convolutionOf, denseOfLfm2 } from "./lfm2.js";
 import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
-import { hasOutput } from "./names.js";
+import { hasOutput, numDraftLayers } from "./names.js";
 import { contextLengthOf } from "./rope.js";
 
 /** Facts that only the weights beside a config.json show. */
@@ -31,11 +33,14 @@ export interface WeightFacts {
   readonly numEmbeddings: number;
   /** Whether there is an output matrix. */
   readonly hasOutput: boolean;
+  /** How many layers draft later tokens; absent: none. */
+  readonly numDraftLayers?: number;
 }
 
 export const weightFacts = (folder: HfFolder): WeightFacts => ({
   numEmbeddings: folder.numEmbeddings,
   hasOutput: hasOutput(folder),
+  numDraftLayers: numDraftLayers(folder),
 });
 
 /**
@@ -57,6 +62,7 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const feedForwardOf = isGemma4
     ? feedForwardsOfGemma4(text, traits, numLayers)
     : readFeedForwards(text, traits, numLayers);
+  const layers = layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) }));
   const vocabSize = weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize);
   const layerInputWidth = isGemma4 ? layerInputWidthOf(text, traits, vocabSize) : 0;
   return Object.freeze({
@@ -66,8 +72,17 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
     contextLength,
     isTied: statedTie || weights?.hasOutput === false,
     ...(layerInputWidth === 0 ? {} : { layerInputWidth }),
-    layers: layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) })),
+    layers,
+    ...draftLayersOf(layers, weights?.numDraftLayers ?? 0),
   });
+}
+
+/** They are like the last layer with attention, and have experts where other layers have. */
+function draftLayersOf(layers: readonly Layer[], count: number): Pick<ModelDescription, "draftLayers"> {
+  const mixer = layers.findLast((layer) => layer.mixer.kind !== "delta")?.mixer;
+  if (count === 0 || mixer === undefined) return {};
+  const feedForward = expertsOf({ layers }) ?? layers.at(-1)!.feedForward;
+  return { draftLayers: layersOf(count, () => ({ mixer, feedForward })) };
 }
 
 /** Longest sequence that the model was trained for, before its rope is stretched. */

@@ -2,6 +2,7 @@
 
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
+import { textConfig, traitsOf } from "./model-types.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
 
@@ -9,6 +10,33 @@ const HEAD_PREFIXES = ["", "language_model."] as const;
 export function hasOutput({ files }: HfFolder): boolean {
   const names = HEAD_PREFIXES.map((prefix) => `${prefix}lm_head.`);
   return [...files.tensors.keys()].some((tensor) => names.some((name) => tensor.startsWith(name)));
+}
+
+/** Beginning of Qwen's layers for multi-token prediction, and what stands around them. */
+const QWEN_DRAFT = "mtp.";
+
+/**
+ * Layers behind the model's that draft later tokens, as far as the folder has their tensors: Qwen's under names of
+ * their own, GLM's as further layers, whose number config.json states.
+ */
+export function numDraftLayers({ config, files, prefix }: HfFolder): number {
+  const text = textConfig(config);
+  const numLayers = text.number("num_hidden_layers") ?? 0;
+  const names = [...files.tensors.keys()];
+  const count = (start: string, isLayer: (index: number) => boolean): number =>
+    new Set(
+      names
+        .filter((name) => name.startsWith(start))
+        .map((name) => Number.parseInt(name.slice(start.length), 10))
+        .filter(isLayer),
+    ).size;
+  const { architecture } = traitsOf(config);
+  if (architecture === undefined) return 0;
+  const { hasDraftBlocks, delta } = factsOf(architecture);
+  if (hasDraftBlocks !== true) return 0;
+  if (delta !== undefined) return count(`${QWEN_DRAFT}layers.`, () => true);
+  const end = numLayers + (text.number("num_nextn_predict_layers") ?? 0);
+  return count(`${prefix}layers.`, (index) => index >= numLayers && index < end);
 }
 
 const LAYER_PARTS: Readonly<Record<string, string>> = {
@@ -147,6 +175,21 @@ const OLMO2_PARTS: Readonly<Record<string, string>> = {
   post_attention_norm: "post_attention_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
 };
+/** What stands around a layer that drafts, by the names of GGUF files. */
+const QWEN_DRAFT_PARTS: Readonly<Record<string, string>> = {
+  eh_proj: "fc",
+  enorm: "pre_fc_norm_embedding",
+  hnorm: "pre_fc_norm_hidden",
+  shared_head_norm: "norm",
+};
+const GLM_DRAFT_PARTS: Readonly<Record<string, string>> = {
+  eh_proj: "eh_proj",
+  enorm: "enorm",
+  hnorm: "hnorm",
+  shared_head_norm: "shared_head.norm",
+  shared_head_head: "shared_head.head",
+  embed_tokens: "embed_tokens",
+};
 const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   llama: LLAMA_PARTS,
   qwen3moe: QWEN3_MOE_PARTS,
@@ -184,6 +227,8 @@ export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");
 interface HfPrefixes {
   readonly model: string;
   readonly head: string;
+  /** Index of the first layer that drafts, as GGUF files count; absent: there is none. */
+  readonly firstDraft?: number;
   /** The classification head is RoBERTa's: it has a first layer of its own, where BERT's uses the pooler. */
   readonly hasOwnClassifier?: boolean;
 }
@@ -307,6 +352,8 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   if (base === "output") return `${head}lm_head.${kind}`;
   if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base))
     return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
+  const draft = draftNameOf(base, architecture, prefixes);
+  if (draft !== undefined) return `${draft}.${kind}`;
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.((?:shortconv\.)?\w+\.?)(\d*)$/.exec(base) ?? [];
   if (kind === "scale") {
     const own = architecture === "gemma4" && Object.hasOwn(GEMMA4_SCALES, part) ? GEMMA4_SCALES[part] : undefined;
@@ -314,8 +361,20 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   }
   const parts = PARTS[architecture] ?? LAYER_PARTS;
   if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
-  const stored = `${model}layers.${layer}.${parts[part]!.replace("#", expert)}`;
-  return withKind(stored, part, kind);
+  const { firstDraft = Number.POSITIVE_INFINITY } = prefixes;
+  const isOfQwenDraft = Number(layer) >= firstDraft && factsOf(architecture).delta !== undefined;
+  const start = isOfQwenDraft ? `${QWEN_DRAFT}layers.${Number(layer) - firstDraft}` : `${model}layers.${layer}`;
+  return withKind(`${start}.${parts[part]!.replace("#", expert)}`, part, kind);
+}
+
+/** @returns undefined for tensors that are not around a layer that drafts */
+function draftNameOf(base: string, architecture: Architecture, { model }: HfPrefixes): string | undefined {
+  const [, layer, part = ""] = /^blk\.(\d+)\.nextn\.(\w+)$/.exec(base) ?? [];
+  if (layer === undefined) return undefined;
+  const isQwen = factsOf(architecture).delta !== undefined;
+  const parts = isQwen ? QWEN_DRAFT_PARTS : GLM_DRAFT_PARTS;
+  if (!Object.hasOwn(parts, part)) return undefined;
+  return isQwen ? `${QWEN_DRAFT}${parts[part]}` : `${model}layers.${layer}.${parts[part]}`;
 }
 
 /** @param part of the loader's name */
@@ -368,14 +427,24 @@ export class HfNames {
   readonly #prefixes: HfPrefixes;
   readonly #hasFusedNames: boolean;
 
-  constructor({ files, prefix }: HfFolder) {
+  constructor({ files, prefix, config }: HfFolder) {
     this.#hasFusedNames = files.tensors.has(`${prefix}layers.0.${FUSED_EXPERTS.ffn_down_exps}`);
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
     this.#prefixes = {
       model: prefix,
       head,
       hasOwnClassifier: files.tensors.has("classifier.out_proj.weight"),
+      firstDraft: textConfig(config).number("num_hidden_layers") ?? Number.POSITIVE_INFINITY,
     };
+  }
+
+  /** Whether a stored tensor is of a layer that drafts, or stands around it. */
+  isOfDraft(stored: string, architecture: Architecture, numDraftLayers: number): boolean {
+    if (numDraftLayers === 0) return false;
+    if (factsOf(architecture).delta !== undefined) return stored.startsWith(QWEN_DRAFT);
+    const { firstDraft = 0 } = this.#prefixes;
+    const index = this.layerOf(stored);
+    return index >= firstDraft && index < firstDraft + numDraftLayers;
   }
 
   /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */

@@ -13,6 +13,7 @@ import {
   type ServableModel,
   servableLayers,
   unservedVariant,
+  withServedDrafts,
 } from "../description/servable.js";
 import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
@@ -72,7 +73,7 @@ export function servableConfig(
   const routing = routingOf(text, architecture, traits);
   assertGroups(description, routing);
   const model: ServableModel = {
-    ...description,
+    ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, description.width),
     rmsEps: read.positive(traits.encoder?.epsKey ?? "rms_norm_eps", traits.defaults.rmsEps),

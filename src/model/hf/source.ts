@@ -6,6 +6,7 @@
 import {
   type MatrixRows,
   type MatrixSpec,
+  type ModelPart,
   StackTypes,
   type TensorSource,
   unstacked,
@@ -16,10 +17,8 @@ import { openFile, readExactly } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { readSafetensors } from "../../formats/safetensors/read.js";
 import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
-import { factsOf } from "../description/architectures.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
-import { textConfig } from "./model-types.js";
 import { type HfNames, isNegativeLog, isOffsetNorm } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
@@ -53,6 +52,7 @@ export class HfSource implements TensorSource {
     private readonly names: HfNames,
     /** Folders of the linear layers behind the pooling, in order. */
     private readonly headFolders: readonly string[] = [],
+    private readonly part: ModelPart = "layers",
   ) {
     this.#quantization = new CheckpointQuantization(folder.config);
     this.#model = model;
@@ -139,13 +139,11 @@ export class HfSource implements TensorSource {
   }
 
   expectNoOthers(names: ReadonlySet<string>): void {
-    const { architecture, isTied } = this.#model;
+    const { isTied } = this.#model;
     const stored = new Set([...names].flatMap((name) => this.#storedNames(name)));
     const others = [...this.folder.files.tensors.values()].filter((tensor) => {
       const { name } = tensor;
-      if (stored.has(name) || !this.names.isOfModel(name, architecture) || this.#isDraft(name) || IGNORED.test(name)) {
-        return false;
-      }
+      if (stored.has(name) || !this.#isOfPart(name) || IGNORED.test(name)) return false;
       const [, layer, part] = /^(.*)\.(\w+)$/.exec(name) ?? [];
       if (layer === undefined) return true;
       if (isTied && layer.endsWith("lm_head")) return false;
@@ -170,13 +168,16 @@ export class HfSource implements TensorSource {
     return stored === undefined ? [] : [stored];
   }
 
-  /** Whether the tensor is of a layer behind the model's, which drafts later tokens and is not computed. */
-  #isDraft(name: string): boolean {
-    const { architecture, layers } = this.#model;
-    if (factsOf(architecture).hasDraftBlocks !== true) return false;
-    const numDrafting = textConfig(this.folder.config).number("num_nextn_predict_layers") ?? 0;
-    const index = this.names.layerOf(name);
-    return index >= layers.length && index < layers.length + numDrafting;
+  /** Bytes of the tensors of its part of the model. */
+  numBytes(): number {
+    const own = [...this.folder.files.tensors.values()].filter(({ name }) => this.#isOfPart(name));
+    return own.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  }
+
+  #isOfPart(stored: string): boolean {
+    const { architecture, draftLayers = [] } = this.#model;
+    const isDraft = this.names.isOfDraft(stored, architecture, draftLayers.length);
+    return this.part === "drafts" ? isDraft : this.names.isOfModel(stored, architecture) && !isDraft;
   }
 
   /** Some quantisers give every layer a bias. */

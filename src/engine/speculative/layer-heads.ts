@@ -1,17 +1,16 @@
 /**
- * A drafter of one EAGLE-3 head (arXiv 2503.01840). Its layer reads the fused states of some of the model's layers at a
- * position, with the token after it, and drafts the token after that; from then on it reads its own states. It has keys
- * and values of its own, in blocks beside the model's: a prefix that the cache has is the head's too. Blocks from disk
- * lack the head's part, so that fewer drafts come true after them.
+ * A drafter of one layer with keys and values of its own: an EAGLE-3 head (arXiv 2503.01840), or the layer for
+ * multi-token prediction that a model's file has. It reads states of the model at a position, with the token after it,
+ * and drafts the token after that; from then on it reads its own states. Its keys and values are in blocks beside the
+ * model's: a prefix that the cache has is the layer's too. Blocks from disk lack its part, so that fewer drafts come
+ * true after them.
  */
 
-import type { Backend, HostBuffer, LoadReport } from "../../backend/backend.js";
+import type { Backend, HostBuffer } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
-import type { Program } from "../../backend/program.js";
-import { attentionMixers } from "../../model/description/servable.js";
+import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
 import { GREEDY_SAMPLING } from "../api/request.js";
-import { ADDED, Products } from "../blocks/products.js";
 import { Transformer } from "../blocks/transformer.js";
 import { KvCaches } from "../memory/kv-caches.js";
 import { SamplerIo } from "../sampler/sampler-io.js";
@@ -19,12 +18,11 @@ import { type ScheduledSequence, Sequence } from "../step/sequence.js";
 import { StepBatch, writeBlockTables } from "../step/step-batch.js";
 import { fastestMs, MAX_MEASURED_ROWS, StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
-import type { Eagle3Folder } from "./eagle3-folder.js";
-import { bindEagle3, type Eagle3Weights } from "./eagle3-weights.js";
 import { type Guessed, guessInTurn } from "./guessing.js";
+import type { HeadLayer } from "./head-layer.js";
 import type { HeadsTarget } from "./head-network.js";
 
-interface Eagle3Capacity {
+interface LayerCapacity {
   readonly maxModelLen: number;
   readonly maxNumSeqs: number;
   readonly kvType: KvType;
@@ -59,19 +57,20 @@ interface Tapped extends Computed {
   };
 }
 
-export class Eagle3Heads implements BatchDrafter {
-  readonly name = "eagle3";
+/** Rows of a drafter's batch: those of the model's steps, or one for each sequence. */
+export const maxHeadRows = ({ batch }: Pick<HeadsTarget, "batch">, maxNumSeqs: number): number =>
+  Math.max(batch.capacity.maxRows, maxNumSeqs);
+
+export class LayerHeads implements BatchDrafter {
+  readonly name: string;
   readonly cost: StepCost;
   readonly maxTokens = Number.POSITIVE_INFINITY;
   readonly batch: StepBatch;
   readonly sampler: SamplerIo;
   readonly numRanked: number;
   readonly #transformer: Transformer;
-  readonly #products: Products;
-  /** By fused layer: its inputs at the rows of the model's latest step. */
+  /** By input layer: its inputs at the rows of the model's latest step. */
   readonly #captured: readonly BufferHandle[];
-  /** [maxRows, model's width] */
-  readonly #gathered: BufferHandle;
   /** [maxRows]: for each row the row of its state, in the model's latest step or in the head's own last one. */
   readonly #sourceRows: HostBuffer<"i32">;
   readonly picksProbes = true;
@@ -83,46 +82,40 @@ export class Eagle3Heads implements BatchDrafter {
   /** Rows whose keys and values the head has yet to store; their states are at hand until the model's next step. */
   #pending: readonly Computed[] = [];
 
-  /** Rejects with model_tensor where one of the tensors is missing or has another shape. */
   static async create(
-    folder: Eagle3Folder,
+    head: HeadLayer,
     target: HeadsTarget,
-    capacity: Eagle3Capacity,
+    capacity: LayerCapacity,
     backend: Backend,
-    report: LoadReport,
-  ): Promise<Eagle3Heads> {
-    const { maxRows } = target.batch.capacity;
-    const weights = await bindEagle3(folder, target, Math.max(maxRows, capacity.maxNumSeqs), backend, report);
-    const heads = new Eagle3Heads(folder, weights, target, capacity, backend);
+  ): Promise<LayerHeads> {
+    const heads = new LayerHeads(head, target, capacity, backend);
     await heads.cost.measure((numRows) => heads.#measure(numRows));
     return heads;
   }
 
   private constructor(
-    private readonly folder: Eagle3Folder,
-    private readonly weights: Eagle3Weights,
+    head: HeadLayer,
     private readonly target: HeadsTarget,
-    { maxModelLen, maxNumSeqs, kvType, alternatives }: Eagle3Capacity,
+    { maxModelLen, maxNumSeqs, kvType, alternatives }: LayerCapacity,
     backend: Backend,
   ) {
     const { kv, transformer } = target;
+    this.name = head.name;
     this.numRanked = alternatives === 0 ? 0 : alternatives + 1;
-    const { maxRows: rowsOfStep, tableStride } = target.batch.capacity;
-    const maxRows = Math.max(rowsOfStep, maxNumSeqs);
+    const { tableStride } = target.batch.capacity;
+    const maxRows = maxHeadRows(target, maxNumSeqs);
     const { group, window } = kv.main;
     // A query of the model counts its own entry in the window, which is one behind the head's.
-    const config = withWindow(folder.config, Math.max(0, window - 1));
+    const config = withWindow(head.config, Math.max(0, window - 1));
     const capacity = { maxRows, maxLogitRows: maxNumSeqs, maxSeats: maxNumSeqs, tableStride, numGroups: 1 };
     this.batch = new StepBatch(capacity, backend, [target.batch.blockTables[group]!]);
     this.sampler = new SamplerIo(backend, { maxLogitRows: maxNumSeqs, maxNumSeqs, vocabSize: config.vocabSize });
-    this.#products = new Products(backend, maxRows);
-    this.#captured = transformer.captureInputs(folder.inputLayers);
-    this.#gathered = backend.allocate(maxRows * transformer.width * 4);
+    this.#captured = transformer.captureInputs(head.inputLayers);
     this.#sourceRows = backend.input("i32", maxRows);
     const layout = { kvType, blockSize: kv.blockSize, numBlocks: [kv.numBlocks] };
     this.#transformer = new Transformer({
       config,
-      weights: weights.model,
+      weights: head.weights,
       backend,
       caches: new KvCaches(
         config,
@@ -131,8 +124,13 @@ export class Eagle3Heads implements BatchDrafter {
       ),
       batch: this.batch,
       maxModelLen,
-      recordInput: (program, hidden, _, variant) => this.#recordInput(program, hidden, variant),
-      tapsBeforeNorm: true,
+      recordInput: (program, hidden, batch, variant) => {
+        const areOwn = variant === FROM_OWN;
+        const buffers = areOwn ? [this.#transformer.tapped] : this.#captured;
+        head.recordInput(program, hidden, { buffers, areOwn, rows: this.#sourceRows.buffer }, batch);
+      },
+      tapsBeforeNorm: head.readsUnnormed,
+      maxReadRows: maxNumSeqs,
     });
     this.cost = new StepCost(() => 0, Math.min(MAX_MEASURED_ROWS, maxNumSeqs), backend.stepCostRows);
   }
@@ -279,33 +277,6 @@ export class Eagle3Heads implements BatchDrafter {
     this.sampler.addGuessRow(sequence, sequence.numTokens + draft.length, numRanked);
   }
 
-  #recordInput(program: Program, hidden: BufferHandle, variant: number): void {
-    const { numRows, tokenIds } = this.batch;
-    const { fuse, embedding, embeddingNorm, besides, stateNorm } = this.weights;
-    const { width, rmsEps } = this.folder.config;
-    const rows = this.#sourceRows.buffer;
-    if (variant === FROM_OWN) {
-      program.record("gatherRows", { out: hidden, x: this.#transformer.tapped, rows, numRows, width });
-    } else {
-      const modelWidth = this.target.transformer.width;
-      fuse.forEach((part, index) => {
-        program.record("gatherRows", {
-          out: this.#gathered,
-          x: this.#captured[index]!,
-          rows,
-          numRows,
-          width: modelWidth,
-        });
-        const options = index === 0 ? {} : ADDED;
-        this.#products.multiply(program, hidden, this.#gathered, part, numRows, modelWidth, options);
-      });
-    }
-    program.record("embed", { out: besides, weight: embedding, ids: tokenIds.buffer, numRows, scale: 1 });
-    const norm = { numRows, width, eps: rmsEps };
-    program.record("rmsNorm", { out: besides, x: besides, gain: embeddingNorm, ...norm });
-    if (stateNorm !== undefined) program.record("rmsNorm", { out: hidden, x: hidden, gain: stateNorm, ...norm });
-  }
-
   /** Milliseconds of a round for `numRows` sequences, measured before there are sequences. */
   async #measure(numRows: number): Promise<number> {
     this.batch.clear();
@@ -325,7 +296,7 @@ export class Eagle3Heads implements BatchDrafter {
 const isAdmitted = ({ sequence, admission }: Computed): boolean =>
   sequence.seat >= 0 && sequence.numAdmissions === admission;
 
-function withWindow(config: Eagle3Folder["config"], window: number): Eagle3Folder["config"] {
+function withWindow(config: ServableModel, window: number): ServableModel {
   const layers = config.layers.map((layer) => ({ ...layer, mixer: { ...layer.mixer, window } }));
   return { ...config, layers };
 }
