@@ -1,7 +1,8 @@
 /** Methods in the order of the size that they give a model. */
 import { createRowEncoder } from "../backend/create/create-backend.js";
 import { asWritten } from "../convert/weights/delta-layers.js";
-import { type ModelTensor, tensorsOf, unstackedTensors } from "../convert/weights/tensors.js";
+import { tensorsOf } from "../convert/weights/model-tensors.js";
+import { type ModelTensor, unstackedTensors } from "../convert/weights/tensors.js";
 import { MillraceError } from "../core/errors.js";
 import { rowByteLength, type WeightType } from "../formats/dequantize.js";
 import { DTYPE_BITS } from "../formats/safetensors/types.js";

@@ -4,7 +4,8 @@
  * very codes that it stores.
  */
 import { unstacked } from "../backend/tensor-source.js";
-import { bytesOf, type ModelTensor, tensorsOf, unstackedTensors } from "../convert/weights/tensors.js";
+import { tensorsOf } from "../convert/weights/model-tensors.js";
+import { bytesOf, type ModelTensor, unstackedTensors } from "../convert/weights/tensors.js";
 import type { OpenModel } from "../model/open-model.js";
 
 const FUSED: readonly (readonly string[])[] = [

@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, renameSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { asWritten } from "../convert/weights/delta-layers.js";
-import { tensorsOf } from "../convert/weights/tensors.js";
+import { tensorsOf } from "../convert/weights/model-tensors.js";
 import { MillraceError } from "../core/errors.js";
 import type { StartStage } from "../core/stages.js";
 import { ActivationMeter, type MeasuredInput } from "../engine/activation-meter.js";

@@ -1,6 +1,7 @@
 /** Moves scales from the inputs of a model's layers into their weights, layer by layer, while a copy is written. */
 import { setImmediate } from "node:timers/promises";
-import { type ModelTensor, type Preparation, tensorsOf } from "../convert/weights/tensors.js";
+import { tensorsOf } from "../convert/weights/model-tensors.js";
+import type { ModelTensor, Preparation } from "../convert/weights/tensors.js";
 import type { OpenModel } from "../model/open-model.js";
 import { type Channels, channelsOf, MovedScales } from "./channels.js";
 import type { Importance } from "./importance.js";

@@ -28,19 +28,18 @@ import { POOLING_CODES } from "../../model/gguf/pooling.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
 import { scalesOf } from "../weights/kept-nvfp4.js";
+import { draftsOf, tensorsOf } from "../weights/model-tensors.js";
 import {
   bytesOf,
   type CopyNote,
   type CopyProgress,
   type CopySource,
   denseWidthOf,
-  draftsOf,
   interleaved,
   isRotated,
   type ModelTensor,
   prepared,
   type Storage,
-  tensorsOf,
 } from "../weights/tensors.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 

@@ -8,7 +8,8 @@ import { attentionMixers, isAttention, type ServableModel, unservedVariant } fro
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
-import { denseWidthOf, tensorsOf } from "../weights/tensors.js";
+import { tensorsOf } from "../weights/model-tensors.js";
+import { denseWidthOf } from "../weights/tensors.js";
 import { ownLayersJson } from "./own-layers.js";
 import { ropeOf } from "./rope.js";
 import { shortest } from "./shortest.js";

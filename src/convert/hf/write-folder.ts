@@ -14,11 +14,11 @@ import { hfNameOf, isNegativeLog, isOffsetNorm } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
+import { draftsOf, tensorsOf } from "../weights/model-tensors.js";
 import {
   bytesOf,
   type CopyProgress,
   type CopySource,
-  draftsOf,
   type FolderStorage,
   halved,
   isRotated,
@@ -27,7 +27,6 @@ import {
   type Preparation,
   prepared,
   ROPE_FACTORS,
-  tensorsOf,
   type UnstackedTensor,
   unstackedTensors,
   type ValueSource,

@@ -10,7 +10,8 @@ import { readGguf } from "../../formats/gguf/read.js";
 import { readHfFolder } from "../../formats/hf/folder.js";
 import { openModel } from "../../model/open-model.js";
 import { keptStorage } from "./kept-nvfp4.js";
-import { bytesOf, tensorsOf, unstackedTensors } from "./tensors.js";
+import { tensorsOf } from "./model-tensors.js";
+import { bytesOf, unstackedTensors } from "./tensors.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-nvfp4-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

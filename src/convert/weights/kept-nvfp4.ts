@@ -6,6 +6,7 @@ import type { WeightType } from "../../formats/dequantize.js";
 import { readNvfp4 } from "../../formats/fp4-blocks.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { nvfp4Config, nvfp4Parts } from "./compressed-tensors.js";
+import { tensorsOf } from "./model-tensors.js";
 import {
   bytesOf,
   type FolderStorage,
@@ -15,7 +16,6 @@ import {
   rowsOf,
   type Storage,
   storedBytes,
-  tensorsOf,
   unstackedTensors,
   type ValueSource,
 } from "./tensors.js";

@@ -1,11 +1,5 @@
 /** The tensors of a model under llama.cpp's names, and their values row by row, whichever format they are read from. */
-import {
-  type MatrixRows,
-  type MatrixSpec,
-  type ModelPart,
-  type TensorSource,
-  unstacked,
-} from "../../backend/tensor-source.js";
+import { type MatrixRows, type MatrixSpec, type TensorSource, unstacked } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow, rowByteLength, type WeightType } from "../../formats/dequantize.js";
 import { encodeValues, PLAIN_TYPES, type PlainType } from "../../formats/files/plain-values.js";
@@ -14,16 +8,7 @@ import type { TensorLog } from "../../formats/files/write-tensors.js";
 import { unscaledNvfp4 } from "../../formats/fp4-blocks.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
-import { KEY_TENSORS } from "../../model/description/key-tensors.js";
-import type { ConvolutionMixer, DeltaMixer } from "../../model/description/model-description.js";
-import {
-  type AttentionLayer,
-  isAttention,
-  type ServableLayer,
-  type ServableModel,
-  unservedVariant,
-} from "../../model/description/servable.js";
-import { keyWidth, mixedWidth, queryWidth } from "../../model/description/sizes.js";
+import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
 
@@ -78,7 +63,7 @@ export interface ModelTensor {
 }
 
 /** The source has the matrices as parts of larger ones: of `rows` rows each, from row `offset` on. */
-interface WiderStack {
+export interface WiderStack {
   readonly name: string;
   readonly rows: number;
   readonly offset: number;
@@ -186,180 +171,6 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
   if (widths.every((width) => width === widths[0])) return widths[0];
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
 }
-
-/**
- * The layers that draft, as a plain copy has them: copies with other weights than the model's leave them out, since
- * nobody has measured what they do there.
- * @returns undefined where there are none, or what stands around them is missing
- */
-export function draftsOf({
-  config,
-  drafts,
-}: OpenModel): { readonly source: TensorSource; readonly tensors: readonly ModelTensor[] } | undefined {
-  const { layers, draftLayers = [] } = config;
-  if (draftLayers.length === 0) return undefined;
-  const { source } = drafts();
-  const isWhole = draftLayers.every((_, index) =>
-    ["eh_proj", "enorm", "hnorm"].every((part) => source.has(`blk.${layers.length + index}.nextn.${part}.weight`)),
-  );
-  return isWhole ? { source, tensors: tensorsOf(config, source, "drafts") } : undefined;
-}
-
-/**
- * All tensors that the engine reads of a model, in the order of its layers.
- * @param part what `source` has
- * @throws gguf_tensor and model_tensor, where the source has others
- */
-export function tensorsOf(
-  model: ServableModel,
-  source: TensorSource,
-  part: ModelPart = "layers",
-): readonly ModelTensor[] {
-  const { width, vocabSize } = model;
-  const tensors: ModelTensor[] = [];
-  const unread: string[] = [];
-  const vector = (name: string, length: number) => {
-    if (source.has(name)) tensors.push({ name, shape: [length] });
-  };
-  const table = (name: string, rows: number, cols: number) => {
-    if (source.has(`${name}.weight`)) tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
-  };
-  const matrix = (name: string, rows: number, cols: number) => {
-    table(name, rows, cols);
-    vector(`${name}.bias`, rows);
-  };
-  const stack = (name: string, count: number, rows: number, cols: number, within?: WiderStack) => {
-    const totalRows = count * rows;
-    const parts = { count, totalRows, start: 0, ...(within && { within }) };
-    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
-    if (model.hasExpertBiases) tensors.push({ name: `${name}.bias`, shape: [rows], count });
-  };
-  const { layerInputWidth = 0 } = model;
-  const aroundLayers = () => {
-    table("token_embd", vocabSize, width);
-    vector("output_norm.weight", width);
-    matrix("output", vocabSize, width);
-    for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
-    if (layerInputWidth === 0) return;
-    const totalInputWidth = model.layers.length * layerInputWidth;
-    table("per_layer_token_embd", vocabSize, totalInputWidth);
-    table("per_layer_model_proj", totalInputWidth, width);
-    vector("per_layer_proj_norm.weight", layerInputWidth);
-  };
-  const aroundDraft = (layer: string) => {
-    table(`${layer}nextn.eh_proj`, width, 2 * width);
-    for (const name of ["enorm", "hnorm", "shared_head_norm"]) vector(`${layer}nextn.${name}.weight`, width);
-    for (const name of ["embed_tokens", "shared_head_head"]) table(`${layer}nextn.${name}`, vocabSize, width);
-  };
-  const recurrent = (layer: string, mixer: DeltaMixer) => {
-    const { numHeads, valueDim, numTaps } = mixer;
-    const inner = numHeads * valueDim;
-    const mixed = mixedWidth(mixer);
-    table(`${layer}ssm_in`, mixed + inner, width);
-    table(`${layer}attn_qkv`, mixed, width);
-    table(`${layer}attn_gate`, inner, width);
-    table(`${layer}ssm_ba`, 2 * numHeads, width);
-    table(`${layer}ssm_alpha`, numHeads, width);
-    table(`${layer}ssm_beta`, numHeads, width);
-    tensors.push({ name: `${layer}ssm_conv1d.weight`, shape: [numTaps], count: mixed });
-    vector(`${layer}ssm_a`, numHeads);
-    vector(`${layer}ssm_dt.bias`, numHeads);
-    vector(`${layer}ssm_norm.weight`, valueDim);
-    table(`${layer}ssm_out`, width, inner);
-  };
-  const convolution = (layer: string, { width: columns, numTaps }: ConvolutionMixer) => {
-    table(`${layer}shortconv.in_proj`, 3 * columns, width);
-    tensors.push({ name: `${layer}shortconv.conv.weight`, shape: [numTaps], count: columns });
-    table(`${layer}shortconv.out_proj`, width, columns);
-  };
-  const attention = (layer: string, { mixer }: AttentionLayer) => {
-    const numQueryRows = queryWidth({ mixer });
-    const numKeyRows = keyWidth({ mixer });
-    if (source.has(`${layer}attn_qkv.weight`)) matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
-    else {
-      matrix(`${layer}attn_q`, mixer.isGated ? 2 * numQueryRows : numQueryRows, width);
-      if (mixer.keysOf === undefined) {
-        matrix(`${layer}attn_k`, numKeyRows, width);
-        if (!mixer.areValuesKeys) matrix(`${layer}attn_v`, numKeyRows, width);
-      } else unread.push(...KEY_TENSORS.map((part) => `${layer}${part}`));
-    }
-    vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
-    if (mixer.keysOf === undefined) {
-      vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
-    }
-    if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
-    matrix(`${layer}attn_output`, width, numQueryRows);
-    vector(`${layer}post_attention_norm.weight`, width);
-  };
-  const layerAt = (each: ServableLayer, index: number) => {
-    const { feedForward } = each;
-    const layer = `blk.${index}.`;
-    if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
-    if (isAttention(each)) attention(layer, each);
-    else if (each.mixer.kind === "delta") recurrent(layer, each.mixer);
-    else convolution(layer, each.mixer as ConvolutionMixer);
-    const isGateFused = !source.has(`${layer}ffn_gate.weight`);
-    if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
-    const { width: inner } = feedForward;
-    if (feedForward.kind === "experts") {
-      const { count } = feedForward;
-      table(`${layer}ffn_gate_inp`, count, width);
-      if (model.hasExpertBiases) vector(`${layer}ffn_gate_inp.bias`, count);
-      // Gate above up of each expert; copies have them apart, as most readers know them.
-      const fused = `${layer}ffn_gate_up_exps.weight`;
-      const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
-      stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
-      stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
-      stack(`${layer}ffn_down_exps`, count, width, inner);
-      if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
-      const { sharedWidth, isSharedGated } = feedForward;
-      if (isSharedGated) table(`${layer}ffn_gate_inp_shexp`, 1, width);
-      const end = model.hasDenseBesideExperts ? "" : "_shexp";
-      if (sharedWidth > 0) {
-        matrix(`${layer}ffn_gate${end}`, sharedWidth, width);
-        matrix(`${layer}ffn_up${end}`, sharedWidth, width);
-        matrix(`${layer}ffn_down${end}`, width, sharedWidth);
-      }
-      if (model.hasDenseBesideExperts) {
-        vector(`${layer}ffn_gate_inp.scale`, width);
-        vector(`${layer}ffn_down_exps.scale`, count);
-        for (const name of NORMS_BESIDE) vector(`${layer}${name}.weight`, width);
-      }
-    } else {
-      matrix(`${layer}ffn_gate`, inner, width);
-      matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);
-      matrix(`${layer}ffn_down`, width, inner);
-    }
-    vector(`${layer}post_ffw_norm.weight`, width);
-    if (layerInputWidth > 0) {
-      matrix(`${layer}inp_gate`, layerInputWidth, width);
-      matrix(`${layer}proj`, width, layerInputWidth);
-      vector(`${layer}post_norm.weight`, width);
-    }
-    vector(`${layer}layer_output_scale.weight`, 1);
-  };
-  if (part === "layers") {
-    aroundLayers();
-    model.layers.forEach(layerAt);
-  } else {
-    model.draftLayers?.forEach((each, index) => {
-      layerAt(each, model.layers.length + index);
-      aroundDraft(`blk.${model.layers.length + index}.`);
-    });
-  }
-  source.expectNoOthers(new Set([...tensors.flatMap(namesOf), ...unread]));
-  return tensors;
-}
-
-/** Norms of experts that have a dense part beside them. */
-const NORMS_BESIDE = ["post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"];
-
-/** Names under which sources may have the tensor. */
-const namesOf = (tensor: ModelTensor): readonly string[] => [
-  tensor.name,
-  ...(tensor.stack?.within === undefined ? [] : [tensor.stack.within.name]),
-  ...unstackedTensors(tensor).map(({ ownName }) => ownName),
-];
 
 export interface UnstackedTensor extends ModelTensor {
   readonly ownName: string;

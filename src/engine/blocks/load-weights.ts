@@ -3,8 +3,9 @@ import { basename } from "node:path";
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import { headTensors } from "../../model/description/pooling.js";
 import type { OpenModel } from "../../model/open-model.js";
+import { bindModel } from "./bind-model.js";
 import { bindTensors } from "./binder.js";
-import { bindModel, type ModelWeights } from "./weights.js";
+import type { ModelWeights } from "./weights.js";
 
 export function loadWeights(
   model: OpenModel,

@@ -10,7 +10,8 @@ import type { ServableModel } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api/options.js";
 import { type Binder, bindTensors, type Linear } from "../blocks/binder.js";
-import { bindAttentionLayer, type LayerWeights } from "../blocks/weights.js";
+import { bindAttentionLayer } from "../blocks/bind-model.js";
+import { type LayerWeights } from "../blocks/weights.js";
 import { columnPart } from "./column-part.js";
 import { refused } from "./refused-heads.js";
 
