@@ -11,6 +11,7 @@ import {
 import { keyWidth, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { type ModelTensor, ROPE_FACTORS, unstackedTensors, type WiderStack } from "./tensors.js";
+
 /**
  * The layers that draft, as a plain copy has them: copies with other weights than the model's leave them out, since
  * nobody has measured what they do there.

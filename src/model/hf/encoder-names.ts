@@ -1,6 +1,15 @@
 /** How checkpoints of encoders name their tensors, by the names of llama.cpp. */
 import type { Architecture } from "../description/architectures.js";
-import type { HfPrefixes } from "./names.js";
+
+/** Prefixes of the tensors of one checkpoint. */
+export interface HfPrefixes {
+  readonly model: string;
+  readonly head: string;
+  /** Index of the first layer that drafts, as GGUF files count; absent: there is none. */
+  readonly firstDraft?: number;
+  /** The classification head is RoBERTa's: it has a first layer of its own, where BERT's uses the pooler. */
+  readonly hasOwnClassifier?: boolean;
+}
 
 /** How checkpoints of an encoder name their tensors; # is the prefix of the model's own. */
 interface EncoderNames {

@@ -2,7 +2,7 @@
 
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
-import { ENCODER_NAMES, encoderNameOf } from "./encoder-names.js";
+import { ENCODER_NAMES, encoderNameOf, type HfPrefixes } from "./encoder-names.js";
 import { textConfig, traitsOf } from "./model-types.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
@@ -223,16 +223,6 @@ export const isOffsetNorm = (name: string, architecture: Architecture): boolean 
 
 /** Whether folders store the logarithm of the tensor's negative. */
 export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");
-
-/** Prefixes of the tensors of one checkpoint. */
-export interface HfPrefixes {
-  readonly model: string;
-  readonly head: string;
-  /** Index of the first layer that drafts, as GGUF files count; absent: there is none. */
-  readonly firstDraft?: number;
-  /** The classification head is RoBERTa's: it has a first layer of its own, where BERT's uses the pooler. */
-  readonly hasOwnClassifier?: boolean;
-}
 
 /**
  * @example hfNameOf("blk.3.attn_q.weight", "llama", { model: "model.", head: "" })
