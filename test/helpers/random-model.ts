@@ -286,9 +286,7 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
           Array.from({ length: layers }, (_, layer) => (layer % 2 === 0 ? 0 : kvHeads)),
         ),
         "shortconv.l_cache": u32(CONVOLUTION_TAPS),
-        ...(architecture === "lfm2"
-          ? {}
-          : { leading_dense_block_count: u32(1), expert_gating_func: u32(2), expert_weights_norm: bool(true) }),
+        ...(architecture === "lfm2" ? {} : { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
       };
     case "granite":
       return {

@@ -134,6 +134,11 @@ interface ExpertFacts {
    * bias, within groups.
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid";
+  /**
+   * The weights of a token's experts are relative to one another in GGUF files that do not say (sigmoid alone; with
+   * softmax they always are).
+   */
+  readonly normalisesInFiles?: true;
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
   /**
@@ -256,7 +261,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
-  lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true } },
+  lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

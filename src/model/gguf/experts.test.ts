@@ -90,6 +90,19 @@ describe("the header", () => {
     refused("expert_weights_scale", f32(-1)).toThrow(/expert_weights_scale to be a positive number/);
   });
 
+  it("of lfm2moe weighs experts relative to one another without saying so, as llama.cpp does", () => {
+    const lfm2 = (metadata: RandomModelOptions["metadata"] = {}) =>
+      openModel(written({ architecture: "lfm2moe", metadata })).config;
+    const { layers, routing } = lfm2();
+    expect(routing).toMatchObject({ scoring: "sigmoid", normalises: true, scale: 1, hasBias: true });
+    expect(layers.map(({ feedForward }) => feedForward.kind)).toEqual(["dense", "experts", "experts", "experts"]);
+    expect(lfm2({ "lfm2moe.expert_weights_norm": bool(false) }).routing.normalises).toBe(false);
+    const refused = (key: string, value: WritableValue) => expect(() => lfm2({ [`lfm2moe.${key}`]: value }));
+    refused("attention.sliding_window", u32(64)).toThrow(/expected no lfm2moe.attention.sliding_window, got 64/);
+    refused("attention.causal", bool(false)).toThrow(/expected lfm2moe.attention.causal, got false/);
+    refused("shortconv.l_cache", u32(65)).toThrow(/shortconv.l_cache to be an integer in \[1, 64\], got 65/);
+  });
+
   it("with experts beyond counting is refused before anything is made of them", () => {
     const metadata = { "qwen3moe.expert_count": u32(16_384), "qwen3moe.block_count": u32(1000) };
     expect(() => openModel(written({ metadata }))).toThrow(/at most 131072 experts in all layers, got 16384000/);

@@ -44,7 +44,9 @@ function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, archit
   const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
   return {
     scoring: "sigmoid",
-    normalises: metadata.boolean(`${architecture}.expert_weights_norm`) ?? false,
+    normalises:
+      metadata.boolean(`${architecture}.expert_weights_norm`) ??
+      factsOf(architecture).experts?.normalisesInFiles === true,
     scale: read.optionalPositive("expert_weights_scale", 1),
     numGroups,
     numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,

@@ -134,7 +134,8 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     });
   }
   if (known === undefined) throw unservedArchitecture(expected);
-  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = factsOf(known);
+  const facts = factsOf(known);
+  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = facts;
   const unserved = [
     ...UNSERVED_KEYS,
     ...(experts === undefined ? ["expert_count"] : []),
@@ -143,10 +144,15 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     ...(mayShareKeys ? [] : SHARING),
     ...(scalesQueries ? [] : [QUERY_SCALE]),
     ...(hasDraftBlocks ? [] : [DRAFT_BLOCKS]),
+    // Of models of sounds.
+    ...(facts.hasConvolutions ? ["attention.sliding_window"] : []),
   ];
   for (const key of unserved) {
     const value = metadata.number(`${known}.${key}`);
     if (value !== undefined && value !== 0) throw unservedVariant(`expected no ${known}.${key}, got ${value}`);
+  }
+  if (facts.hasConvolutions && metadata.boolean(`${known}.attention.causal`) === false) {
+    throw unservedVariant(`expected ${known}.attention.causal, got false: tokens that see the whole text`);
   }
   if (hasRopeSwitch && metadata.boolean(`${known}.rope.scaling.finetuned`) === false) {
     throw unservedVariant(`expected ${known}.rope.scaling.finetuned, got false: attention without positions`);

@@ -328,6 +328,7 @@ const TRAITS = {
     },
   },
   lfm2: LFM2,
+  lfm2_vl: LFM2,
   lfm2_moe: {
     ...LFM2,
     architecture: "lfm2moe",
