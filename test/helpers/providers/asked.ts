@@ -1,4 +1,5 @@
 /** What a provider is asked for a client's request. */
+import { bodyJson } from "../../../src/core/json-body.js";
 import {
   type ClientRequest,
   type Provider,
@@ -68,7 +69,7 @@ export function asked(
     ...more,
   };
   const whole = { model: "m", ...body };
-  const request: ClientRequest = { path, body: whole, bytes: Buffer.from(JSON.stringify(whole)), headers: {} };
+  const request: ClientRequest = { path, body: whole, bytes: Buffer.from(bodyJson(whole)), headers: {} };
   const made = providerRequest(provider, "https://host", model, request, new Date(0));
   return {
     path: made.path,
