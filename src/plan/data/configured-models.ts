@@ -44,6 +44,13 @@ const WIDE_GEMMA4_CONFIG = {
   sliding_window: 1024,
 } as const;
 
+const LFM2 = { family: "lfm2", toolCalls: "lfm2" } as const;
+const lfm2Config = (count: number, attending: readonly number[]) => ({
+  hidden_size: 2048,
+  num_hidden_layers: count,
+  layer_types: Array.from({ length: count }, (_, i) => (attending.includes(i) ? "full_attention" : "conv")),
+});
+
 export const CONFIGURED_MODELS: readonly KnownModel[] = [
   configured(
     {
@@ -212,5 +219,26 @@ export const CONFIGURED_MODELS: readonly KnownModel[] = [
       num_global_key_value_heads: 4,
       layer_types: gemma4Layers(60, 6),
     },
+  ),
+  // Their numbers give the parameters that the cards state.
+  configured(
+    {
+      ...LFM2,
+      name: "lfm2.5-1.2b",
+      repo: "LiquidAI/LFM2.5-1.2B-Instruct",
+      gguf: "LiquidAI/LFM2.5-1.2B-Instruct-GGUF",
+      publishedParameters: 1.17e9,
+    },
+    { ...lfm2Config(16, [2, 5, 8, 10, 12, 14]), model_type: "lfm2", block_ff_dim: 12_288 },
+  ),
+  configured(
+    {
+      ...LFM2,
+      name: "lfm2-8b-a1b",
+      repo: "LiquidAI/LFM2-8B-A1B",
+      gguf: "LiquidAI/LFM2-8B-A1B-GGUF",
+      publishedParameters: 8.3e9,
+    },
+    { ...lfm2Config(24, [2, 6, 10, 14, 18, 21]), model_type: "lfm2_moe" },
   ),
 ];

@@ -15,7 +15,8 @@ export type CallForm =
   | "gemma4"
   | "glm45"
   | "glm47"
-  | "minimax-m2";
+  | "minimax-m2"
+  | "lfm2";
 export type ThoughtForm = "qwen3" | "deepseek-r1" | "harmony" | "gemma4" | "glm45" | "minimax-m2";
 
 type ParserNames = Readonly<Partial<Record<PlannedEngine, string>>>;
@@ -32,6 +33,7 @@ export const CALL_PARSERS: Readonly<Record<CallForm, ParserNames>> = {
   glm45: { vllm: "glm45", sglang: "glm45" },
   glm47: { vllm: "glm47", sglang: "glm47" },
   "minimax-m2": { vllm: "minimax_m2", sglang: "minimax-m2" },
+  lfm2: { vllm: "lfm2", sglang: "lfm2" },
 };
 
 export const THOUGHT_PARSERS: Readonly<Record<ThoughtForm, ParserNames>> = {
