@@ -79,7 +79,12 @@ test("a faster memory of the host is a faster plan", () => {
 });
 
 test("a model without room names the memory that would hold its experts", () => {
-  const { configurations, nearest } = makePlan(planRequest("gpt-oss-120b", "rtx4090", one));
-  expect(configurations).toEqual([]);
-  expect(nearest.join()).toMatch(/with (\d+) GiB of the host's memory for experts it fits in MXFP4: --host-memory \1/);
+  // Also where some memory is given, and it is too little.
+  for (const more of [{}, { hostMemoryBytes: 16 * GIB }]) {
+    const { configurations, nearest } = makePlan({ ...planRequest("gpt-oss-120b", "rtx4090", one), ...more });
+    expect(configurations).toEqual([]);
+    expect(nearest.join()).toMatch(
+      /with (\d+) GiB of the host's memory for experts it fits in MXFP4: --host-memory \1/,
+    );
+  }
 });

@@ -59,9 +59,9 @@ export function hostSharings(
     .map((numHostLayers) => ({ tensorParallel: 1, numHostLayers }));
 }
 
-/** The memory beside the GPU with which the model would fit; empty: none helps. */
+/** The memory beside the GPU with which the model would fit, also where some is given; empty: none helps. */
 export function hostThatFits(request: PlanRequest, required: number): readonly string[] {
-  if (request.hostMemoryBytes !== undefined || request.machine.kind === "cpu") return [];
+  if (request.machine.kind === "cpu") return [];
   const asked: PlanRequest = { ...request, engine: "llama-server", hostMemoryBytes: Number.MAX_SAFE_INTEGER };
   const { model } = request;
   const isReadable = model.stored === undefined || /\.gguf$/i.test(model.location);
