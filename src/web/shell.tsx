@@ -1,7 +1,7 @@
 /** The frame of all pages: navigation, theme, and the question for a key. */
 import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { AlertsPage } from "./alerts/alerts-page.js";
 import { wantedSignIn } from "./api/client.js";
 import { loadModels } from "./api/models.js";
@@ -86,12 +86,17 @@ export function Shell() {
   useEffect(() => {
     document.title = title === undefined ? "millrace" : `${title} – millrace`;
   }, [title]);
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // In a narrow window, the links are scrolled: the page's own has to be seen.
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [page]);
   const wanted = wantedSignIn.value;
   return (
     <>
       <header class="top">
         <h1>millrace</h1>
-        <nav aria-label="Pages">
+        <nav aria-label="Pages" ref={nav}>
           {pages.map((one) => (
             <a
               key={one.hash}
