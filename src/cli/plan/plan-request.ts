@@ -64,7 +64,10 @@ function checkFlags({ concurrency, rps, inputTokens, outputTokens, maxModelLen, 
 
 function checkHosts({ hosts = 1, network }: PlanFlags, machine: Machine, engine: PlannedEngine | undefined): void {
   if (hosts === 1 && network !== undefined)
-    throw optionError("--network", "--hosts of 2 or more beside it", "one host");
+    throw contradiction(
+      "expected --hosts of 2 or more beside --network, got one host",
+      "add --hosts 2, or leave --network out",
+    );
   if (hosts === 1) return;
   if (machine.kind === "cpu") throw optionError("--hosts", "GPUs as --hardware", machine.device.label);
   if (engine !== undefined && !MULTI_HOST_ENGINES.some((each) => each === engine))
@@ -77,15 +80,21 @@ function checkHostMemory(
   machine: Machine,
 ): void {
   if (hostMemory === undefined) {
-    if (hostBandwidth !== undefined) throw optionError("--host-bandwidth", "beside --host-memory", "it alone");
+    if (hostBandwidth !== undefined) {
+      throw contradiction(
+        "expected --host-memory beside --host-bandwidth, got none",
+        "say how much memory the host has",
+      );
+    }
     return;
   }
   const of = (expected: string, got: string): never => {
-    throw optionError("--host-memory", expected, got);
+    const hint = "the host's memory holds experts of a mixture on one GPU, under llama-server; leave --host-memory out";
+    throw contradiction(`expected ${expected} beside --host-memory, got ${got}`, hint);
   };
-  if (machine.kind === "cpu" || machine.count > 1) of("beside one GPU as --hardware", machineLabel(machine));
-  if (engine !== undefined && engine !== "llama-server") of("beside --engine llama-server", engine);
-  if (expertsOf(model) === undefined) of("for a mixture of experts as --model", model.name);
+  if (machine.kind === "cpu" || machine.count > 1) of("one GPU as --hardware", machineLabel(machine));
+  if (engine !== undefined && engine !== "llama-server") of("--engine llama-server", engine);
+  if (expertsOf(model) === undefined) of("a mixture of experts as --model", model.name);
 }
 
 async function machineOf(flags: PlanFlags): Promise<Machine> {

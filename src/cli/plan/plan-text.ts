@@ -131,7 +131,7 @@ function bestLines(request: PlanRequest, best: Configuration): string[] {
   return [
     `1: ${best.quantization.label}, ${shapeText(best, isCpu)}, ${best.engine}`,
     `memory  ${wrapped(memoryText(best, isCpu ? "memory" : "each GPU"), "        ")}`,
-    `holds   ${best.seats} sequences of ${request.inputTokens + request.outputTokens} tokens in the memory of an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${formatUsd(best.cost.usdPerHour)} an hour`,
+    `holds   ${best.seats} ${best.seats === 1 ? "sequence" : "sequences"} of ${request.inputTokens + request.outputTokens} tokens in the memory of an instance; ${best.sustainableConcurrency} at once ${hasTargets(request) ? "within the targets" : "in all instances"}; ${formatUsd(best.cost.usdPerHour)} an hour`,
     ...warningLines(request, best),
     "why",
     ...best.choices.map(({ about, choice, because }) => `  ${wrapped(`${about}: ${choice}. ${because}.`, "    ")}`),

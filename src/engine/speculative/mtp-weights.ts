@@ -9,9 +9,9 @@ import { MillraceError } from "../../core/errors.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api/options.js";
-import { type Binder, bindTensors, type Linear } from "../blocks/binder.js";
 import { bindAttentionLayer } from "../blocks/bind-model.js";
-import { type LayerWeights } from "../blocks/weights.js";
+import { type Binder, bindTensors, type Linear } from "../blocks/binder.js";
+import type { LayerWeights } from "../blocks/weights.js";
 import { columnPart } from "./column-part.js";
 import { refused } from "./refused-heads.js";
 
@@ -50,7 +50,7 @@ export async function loadMtp(
   if (draftLayers.length === 0 && isTried) return undefined;
   try {
     if (draftLayers.length !== 1) {
-      const got = draftLayers.length === 0 ? "a model without" : `${draftLayers.length}`;
+      const got = draftLayers.length === 0 ? "none" : `${draftLayers.length}`;
       throw refused("one layer for multi-token prediction in the model's file", got, {
         hint: 'Many copies of models leave the layer out; method "auto" drafts without it.',
       });

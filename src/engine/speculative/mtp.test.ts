@@ -167,7 +167,7 @@ describe("a layer that cannot draft", () => {
     writeRandomModel(several!, { ...model, draftLayers: 2 });
     writeRandomModel(one!, { ...model, draftLayers: 1 });
     const one_ = "expected one layer for multi-token prediction in the model's file, got";
-    await expect(started(none!, "mtp")).rejects.toEqual(refusal("invalid_option", `${one_} a model without`));
+    await expect(started(none!, "mtp")).rejects.toEqual(refusal("invalid_option", `${one_} none`));
     await expect(started(several!, "mtp")).rejects.toEqual(refusal("invalid_option", `${one_} 2`));
     expect((await started(several!, "auto")).notes).toEqual([expect.stringContaining(`${one_} 2`)]);
     expect((await started(none!, "auto")).notes).toEqual([]);
