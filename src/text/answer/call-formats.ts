@@ -36,7 +36,8 @@ const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: str
   ["gemma4", (source) => source.includes("<|tool_call>call:")],
   ["mistral", (source) => source.includes("[TOOL_CALLS]")],
   ["seed_oss", (source) => source.includes("<seed:tool_call>")],
-  ["lfm2", (source) => /<\|tool_(call|list)_start\|>/.test(source)],
+  // The templates of LFM2.5 have no tags around the list, and leave those around calls to the model.
+  ["lfm2", (source) => /<\|tool_(call|list)_start\|>|List of tools: \[/.test(source)],
   // Others write XML in tags of this name.
   ["olmo3", (source) => source.includes("<function_calls>") && !source.includes("<invoke")],
   ["phi4_mini_json", (source) => /<\|\/tool_call\|>|functools\[|<\|\/tool\|>/.test(source)],

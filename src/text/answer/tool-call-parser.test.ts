@@ -315,6 +315,7 @@ describe("the format of a template", () => {
     ["seed_oss", "<seed:tool_call>\n<function=name>"],
     ["olmo3", "a call wrapped in <function_calls></function_calls> XML tags"],
     ["lfm2", "{{- 'List of tools: <|tool_list_start|>[' -}}"],
+    ["lfm2", '{%- set ns.system_prompt = ns.system_prompt + "List of tools: [" -%}'],
     ["gemma4", "{{- '<|tool_call>call:' + function['name'] + '{' -}}"],
     ["granite", "respond with <|tool_call|> followed by a JSON list"],
     ["phi4_mini_json", "{{ '<|tool_call|>' + (call | tojson) + '<|/tool_call|>' }}"],
