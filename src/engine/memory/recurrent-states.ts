@@ -24,7 +24,8 @@ export class RecurrentStates {
       if (!isRecurrentMixer(mixer)) return undefined;
       const { recurrent, past } = stateValues(mixer);
       const floats = (count: number) => (count === 0 ? NO_BUFFER : backend.allocate(numSlots * count * 4));
-      return { past: floats(past), recurrent: floats(recurrent), numSlots };
+      // A convolution of one token keeps nothing, and its operation still takes a buffer.
+      return { past: floats(Math.max(past, 1)), recurrent: floats(recurrent), numSlots };
     });
   }
 
