@@ -10,7 +10,7 @@ const responseOf = (numBytes: number): Buffer => Buffer.from('{"status":"complet
 function setUp() {
   const finish = vi.fn((response: object) => ({ ...response, store: true }));
   const turn = { body: {}, previousId: null, isToBeStored: true, finish } as unknown as OpenTurn;
-  return { finish, keeper: new ResponseKeeper(turn, false) };
+  return { finish, turn, keeper: new ResponseKeeper(turn, false) };
 }
 
 test("an answer of 32 MiB is held until its end and stored", () => {
@@ -27,4 +27,15 @@ test("a longer answer passes unchanged, and is not stored", () => {
   expect(keeper.push(Buffer.from("more")).toString()).toBe("more");
   expect(keeper.end()).toHaveLength(0);
   expect(finish).not.toHaveBeenCalled();
+});
+
+test("a stream with separators that end a line in JavaScript alone is stored", () => {
+  const { turn, finish } = setUp();
+  const keeper = new ResponseKeeper(turn, true);
+  const data = JSON.stringify({ type: "response.completed", response: { output_text: "a\u2028b\u2029c" } });
+  const sent = keeper.push(Buffer.from(`event: response.completed\ndata: ${data}\n\n`)).toString();
+  expect(finish).toHaveBeenCalledOnce();
+  expect(JSON.parse(sent.slice(sent.indexOf("{")))).toMatchObject({
+    response: { output_text: "a\u2028b\u2029c", store: true },
+  });
 });

@@ -64,7 +64,7 @@ export class ResponseKeeper {
   }
 
   #editEvent(event: string): string {
-    const [, head = "", json = "", tail = ""] = /^([\s\S]*?^data: ?)(.*)([\s\S]*)$/m.exec(event) ?? [];
+    const [, head = "", json = "", tail = ""] = /^([\s\S]*?^data: ?)([^\r\n]*)([\s\S]*)$/m.exec(event) ?? [];
     const data = parse(json);
     const response = data?.response;
     if (data === undefined || typeof response !== "object" || response === null) return event;

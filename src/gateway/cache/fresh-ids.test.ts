@@ -28,3 +28,14 @@ test("members of the same name in a tool's input and in metadata stay", () => {
     expect(buffer.answer()!.body.toString()).toContain(JSON.stringify(input));
   }
 });
+
+test("a stream whose first event has a separator that ends a line in JavaScript alone has new ids", () => {
+  const buffer = new BufferSink();
+  const sink = new FreshIds(buffer, () => 1_900_000_000);
+  sink.begin({ status: 200, headers: {}, isEventStream: true });
+  const response = { id: "resp_0123456789abcdef", instructions: "a\u2028b" };
+  sink.end(Buffer.from(`data: ${JSON.stringify({ response })}\n\n`));
+  const text = buffer.answer()!.body.toString();
+  expect(text).toContain("a\u2028b");
+  expect(text).not.toContain(response.id);
+});

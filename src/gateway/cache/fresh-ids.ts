@@ -109,7 +109,7 @@ interface Named {
 
 /** The first event with data; Anthropic's and OpenAI's newer events have the object as a member. */
 function firstEvent(bytes: Buffer): Named | undefined {
-  const [, json] = /^data: ?(\{.*)$/m.exec(bytes.toString("utf8", 0, Math.min(bytes.length, 64 * 1024))) ?? [];
+  const [, json] = /^data: ?(\{[^\r\n]*)/m.exec(bytes.toString("utf8", 0, Math.min(bytes.length, 64 * 1024))) ?? [];
   const value = json === undefined ? undefined : parse(json);
   return (value?.response ?? value?.message ?? value) as Named | undefined;
 }

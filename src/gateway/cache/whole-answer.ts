@@ -93,7 +93,7 @@ function hasEnds(text: string, pattern: RegExp, ends: Ends): boolean {
 }
 
 function dataOf(event: string): Json | undefined {
-  const [, json] = /^data: ?(.*)$/m.exec(event) ?? [];
+  const [, json] = /^data: ?([^\r\n]*)/m.exec(event) ?? [];
   return json === undefined || json.length > LAST_EVENT_BYTES ? undefined : parse(json);
 }
 

@@ -84,7 +84,7 @@ function lastResponse(body: Buffer): Json | undefined {
 }
 
 function eventsOf(body: Buffer): readonly Json[] {
-  return [...body.toString().matchAll(/^data: ?(\{.*)$/gm)].flatMap(([, json]): readonly Json[] => {
+  return [...body.toString().matchAll(/^data: ?(\{[^\r\n]*)/gm)].flatMap(([, json]): readonly Json[] => {
     const event = parse(json!);
     return event === undefined ? [] : [event];
   });

@@ -223,6 +223,13 @@ describe("the text of an answer", () => {
       events({ type: "response.completed", response: response({}) }, { type: "error" }),
       undefined,
     ],
+    [
+      "a stream with a separator that ends a line in JavaScript alone",
+      RESPONSES,
+      true,
+      events({ type: "response.completed", response: JSON.parse(saying({ ...part, text: "a\u2028b" })) }),
+      "a\u2028b",
+    ],
     ["a stream without events", RESPONSES, true, ": nothing\n\n", undefined],
     ["no JSON", CHAT, false, "<html>", undefined],
     ["null", CHAT, false, '{"choices":[null]}', undefined],
