@@ -280,8 +280,9 @@ function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchPa
   };
 }
 
-/** As OpenAI shows it: with an id, its text as a part. */
-function shownItem(item: Json, id: string): Json & { readonly id: unknown } {
+/** As OpenAI shows it: with an id, its text as a part. @param stored an upstream may have answered null for an item */
+function shownItem(stored: Json | null, id: string): Json & { readonly id: unknown } {
+  const item = stored ?? {};
   const { type = "message", content } = item;
   const kind = item.role === "assistant" ? "output_text" : "input_text";
   const shown = { ...item, type, id: item.id ?? id };

@@ -206,6 +206,14 @@ describe("a turn", () => {
     }
   });
 
+  it("lists the items of an answer whose upstream put null among them", () => {
+    const kept = state();
+    kept.open("a", { input: "hi" })?.finish({ id: "resp_1", output: [null, ...output] });
+    kept.open("a", { input: "more", previous_response_id: "resp_1" })?.finish({ id: "resp_2", output: [] });
+    const shown = kept.answer("a", "GET", "/v1/responses/resp_2/input_items?order=asc") as { data: { id: string }[] };
+    expect(shown.data.map(({ id }) => id)).toEqual(["item_resp_2_0", "item_resp_2_1", "msg_1", "item_resp_2_3"]);
+  });
+
   it("whose references make the server read many long answers is refused", () => {
     const kept = state({ maxConversationBytes: 5000 });
     const items = (i: number) => [
