@@ -49,4 +49,5 @@ test("a silence is made of the fields that are filled, and of one at least", () 
 
 test("what a silence fits: all that it does not name, and with an empty name only what has none", () => {
   expect(fitsText({ metric: "spend", tenant: "" })).toBe("metric spend, no tenant");
+  expect(fitsText({ metric: "spend", key: "a\u202Eb\n" })).toBe("metric spend, key ab");
 });

@@ -1,4 +1,5 @@
 /** Alerts and silences as the page shows them, and the silence that a form asks for. */
+import { oneLine } from "../text/one-line.js";
 
 export interface Alert {
   readonly id: string;
@@ -75,7 +76,7 @@ export function sentText({ delivered, silence, tries }: Alert, timeText: (iso: s
 export const fitsText = (silence: Pick<Silence, (typeof MATCHED)[number]>): string =>
   MATCHED.flatMap((name) => {
     const value = silence[name];
-    return value === undefined || value === null ? [] : [value === "" ? `no ${name}` : `${name} ${value}`];
+    return value === undefined || value === null ? [] : [value === "" ? `no ${name}` : `${name} ${oneLine(value)}`];
   }).join(", ");
 
 /** The fields of the form. */

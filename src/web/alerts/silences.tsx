@@ -7,7 +7,11 @@ import { Allowed } from "../parts/allowed.js";
 import { useLoaded } from "../parts/load.js";
 import { Table } from "../parts/table.js";
 import { useTimeText } from "../parts/time-text.js";
+import { oneLine } from "../text/one-line.js";
 import { fitsText, METRICS, type Silence, type SilenceWish, silenceOf } from "./alert-view.js";
+
+/** Of a reason, as the server bounds it. */
+const MOST_CHARACTERS = 500;
 
 export const NO_WISH: SilenceWish = { metric: "", tenant: "", key: "", model: "", hours: "2", comment: "" };
 
@@ -90,7 +94,7 @@ function SilenceForm({ wish, fills, send, refuse }: FormProps) {
           id="silence-comment"
           ref={comment}
           required
-          maxLength={500}
+          maxLength={MOST_CHARACTERS}
           value={wish.value.comment}
           onInput={({ currentTarget }) => set("comment", currentTarget.value)}
         />
@@ -131,8 +135,8 @@ export function Silences(draft: SilenceDraft) {
               <td>{fitsText(silence)}</td>
               <td>{time(silence.starts)}</td>
               <td>{time(silence.ends)}</td>
-              <td>{silence.comment}</td>
-              <td>{silence.author || "–"}</td>
+              <td>{oneLine(silence.comment, MOST_CHARACTERS)}</td>
+              <td>{oneLine(silence.author) || "–"}</td>
               <td>{silence.state}</td>
               <td>
                 {silence.state !== "ended" && (
