@@ -38,9 +38,10 @@ function checkEngine(machine: Machine, engine: PlannedEngine | undefined): void 
   );
 }
 
+const contradiction = (message: string, hint: string): MillraceError =>
+  new MillraceError("invalid_option", message, { hint });
+
 function checkFlags({ concurrency, rps, inputTokens, outputTokens, maxModelLen, price, prices }: PlanFlags): void {
-  const contradiction = (message: string, hint: string): MillraceError =>
-    new MillraceError("invalid_option", message, { hint });
   if (concurrency !== undefined && rps !== undefined) {
     throw contradiction(
       "expected --concurrency or --rps, got both",

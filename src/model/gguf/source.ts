@@ -83,7 +83,7 @@ export class GgufSource implements TensorSource {
   }
 
   expectNoOthers(names: ReadonlySet<string>): void {
-    const stored = new Set(Array.from(names, (name) => ggufNameOf(name, this.#architecture)));
+    const stored = new Set(Array.from(names, (name) => this.#nameOf(name)));
     const others = [...this.gguf.tensors.keys()].filter(
       (name) =>
         !stored.has(name) &&
@@ -119,8 +119,15 @@ export class GgufSource implements TensorSource {
     return index >= layers.length && index < numBlocks;
   }
 
-  #find(name: string): GgufTensor | undefined {
+  /** Other programs than llama.cpp give LFM2's last norm the name that it has elsewhere. */
+  #nameOf(name: string): string | undefined {
     const stored = ggufNameOf(name, this.#architecture);
+    const isThere = stored === undefined || this.gguf.tensors.has(stored);
+    return !isThere && name === "output_norm.weight" ? name : stored;
+  }
+
+  #find(name: string): GgufTensor | undefined {
+    const stored = this.#nameOf(name);
     return stored === undefined ? undefined : this.gguf.tensors.get(stored);
   }
 

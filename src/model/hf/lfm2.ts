@@ -16,8 +16,8 @@ export const convolutionOf = (text: JsonObject, width: number): ConvolutionMixer
 export function convolutionLayers(text: JsonObject, numLayers: number): (index: number) => boolean {
   const types = text.strings("layer_types");
   if (types === undefined) {
-    const attending = text.numbers("full_attn_idxs");
-    return (index) => attending !== undefined && !attending.includes(index);
+    const attending = text.numbers("full_attn_idxs") ?? [];
+    return (index) => attending.length > 0 && !attending.includes(index);
   }
   const unknown = types.find((type) => type !== "conv" && type !== "full_attention");
   if (types.length === numLayers && unknown === undefined) return (index) => types[index] === "conv";
@@ -29,7 +29,8 @@ export function convolutionLayers(text: JsonObject, numLayers: number): (index: 
 /** The stated width is two thirds too wide, before a factor and a rounding, unless the file says that it is exact. */
 export function denseOfLfm2(text: JsonObject, { defaults }: TypeTraits): FeedForward {
   const read = new ConfigReader(text);
-  const stated = read.size(read.firstOf(["block_ff_dim", "intermediate_size"]), 2 * MODEL_LIMITS.ff, defaults.ffWidth);
+  const key = read.firstOf(["block_ff_dim", "intermediate_size"]);
+  const stated = read.size(key, 2 * MODEL_LIMITS.ff, defaults.ffWidth);
   if (text.boolean("block_auto_adjust_ff_dim") === false) return { kind: "dense", width: stated };
   const twoThirds = Math.floor((2 * stated) / 3);
   const isNull = Object.hasOwn(text.raw, MULTIPLIER) && !text.has(MULTIPLIER);
@@ -37,9 +38,7 @@ export function denseOfLfm2(text: JsonObject, { defaults }: TypeTraits): FeedFor
   const multiple = read.size("block_multiple_of", MODEL_LIMITS.ff, 256);
   const width = multiple * Math.ceil(Math.floor(read.positive(MULTIPLIER, 1) * twoThirds) / multiple);
   if (width >= 1 && width <= MODEL_LIMITS.ff) return { kind: "dense", width };
-  throw configError(
-    `expected a feed-forward width in [1, ${MODEL_LIMITS.ff}] of ${text.nameOf("intermediate_size")}, got ${width}`,
-  );
+  throw configError(`expected a feed-forward width in [1, ${MODEL_LIMITS.ff}] of ${text.nameOf(key)}, got ${width}`);
 }
 
 const MULTIPLIER = "block_ffn_dim_multiplier";

@@ -20,6 +20,7 @@ interface Stats {
 
 interface SpendRow {
   readonly model: string;
+  readonly cost: string;
   readonly saved: string;
 }
 
@@ -27,12 +28,13 @@ const EVERY_MS = 5000;
 const MONTH_MS = 30 * 86_400_000;
 const whole = (value: number): string => value.toLocaleString("en");
 
-/** Dollars by model; undefined: the gateway keeps no ledger. */
+/** Dollars by model, where its price is known; undefined: the gateway keeps no ledger. */
 async function loadSaved(): Promise<ReadonlyMap<string, string> | undefined> {
   const from = new Date(Date.now() - MONTH_MS).toISOString().slice(0, 10);
   const path = `admin/ledger/spend?group_by=model&from=${from}`;
   const rows = await getJson<{ data: SpendRow[] }>(path, "nobody").catch(() => undefined);
-  return rows && new Map(rows.data.map(({ model, saved }) => [model, saved]));
+  const priced = rows?.data.filter(({ cost, saved }) => Number(cost) > 0 || Number(saved) > 0);
+  return priced && new Map(priced.map(({ model, saved }) => [model, saved]));
 }
 
 function Tiles({ stats, saved }: { readonly stats: Stats; readonly saved: ReadonlyMap<string, string> | undefined }) {
@@ -45,7 +47,13 @@ function Tiles({ stats, saved }: { readonly stats: Stats; readonly saved: Readon
       <FigureTile name="Kept answers" value={whole(entries)} />
       <FigureTile name="Size" value={sizeText(bytes)} unit={`of ${sizeText(max_bytes)}`} />
       <FigureTile name="Tokens saved" value={whole(tokens)} />
-      {saved !== undefined && <FigureTile name="Saved in 30 days" value={dollars.toFixed(4)} unit="dollars" />}
+      {saved !== undefined && (
+        <FigureTile
+          name="Saved in 30 days"
+          value={saved.size === 0 ? "–" : dollars.toFixed(4)}
+          unit={saved.size === 0 ? "no price is known" : "dollars"}
+        />
+      )}
     </dl>
   );
 }

@@ -1,6 +1,7 @@
 /** Data that a page loads when it is shown, and loads again. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError } from "../api/client.js";
 
 interface Loaded<T> {
   readonly data: T | undefined;
@@ -18,6 +19,7 @@ interface LoadOptions {
 }
 
 export function errorText(thrown: unknown): string {
+  if (thrown instanceof ApiError && thrown.status === 401) return "Sign in to see this.";
   const { message, hint } = thrown as Error & { hint?: string };
   return hint === undefined ? message : `${message} – ${hint}`;
 }

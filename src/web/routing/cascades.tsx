@@ -21,7 +21,8 @@ async function loadCosts(): Promise<Costs> {
   const rows = await getJson<{ data: { model: string; attempts: number; cost: string }[] }>(path, "nobody").catch(
     () => ({ data: [] }),
   );
-  const priced = rows.data.filter(({ attempts }) => attempts > 0);
+  // Without a price, a model's requests cost nothing that is known.
+  const priced = rows.data.filter(({ attempts, cost }) => attempts > 0 && Number(cost) > 0);
   return new Map(priced.map(({ model, attempts, cost }) => [model, Number(cost) / attempts]));
 }
 
