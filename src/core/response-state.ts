@@ -8,7 +8,7 @@ import {
   conversationOf,
   inputOf,
   itemsIn,
-  placeOf,
+  placesOf,
   type ResponseStore,
   responseOf,
   type StoredInput,
@@ -194,8 +194,7 @@ export class ResponseState {
     }
     const [, responseId = "", index] = SHOWN_ID.exec(id) ?? [];
     const shown = index === undefined ? undefined : this.store.get(tenant, responseId);
-    const place = shown === undefined ? undefined : placeOf(shown.turn, Number(index));
-    return place === undefined ? undefined : lists.of(place.list)[place.at];
+    return shown === undefined ? undefined : lists.at(shown.turn, Number(index));
   }
 }
 
@@ -203,6 +202,8 @@ export class ResponseState {
 class ReadLists {
   readonly #lists = new Map<Buffer, readonly Json[]>();
   readonly #byId = new Map<Buffer, ReadonlyMap<unknown, Json>>();
+  /** A long conversation is walked once, too. */
+  readonly #places = new Map<Turn, ReturnType<typeof placesOf>>();
   #numBytes = 0;
 
   constructor(private readonly maxBytes: number) {}
@@ -210,13 +211,22 @@ class ReadLists {
   of(list: Buffer): readonly Json[] {
     const known = this.#lists.get(list);
     if (known !== undefined) return known;
-    this.#numBytes += list.length;
-    if (this.#numBytes > this.maxBytes) {
-      throw tooLong("input", this.maxBytes, "bytes of stored items to look references up in", this.#numBytes);
-    }
+    this.#count(list.length);
     const items = itemsIn(list);
     this.#lists.set(list, items);
     return items;
+  }
+
+  /** @param index of an item of the conversation up to the turn's own input */
+  at(turn: Turn, index: number): Json | undefined {
+    let places = this.#places.get(turn);
+    if (places === undefined) {
+      places = placesOf(turn);
+      this.#count(places.length * PLACE_BYTES);
+      this.#places.set(turn, places);
+    }
+    const place = places[index];
+    return place === undefined ? undefined : this.of(place.list)[place.at];
   }
 
   byId(list: Buffer): ReadonlyMap<unknown, Json> {
@@ -224,10 +234,19 @@ class ReadLists {
     this.#byId.set(list, byId);
     return byId;
   }
+
+  #count(numBytes: number): void {
+    this.#numBytes += numBytes;
+    if (this.#numBytes > this.maxBytes) {
+      throw tooLong("input", this.maxBytes, "bytes of stored items to look references up in", this.#numBytes);
+    }
+  }
 }
 
 /** A request reads this many times as much to look references up as a conversation may hold. */
 const READ_BYTES_FACTOR = 4;
+/** Memory of an item's place. */
+const PLACE_BYTES = 64;
 
 /** As `input_items` names an item that came without an id. */
 const shownId = (responseId: string, index: number): string => `item_${responseId}_${index}`;

@@ -337,6 +337,29 @@ describe("a turn", () => {
     );
   });
 
+  it("is walked once, however many of its items are named by where they stand", () => {
+    const store = new ResponseStore(LIMITS);
+    const kept = new ResponseState(store);
+    for (let i = 0; i < 9; i++) {
+      const previous = i === 0 ? {} : { previous_response_id: `resp_${i - 1}` };
+      kept.open("a", { input: `${i}`, ...previous })?.finish({ id: `resp_${i}`, output: [] });
+    }
+    const { turn } = store.get("a", "resp_8")!;
+    const { previous } = turn;
+    const read = vi.fn(() => previous);
+    Object.defineProperty(turn, "previous", { get: read });
+    const input = Array.from({ length: 100 }, (_, i) => ({ type: "item_reference", id: `item_resp_8_${i % 9}` }));
+    const items = kept.open("a", { input, store: false })?.body.input as { readonly content: string }[];
+    expect(items.map(({ content }) => content)).toEqual(Array.from({ length: 100 }, (_, i) => `${i % 9}`));
+    expect(read).toHaveBeenCalledTimes(1);
+    // Nor may references to many responses have many long conversations walked.
+    const few = new ResponseState(new ResponseStore({ ...LIMITS, maxConversationBytes: 1000 }));
+    const ids = Array.from({ length: 70 }, (_, i) => `resp_${i}`);
+    for (const id of ids) few.open("a", { input: "" })?.finish({ id, output: [] });
+    const named = ids.map((id) => ({ type: "item_reference", id: `item_${id}_0` }));
+    expect(() => few.open("a", { input: named, store: false })).toThrow(/stored items to look references up in/);
+  });
+
   it("has its input items given page by page, each once, and no page behind what is none of them", () => {
     const kept = state();
     const input = ["a", "b", "b", "c", "d"].map((id) => ({ id, role: "user", content: id }));

@@ -115,24 +115,19 @@ export function conversationOf(last: Turn): Item[] {
   return turns.reverse().flatMap((turn) => [...inputOf(turn), ...outputOf(turn)]);
 }
 
-/**
- * Where an item of the conversation up to the turn's own input stands.
- * @param index as in conversationOf
- * @returns the list that has it, and its place there; undefined: there is none
- */
-export function placeOf(last: Turn, index: number): { readonly list: Buffer; readonly at: number } | undefined {
-  let end = last.numInput;
-  for (let turn = last.previous; turn !== undefined; turn = turn.previous) end += turn.numInput + turn.numOutput;
-  // From the newest list to the oldest.
-  for (let turn: Turn | undefined = last; turn !== undefined; turn = turn.previous) {
-    if (turn !== last) {
-      end -= turn.numOutput;
-      if (index >= end) return index < end + turn.numOutput ? { list: turn.output, at: index - end } : undefined;
-    }
-    end -= turn.numInput;
-    if (index >= end) return index < end + turn.numInput ? { list: turn.input, at: index - end } : undefined;
+interface Place {
+  readonly list: Buffer;
+  /** Index in the list. */
+  readonly at: number;
+}
+
+/** Where each item of the conversation up to the turn's own input stands, in the order of conversationOf. */
+export function placesOf(last: Turn): readonly Place[] {
+  const lists: (readonly [list: Buffer, numItems: number])[] = [[last.input, last.numInput]];
+  for (let turn = last.previous; turn !== undefined; turn = turn.previous) {
+    lists.push([turn.output, turn.numOutput], [turn.input, turn.numInput]);
   }
-  return undefined;
+  return lists.reverse().flatMap(([list, numItems]) => Array.from({ length: numItems }, (_, at) => ({ list, at })));
 }
 
 /** The response object as it was given. */
