@@ -3,8 +3,8 @@ import { defineConfig } from "vitest/config";
 /**
  * Tests of src share a process with those before them, which loads each module once: a third of a second less for each
  * file. They leave the process as they found it. Three kinds have a process of their own: those of folders that load
- * kernels, those of whole processes, and the files below, which replace modules or globals, listen for signals, or look
- * at all that the process holds.
+ * kernels, those of whole processes, and the files below, which replace modules or globals, listen for signals or send
+ * them to all who listen, or look at all that the process holds.
  */
 const KERNELS = "backend|compress|convert|engine";
 const ALONE = [
@@ -12,7 +12,10 @@ const ALONE = [
   "src/bench/run/ablated-servers.test.ts",
   "src/bench/run/bench.test.ts",
   "src/boot/first-bench.test.ts",
+  "src/cli/commands/batch.test.ts",
+  "src/cli/commands/eval.test.ts",
   "src/cli/commands/serve-tls.test.ts",
+  "src/cli/process/stop-signal.test.ts",
   "src/gateway/batches/batch-run.test.ts",
   "src/image/disk/build-disk.test.ts",
   "src/observe/live/history.test.ts",
