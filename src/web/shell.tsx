@@ -88,9 +88,9 @@ export function Shell() {
   }, [title]);
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
-    // In a narrow window, the links are scrolled: the page's own has to be seen.
+    // In a narrow window, the links are scrolled: the page's own has to be seen, once they are all there.
     nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [page]);
+  }, [page, pages.length]);
   const wanted = wantedSignIn.value;
   return (
     <>

@@ -90,7 +90,7 @@ export function SignedIn({ onDone }: { onDone(): void }) {
   };
   const entry = (as: Asker, text: string) => (
     <span class="row" id={as === "operator" ? "signed-in" : "signed-in-client"}>
-      {text}
+      <span class="name">{text}</span>
       <button type="button" class="plain" aria-label={`Sign out as ${as}`} onClick={() => void signOut(as)}>
         Sign out
       </button>

@@ -84,7 +84,7 @@ test("caches: what equal requests save is shown, and a purge says how many answe
   await page.getByLabel("With a tag that begins with").fill("doc:");
   await page.getByRole("button", { name: "Purge" }).click();
   await said.getByText("Purged: 1.").waitFor();
-  expect(await page.getByLabel("Of the model").inputValue()).toBe("");
+  await expect.poll(() => page.getByLabel("Of the model").inputValue()).toBe("");
   expect(faults).toEqual([]);
 });
 
