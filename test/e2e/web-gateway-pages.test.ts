@@ -101,6 +101,7 @@ test("alerts: what lasts is shown, and is silenced with a reason, by the keyboar
   await row.getByRole("button", { name: /^Silence/ }).press("Enter");
   expect(await page.getByLabel("Metric").inputValue()).toBe("soft_budget");
   // The focus is where the reason is to be given.
+  await expect.poll(() => page.evaluate("document.activeElement?.id")).toBe("silence-comment");
   await page.keyboard.type(`a load test ${HOSTILE}`);
   await page.keyboard.press("Enter");
   await page.getByRole("status").getByText("Silenced.").waitFor();

@@ -1,6 +1,6 @@
 /** Silences: alerts that fit one are listed and not sent. */
 import type { Signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { change, getJson } from "../api/client.js";
 import { ActSays, useAct } from "../parts/act.js";
 import { Allowed } from "../parts/allowed.js";
@@ -36,8 +36,8 @@ interface FormProps extends SilenceDraft {
 
 function SilenceForm({ wish, fills, send, refuse }: FormProps) {
   const comment = useRef<HTMLInputElement>(null);
-  // An alert's button has filled in what is known; the reason is the visitor's.
-  useEffect(() => {
+  // An alert's button has filled in what is known; the reason is the visitor's, who may type at once.
+  useLayoutEffect(() => {
     if (fills.value > 0) comment.current?.focus();
   }, [fills.value]);
   const set = (name: keyof SilenceWish, value: string) => {
