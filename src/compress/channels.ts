@@ -62,12 +62,12 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
     readers: [tensor("shortconv.out_proj")],
     ...own(cols),
   });
-  const mixing = {
-    attention: { readers: ATTENTION_READERS, channels: ofValues },
-    delta: { readers: RECURRENT_READERS, channels: ofHeads },
-    convolution: { readers: ["shortconv.in_proj"], channels: ofConvolved },
+  const ofMixer = (): { readonly readers: readonly string[]; readonly channels: Channels } => {
+    if (mixer.kind === "delta") return { readers: RECURRENT_READERS, channels: ofHeads(mixer) };
+    if (mixer.kind === "attention") return { readers: ATTENTION_READERS, channels: ofValues(mixer) };
+    return { readers: ["shortconv.in_proj"], channels: ofConvolved(mixer) };
   };
-  const { readers, channels } = mixing[mixer.kind];
+  const { readers, channels } = ofMixer();
   // A gated part is linear in its up projection, unless that is clamped. Each expert would have channels of its own.
   const ofUp = (end: string, width: number): readonly Channels[] => {
     if (activation === "clampedSwiglu") return [];
@@ -83,7 +83,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   return [
     ...ofNorm("attn_norm", readers),
     // A norm of values would undo their scales.
-    ...(hasValueNorm ? [] : [channels(mixer as never)]),
+    ...(hasValueNorm ? [] : [channels]),
     ...(hasDenseBesideExperts && feedForward.kind === "experts"
       ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
       : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
