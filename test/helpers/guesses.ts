@@ -10,7 +10,7 @@ import { isEagle3Folder, readEagle3 } from "../../src/engine/speculative/eagle3-
 import { createEagle3Layer } from "../../src/engine/speculative/eagle3-layer.js";
 import type { HeadsTarget } from "../../src/engine/speculative/head-network.js";
 import { readHeads } from "../../src/engine/speculative/heads-file.js";
-import { LayerHeads, maxHeadRows } from "../../src/engine/speculative/layer-heads.js";
+import { LayerDrafter, maxHeadRows } from "../../src/engine/speculative/layer-drafter.js";
 import { isMedusaFolder, readMedusa } from "../../src/engine/speculative/medusa-folder.js";
 import { createMedusaOfHub } from "../../src/engine/speculative/medusa-network.js";
 import { createMtpLayer } from "../../src/engine/speculative/mtp-layer.js";
@@ -143,10 +143,15 @@ export async function draftsAfter(
   }
 }
 
-function openMtp({ mtp }: EngineParts, target: HeadsTarget, maxNumSeqs: number, backend: Backend): Promise<LayerHeads> {
+function openMtp(
+  { mtp }: EngineParts,
+  target: HeadsTarget,
+  maxNumSeqs: number,
+  backend: Backend,
+): Promise<LayerDrafter> {
   const layer = createMtpLayer(mtp!, target, maxHeadRows(target, maxNumSeqs), backend);
   const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
-  return LayerHeads.create(layer, target, capacity, backend);
+  return LayerDrafter.create(layer, target, capacity, backend);
 }
 
 async function openHeads(
@@ -154,14 +159,14 @@ async function openHeads(
   target: HeadsTarget,
   maxNumSeqs: number,
   backend: Backend,
-): Promise<TrainedHeads | LayerHeads> {
+): Promise<TrainedHeads | LayerDrafter> {
   const report = { progress: () => {}, note: () => {} };
   if (isEagle3Folder(path)) {
     const capacity = { maxModelLen: target.config.contextLength, maxNumSeqs, kvType: "f32", alternatives: 2 } as const;
     const maxRows = maxHeadRows(target, maxNumSeqs);
     const folder = readEagle3(path, "eagle3", target.config);
     const layer = await createEagle3Layer(folder, target, maxRows, backend, report);
-    return LayerHeads.create(layer, target, capacity, backend);
+    return LayerDrafter.create(layer, target, capacity, backend);
   }
   const place = { backend, maxRows: maxNumSeqs, report };
   if (isMedusaFolder(path)) {

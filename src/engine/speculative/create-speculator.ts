@@ -10,7 +10,7 @@ import { isEagle3Folder, readEagle3 } from "./eagle3-folder.js";
 import { createEagle3Layer } from "./eagle3-layer.js";
 import type { HeadsTarget } from "./head-network.js";
 import { isHeadsFile, readHeads } from "./heads-file.js";
-import { LayerHeads, maxHeadRows } from "./layer-heads.js";
+import { LayerDrafter, maxHeadRows } from "./layer-drafter.js";
 import { loadDraftModel } from "./load-draft-model.js";
 import { TextLookup } from "./lookup.js";
 import { isMedusaFolder, readMedusa } from "./medusa-folder.js";
@@ -52,7 +52,7 @@ async function openMtp({ mtp, target, ...source }: SpeculatorSource): Promise<Ba
   if (mtp === undefined) return undefined;
   const { options, backend } = source;
   const layer = createMtpLayer(mtp, target, maxHeadRows(target, options.maxNumSeqs), backend);
-  return LayerHeads.create(layer, target, capacityOf(source), backend);
+  return LayerDrafter.create(layer, target, capacityOf(source), backend);
 }
 
 const capacityOf = ({ maxModelLen, options }: Pick<SpeculatorSource, "maxModelLen" | "options">) => ({
@@ -73,7 +73,7 @@ async function openBatchDrafter(path: string, source: SpeculatorSource): Promise
   if (method === "eagle3" || (isEagle3 && (isNamed || method === "auto"))) {
     const folder = readEagle3(path, method, target.config);
     const layer = await createEagle3Layer(folder, target, maxHeadRows(target, maxNumSeqs), backend, report);
-    return LayerHeads.create(layer, target, capacityOf(source), backend);
+    return LayerDrafter.create(layer, target, capacityOf(source), backend);
   }
   if ((isNamed || method === "auto") && isMedusaFolder(path)) {
     const folder = readMedusa(path, method, target.config);

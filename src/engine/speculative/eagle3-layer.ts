@@ -1,9 +1,9 @@
 /** What an EAGLE-3 head computes before its layer's attention: it fuses states of some of the model's layers. */
 import type { Backend, LoadReport } from "../../backend/backend.js";
 import { ADDED, Products } from "../blocks/products.js";
+import type { DraftingLayer } from "./drafting-layer.js";
 import type { Eagle3Folder } from "./eagle3-folder.js";
 import { bindEagle3 } from "./eagle3-weights.js";
-import type { HeadLayer } from "./head-layer.js";
 import type { HeadsTarget } from "./head-network.js";
 
 /** Rejects with model_tensor where one of the tensors is missing or has another shape. */
@@ -13,7 +13,7 @@ export async function createEagle3Layer(
   maxRows: number,
   backend: Backend,
   report: LoadReport,
-): Promise<HeadLayer> {
+): Promise<DraftingLayer> {
   const weights = await bindEagle3(folder, target, maxRows, backend, report);
   const { model, fuse, embedding, embeddingNorm, besides, stateNorm } = weights;
   const products = new Products(backend, maxRows);

@@ -4,11 +4,11 @@
  */
 import type { Backend } from "../../backend/backend.js";
 import { ADDED, Products, recordNorm } from "../blocks/products.js";
-import type { HeadLayer } from "./head-layer.js";
+import type { DraftingLayer } from "./drafting-layer.js";
 import type { HeadsTarget } from "./head-network.js";
 import type { MtpWeights } from "./mtp-weights.js";
 
-export function createMtpLayer(mtp: MtpWeights, target: HeadsTarget, maxRows: number, backend: Backend): HeadLayer {
+export function createMtpLayer(mtp: MtpWeights, target: HeadsTarget, maxRows: number, backend: Backend): DraftingLayer {
   const { config, layer, joinEmbedding, joinState, embeddingNorm, stateNorm } = mtp;
   const { width, rmsEps: eps, embeddingScale: scale } = config;
   const products = new Products(backend, maxRows);

@@ -5,7 +5,7 @@ import type { ServableModel } from "../../model/description/servable.js";
 import type { ModelWeights } from "../blocks/weights.js";
 import type { StepBatch } from "../step/step-batch.js";
 
-export interface HeadLayer {
+export interface DraftingLayer {
   readonly name: string;
   /** The one layer, and the model's vocabulary. */
   readonly config: ServableModel;

@@ -18,8 +18,8 @@ import { type ScheduledSequence, Sequence } from "../step/sequence.js";
 import { StepBatch, writeBlockTables } from "../step/step-batch.js";
 import { fastestMs, MAX_MEASURED_ROWS, StepCost } from "../step/step-cost.js";
 import type { BatchDrafter, Draft, GoesOn } from "./drafter.js";
+import type { DraftingLayer } from "./drafting-layer.js";
 import { type Guessed, guessInTurn } from "./guessing.js";
-import type { HeadLayer } from "./head-layer.js";
 import type { HeadsTarget } from "./head-network.js";
 
 interface LayerCapacity {
@@ -34,7 +34,7 @@ interface LayerCapacity {
 const FROM_MODEL = 0;
 const FROM_OWN = 1;
 
-/** Where drafts do not pay, the head still follows one sequence in this many, so that a change is noticed. */
+/** Where drafts do not pay, the layer still follows one sequence in this many, so that a change is noticed. */
 const SERVED_OF = 64;
 
 /** Rows of the model's latest step, from `firstRow` on, computed positions `first` to `last` of the sequence. */
@@ -61,7 +61,7 @@ interface Tapped extends Computed {
 export const maxHeadRows = ({ batch }: Pick<HeadsTarget, "batch">, maxNumSeqs: number): number =>
   Math.max(batch.capacity.maxRows, maxNumSeqs);
 
-export class LayerHeads implements BatchDrafter {
+export class LayerDrafter implements BatchDrafter {
   readonly name: string;
   readonly cost: StepCost;
   readonly maxTokens = Number.POSITIVE_INFINITY;
@@ -83,18 +83,18 @@ export class LayerHeads implements BatchDrafter {
   #pending: readonly Computed[] = [];
 
   static async create(
-    head: HeadLayer,
+    head: DraftingLayer,
     target: HeadsTarget,
     capacity: LayerCapacity,
     backend: Backend,
-  ): Promise<LayerHeads> {
-    const heads = new LayerHeads(head, target, capacity, backend);
+  ): Promise<LayerDrafter> {
+    const heads = new LayerDrafter(head, target, capacity, backend);
     await heads.cost.measure((numRows) => heads.#measure(numRows));
     return heads;
   }
 
   private constructor(
-    head: HeadLayer,
+    head: DraftingLayer,
     private readonly target: HeadsTarget,
     { maxModelLen, maxNumSeqs, kvType, alternatives }: LayerCapacity,
     backend: Backend,
