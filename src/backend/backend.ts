@@ -60,6 +60,8 @@ export interface WeightSet {
    * keeps none.
    */
   readonly files: readonly string[];
+  /** Tells these weights from others of the same files; absent: these are the model's layers. */
+  readonly part?: string;
   /** Stored size of the whole model, in bytes. */
   readonly numBytes: number;
   /** What it takes in memory, where some types are larger than in the file. */

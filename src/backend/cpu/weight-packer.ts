@@ -106,16 +106,17 @@ export class WeightPacker {
 
   /** Returns false if there is no usable cache, with a note if it failed; matrices can then be packed into memory. */
   #placeFromCache(matrices: readonly MatrixSpec[]): boolean {
-    const { files } = this.weights;
+    const { files, part } = this.weights;
     const cache = this.#cache;
     // A model that is used as it is stored has no pack, and looking for one would read the whole model.
     if (cache === undefined || !matrices.some((spec) => this.#isPackable(spec))) return false;
     try {
-      const known = cache.find(files);
+      const known = cache.find(this.weights);
       if (known !== undefined && this.#bindPack(known, matrices)) return true;
       const { report } = this.options;
-      const contentHash = contentHashOf(files, this.#reporterOf("reading the model"));
-      const moved = cache.findContent(contentHash, files);
+      const filesHash = contentHashOf(files, this.#reporterOf("reading the model"));
+      const contentHash = part === undefined ? filesHash : `${filesHash} ${part}`;
+      const moved = cache.findContent(contentHash, this.weights);
       if (moved !== undefined && this.#bindPack(moved, matrices)) return true;
       const table = this.#writePack(cache, contentHash, matrices);
       if (table === undefined) return false;
@@ -185,7 +186,7 @@ export class WeightPacker {
 
   /** Returns undefined if the pack was removed at once. Throws file system errors. */
   #writePack(cache: PackCache, contentHash: string, matrices: readonly MatrixSpec[]): FoundPack | undefined {
-    const { files, name } = this.weights;
+    const { name } = this.weights;
     let numBytes = 0;
     let groupBytes = 0;
     for (const spec of matrices.filter((each) => this.#isPackable(each))) {
@@ -200,7 +201,7 @@ export class WeightPacker {
       this.options.report.progress("keeping the packed weights");
       const layoutVersion = cache.layoutVersion;
       writer.finish({ layoutVersion, contentHash, model: name, matrices: table });
-      return cache.commit(writer, contentHash, files);
+      return cache.commit(writer, contentHash, this.weights);
     } finally {
       this.device.release(staging);
     }

@@ -7,6 +7,9 @@ import { bindModel } from "./bind-model.js";
 import { bindTensors } from "./binder.js";
 import type { ModelWeights } from "./weights.js";
 
+/** The name of a model for people, from the path of its file or folder. */
+export const modelName = (path: string): string => basename(path).replace(/\.gguf$/, "");
+
 export function loadWeights(
   model: OpenModel,
   path: string,
@@ -15,7 +18,7 @@ export function loadWeights(
 ): Promise<ModelWeights> {
   const { config, files, summary } = model;
   const tensors = {
-    name: basename(path).replace(/\.gguf$/, ""),
+    name: modelName(path),
     files,
     numBytes: summary.weightBytes,
     memoryBytes: summary.memoryBytes,

@@ -332,14 +332,25 @@ describe("the pack cache", () => {
     temporary(hostname(), process.pid, process.uptime() * 1000 + 1000);
     const kept = [temporary(hostname(), process.ppid, 0), temporary("another.host", process.pid, 60_000)];
     temporary("another.host", 1, 3_600_000);
-    expect(new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION).find([model])).toBeUndefined();
+    expect(new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION).find({ files: [model] })).toBeUndefined();
     expect(readdirSync(folder).sort()).toEqual(kept.sort());
+  });
+
+  it("keeps a layer for multi-token prediction in a pack of its own", async () => {
+    const drafting = join(root, "drafting.gguf");
+    writeRandomModel(drafting, { architecture: "glm4moe", seed: 3, type: "Q8_0", draftLayers: 1 });
+    const first = await load(drafting);
+    expect([packs().length, first.notes]).toEqual([2, ["drafts: the model's own layer for multi-token prediction"]]);
+    const again = await load(drafting);
+    expect([packs().length, wasPacked(again)]).toEqual([2, false]);
+    expect(again.tokens).toEqual(first.tokens);
+    expect(new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION).clear("drafting")).toHaveLength(2);
   });
 
   it("a pack of another layout is a miss", async () => {
     await load();
     const older = new PackCache({ folder, maxBytes: BYTES }, LAYOUT_VERSION + 1);
-    expect(older.find([model])).toBeUndefined();
+    expect(older.find({ files: [model] })).toBeUndefined();
     expect(older.list()).toMatchObject([{ isCurrent: false }]);
   });
 });

@@ -11,6 +11,7 @@ import type { OpenModel } from "../../model/open-model.js";
 import type { EngineOptions } from "../api/options.js";
 import { bindAttentionLayer } from "../blocks/bind-model.js";
 import { type Binder, bindTensors, type Linear } from "../blocks/binder.js";
+import { modelName } from "../blocks/load-weights.js";
 import type { LayerWeights } from "../blocks/weights.js";
 import { columnPart } from "./column-part.js";
 import { refused } from "./refused-heads.js";
@@ -38,7 +39,7 @@ export interface MtpWeights {
  */
 export async function loadMtp(
   model: OpenModel,
-  { speculative, kvEviction }: Pick<EngineOptions, "speculative" | "kvEviction">,
+  { speculative, kvEviction, modelPath }: Pick<EngineOptions, "speculative" | "kvEviction" | "modelPath">,
   backend: Backend,
   report: LoadReport,
 ): Promise<MtpWeights | undefined> {
@@ -55,7 +56,9 @@ export async function loadMtp(
         hint: 'Many copies of models leave the layer out; method "auto" drafts without it.',
       });
     }
-    return await bindMtp(model, backend, report);
+    const mtp = await bindMtp(model, modelName(modelPath), backend, report);
+    report.note("drafts: the model's own layer for multi-token prediction");
+    return mtp;
   } catch (thrown) {
     if (!isTried || !(thrown instanceof MillraceError)) throw thrown;
     report.note(`the model's layer for multi-token prediction does not draft: ${thrown.message}`);
@@ -63,9 +66,11 @@ export async function loadMtp(
   }
 }
 
-function bindMtp({ config, drafts }: OpenModel, backend: Backend, report: LoadReport): Promise<MtpWeights> {
-  const { source, numBytes } = drafts();
-  const set = { name: "mtp", files: [], numBytes, memoryBytes: numBytes, source: new MtpTensors(source, config.width) };
+function bindMtp(model: OpenModel, name: string, backend: Backend, report: LoadReport): Promise<MtpWeights> {
+  const { config, files } = model;
+  const { source, numBytes } = model.drafts();
+  const sizes = { numBytes, memoryBytes: numBytes };
+  const set = { name, files, part: "mtp", ...sizes, source: new MtpTensors(source, config.width) };
   return bindTensors(set, backend, report, (binder) => bindLayer(binder, config));
 }
 

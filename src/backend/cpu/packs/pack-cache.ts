@@ -18,8 +18,11 @@ import {
 } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import type { PackCacheOptions } from "../../backend.js";
+import type { PackCacheOptions, WeightSet } from "../../backend.js";
 import { type PackTable, PackWriter, readPackTable } from "./pack-file.js";
+
+/** Weights that a pack was made of, or is to be. */
+export type PackedWeights = Pick<WeightSet, "files" | "part">;
 
 export interface FoundPack {
   readonly path: string;
@@ -56,14 +59,14 @@ export class PackCache {
   }
 
   /**
-   * Finds the pack of these files by their paths, sizes and dates. Throws an Error if other users can write to the
-   * folder.
+   * Finds the pack of these weights by the paths, sizes and dates of their files. Throws an Error if other users can
+   * write to the folder.
    */
-  find(files: readonly string[]): FoundPack | undefined {
+  find(weights: PackedWeights): FoundPack | undefined {
     this.#sweep();
     assertOurs(this.options.folder);
     try {
-      return this.#use(readFileSync(join(this.options.folder, identityOf(files) + REF), "utf8"));
+      return this.#use(readFileSync(join(this.options.folder, identityOf(weights) + REF), "utf8"));
     } catch {
       // These files have no reference yet.
       return undefined;
@@ -71,12 +74,13 @@ export class PackCache {
   }
 
   /**
-   * Finds the pack of files with this content, and makes the next `find(files)` lead to it. Throws file system errors.
+   * Finds the pack of weights with this content, and makes the next `find(weights)` lead to it. Throws file system
+   * errors.
    */
-  findContent(contentHash: string, files: readonly string[]): FoundPack | undefined {
+  findContent(contentHash: string, weights: PackedWeights): FoundPack | undefined {
     const key = this.#keyOf(contentHash);
     const found = this.#use(key);
-    if (found !== undefined) this.#refer(files, key);
+    if (found !== undefined) this.#refer(weights, key);
     return found;
   }
 
@@ -96,11 +100,11 @@ export class PackCache {
     return new PackWriter(join(folder, this.#keyOf(contentHash) + ownSuffix()), numMatrices);
   }
 
-  /** Renames a finished pack to its key and maps `files` to it. */
-  commit(writer: PackWriter, contentHash: string, files: readonly string[]): FoundPack | undefined {
+  /** Renames a finished pack to its key and maps `weights` to it. */
+  commit(writer: PackWriter, contentHash: string, weights: PackedWeights): FoundPack | undefined {
     const key = this.#keyOf(contentHash);
     renameSync(writer.path, join(this.options.folder, key + PACK));
-    this.#refer(files, key);
+    this.#refer(weights, key);
     return this.#use(key);
   }
 
@@ -154,8 +158,8 @@ export class PackCache {
     return { path, table };
   }
 
-  #refer(files: readonly string[], key: string): void {
-    const path = join(this.options.folder, identityOf(files) + REF);
+  #refer(weights: PackedWeights, key: string): void {
+    const path = join(this.options.folder, identityOf(weights) + REF);
     const temporary = path + ownSuffix();
     try {
       writeFileSync(temporary, key, { mode: 0o600 });
@@ -247,8 +251,9 @@ function isRunning(pid: number): boolean {
   }
 }
 
-function identityOf(files: readonly string[]): string {
+function identityOf({ files, part }: PackedWeights): string {
   const hash = createHash("sha256");
+  if (part !== undefined) hash.update(`${part}\0`);
   for (const file of files) {
     const { size, mtimeNs } = statSync(file, { bigint: true });
     hash.update(`${realpathSync(file)}\0${size}\0${mtimeNs}\0`);
