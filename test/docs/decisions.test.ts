@@ -1,6 +1,6 @@
 /**
- * docs/background/decisions.md: one heading for each decision, numbered without gaps, and references to decisions that
- * exist.
+ * docs/background/decisions.md: one heading for each decision, numbered without gaps, each in the index by subject, and
+ * references to decisions that exist.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,6 +15,12 @@ test("decisions are numbered from 1 on, each once and in order", () => {
   expect(numbers).toEqual(headings.map((_, i) => i + 1));
   const titles = headings.map((heading) => heading.replace(/^\d+\. /, ""));
   expect(new Set(titles).size).toBe(titles.length);
+});
+
+test("each decision has one subject", () => {
+  const index = /^\| Subject \|.*\n((?:\|.*\n)+)/m.exec(text)![1]!;
+  const listed = [...index.matchAll(/\d+/g)].map(([number]) => Number(number));
+  expect(listed.toSorted((a, b) => a - b)).toEqual(headings.map((_, i) => i + 1));
 });
 
 test("a number in brackets names a decision", () => {
