@@ -51,10 +51,12 @@ refuseOldNode();
 const withKernels = !COMMANDS_WITHOUT_KERNELS.has(process.argv[2] ?? "serve");
 if (existsSync(new URL("../src", import.meta.url))) {
   const { ensureReady } = await import("../scripts/build.js");
-  if (!(await ensureReady({ root, withKernels }))) process.exit(1);
+  const { hostVariants } = await import("../scripts/setup/host-variants.js");
+  const variants = hostVariants();
+  if (!(await ensureReady({ root, withKernels, variants }))) process.exit(1);
   const { needsProbes } = await import("../scripts/setup/probes-needed.js");
   // Without a compiler the command says which flags do without.
-  if (needsProbes(process.argv.slice(2))) await ensureReady({ root, withProbes: true });
+  if (needsProbes(process.argv.slice(2))) await ensureReady({ root, withProbes: true, variants });
 } else if (withKernels) {
   const { ensureInstalledKernels } = await import("../scripts/setup/installed-kernels.js");
   if (!(await ensureInstalledKernels(root))) process.exit(1);

@@ -117,10 +117,10 @@ function hashSource(source) {
 }
 
 /**
- * One object per source and instruction set. Variants without special instructions come first: should the linker ever
+ * One object per source and instruction set: all of them, or those of `variants` beside the portable one. Variants without special instructions come first: should the linker ever
  * have to choose between two copies of a library's inline function, it takes the first, which runs everywhere.
  */
-function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
+function listObjects(folders, outputFolder, extraFlags, { arch = process.arch, variants } = {}) {
   const objects = [];
   for (const folder of folders) {
     const flags = folder === "binding" ? napiFlags() : [];
@@ -134,6 +134,7 @@ function listObjects(folders, outputFolder, extraFlags, arch = process.arch) {
     }
   }
   for (const [isa, isaFlags, own] of folders.includes("kernels") ? (VARIANTS[arch] ?? []) : []) {
+    if (variants !== undefined && !variants.includes(isa)) continue;
     for (const source of sourcesIn("kernels")) {
       const name = path.basename(source, ".cc");
       if (own !== undefined && !own.includes(name)) continue;
@@ -210,13 +211,14 @@ async function buildTarget({ objects, output, linkFlags, log, compiler = findCom
 
 /**
  * Builds build/native/millrace.node if anything is stale.
- * @param {{ log?: (line: string) => void }} [options]
+ * @param {{ log?: (line: string) => void, variants?: readonly string[] }} [options] `variants`: the instruction sets
+ * beside the portable one; absent: all
  * @returns {Promise<boolean>} whether anything was built
  */
-export async function buildNative({ log = () => {} } = {}) {
+export async function buildNative({ log = () => {}, variants } = {}) {
   const folder = path.join(ROOT, "build", "native");
   const linkFlags = process.platform === "darwin" ? ["-bundle", "-undefined", "dynamic_lookup"] : ["-shared"];
-  const objects = listObjects(["runtime", "binding", "kernels"], folder, ["-O3"]);
+  const objects = listObjects(["runtime", "binding", "kernels"], folder, ["-O3"], { variants });
   return buildTarget({ objects, output: path.join(folder, "millrace.node"), linkFlags, log });
 }
 
@@ -252,7 +254,7 @@ export async function buildNativeForPackage(platform, { log = () => {} } = {}) {
   const objects = path.join(ROOT, "build", isCross ? `native-${arch}` : "native");
   const probes = path.join(ROOT, "build", isCross ? `native-probes-${arch}` : "native-probes");
   const libraries = {
-    "millrace.node": listObjects(["runtime", "binding", "kernels"], objects, ["-O3"], arch),
+    "millrace.node": listObjects(["runtime", "binding", "kernels"], objects, ["-O3"], { arch }),
     "probes.node": listProbeObjects(probes, arch),
   };
   mkdirSync(objects, { recursive: true });
@@ -295,7 +297,7 @@ export async function buildNativeTestsForArm({ log = () => {} } = {}) {
   const folder = path.join(ROOT, "build", "native-test-aarch64");
   const output = path.join(folder, "native-test-aarch64");
   const compiler = findCompiler(["aarch64-linux-gnu-g++"]);
-  const objects = listObjects(["runtime", "test", "kernels"], folder, ["-O3"], "arm64");
+  const objects = listObjects(["runtime", "test", "kernels"], folder, ["-O3"], { arch: "arm64" });
   await buildTarget({ objects, output, linkFlags: ["-static"], log, compiler });
   return output;
 }

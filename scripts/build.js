@@ -59,13 +59,34 @@ const TARGETS = {
   },
 };
 
-function isStale(root, target) {
-  return !existsSync(join(root, target.outputPath)) || readStamp(join(root, target.stampPath)) !== target.hash(root);
+/**
+ * A stamp is the hash of the sources and, where kernels were not built for all instruction sets, the names of those
+ * that they were built for.
+ */
+function readBuild(root, target) {
+  const [hash, ...variants] = readStamp(join(root, target.stampPath)).split(" ");
+  return { isCurrent: hash === target.hash(root), variants: variants.length === 0 ? undefined : variants };
 }
 
-async function buildKernels(_root, stage) {
+/** @param wanted instruction sets of the kernels; undefined: all */
+function isStale(root, target, wanted) {
+  const { isCurrent, variants } = readBuild(root, target);
+  if (!existsSync(join(root, target.outputPath)) || !isCurrent) return true;
+  return variants !== undefined && !wanted?.every((name) => variants.includes(name));
+}
+
+/**
+ * What to build for: the wanted instruction sets, and those that are built already, since machines may share a
+ * checkout.
+ */
+function variantsToBuild(root, target, wanted) {
+  const { isCurrent, variants = [] } = readBuild(root, target);
+  return wanted && [...new Set(["portable", ...wanted, ...(isCurrent ? variants : [])])];
+}
+
+async function buildKernels(_root, stage, variants) {
   const { buildNative } = await import("./build-native.js");
-  await buildNative({ log: (line) => stage.update(line) });
+  await buildNative({ log: (line) => stage.update(line), variants });
 }
 
 async function buildProbes(_root, stage) {
@@ -117,11 +138,12 @@ async function compileTypeScript(root) {
  * @returns whether the target is built now. The stamp is taken before the build, so that an edit made meanwhile counts
  * as stale.
  */
-async function bringUpToDate(root, name, target) {
+async function bringUpToDate(root, name, target, wanted) {
   const stage = startStage(name);
-  const stamp = target.hash(root);
+  const variants = target === TARGETS.kernels ? variantsToBuild(root, target, wanted) : undefined;
+  const stamp = [target.hash(root), ...(variants ?? [])].join(" ");
   try {
-    await target.build(root, stage);
+    await target.build(root, stage, variants);
   } catch (error) {
     stage.fail(error.message);
     if (error.hint !== undefined) process.stderr.write(`hint: ${error.hint}\n`);
@@ -136,6 +158,7 @@ async function bringUpToDate(root, name, target) {
  * Installs, compiles kernels, compiles TypeScript: only what is missing or stale, and under a lock, as another start
  * may be at it.
  * @param withKernels false leaves native code alone
+ * @param variants instruction sets that the kernels are to have at least; undefined: all
  * @param withProbes true builds what measures this machine, too
  * @param isCheckout false in a published package: dist/ is there, and only kernels can be missing
  * @returns whether everything is in place; what went wrong is on stderr by then
@@ -143,13 +166,14 @@ async function bringUpToDate(root, name, target) {
 export async function ensureReady({
   root = packageRoot,
   withKernels = true,
+  variants,
   withProbes = false,
   isCheckout = true,
 } = {}) {
   const isWanted = { kernels: withKernels, probes: withProbes, TypeScript: isCheckout, app: isCheckout };
   const targets = Object.entries(TARGETS).filter(([name]) => isWanted[name]);
   const isAnythingStale = () =>
-    (isCheckout && !areDependenciesCurrent(root)) || targets.some(([, target]) => isStale(root, target));
+    (isCheckout && !areDependenciesCurrent(root)) || targets.some(([, target]) => isStale(root, target, variants));
   if (!isAnythingStale()) return true;
   const onWait = () => process.stderr.write("  waiting for another start that is building this checkout …\n");
   return withLock(
@@ -157,7 +181,7 @@ export async function ensureReady({
     async () => {
       if (isCheckout && !areDependenciesCurrent(root) && !(await installDependencies(root))) return false;
       for (const [name, target] of targets) {
-        if (isStale(root, target) && !(await bringUpToDate(root, name, target))) return false;
+        if (isStale(root, target, variants) && !(await bringUpToDate(root, name, target, variants))) return false;
       }
       return true;
     },

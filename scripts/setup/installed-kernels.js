@@ -29,7 +29,8 @@ export async function ensureInstalledKernels(root) {
   let failure = "";
   try {
     const { ensureReady } = await import("../build.js");
-    if (await ensureReady({ root, isCheckout: false })) return true;
+    const { hostVariants } = await import("./host-variants.js");
+    if (await ensureReady({ root, isCheckout: false, variants: hostVariants() })) return true;
   } catch (error) {
     failure = `: ${error.message}`;
   }

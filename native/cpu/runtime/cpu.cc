@@ -24,6 +24,20 @@
 
 namespace millrace {
 
+// A first start compiles the kernels for its own CPU alone (scripts/setup/host-variants.js), so each of these may be
+// missing.
+#define MILLRACE_MAY_BE_MISSING __attribute__((weak))
+#if defined(__x86_64__)
+MILLRACE_MAY_BE_MISSING const KernelTable& avx2Kernels();
+MILLRACE_MAY_BE_MISSING const KernelTable& avx512Kernels();
+MILLRACE_MAY_BE_MISSING const KernelTable& avx512vnniKernels();
+MILLRACE_MAY_BE_MISSING const KernelTable& avx512bf16Kernels();
+MILLRACE_MAY_BE_MISSING const KernelTable& amxKernels();
+#elif defined(__aarch64__)
+MILLRACE_MAY_BE_MISSING const KernelTable& neonKernels();
+MILLRACE_MAY_BE_MISSING const KernelTable& neondotKernels();
+#endif
+
 std::string formatNumber(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -147,16 +161,19 @@ struct Variant {
 std::vector<Variant> listVariants() {
   const CpuFeatures features = detectCpu();
   std::vector<Variant> variants = {{portableKernels(), "", true}};
+  [[maybe_unused]] const auto add = [&](const KernelTable& (*kernels)(), const char* needs, bool isSupported) {
+    if (kernels != nullptr) variants.push_back({kernels(), needs, isSupported});
+  };
 #if defined(__x86_64__)
   const bool hasAvx2 = features.avx2 && features.fma && features.f16c;
-  variants.push_back({avx2Kernels(), "AVX2, FMA and F16C", hasAvx2});
-  variants.push_back({avx512Kernels(), "AVX-512 F, BW, DQ and VL", hasAvx2 && features.avx512});
-  variants.push_back({avx512vnniKernels(), "AVX-512 F, BW, DQ, VL and VNNI", hasAvx2 && features.avx512vnni});
-  variants.push_back({avx512bf16Kernels(), "AVX-512 F, BW, DQ, VL, VBMI, VNNI and BF16", hasAvx2 && features.avx512bf16});
-  variants.push_back({amxKernels(), "AVX-512 F, BW, DQ, VL, VBMI, VNNI and BF16, and AMX TILE, BF16 and INT8", hasAvx2 && features.amx});
+  add(avx2Kernels, "AVX2, FMA and F16C", hasAvx2);
+  add(avx512Kernels, "AVX-512 F, BW, DQ and VL", hasAvx2 && features.avx512);
+  add(avx512vnniKernels, "AVX-512 F, BW, DQ, VL and VNNI", hasAvx2 && features.avx512vnni);
+  add(avx512bf16Kernels, "AVX-512 F, BW, DQ, VL, VBMI, VNNI and BF16", hasAvx2 && features.avx512bf16);
+  add(amxKernels, "AVX-512 F, BW, DQ, VL, VBMI, VNNI and BF16, and AMX TILE, BF16 and INT8", hasAvx2 && features.amx);
 #elif defined(__aarch64__)
-  variants.push_back({neonKernels(), "NEON", features.neon});
-  variants.push_back({neondotKernels(), "NEON and dot products", features.dotprod});
+  add(neonKernels, "NEON", features.neon);
+  add(neondotKernels, "NEON and dot products", features.dotprod);
 #else
   (void)features;
 #endif
