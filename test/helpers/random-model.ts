@@ -26,7 +26,7 @@ export interface RandomModelOptions {
   readonly seed: number;
   /** Behind the layers: 1 drafts, of the models that may have such layers (multi-token prediction). None. */
   readonly draftLayers?: number;
-  /** 2; gemma3: 6, smollm3 and olmo2: 4, of which the last attends to everything, or has no rope. */
+  /** 2; gemma3: 6, smollm3, olmo2 and exaone4: 4, of which the last attends to everything, or has no rope. */
   readonly layers?: number;
   /** 128; a multiple of 32 for quantised types, as are ff and heads x headDim. */
   readonly width?: number;
@@ -88,6 +88,7 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma4: 4,
   smollm3: 4,
   olmo2: 4,
+  exaone4: 4,
   qwen3next: 4,
   qwen35: 4,
   qwen35moe: 4,
@@ -95,6 +96,8 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   lfm2moe: 4,
 };
 const SLIDING_WINDOW = 24;
+/** With a norm for each head of queries and keys, as also all qwen3 have. */
+const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "exaone4"];
 /** With experts in every layer. */
 const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen3moe",
@@ -254,6 +257,8 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
+    case "exaone4":
+      return window;
     case "glm4moe":
       return {
         "rope.dimension_count": u32(headDim / 2),
@@ -449,7 +454,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
-  const isPostNormed = architecture === "olmo2";
+  const isPostNormed = architecture === "olmo2" || architecture === "exaone4";
   const isGptOss = architecture === "gpt-oss";
   // Some values are beyond the bounds of gpt-oss's activation.
   const gain = isGptOss ? 4 : 1;
@@ -498,10 +503,11 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if (((architecture.startsWith("qwen3") || isConvolution) && !isRecurrent) || architecture === "gemma3") {
+  const hasHeadNorms = architecture.startsWith("qwen3") || isConvolution || HEAD_NORMED.includes(architecture);
+  if (hasHeadNorms && !isRecurrent) {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
-  if (isPostNormed) {
+  if (architecture === "olmo2") {
     tensors.push(create.norm(name("attn_q_norm.weight"), queryRows), create.norm(name("attn_k_norm.weight"), kvRows));
   }
   if (isPostNormed || architecture === "gemma2" || architecture === "gemma3") {

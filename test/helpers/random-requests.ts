@@ -26,6 +26,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "granite", seed: 11, type: "Q4_0" },
   { architecture: "olmo2", seed: 12, type: "Q8_0" },
   { architecture: "seed_oss", seed: 13, type: "F16" },
+  { architecture: "exaone4", seed: 14, type: "Q8_0" },
   { architecture: "qwen3moe", seed: 21, type: "Q4_0" },
   { architecture: "llama", seed: 22, type: "Q8_0", ff: 96, experts: { count: 4, active: 2 } },
   { architecture: "qwen3", seed: 23, type: "BF16" },

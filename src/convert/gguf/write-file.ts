@@ -19,8 +19,14 @@ import {
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
-import { seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { NO_ROPE, seesAll } from "../../model/description/model-description.js";
+import {
+  attentionMixers,
+  isAttention,
+  localLayers,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
@@ -97,6 +103,9 @@ function architectureOf(config: ServableModel): Architecture {
     : architecture;
 }
 
+/** llama.cpp knows windows of EXAONE 4.0 by the number of layers. */
+const LAYERS_OF_EXAONE_32B = 64;
+
 /** Differences in llama.cpp's computation that no key of its files can express. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
   const { ropes, routing } = config;
@@ -113,8 +122,11 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
   if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
     notes.push("llama.cpp takes values of recurrent layers to be as wide as keys: the file is for millrace");
   }
+  const hasUnrotated = architecture === "exaone4" && mixers.some(({ rope }) => rope === NO_ROPE);
   const differences = {
-    "has a window in other layers": windowPattern(config)?.type === "array",
+    "has a window in other layers":
+      windowPattern(config)?.type === "array" || (hasUnrotated && windowPattern(config) !== undefined),
+    "has no window and a rope in every layer": hasUnrotated && config.layers.length !== LAYERS_OF_EXAONE_32B,
     "gives windows the model's rope base":
       architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
     "rounds YaRN's range to whole frequencies":
@@ -138,7 +150,7 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
  */
 function windowPattern(config: ServableModel): WritableValue | undefined {
   const { architecture, layers } = config;
-  const isLocal = attentionMixers(config).map(({ window, rope }) => window > 0 || rope === 1);
+  const isLocal = localLayers(config);
   const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));
   if (hasPeriod(factsOf(architecture).windows?.period ?? 0)) return undefined;
   const period = layers.findIndex((_, index) => hasPeriod(index + 1)) + 1;
@@ -230,8 +242,8 @@ function modelMetadata(
       own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
-  // A rope of its own without a window, or a window that silent files have: the window is as long as the context.
-  if (window > 0 || local !== undefined || factsOf(architecture).windows?.widthInFiles !== undefined) {
+  // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.
+  if (localLayers(config).includes(true) || factsOf(architecture).windows?.widthInFiles !== undefined) {
     own["attention.sliding_window"] = u32(window || config.contextLength);
     const pattern = windowPattern(config);
     if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;

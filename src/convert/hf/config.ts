@@ -4,7 +4,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
 import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import {
+  attentionMixers,
+  isAttention,
+  localLayers,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
@@ -65,6 +71,7 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   granite: hfClass("granite", "Granite", "none", BIAS),
   olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
+  exaone4: hfClass("exaone4", "Exaone4", "listed"),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
   lfm2: hfClass("lfm2", "Lfm2", "none"),
@@ -299,7 +306,7 @@ function windowsOf(model: ServableModel, { windows }: HfClass): Json {
   const mixers = attentionMixers(model);
   const widths = mixers.map(({ window }) => window);
   const width = Math.max(...widths);
-  const types = mixers.map(({ window, rope }) => (window === 0 && rope !== 1 ? "full_attention" : "sliding_attention"));
+  const types = localLayers(model).map((isLocal) => (isLocal ? "sliding_attention" : "full_attention"));
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {
     // A rope of its own without a window: the window is as long as the context.

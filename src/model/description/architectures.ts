@@ -24,6 +24,7 @@ export const DECODERS = [
   "granite",
   "olmo2",
   "seed_oss",
+  "exaone4",
   "gpt-oss",
   "glm4moe",
   "lfm2",
@@ -59,6 +60,8 @@ interface ArchitectureFacts {
   readonly hasConvolutions?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
+  /** Norms of queries and of keys go over all heads together. */
+  readonly normsAllHeads?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed?: true;
   /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
@@ -168,6 +171,8 @@ export interface WindowFacts {
    * layers).
    */
   readonly localRope?: { readonly base?: number };
+  /** Where layers have the window, they alone have the rope. */
+  readonly areAloneRotated?: true;
   /** Layers with the window have heads of another width, and may have another number of heads of keys. */
   readonly hasOwnHeads?: true;
   /** Width in a GGUF file that does not say; absent: there is none. */
@@ -247,8 +252,16 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   smollm3: { ...LLAMA, noRopePeriod: 4 },
   granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
   // OLMo 3 is one with windows.
-  olmo2: { ...NEOX, isPostNormed: true, windows: { period: 4, localRope: {} } },
+  olmo2: {
+    ...NEOX,
+    isPostNormed: true,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    windows: { period: 4, localRope: {} },
+  },
   seed_oss: NEOX,
+  // EXAONE 4.0.
+  exaone4: { ...NEOX, isPostNormed: true, hasHeadNorms: true, windows: { period: 4, areAloneRotated: true } },
   "gpt-oss": {
     activation: "clampedSwiglu",
     isNeoxInFiles: true,

@@ -287,6 +287,12 @@ const TRAITS = {
     architecture: "seed_oss",
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
   },
+  exaone4: {
+    ...LLAMA,
+    architecture: "exaone4",
+    windows: "period",
+    defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048, window: 4096 },
+  },
   gpt_oss: {
     ...LLAMA,
     architecture: "gpt-oss",

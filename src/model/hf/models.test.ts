@@ -21,6 +21,7 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   glm4_moe: "glm4moe",
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
+  exaone4_small: "exaone4",
 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;

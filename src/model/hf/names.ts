@@ -203,6 +203,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
+  exaone4: OLMO2_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
   lfm2: LFM2_PARTS,
