@@ -40,6 +40,12 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3next", seed: 29, type: "BF16" },
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
+  { architecture: "ernie4_5", seed: 32, type: "Q8_0" },
+  { architecture: "ernie4_5-moe", seed: 33, type: "Q4_0" },
+  { architecture: "hunyuan-dense", seed: 34, type: "F16" },
+  { architecture: "hunyuan-moe", seed: 35, type: "Q8_0" },
+  { architecture: "minimax-m2", seed: 36, type: "Q4_0" },
+  { architecture: "glm4", seed: 37, type: "F16" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -220,12 +220,7 @@ function modelMetadata(
   };
   if (experts !== undefined) {
     const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
-    const kinds = config.layers.map(({ feedForward }) => feedForward.kind);
-    const numDense = kinds.lastIndexOf("dense") + 1;
-    if (numDense > kinds.indexOf("experts") || (numDense > 0 && factsOf(architecture).experts?.mayShare !== true)) {
-      throw unservedVariant("expected experts in every layer, got some without");
-    }
-    if (numDense > 0) own.leading_dense_block_count = u32(numDense);
+    Object.assign(own, layersWithExperts(config));
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
@@ -237,9 +232,10 @@ function modelMetadata(
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    if (experts.isSharedGated) own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    else if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
-      own.expert_shared_count = u32(experts.sharedWidth / experts.width);
+    const hasSharedPart = experts.sharedWidth > 0 && !experts.isSharedGated && !config.hasDenseBesideExperts;
+    if (experts.isSharedGated || (hasSharedPart && scoring === "softmax"))
+      own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
+    if (hasSharedPart) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.
@@ -282,6 +278,23 @@ function modelMetadata(
     "general.architecture": str(architecture),
     "general.name": str(config.name),
     ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value])),
+  };
+}
+
+/** @throws architecture_unsupported for experts in layers that no key of the architecture's names */
+function layersWithExperts({ architecture, layers }: ServableModel): Metadata {
+  const { mayShare = false, hasInterval = false } = factsOf(architecture).experts ?? {};
+  const kinds = layers.map(({ feedForward }) => feedForward.kind);
+  const first = kinds.indexOf("experts");
+  const second = kinds.indexOf("experts", first + 1);
+  const interval = hasInterval && second > 0 ? second - first : 1;
+  const isWritten = kinds.every((kind, index) => (kind === "experts") === (index >= first && seesAll(index, interval)));
+  if (!isWritten || (first > 0 && !mayShare)) {
+    throw unservedVariant("expected experts in every layer, got some without");
+  }
+  return {
+    ...(first > 0 ? { leading_dense_block_count: u32(first) } : {}),
+    ...(hasInterval ? { interleave_moe_layer_step: u32(interval), leading_dense_block_count: u32(first) } : {}),
   };
 }
 

@@ -29,6 +29,12 @@ export const DECODERS = [
   "glm4moe",
   "lfm2",
   "lfm2moe",
+  "ernie4_5",
+  "ernie4_5-moe",
+  "hunyuan-dense",
+  "hunyuan-moe",
+  "minimax-m2",
+  "glm4",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -50,6 +56,8 @@ interface ArchitectureFacts {
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
+  /** Rotated pairs in folders are (2i, 2i + 1) instead of (i, i + half). */
+  readonly isInterleavedInFolders?: true;
   /** Embeddings are multiplied by √width. */
   readonly scalesEmbeddings?: true;
   /** Folders store norms as their distance from one. */
@@ -60,6 +68,8 @@ interface ArchitectureFacts {
   readonly hasConvolutions?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
+  /** Queries and keys are rotated before they are normed. */
+  readonly normsAfterRope?: true;
   /** Norms of queries and of keys go over all heads together. */
   readonly normsAllHeads?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
@@ -87,6 +97,8 @@ interface ArchitectureFacts {
   readonly hasSinks?: true;
   /** Embeddings, residuals, scores and logits have factors. */
   readonly hasFactors?: true;
+  /** A config.json may stretch the rope by an `alpha`; GGUF files have the base that it leads to. */
+  readonly hasAlphaRope?: true;
   /** A GGUF file's `rope.scaling.finetuned` switches the rope off. */
   readonly hasRopeSwitch?: true;
   /** Queries may grow with their position. */
@@ -142,6 +154,10 @@ interface ExpertFacts {
    * softmax they always are).
    */
   readonly normalisesInFiles?: true;
+  /** Scores have biases, as with sigmoid they always have. */
+  readonly hasScoreBiases?: true;
+  /** Of the layers that may have experts, every n-th one has them: layers n - 1, 2n - 1 and so on. */
+  readonly hasInterval?: true;
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
   /**
@@ -217,6 +233,8 @@ const QWEN_DELTA: ArchitectureFacts = {
   hasDraftBlocks: true,
 };
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
+const ERNIE: ArchitectureFacts = { ...LLAMA, isInterleavedInFolders: true };
+const HUNYUAN: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, normsAfterRope: true, hasAlphaRope: true };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -275,6 +293,23 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
+  // ERNIE 4.5.
+  ernie4_5: ERNIE,
+  "ernie4_5-moe": {
+    ...ERNIE,
+    experts: { weighedBy: "softmax", mayShare: true, hasScoreBiases: true, hasInterval: true },
+  },
+  // Hunyuan's small models, and A13B.
+  "hunyuan-dense": HUNYUAN,
+  "hunyuan-moe": { ...HUNYUAN, experts: { weighedBy: "softmax", mayShare: true } },
+  "minimax-m2": {
+    ...NEOX,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    experts: { weighedBy: "sigmoid", normalisesInFiles: true },
+  },
+  // GLM-4-0414.
+  glm4: { ...LLAMA, isInterleavedInFolders: true, hasPostNorms: true },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

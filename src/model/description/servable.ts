@@ -113,6 +113,8 @@ export interface ServableModel extends ModelDescription {
   /** Every linear layer and every norm must have a bias; false: biases are used where the file has them. */
   readonly hasBiases: boolean;
   readonly hasHeadNorms: boolean;
+  /** Queries and keys are rotated before they are normed. */
+  readonly normsAfterRope: boolean;
   /** Norms of queries and of keys go over all heads together. */
   readonly normsAllHeads: boolean;
   /** Heads of values are normed without weights (Gemma 4). */
@@ -146,6 +148,7 @@ export function fixedBy(architecture: Architecture, width: number) {
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,
     hasHeadNorms: facts.hasHeadNorms ?? false,
+    normsAfterRope: facts.normsAfterRope ?? false,
     normsAllHeads: facts.normsAllHeads ?? false,
     hasValueNorm: facts.hasValueNorm ?? false,
     hasPostNorms: facts.hasPostNorms ?? facts.isPostNormed ?? false,

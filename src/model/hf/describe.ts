@@ -286,7 +286,11 @@ function layersWithExperts(
   const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
   const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
-  return (_, index) => index >= numDense && (index + 1) % period === 0 && !denseLayers.includes(index);
+  // ERNIE's: the last layer that may have experts; -1 for the last of all.
+  const end = text.number("moe_layer_end_index") ?? -1;
+  const isBefore = (index: number) => end === -1 || index <= end;
+  return (_, index) =>
+    index >= numDense && (index + 1) % period === 0 && isBefore(index) && !denseLayers.includes(index);
 }
 
 function readExperts(
