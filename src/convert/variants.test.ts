@@ -106,6 +106,8 @@ describe("a folder", () => {
     ],
     ["exaone4", { sliding_window: 256 }, [/no window/]],
     ["exaone4_small", {}, []],
+    ["ernie4_5_moe", {}, []],
+    ["ernie4_5_moe_steps", {}, [/expects experts in every layer behind the first/]],
     ["gptoss", {}, [/rounds YaRN's range to whole frequencies for gpt-oss/]],
     ["gptoss", { rope_scaling: { rope_type: "default" } }, []],
     ["olmo3", {}, []],

@@ -19,7 +19,7 @@ import {
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
-import { NO_ROPE, seesAll } from "../../model/description/model-description.js";
+import { seesAll } from "../../model/description/model-description.js";
 import {
   attentionMixers,
   isAttention,
@@ -47,6 +47,8 @@ import {
   prepared,
   type Storage,
 } from "../weights/tensors.js";
+import { layersWithExperts, windowPattern } from "./layer-keys.js";
+import { notesOf } from "./notes.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -101,60 +103,6 @@ function architectureOf(config: ServableModel): Architecture {
   return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
     ? "llama"
     : architecture;
-}
-
-/** llama.cpp knows windows of EXAONE 4.0 by the number of layers. */
-const LAYERS_OF_EXAONE_32B = 64;
-
-/** Differences in llama.cpp's computation that no key of its files can express. */
-function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
-  const { ropes, routing } = config;
-  const mixers = attentionMixers(config);
-  const window = Math.max(...mixers.map((mixer) => mixer.window));
-  if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
-  const notes: string[] = [];
-  const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
-  if (window > 0 && architecture === "phi3") {
-    notes.push(
-      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
-    );
-  }
-  if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
-    notes.push("llama.cpp takes values of recurrent layers to be as wide as keys: the file is for millrace");
-  }
-  const hasUnrotated = architecture === "exaone4" && mixers.some(({ rope }) => rope === NO_ROPE);
-  const differences = {
-    "has a window in other layers":
-      windowPattern(config)?.type === "array" || (hasUnrotated && windowPattern(config) !== undefined),
-    "has no window and a rope in every layer": hasUnrotated && config.layers.length !== LAYERS_OF_EXAONE_32B,
-    "gives windows the model's rope base":
-      architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
-    "rounds YaRN's range to whole frequencies":
-      ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
-    "takes keys of other layers": mixers.some(
-      ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
-    ),
-    "scales the weights of a token's experts to a sum of one":
-      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
-    "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
-  };
-  for (const [what, differs] of Object.entries(differences)) {
-    if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
-  }
-  return notes;
-}
-
-/**
- * Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the
- * architecture.
- */
-function windowPattern(config: ServableModel): WritableValue | undefined {
-  const { architecture, layers } = config;
-  const isLocal = localLayers(config);
-  const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));
-  if (hasPeriod(factsOf(architecture).windows?.period ?? 0)) return undefined;
-  const period = layers.findIndex((_, index) => hasPeriod(index + 1)) + 1;
-  return period > 0 ? u32(period) : arr("bool", isLocal);
 }
 
 function writable(
@@ -278,23 +226,6 @@ function modelMetadata(
     "general.architecture": str(architecture),
     "general.name": str(config.name),
     ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value])),
-  };
-}
-
-/** @throws architecture_unsupported for experts in layers that no key of the architecture's names */
-function layersWithExperts({ architecture, layers }: ServableModel): Metadata {
-  const { mayShare = false, hasInterval = false } = factsOf(architecture).experts ?? {};
-  const kinds = layers.map(({ feedForward }) => feedForward.kind);
-  const first = kinds.indexOf("experts");
-  const second = kinds.indexOf("experts", first + 1);
-  const interval = hasInterval && second > 0 ? second - first : 1;
-  const isWritten = kinds.every((kind, index) => (kind === "experts") === (index >= first && seesAll(index, interval)));
-  if (!isWritten || (first > 0 && !mayShare)) {
-    throw unservedVariant("expected experts in every layer, got some without");
-  }
-  return {
-    ...(first > 0 ? { leading_dense_block_count: u32(first) } : {}),
-    ...(hasInterval ? { interleave_moe_layer_step: u32(interval), leading_dense_block_count: u32(first) } : {}),
   };
 }
 

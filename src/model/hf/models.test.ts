@@ -23,12 +23,13 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   lfm2_moe: "lfm2moe",
   exaone4_small: "exaone4",
   ernie4_5_moe: "ernie4_5-moe",
+  ernie4_5_moe_steps: "ernie4_5-moe",
   hunyuan_v1_dense: "hunyuan-dense",
   hunyuan_v1_moe: "hunyuan-moe",
   minimax_m2: "minimax-m2",
 };
 /** Their folders have the rope's pairs side by side. */
-const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "glm4"];
+const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4"];
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
 
