@@ -15,7 +15,7 @@ export const EXPERT_OPS = {
   routeExperts: {
     computes:
       "experts[m] = the k experts with the largest scores of row m, largest first, ties to the lower index, NaN last. With softmax, scores " +
-      "are the logits and weights[m, s] is scale times the softmax of all the row's logits at experts[m, s]; when `normalises`, of the k " +
+      "are the logits, or where there is a bias, the softmax of the row's logits + bias; and weights[m, s] is scale times the softmax of all the row's logits at experts[m, s]; when `normalises`, of the k " +
       "chosen logits. With sigmoid, weights are sigmoid(logit), when `normalises` over their sum, times scale; scores are sigmoid(logit) + " +
       "bias. Experts lie in numGroups groups side by side; where these are more than numUsedGroups, only experts of those numUsedGroups " +
       "are chosen whose two largest scores have the largest sums, ties to the lower index.",
@@ -31,7 +31,7 @@ export const EXPERT_OPS = {
       scale: { kind: "number" },
       numGroups: { kind: "integer", note: "G, at least 1; E is a multiple, and of two or more if G > 1" },
       numUsedGroups: { kind: "integer", note: "at least 1, at most G; they have at least k experts" },
-      bias: { kind: "f32", shape: "[numExperts]", access: "reads", optional: true, note: "with sigmoid only" },
+      bias: { kind: "f32", shape: "[numExperts]", access: "reads", optional: true, note: "of scores, not of weights" },
       factors: {
         kind: "f32",
         shape: "[numExperts]",

@@ -26,7 +26,7 @@ export interface RandomModelOptions {
   readonly seed: number;
   /** Behind the layers: 1 drafts, of the models that may have such layers (multi-token prediction). None. */
   readonly draftLayers?: number;
-  /** 2; gemma3: 6, smollm3 and olmo2: 4, of which the last attends to everything, or has no rope. */
+  /** 2; gemma3: 6, smollm3, olmo2 and exaone4: 4, of which the last attends to everything, or has no rope. */
   readonly layers?: number;
   /** 128; a multiple of 32 for quantised types, as are ff and heads x headDim. */
   readonly width?: number;
@@ -82,28 +82,43 @@ const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "smollm3",
   "lfm2",
   "lfm2moe",
+  "ernie4_5",
+  "hunyuan-dense",
 ];
 const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
   gemma4: 4,
   smollm3: 4,
   olmo2: 4,
+  exaone4: 4,
   qwen3next: 4,
   qwen35: 4,
   qwen35moe: 4,
   lfm2: 4,
   lfm2moe: 4,
+  "ernie4_5-moe": 4,
 };
 const SLIDING_WINDOW = 24;
+/** With a norm for each head of queries and keys, as also all qwen3 have. */
+const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "exaone4", "hunyuan-dense", "hunyuan-moe"];
 /** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen3moe",
   "gpt-oss",
   "glm4moe",
   "qwen3next",
   "qwen35moe",
   "lfm2moe",
+  "ernie4_5-moe",
+  "hunyuan-moe",
+  "minimax-m2",
 ];
+/** Their first layer has no experts; of ERNIE every second one. */
+const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "lfm2", "lfm2moe", "ernie4_5-moe"];
+/** Their routers' scores have biases. */
+const SCORE_BIASED: readonly RandomArchitecture[] = ["glm4moe", "lfm2moe", "ernie4_5-moe", "minimax-m2"];
+/** Widths of the parts that every token passes beside its experts, in experts. */
+const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = { glm4moe: 2, "ernie4_5-moe": 2, "hunyuan-moe": 1 };
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 /** Every second layer of theirs has attention, the others a short convolution. */
@@ -254,6 +269,20 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
+    case "exaone4":
+      return window;
+    case "ernie4_5-moe":
+      return {
+        leading_dense_block_count: u32(1),
+        interleave_moe_layer_step: u32(2),
+        expert_shared_feed_forward_length: u32(2 * ff),
+      };
+    case "hunyuan-moe":
+      return { expert_shared_feed_forward_length: u32(ff) };
+    case "minimax-m2":
+      return { "rope.dimension_count": u32(headDim / 2), expert_gating_func: u32(2) };
+    case "glm4":
+      return { "rope.dimension_count": u32(headDim / 2) };
     case "glm4moe":
       return {
         "rope.dimension_count": u32(headDim / 2),
@@ -445,11 +474,12 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
   const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
-  const hasDenseFirst = isGlm || isConvolution;
-  const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
+  const hasDenseFirst = DENSE_FIRST.includes(architecture);
+  const isDense = (hasDenseFirst && layer === 0) || (architecture === "ernie4_5-moe" && layer % 2 === 0);
+  const hasExperts = experts.count > 0 && !isDense;
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
-  const isPostNormed = architecture === "olmo2";
+  const isPostNormed = architecture === "olmo2" || architecture === "exaone4";
   const isGptOss = architecture === "gpt-oss";
   // Some values are beyond the bounds of gpt-oss's activation.
   const gain = isGptOss ? 4 : 1;
@@ -457,9 +487,9 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const tensors = isPostNormed
     ? []
     : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
+  const isGateFused = architecture === "phi3" || architecture === "glm4";
   if (architecture === "phi3") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
-    tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
     if (isRecurrent) {
       const ofState = isDelta ? recurrentTensors : convolutionTensors;
@@ -469,15 +499,22 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
       tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
     }
+  }
+  if (isGateFused) {
+    tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
+  } else {
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
     tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
-  if (hasDenseFirst && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
-  if (isGlm && hasExperts) {
-    tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
-    tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
-    tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
+  if (SCORE_BIASED.includes(architecture) && hasExperts) {
+    tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
+  }
+  const sharedWidth = (SHARED_PARTS[architecture] ?? 0) * ff;
+  if (sharedWidth > 0 && hasExperts) {
+    tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, sharedWidth));
+    tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, sharedWidth));
+    tensors.push(create.matrix(name("ffn_down_shexp.weight"), sharedWidth, width));
   }
   if (isDelta && hasExperts) {
     tensors.push(create.gate(name("ffn_gate_inp_shexp.weight"), width));
@@ -493,18 +530,19 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
     }
   }
-  if (architecture === "qwen2" || architecture === "seed_oss" || isGptOss || isGlm) {
+  if (architecture === "qwen2" || architecture === "seed_oss" || architecture === "glm4" || isGptOss || isGlm) {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if (((architecture.startsWith("qwen3") || isConvolution) && !isRecurrent) || architecture === "gemma3") {
+  const hasHeadNorms = architecture.startsWith("qwen3") || isConvolution || HEAD_NORMED.includes(architecture);
+  if (hasHeadNorms && !isRecurrent) {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
-  if (isPostNormed) {
+  if (architecture === "olmo2" || architecture === "minimax-m2") {
     tensors.push(create.norm(name("attn_q_norm.weight"), queryRows), create.norm(name("attn_k_norm.weight"), kvRows));
   }
-  if (isPostNormed || architecture === "gemma2" || architecture === "gemma3") {
+  if (isPostNormed || ["gemma2", "gemma3", "glm4"].includes(architecture)) {
     tensors.push(create.norm(name("post_attention_norm.weight"), width));
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }

@@ -26,6 +26,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "granite", seed: 11, type: "Q4_0" },
   { architecture: "olmo2", seed: 12, type: "Q8_0" },
   { architecture: "seed_oss", seed: 13, type: "F16" },
+  { architecture: "exaone4", seed: 14, type: "Q8_0" },
   { architecture: "qwen3moe", seed: 21, type: "Q4_0" },
   { architecture: "llama", seed: 22, type: "Q8_0", ff: 96, experts: { count: 4, active: 2 } },
   { architecture: "qwen3", seed: 23, type: "BF16" },
@@ -39,6 +40,12 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3next", seed: 29, type: "BF16" },
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
+  { architecture: "ernie4_5", seed: 32, type: "Q8_0" },
+  { architecture: "ernie4_5-moe", seed: 33, type: "Q4_0" },
+  { architecture: "hunyuan-dense", seed: 34, type: "F16" },
+  { architecture: "hunyuan-moe", seed: 35, type: "Q8_0" },
+  { architecture: "minimax-m2", seed: 36, type: "Q4_0" },
+  { architecture: "glm4", seed: 37, type: "F16" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -25,7 +25,6 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
   const numUsedGroups = operands.integer("numUsedGroups", 1, numGroups);
   const bias = operands.optionalF32("bias", numExperts);
   const factors = operands.optionalF32("factors", numExperts);
-  if (bias !== undefined && !isSigmoid) operands.refuse("bias", "none beside a softmax", "one");
   const perGroup = numExperts / numGroups;
   if (numGroups > 1 && (!Number.isInteger(perGroup) || perGroup < 2)) {
     operands.refuse("numGroups", `such that ${numExperts} experts make whole groups of two or more`, numGroups);
@@ -41,8 +40,12 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
       const row = Array.from(logits.subarray(m * numExperts, (m + 1) * numExperts));
       const lowest = Number.NEGATIVE_INFINITY;
       const sigmoid = (e: number) => (Number.isNaN(row[e]!) ? 0 : 1 / (1 + Math.exp(-row[e]!)));
+      const largest = Math.max(...row.filter((logit) => !Number.isNaN(logit)));
+      const powers = row.map((logit) => (Number.isNaN(logit) ? 0 : Math.exp(logit - largest)));
+      const total = powers.reduce((all, each) => all + each, 0);
       const scores = row.map((logit, e) => {
         if (Number.isNaN(logit)) return lowest;
+        if (bias !== undefined && !isSigmoid) return Math.fround(Math.fround(powers[e]! / total) + bias[e]!);
         return isSigmoid ? Math.fround(Math.fround(sigmoid(e)) + (bias?.[e] ?? 0)) : logit;
       });
       if (numUsedGroups < numGroups) {
@@ -57,7 +60,8 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
       }
       const chosen = orderOf(scores).slice(0, numChosen);
       const keyOf = (e: number) => (Number.isNaN(row[e]!) ? lowest : row[e]!);
-      const power = (e: number) => (isSigmoid ? sigmoid(e) : Math.exp(keyOf(e) - keyOf(chosen[0]!)));
+      const top = Math.max(...(normalises || bias === undefined ? chosen : row.map((_, e) => e)).map(keyOf));
+      const power = (e: number) => (isSigmoid ? sigmoid(e) : Math.exp(keyOf(e) - top));
       const all = isSigmoid || normalises ? chosen : row.map((_, e) => e);
       const sum =
         isSigmoid && !normalises ? 1 : all.reduce((total, e) => total + power(e), 0) + (isSigmoid ? 1e-20 : 0);

@@ -93,7 +93,6 @@ Op decode(const Operands<ops::routeExperts>& in, DecodeMemo&) {
   args.numGroups = in.integer(routeExperts::numGroups, 1, choice.numExperts);
   args.numUsedGroups = in.integer(routeExperts::numUsedGroups, 1, args.numGroups);
   args.bias = in.optionalBuffer(routeExperts::bias, choice.numExperts);
-  if (args.bias != nullptr && args.scoring != Scoring::sigmoid) in.refuse(routeExperts::bias, "none beside a softmax", "one");
   args.factors = in.optionalBuffer(routeExperts::factors, choice.numExperts);
   const int64_t perGroup = choice.numExperts / args.numGroups;
   if (args.numGroups > 1 && (choice.numExperts % args.numGroups != 0 || perGroup < 2)) {
@@ -102,7 +101,7 @@ Op decode(const Operands<ops::routeExperts>& in, DecodeMemo&) {
   if (perGroup * args.numUsedGroups < choice.numChosen) {
     in.refuse(routeExperts::numUsedGroups, "enough for " + std::to_string(choice.numChosen) + " experts", static_cast<double>(args.numUsedGroups));
   }
-  const bool isPlain = args.scoring == Scoring::softmax && args.normalises;
+  const bool isPlain = args.scoring == Scoring::softmax && args.normalises && args.bias == nullptr;
   const double nanos = static_cast<double>(choice.numExperts) * (isPlain ? 1.5 : 6) + static_cast<double>(choice.numChosen) * 30;
   const int64_t scratchBytes = (choice.numExperts + 2 * args.numGroups) * static_cast<int64_t>(sizeof(float));
   return makeOp(OpCode::routeExperts, args, choice.numRows, nanos, scratchBytes);
@@ -212,15 +211,32 @@ static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* s
   }
 }
 
+static float largestOf(const float* values, int64_t count) {
+  float largest = -__builtin_inff();
+  for (int64_t i = 0; i < count; i++) largest = values[i] > largest ? values[i] : largest;
+  return largest;
+}
+
+// scores[e] = the softmax of the row's logits, rounded to float.
+static void scoreBySoftmax(const float* logits, int64_t numExperts, float* scores) {
+  const double largest = static_cast<double>(largestOf(logits, numExperts));
+  const auto power = [&](float logit) { return logit == logit ? expDouble(static_cast<double>(logit) - largest) : 0.0; };
+  double sum = 0;
+  for (int64_t e = 0; e < numExperts; e++) sum += power(logits[e]);
+  for (int64_t e = 0; e < numExperts; e++) scores[e] = static_cast<float>(power(logits[e]) / sum);
+}
+
 // Chooses a row's experts. Scores are rounded to float before they are compared, so that every instruction set chooses
 // alike.
 static void chooseExperts(const RouteExpertsArgs& args, const float* logits, float* scratch, int32_t* experts, float* values) {
-  if (args.scoring == Scoring::softmax && args.numUsedGroups == args.numGroups) {
+  if (args.scoring == Scoring::softmax && args.bias == nullptr && args.numUsedGroups == args.numGroups) {
     return chooseLargest(logits, args.numExperts, args.numChosen, experts, values);
   }
+  if (args.scoring == Scoring::softmax && args.bias != nullptr) scoreBySoftmax(logits, args.numExperts, scratch);
   for (int64_t e = 0; e < args.numExperts; e++) {
     const float bias = args.bias == nullptr ? 0.0f : args.bias[e];
-    const float score = args.scoring == Scoring::softmax ? logits[e] : static_cast<float>(sigmoidDouble(logits[e])) + bias;
+    const float softmax = args.bias == nullptr ? logits[e] : scratch[e] + bias;
+    const float score = args.scoring == Scoring::softmax ? softmax : static_cast<float>(sigmoidDouble(logits[e])) + bias;
     scratch[e] = logits[e] == logits[e] && score == score ? score : -__builtin_inff();
   }
   if (args.numUsedGroups < args.numGroups) keepBestGroups(args, scratch, scratch + args.numExperts);
@@ -235,9 +251,10 @@ static void weighBySigmoid(const RouteExpertsArgs& args, const float* logits, co
   for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(sigmoidDouble(logits[experts[s]]) / divisor * args.scale);
 }
 
-// weights: the largest logits, which become their experts' weights.
+// weights: the logits of the chosen experts, which become their weights.
 static void weighBySoftmax(const RouteExpertsArgs& args, const float* logits, float* weights) {
-  const double largest = static_cast<double>(weights[0]);
+  const bool isOfChosen = args.normalises || args.bias == nullptr;
+  const double largest = static_cast<double>(isOfChosen ? largestOf(weights, args.numChosen) : largestOf(logits, args.numExperts));
   const auto power = [&](float logit) { return expDouble(static_cast<double>(logit) - largest); };
   double sum = 0;
   if (args.normalises) {
@@ -256,6 +273,8 @@ void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scr
     int32_t* experts = args.experts + m * args.numChosen;
     float* weights = args.weights + m * args.numChosen;
     chooseExperts(args, logits, reinterpret_cast<float*>(scratch), experts, weights);
+    // With a bias these are scores.
+    for (int64_t s = 0; args.bias != nullptr && s < args.numChosen; s++) weights[s] = logits[experts[s]] == logits[experts[s]] ? logits[experts[s]] : -__builtin_inff();
     if (args.scoring == Scoring::sigmoid) weighBySigmoid(args, logits, experts, weights);
     else weighBySoftmax(args, logits, weights);
     if (args.factors == nullptr) continue;

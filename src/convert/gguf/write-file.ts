@@ -20,7 +20,13 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import {
+  attentionMixers,
+  isAttention,
+  localLayers,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
@@ -41,6 +47,8 @@ import {
   prepared,
   type Storage,
 } from "../weights/tensors.js";
+import { layersWithExperts, windowPattern } from "./layer-keys.js";
+import { notesOf } from "./notes.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -95,54 +103,6 @@ function architectureOf(config: ServableModel): Architecture {
   return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
     ? "llama"
     : architecture;
-}
-
-/** Differences in llama.cpp's computation that no key of its files can express. */
-function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
-  const { ropes, routing } = config;
-  const mixers = attentionMixers(config);
-  const window = Math.max(...mixers.map((mixer) => mixer.window));
-  if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
-  const notes: string[] = [];
-  const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
-  if (window > 0 && architecture === "phi3") {
-    notes.push(
-      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
-    );
-  }
-  if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
-    notes.push("llama.cpp takes values of recurrent layers to be as wide as keys: the file is for millrace");
-  }
-  const differences = {
-    "has a window in other layers": windowPattern(config)?.type === "array",
-    "gives windows the model's rope base":
-      architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
-    "rounds YaRN's range to whole frequencies":
-      ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
-    "takes keys of other layers": mixers.some(
-      ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
-    ),
-    "scales the weights of a token's experts to a sum of one":
-      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
-    "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
-  };
-  for (const [what, differs] of Object.entries(differences)) {
-    if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
-  }
-  return notes;
-}
-
-/**
- * Every so-many-th layer without a window, or a list of those with one; undefined: as in every file of the
- * architecture.
- */
-function windowPattern(config: ServableModel): WritableValue | undefined {
-  const { architecture, layers } = config;
-  const isLocal = attentionMixers(config).map(({ window, rope }) => window > 0 || rope === 1);
-  const hasPeriod = (period: number) => isLocal.every((is, index) => is !== seesAll(index, period));
-  if (hasPeriod(factsOf(architecture).windows?.period ?? 0)) return undefined;
-  const period = layers.findIndex((_, index) => hasPeriod(index + 1)) + 1;
-  return period > 0 ? u32(period) : arr("bool", isLocal);
 }
 
 function writable(
@@ -208,12 +168,7 @@ function modelMetadata(
   };
   if (experts !== undefined) {
     const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
-    const kinds = config.layers.map(({ feedForward }) => feedForward.kind);
-    const numDense = kinds.lastIndexOf("dense") + 1;
-    if (numDense > kinds.indexOf("experts") || (numDense > 0 && factsOf(architecture).experts?.mayShare !== true)) {
-      throw unservedVariant("expected experts in every layer, got some without");
-    }
-    if (numDense > 0) own.leading_dense_block_count = u32(numDense);
+    Object.assign(own, layersWithExperts(config));
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
@@ -225,13 +180,14 @@ function modelMetadata(
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    if (experts.isSharedGated) own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    else if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
-      own.expert_shared_count = u32(experts.sharedWidth / experts.width);
+    const hasSharedPart = experts.sharedWidth > 0 && !experts.isSharedGated && !config.hasDenseBesideExperts;
+    if (experts.isSharedGated || (hasSharedPart && scoring === "softmax"))
+      own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
+    if (hasSharedPart) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
-  // A rope of its own without a window, or a window that silent files have: the window is as long as the context.
-  if (window > 0 || local !== undefined || factsOf(architecture).windows?.widthInFiles !== undefined) {
+  // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.
+  if (localLayers(config).includes(true) || factsOf(architecture).windows?.widthInFiles !== undefined) {
     own["attention.sliding_window"] = u32(window || config.contextLength);
     const pattern = windowPattern(config);
     if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;

@@ -4,7 +4,13 @@ import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
 import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import {
+  attentionMixers,
+  isAttention,
+  localLayers,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
@@ -65,10 +71,19 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   granite: hfClass("granite", "Granite", "none", BIAS),
   olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
+  exaone4: hfClass("exaone4", "Exaone4", "listed"),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
   lfm2: hfClass("lfm2", "Lfm2", "none"),
   lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none"),
+  ernie4_5: hfClass("ernie4_5", "Ernie4_5", "none", {
+    use_bias: [...QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
+  }),
+  "ernie4_5-moe": hfClass("ernie4_5_moe", "Ernie4_5_Moe", "none"),
+  "hunyuan-dense": hfClass("hunyuan_v1_dense", "HunYuanDenseV1", "none", ATTENTION_BIAS),
+  "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS),
+  "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none"),
+  glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
 };
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
@@ -123,9 +138,34 @@ function lfm2ExpertsJson(model: ServableModel, { count, active, width }: Experts
   };
 }
 
+/** Layers with experts from the first on, to the last, in steps. */
+function ernieExpertsJson({ layers }: ServableModel, { count, active, width, sharedWidth }: ExpertsFeedForward): Json {
+  const having = layers.flatMap(({ feedForward }, index) => (feedForward.kind === "experts" ? [index] : []));
+  const [first = 0, second = first + 1] = having;
+  return {
+    moe_num_experts: count,
+    moe_k: active,
+    moe_intermediate_size: width,
+    moe_num_shared_experts: sharedWidth / width,
+    moe_layer_start_index: first,
+    moe_layer_end_index: having.at(-1) ?? first,
+    moe_layer_interval: second - first,
+  };
+}
+
+/** Experts are as wide as the part that every token passes, for which the class has one number. */
+function hunyuanExpertsJson({ count, active, width, sharedWidth }: ExpertsFeedForward): Json {
+  if (sharedWidth === width) return { num_experts: count, moe_topk: active, num_shared_expert: 1 };
+  throw unservedVariant(
+    `expected a part of width ${width} that every token passes, as experts are, got ${sharedWidth}`,
+  );
+}
+
 function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
   const { count, active, width, isSharedGated, sharedWidth } = experts;
   if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
+  if (model.architecture === "ernie4_5-moe") return ernieExpertsJson(model, experts);
+  if (model.architecture === "hunyuan-moe") return hunyuanExpertsJson(experts);
   if (factsOf(model.architecture).experts?.mayShare && !isSharedGated)
     return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
@@ -299,7 +339,7 @@ function windowsOf(model: ServableModel, { windows }: HfClass): Json {
   const mixers = attentionMixers(model);
   const widths = mixers.map(({ window }) => window);
   const width = Math.max(...widths);
-  const types = mixers.map(({ window, rope }) => (window === 0 && rope !== 1 ? "full_attention" : "sliding_attention"));
+  const types = localLayers(model).map((isLocal) => (isLocal ? "sliding_attention" : "full_attention"));
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {
     // A rope of its own without a window: the window is as long as the context.

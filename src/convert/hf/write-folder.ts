@@ -8,9 +8,9 @@ import { CONFIG_NAME, isHfFolder, TOOL_TEMPLATE_NAME } from "../../formats/hf/fo
 import { SINGLE_NAME } from "../../formats/safetensors/read.js";
 import { type WritableTensor, writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
-import type { Architecture } from "../../model/description/architectures.js";
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { attentionMixers, unservedVariant } from "../../model/description/servable.js";
-import { hfNameOf, isNegativeLog, isOffsetNorm } from "../../model/hf/names.js";
+import { hfNameOf, isNegativeLog, isOffsetNorm, isOneRow } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { MAX_TOKENIZER_BYTES } from "../../text/hf/create-tokenizer.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -128,7 +128,8 @@ function storedTensors(
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
-  const order = config.isNeoxRope ? undefined : halved(attentionMixers(config)[0]!.headDim);
+  const isKept = config.isNeoxRope || factsOf(config.architecture).isInterleavedInFolders === true;
+  const order = isKept ? undefined : halved(attentionMixers(config)[0]!.headDim);
   if (order !== undefined && config.ropes[0]!.dim !== order.headDim) {
     throw unservedVariant(
       `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,
@@ -162,7 +163,8 @@ function storedTensors(
     const values = storedValues(tensor.name, config.architecture, from);
     const storedType = isVector ? ("F32" as const) : plain;
     const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, ordered, storedType));
-    return [{ name, type: storedType, shape: isKernel ? [count, 1, ...shape] : shape, bytes }];
+    const whole = isOneRow(tensor.name, config.architecture) ? [1, ...shape] : shape;
+    return [{ name, type: storedType, shape: isKernel ? [count, 1, ...shape] : whole, bytes }];
   };
   const single = [
     ...others.flatMap(unstackedTensors).flatMap((tensor) => stored(tensor, source)),

@@ -31,7 +31,7 @@ interface AttentionScratch {
   readonly value: BufferHandle;
   /** Gains of values' norm, f32 [headDim]; undefined: values are not normed */
   readonly ones: BufferHandle | undefined;
-  /** i32 [M] slots that store nothing; undefined: every layer stores its keys and values */
+  /** i32 [M] slots that store nothing; undefined: every layer stores its keys and values as it rotates them */
   readonly noSlots: BufferHandle | undefined;
   /** [copies, numKvHeads · headDim] */
   readonly copiedKey: BufferHandle;
@@ -63,7 +63,7 @@ export function allocateAttentionScratch(
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
   const mixers = attentionMixers(config);
   const mostValues = Math.max(0, ...mixers.map(({ headDim }) => headDim));
-  const readsOthers = mixers.some(({ keysOf }) => keysOf !== undefined);
+  const onlyRotates = config.normsAfterRope || mixers.some(({ keysOf }) => keysOf !== undefined);
   return {
     normed,
     query: floats(mostOf(config, queryWidth)),
@@ -71,7 +71,7 @@ export function allocateAttentionScratch(
     key: floats(mostOf(config, keyWidth)),
     value: floats(mostOf(config, keyWidth)),
     ones: config.hasValueNorm ? constants(backend, new Float32Array(mostValues).fill(1)) : undefined,
-    noSlots: readsOthers ? constants(backend, new Int32Array(maxRows).fill(-1)) : undefined,
+    noSlots: onlyRotates ? constants(backend, new Int32Array(maxRows).fill(-1)) : undefined,
     copiedKey: backend.allocate(copies),
     copiedValue: backend.allocate(copies),
     gated: allocateGatedScratch(config, backend, maxRows),
@@ -126,7 +126,7 @@ export class Attention implements LayerMixer {
    * @param hidden [numRows, width]
    */
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
-    const { width, rmsEps, isNeoxRope, isPostNormed, queryScaling } = this.config;
+    const { width, rmsEps, isNeoxRope, normsAllHeads, normsAfterRope, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
     const { attentionNorm, query, key, value, besides, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v, ones, noSlots } = this.scratch;
@@ -150,27 +150,24 @@ export class Attention implements LayerMixer {
       program.record("gatherRows", { ...vectors, out: gate, rows: gateRows });
     }
     const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
-      const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
+      const [perRow, normWidth] = normsAllHeads ? [1, numHeads * headDim] : [numHeads, headDim];
       recordNorm(program, x, x, numRows * perRow, { weights, width: normWidth, eps: rmsEps });
     };
-    headsNorm(q, queryNorm, numHeads);
     const hasKeys = key !== undefined;
+    const { keys, values, shape, group } = this.cache;
+    const cache = { keyCache: keys, valueCache: values, isNeox: isNeoxRope, ...shape };
+    const rotated = { q, k, v, table: this.rope.table, numRows, half: this.rope.half, ...cache };
+    if (normsAfterRope) program.record("ropeAndWriteKv", { ...rotated, slots: noSlots! });
+    headsNorm(q, queryNorm, numHeads);
     if (hasKeys && ones !== undefined) {
       const x = value === undefined ? k : v;
       recordNorm(program, v, x, numRows * numKvHeads, { weights: { gain: ones }, width: headDim, eps: rmsEps });
     }
     headsNorm(k, keyNorm, numKvHeads);
-    const { keys, values, shape, group } = this.cache;
-    const cache = { keyCache: keys, valueCache: values, isNeox: isNeoxRope, ...shape };
     program.record("ropeAndWriteKv", {
-      q,
-      k,
-      v,
-      table: this.rope.table,
+      ...rotated,
+      half: normsAfterRope ? 0 : rotated.half,
       slots: hasKeys ? batch.kvSlots[group]!.buffer : noSlots!,
-      numRows,
-      half: this.rope.half,
-      ...cache,
     });
     if (batch.numKvCopies > 0 && hasKeys) {
       const copied = { numRows: batch.numKvCopies, rows: batch.kvCopyRows.buffer, width: numKvHeads * headDim };

@@ -24,10 +24,17 @@ export const DECODERS = [
   "granite",
   "olmo2",
   "seed_oss",
+  "exaone4",
   "gpt-oss",
   "glm4moe",
   "lfm2",
   "lfm2moe",
+  "ernie4_5",
+  "ernie4_5-moe",
+  "hunyuan-dense",
+  "hunyuan-moe",
+  "minimax-m2",
+  "glm4",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -49,6 +56,8 @@ interface ArchitectureFacts {
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
+  /** Rotated pairs in folders are (2i, 2i + 1) instead of (i, i + half). */
+  readonly isInterleavedInFolders?: true;
   /** Embeddings are multiplied by √width. */
   readonly scalesEmbeddings?: true;
   /** Folders store norms as their distance from one. */
@@ -59,6 +68,10 @@ interface ArchitectureFacts {
   readonly hasConvolutions?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
+  /** Queries and keys are rotated before they are normed. */
+  readonly normsAfterRope?: true;
+  /** Norms of queries and of keys go over all heads together. */
+  readonly normsAllHeads?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed?: true;
   /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
@@ -84,6 +97,8 @@ interface ArchitectureFacts {
   readonly hasSinks?: true;
   /** Embeddings, residuals, scores and logits have factors. */
   readonly hasFactors?: true;
+  /** A config.json may stretch the rope by an `alpha`; GGUF files have the base that it leads to. */
+  readonly hasAlphaRope?: true;
   /** A GGUF file's `rope.scaling.finetuned` switches the rope off. */
   readonly hasRopeSwitch?: true;
   /** Queries may grow with their position. */
@@ -139,6 +154,10 @@ interface ExpertFacts {
    * softmax they always are).
    */
   readonly normalisesInFiles?: true;
+  /** Scores have biases, as with sigmoid they always have. */
+  readonly hasScoreBiases?: true;
+  /** Of the layers that may have experts, every n-th one has them: layers n - 1, 2n - 1 and so on. */
+  readonly hasInterval?: true;
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
   /**
@@ -168,6 +187,8 @@ export interface WindowFacts {
    * layers).
    */
   readonly localRope?: { readonly base?: number };
+  /** Where layers have the window, they alone have the rope. */
+  readonly areAloneRotated?: true;
   /** Layers with the window have heads of another width, and may have another number of heads of keys. */
   readonly hasOwnHeads?: true;
   /** Width in a GGUF file that does not say; absent: there is none. */
@@ -212,6 +233,8 @@ const QWEN_DELTA: ArchitectureFacts = {
   hasDraftBlocks: true,
 };
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
+const ERNIE: ArchitectureFacts = { ...LLAMA, isInterleavedInFolders: true };
+const HUNYUAN: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, normsAfterRope: true, hasAlphaRope: true };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -247,8 +270,16 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   smollm3: { ...LLAMA, noRopePeriod: 4 },
   granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
   // OLMo 3 is one with windows.
-  olmo2: { ...NEOX, isPostNormed: true, windows: { period: 4, localRope: {} } },
+  olmo2: {
+    ...NEOX,
+    isPostNormed: true,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    windows: { period: 4, localRope: {} },
+  },
   seed_oss: NEOX,
+  // EXAONE 4.0.
+  exaone4: { ...NEOX, isPostNormed: true, hasHeadNorms: true, windows: { period: 4, areAloneRotated: true } },
   "gpt-oss": {
     activation: "clampedSwiglu",
     isNeoxInFiles: true,
@@ -262,6 +293,23 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
+  // ERNIE 4.5.
+  ernie4_5: ERNIE,
+  "ernie4_5-moe": {
+    ...ERNIE,
+    experts: { weighedBy: "softmax", mayShare: true, hasScoreBiases: true, hasInterval: true },
+  },
+  // Hunyuan's small models, and A13B.
+  "hunyuan-dense": HUNYUAN,
+  "hunyuan-moe": { ...HUNYUAN, experts: { weighedBy: "softmax", mayShare: true } },
+  "minimax-m2": {
+    ...NEOX,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    experts: { weighedBy: "sigmoid", normalisesInFiles: true },
+  },
+  // GLM-4-0414.
+  glm4: { ...LLAMA, isInterleavedInFolders: true, hasPostNorms: true },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

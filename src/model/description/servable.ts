@@ -5,7 +5,14 @@
 import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
-import type { AttentionMixer, FeedForward, Layer, ModelDescription, RecurrentMixer } from "./model-description.js";
+import {
+  type AttentionMixer,
+  type FeedForward,
+  type Layer,
+  type ModelDescription,
+  NO_ROPE,
+  type RecurrentMixer,
+} from "./model-description.js";
 import type { HeadDescription, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
@@ -24,6 +31,17 @@ export const isAttention = (layer: ServableLayer): layer is AttentionLayer => la
 /** The mixers of a model's layers with attention, of which there is at least one. */
 export const attentionMixers = ({ layers }: Pick<ServableModel, "layers">): readonly AttentionMixer[] =>
   layers.filter(isAttention).map(({ mixer }) => mixer);
+
+/**
+ * Whether each layer with attention is one of those with a window, though the window may be as long as the context: a
+ * rope of its own shows it, or that the other layers have none.
+ */
+export function localLayers({ layers, architecture }: Pick<ServableModel, "layers" | "architecture">): boolean[] {
+  const mixers = attentionMixers({ layers });
+  const { areAloneRotated = false } = factsOf(architecture).windows ?? {};
+  const showsByRope = areAloneRotated && mixers.some(({ rope }) => rope === NO_ROPE);
+  return mixers.map(({ window, rope }) => window > 0 || rope === 1 || (showsByRope && rope !== NO_ROPE));
+}
 
 /** How a router's logits become a choice of experts and their weights. */
 export interface ExpertRouting {
@@ -80,7 +98,7 @@ export interface ServableModel extends ModelDescription {
   readonly hasSinks: boolean;
   /** The router and the experts must have biases: without them, the model would compute something else. */
   readonly hasExpertBiases: boolean;
-  /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
+  /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed: boolean;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed: boolean;
@@ -95,6 +113,10 @@ export interface ServableModel extends ModelDescription {
   /** Every linear layer and every norm must have a bias; false: biases are used where the file has them. */
   readonly hasBiases: boolean;
   readonly hasHeadNorms: boolean;
+  /** Queries and keys are rotated before they are normed. */
+  readonly normsAfterRope: boolean;
+  /** Norms of queries and of keys go over all heads together. */
+  readonly normsAllHeads: boolean;
   /** Heads of values are normed without weights (Gemma 4). */
   readonly hasValueNorm: boolean;
   readonly hasPostNorms: boolean;
@@ -125,7 +147,9 @@ export function fixedBy(architecture: Architecture, width: number) {
     normsSums: facts.normsSums ?? false,
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,
-    hasHeadNorms: facts.hasHeadNorms ?? facts.isPostNormed ?? false,
+    hasHeadNorms: facts.hasHeadNorms ?? false,
+    normsAfterRope: facts.normsAfterRope ?? false,
+    normsAllHeads: facts.normsAllHeads ?? false,
     hasValueNorm: facts.hasValueNorm ?? false,
     hasPostNorms: facts.hasPostNorms ?? facts.isPostNormed ?? false,
     hasDenseBesideExperts: facts.experts?.areBesideDense ?? false,

@@ -121,7 +121,8 @@ function readWindows(
   const { period, isFromFirst } = windows;
   const isLocal =
     read.layers(WINDOW_PATTERN, numBlocks, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
-  return (index) => (isLocal(index) ? local : all);
+  const others = windows.areAloneRotated ? { ...all, rope: NO_ROPE } : all;
+  return (index) => (isLocal(index) ? local : others);
 }
 
 function readMixers(
@@ -244,9 +245,11 @@ function readFeedForwards(
     experts === undefined || facts?.periodKey === undefined
       ? undefined
       : read.size(facts.periodKey, MODEL_LIMITS.layers);
-  const areAllExperts = numDense === 0 && period === undefined && facts?.areBesideDense !== true;
+  const interval = facts?.hasInterval ? read.size("interleave_moe_layer_step", MODEL_LIMITS.layers, 1) : 1;
+  const areAllExperts = numDense === 0 && interval === 1 && period === undefined && facts?.areBesideDense !== true;
   const widths = areAllExperts ? [] : read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
-  const hasExperts = (index: number) => index >= numDense && (period === undefined || isSecond(index, period));
+  const hasExperts = (index: number) =>
+    index >= numDense && seesAll(index, interval) && (period === undefined || isSecond(index, period));
   return (index) => {
     if (experts === undefined || !hasExperts(index)) return { kind: "dense", width: widths[index]!, ...gate };
     return facts?.areBesideDense ? { ...experts, sharedWidth: widths[index]! } : { ...experts, ...gate };

@@ -17,6 +17,7 @@ import { MillraceError } from "../../core/errors.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import { arr, bool, f32, i64, nested, str, u32, type WritableValue, writeGguf } from "../../formats/gguf/write.js";
 import { DECODERS } from "../description/architectures.js";
+import { NO_ROPE } from "../description/model-description.js";
 import { ropeFrequencies } from "../description/rope.js";
 import { attentionMixers } from "../description/servable.js";
 import { openModel } from "../open-model.js";
@@ -92,7 +93,16 @@ describe("the pattern of windows", () => {
     return attentionMixers(openModel(path).config).map((mixer) => [mixer.window, mixer.rope]);
   };
   const [local, all] = [24, 0];
-  const of = (flags: string, rope: number) => Array.from(flags, (flag) => (flag === "1" ? [local, rope] : [all, 0]));
+  const of = (flags: string, rope: number, others = 0) =>
+    Array.from(flags, (flag) => (flag === "1" ? [local, rope] : [all, others]));
+
+  test("of exaone4 says which layers alone have a rope; without a window all have one", () => {
+    expect(windows("exaone4")).toEqual(of("11101110", 0, NO_ROPE));
+    expect(windows("exaone4", u32(3))).toEqual(of("11011011", 0, NO_ROPE));
+    const metadata = { "exaone4.attention.sliding_window": u32(0) };
+    writeRandomModel(path, { architecture: "exaone4", seed: 1, metadata });
+    expect(attentionMixers(openModel(path).config).map(({ rope }) => rope)).toEqual([0, 0, 0, 0]);
+  });
 
   test.each([
     ["gemma2", 0, "10101010"],

@@ -139,14 +139,15 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
     return (index) => (isRecurrent(index) ? recurrent : { ...plain, isGated: true });
   }
   const window = readWindow(text, traits, context.contextLength);
-  const { localRope, hasOwnHeads = false } = periodicWindows(traits) ?? {};
+  const { localRope, hasOwnHeads = false, areAloneRotated = false } = periodicWindows(traits) ?? {};
   const stated = layersWithWindow(text, traits, context.numLayers);
   const hasWindow = hasOwnHeads ? exceptLast(context.numLayers, stated) : stated;
   const facts = { numLayers: context.numLayers, numHeads, numKvHeads, headDim, hasWindow };
   const usual = { numKvHeads, headDim, valueDim: headDim };
   const headsOf = hasOwnHeads ? headsByLayer(text, traits, facts) : () => usual;
   const ropeOfWindows = localRope === undefined ? 0 : 1;
-  const isRotated = layersWithRope(text, traits, context.numLayers);
+  const hasRopeBesides = !areAloneRotated || !text.has("sliding_window");
+  const isRotated = hasRopeBesides ? layersWithRope(text, traits, context.numLayers) : () => false;
   return (index) => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }
@@ -285,7 +286,11 @@ function layersWithExperts(
   const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
   const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
-  return (_, index) => index >= numDense && (index + 1) % period === 0 && !denseLayers.includes(index);
+  // ERNIE's: the last layer that may have experts; -1 for the last of all.
+  const end = text.number("moe_layer_end_index") ?? -1;
+  const isBefore = (index: number) => end === -1 || index <= end;
+  return (_, index) =>
+    index >= numDense && (index + 1) % period === 0 && isBefore(index) && !denseLayers.includes(index);
 }
 
 function readExperts(

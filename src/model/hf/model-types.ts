@@ -18,6 +18,8 @@ export interface TypeTraits {
   readonly isTied: boolean;
   /** A config.json must state its rope: the class's default is not assumed. */
   readonly hasOwnRope?: true;
+  /** `rotary_dim` says how many values of a head are rotated. */
+  readonly statesRotatedDim?: true;
   /** Names of activations that a file may choose; absent: it may name the architecture's alone. */
   readonly activations?: Readonly<Record<string, Activation>>;
   /** Traits of an encoder. EmbeddingGemma has none, because it is read as the Gemma 3 that it is made of. */
@@ -211,6 +213,25 @@ const LFM2: ServedTraits = {
   },
 };
 
+const ERNIE: ServedTraits = {
+  ...LLAMA,
+  architecture: "ernie4_5",
+  isTied: true,
+  defaults: { rmsEps: 1e-5, ropeBase: 500_000, maxPositions: 131_072, vocabSize: 103_424 },
+};
+const HUNYUAN: ServedTraits = {
+  ...LLAMA,
+  architecture: "hunyuan-dense",
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 11_008,
+    numHeads: 32,
+    maxPositions: 2048,
+    vocabSize: 290_943,
+  },
+};
+
 /** By `model_type`. */
 const TRAITS = {
   llama: LLAMA,
@@ -287,6 +308,12 @@ const TRAITS = {
     architecture: "seed_oss",
     defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
   },
+  exaone4: {
+    ...LLAMA,
+    architecture: "exaone4",
+    windows: "period",
+    defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048, window: 4096 },
+  },
   gpt_oss: {
     ...LLAMA,
     architecture: "gpt-oss",
@@ -342,6 +369,58 @@ const TRAITS = {
     },
     defaults: { ...LFM2.defaults, ffWidth: 7168 },
   },
+  ernie4_5: { ...ERNIE, defaults: { ...ERNIE.defaults, headDim: 128, numHeads: 16, numKvHeads: 2, ffWidth: 3072 } },
+  ernie4_5_moe: {
+    ...ERNIE,
+    architecture: "ernie4_5-moe",
+    experts: {
+      count: 64,
+      active: 6,
+      width: 1536,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      normalises: true,
+      numDenseLayers: 1,
+      numShared: 2,
+    },
+    defaults: { ...ERNIE.defaults, numHeads: 20, numKvHeads: 4, ffWidth: 12_288 },
+  },
+  hunyuan_v1_dense: HUNYUAN,
+  hunyuan_v1_moe: {
+    ...HUNYUAN,
+    architecture: "hunyuan-moe",
+    experts: { count: 1, active: 1, width: 11_008, widthKey: "intermediate_size", hasChoice: false, numShared: 1 },
+  },
+  minimax_m2: {
+    ...LLAMA,
+    architecture: "minimax-m2",
+    statesRotatedDim: true,
+    experts: { count: 256, active: 8, width: 1536, widthKey: "intermediate_size", hasChoice: false },
+    defaults: {
+      rmsEps: 1e-6,
+      ropeBase: 5_000_000,
+      headDim: 128,
+      numHeads: 48,
+      numKvHeads: 8,
+      maxPositions: 196_608,
+      vocabSize: 200_064,
+    },
+  },
+  glm4: {
+    ...LLAMA,
+    architecture: "glm4",
+    defaults: {
+      rmsEps: 1.5625e-7,
+      ropeBase: 10_000,
+      ffWidth: 13_696,
+      headDim: 128,
+      numHeads: 32,
+      numKvHeads: 2,
+      maxPositions: 131_072,
+      vocabSize: 151_552,
+      rotatedShare: 0.5,
+    },
+  },
   bert: BERT,
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
@@ -383,6 +462,14 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     tie_word_embeddings: "tie_embedding",
     first_k_dense_replace: "num_dense_layers",
   },
+  ernie4_5_moe: {
+    num_experts: "moe_num_experts",
+    num_experts_per_tok: "moe_k",
+    n_shared_experts: "moe_num_shared_experts",
+    first_k_dense_replace: "moe_layer_start_index",
+    decoder_sparse_step: "moe_layer_interval",
+  },
+  hunyuan_v1_moe: { num_experts_per_tok: "moe_topk", n_shared_experts: "num_shared_expert" },
   nomic_bert: {
     hidden_size: "n_embd",
     num_hidden_layers: "n_layer",
@@ -403,9 +490,13 @@ export function textConfig(config: JsonObject): JsonObject {
   const text = config.object("text_config") ?? config;
   const older = OLDER_KEYS[text.string("model_type") ?? ""];
   if (older === undefined) return text;
-  const entries = Object.entries(older).map(([key, stored]) => [key, text.value(stored)] as const);
+  const entries = Object.entries(older).map(([key, stored]) => [key, uniform(text.value(stored))] as const);
   return text.withDefaults(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
 }
+
+/** The value that a list has for every layer; all else as it is. */
+const uniform = (value: unknown): unknown =>
+  Array.isArray(value) && value.length > 0 && value.every((each) => each === value[0]) ? value[0] : value;
 
 /**
  * A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language
@@ -444,6 +535,9 @@ function unservedKeys({ architecture, encoder }: ServedTraits): readonly string[
     "llama_4_scaling",
     "llama_4_scaling_beta",
     "attn_temperature_tuning",
+    // Hunyuan's layers that read the keys of others, and a part of MiniMax's that every token passes.
+    "use_cla",
+    "shared_intermediate_size",
     ...(caps === undefined ? ["attn_logit_softcapping"] : []),
     ...(caps === undefined && !mayCapLogits ? ["final_logit_softcapping"] : []),
     ...(mayShareKeys ? [] : ["num_kv_shared_layers", "hidden_size_per_layer_input"]),

@@ -21,7 +21,15 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   glm4_moe: "glm4moe",
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
+  exaone4_small: "exaone4",
+  ernie4_5_moe: "ernie4_5-moe",
+  ernie4_5_moe_steps: "ernie4_5-moe",
+  hunyuan_v1_dense: "hunyuan-dense",
+  hunyuan_v1_moe: "hunyuan-moe",
+  minimax_m2: "minimax-m2",
 };
+/** Their folders have the rope's pairs side by side. */
+const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4"];
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
 
@@ -34,7 +42,7 @@ describe("a folder of", () => {
         architecture: ARCHITECTURE_OF[name] ?? name,
         name,
         vocabSize: 288,
-        isNeoxRope: true,
+        isNeoxRope: !INTERLEAVED.includes(name),
       });
       for (const mixer of attentionMixers(config)) {
         expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : 2 });

@@ -168,6 +168,28 @@ const LFM2_PARTS: Readonly<Record<string, string>> = {
 };
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
+const GLM4_PARTS: Readonly<Record<string, string>> = {
+  ...PHI3_PARTS,
+  post_attention_norm: "post_self_attn_layernorm",
+  post_ffw_norm: "post_mlp_layernorm",
+};
+const ERNIE_PARTS: Readonly<Record<string, string>> = {
+  ...GLM4_MOE_PARTS,
+  exp_probs_b: "mlp.moe_statics.e_score_correction_bias",
+};
+const HUNYUAN_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  attn_q_norm: "self_attn.query_layernorm",
+  attn_k_norm: "self_attn.key_layernorm",
+  ffn_gate_inp: "mlp.gate.wg",
+  ffn_gate_shexp: "mlp.shared_mlp.gate_proj",
+  ffn_up_shexp: "mlp.shared_mlp.up_proj",
+  ffn_down_shexp: "mlp.shared_mlp.down_proj",
+};
+const MINIMAX_PARTS: Readonly<Record<string, string>> = {
+  ...LLAMA_PARTS,
+  exp_probs_b: "block_sparse_moe.e_score_correction_bias",
+};
 
 /** Norms after both sub-layers, and none before. */
 const { attn_norm: _, ffn_norm: __, ...NORMLESS_PARTS } = LAYER_PARTS;
@@ -203,10 +225,16 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
   olmo2: OLMO2_PARTS,
+  exaone4: OLMO2_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
+  "ernie4_5-moe": ERNIE_PARTS,
+  "hunyuan-dense": HUNYUAN_PARTS,
+  "hunyuan-moe": HUNYUAN_PARTS,
+  "minimax-m2": MINIMAX_PARTS,
+  glm4: GLM4_PARTS,
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
 const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "layer_output_scale", "ssm_a", "ssm_dt"]);
@@ -220,6 +248,10 @@ const finalNorm = (architecture: Architecture): string =>
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
   factsOf(architecture).hasOffsetNorms === true && name.endsWith("norm.weight") && !name.endsWith(".ssm_norm.weight");
+
+/** Whether folders store the vector as a matrix of one row. */
+export const isOneRow = (name: string, architecture: Architecture): boolean =>
+  architecture === "ernie4_5-moe" && name.endsWith(".exp_probs_b.bias");
 
 /** Whether folders store the logarithm of the tensor's negative. */
 export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");

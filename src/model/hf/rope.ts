@@ -36,6 +36,10 @@ interface RopeContext {
   readonly localRope: { readonly base?: number } | undefined;
   /** Where the file states none, the class turns a quarter of the pairs. */
   readonly isPartial?: true | undefined;
+  /** A dynamic rope may have an alpha, which raises the base whatever a text's length. */
+  readonly hasAlpha?: true | undefined;
+  /** `rotary_dim` says how many values of a head are rotated. */
+  readonly statesDim?: true | undefined;
 }
 
 const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
@@ -155,11 +159,12 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
 function readRope(
   text: JsonObject,
   stated: JsonObject,
-  { headDim, maxPositions, defaultShare = 1 }: RopeContext,
+  { headDim, maxPositions, defaultShare = 1, hasAlpha, statesDim }: RopeContext,
   defaultBase: number,
 ): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
-  const share = either("partial_rotary_factor") ?? defaultShare;
+  const statedDim = statesDim && positive(text, "rotary_dim");
+  const share = either("partial_rotary_factor") ?? (statedDim ? statedDim / headDim : defaultShare);
   const dim = isProportional(stated) ? headDim : Math.floor(headDim * share);
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
@@ -174,6 +179,7 @@ function readRope(
     case "linear":
       return { rope: { ...plain, scaling: "linear", factor: required(stated, "factor") }, factors: {} };
     case "dynamic":
+      if (hasAlpha && stated.has("alpha")) return { rope: withAlpha(stated, plain), factors: {} };
       // Stretched as far as a text exceeds the trained length, which none does here. Other programs know an alpha, or a
       // shorter trained length.
       if (stated.has("alpha") || original < maxPositions)
@@ -191,6 +197,14 @@ function readRope(
     default:
       throw unsupported(stated, type);
   }
+}
+
+/** As transformers' HunYuanDenseV1RotaryEmbedding. */
+function withAlpha(stated: JsonObject, rope: RopeConfig): RopeConfig {
+  const { dim, base } = rope;
+  const raised = base * required(stated, "alpha") ** (dim / (dim - 2));
+  if (Number.isFinite(raised)) return { ...rope, base: raised };
+  throw configError(`expected a finite base of ${dim} values by ${stated.nameOf("alpha")}, got ${raised}`);
 }
 
 function typeOf(stated: JsonObject): string {

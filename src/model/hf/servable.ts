@@ -68,6 +68,8 @@ export function servableConfig(
         defaultShare: traits.defaults.rotatedShare,
         localRope: periodicWindows(traits)?.localRope,
         isPartial: facts.hasPartialRope,
+        hasAlpha: facts.hasAlphaRope,
+        statesDim: traits.statesRotatedDim,
       });
   const { attentionScalar } = traits.defaults;
   const routing = routingOf(text, architecture, traits);
@@ -84,7 +86,7 @@ export function servableConfig(
     ...scalesOf(text, architecture, traits),
     activation: readActivation(text, facts.activation, traits.activations),
     routing,
-    isNeoxRope: true,
+    isNeoxRope: facts.isInterleavedInFolders !== true,
     ropes,
     ...pooledParts(text, traits, description, modules),
     ...(isEncoder(architecture) ? encoderParts(text, traits, description, modules) : {}),
@@ -195,7 +197,8 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
   const weighedBy = factsOf(architecture).experts?.weighedBy;
   if (weighedBy === "softmaxOfAll") return { ...PLAIN_ROUTING, normalises: false };
   if (weighedBy !== "sigmoid") {
-    return { ...PLAIN_ROUTING, normalises: experts?.hasChoice !== true || (stated ?? experts.normalises === true) };
+    const normalises = experts?.hasChoice !== true || (stated ?? experts.normalises === true);
+    return { ...PLAIN_ROUTING, normalises, hasBias: factsOf(architecture).experts?.hasScoreBiases === true };
   }
   const read = new ConfigReader(text);
   const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);

@@ -1,0 +1,49 @@
+/** What llama.cpp computes otherwise in a copy of a model. */
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { NO_ROPE } from "../../model/description/model-description.js";
+import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
+import { expertInterval, windowPattern } from "./layer-keys.js";
+
+/** llama.cpp knows windows of EXAONE 4.0 by the number of layers. */
+const LAYERS_OF_EXAONE_32B = 64;
+
+/** Differences in llama.cpp's computation that no key of its files can express. */
+export function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
+  const { ropes, routing } = config;
+  const mixers = attentionMixers(config);
+  const window = Math.max(...mixers.map((mixer) => mixer.window));
+  if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
+  const notes: string[] = [];
+  const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
+  if (window > 0 && architecture === "phi3") {
+    notes.push(
+      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
+    );
+  }
+  if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
+    notes.push("llama.cpp takes values of recurrent layers to be as wide as keys: the file is for millrace");
+  }
+  if (expertInterval(config) !== 1) {
+    notes.push("llama.cpp expects experts in every layer behind the first that has them: the file is for millrace");
+  }
+  const hasUnrotated = architecture === "exaone4" && mixers.some(({ rope }) => rope === NO_ROPE);
+  const differences = {
+    "has a window in other layers":
+      windowPattern(config)?.type === "array" || (hasUnrotated && windowPattern(config) !== undefined),
+    "has no window and a rope in every layer": hasUnrotated && config.layers.length !== LAYERS_OF_EXAONE_32B,
+    "gives windows the model's rope base":
+      architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
+    "rounds YaRN's range to whole frequencies":
+      ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
+    "takes keys of other layers": mixers.some(
+      ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
+    ),
+    "scales the weights of a token's experts to a sum of one":
+      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
+    "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
+  };
+  for (const [what, differs] of Object.entries(differences)) {
+    if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);
+  }
+  return notes;
+}
