@@ -81,6 +81,8 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["mistral3", {}],
   ["olmo2", {}],
   ["qwen3moe", {}],
+  ["olmoe", {}],
+  ["granitemoe", {}],
   ["gpt-oss", {}],
   ["glm4moe", {}],
   ["qwen35", {}],

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { DECODERS } from "../../src/model/description/architectures.js";
-import { writeRandomModel } from "./random-model.js";
+import { EXPERT_ARCHITECTURES, writeRandomModel } from "./random-model.js";
 import { encodeValues, halfBits } from "./tensor-bytes.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-random-"));
@@ -27,9 +27,7 @@ describe("writeRandomModel", () => {
     expect(new Set(file.metadata.strings("tokenizer.ggml.tokens")).size).toBe(384);
     expect(file.tensors.get("token_embd.weight")?.shape).toEqual([128, 384]);
     const numLayers = file.metadata.number(`${architecture}.block_count`) ?? 0;
-    const down = ["qwen3moe", "gpt-oss", "glm4moe", "qwen3next", "qwen35moe", "lfm2moe"].includes(architecture)
-      ? "ffn_down_exps"
-      : "ffn_down";
+    const down = EXPERT_ARCHITECTURES.includes(architecture) ? "ffn_down_exps" : "ffn_down";
     expect(file.tensors.has(`blk.${numLayers - 1}.${down}.weight`)).toBe(true);
   });
 

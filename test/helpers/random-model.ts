@@ -76,6 +76,7 @@ export interface RandomModel {
 
 const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen3",
+  "gemma",
   "gemma2",
   "gemma3",
   "gemma4",
@@ -96,8 +97,12 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
 };
 const SLIDING_WINDOW = 24;
 /** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+  "qwen2moe",
   "qwen3moe",
+  "olmoe",
+  "granitemoe",
+  "dots1",
   "gpt-oss",
   "glm4moe",
   "qwen3next",
@@ -254,9 +259,12 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
+    case "qwen2moe":
+      return { expert_shared_feed_forward_length: u32(ff) };
+    case "dots1":
     case "glm4moe":
       return {
-        "rope.dimension_count": u32(headDim / 2),
+        ...(architecture === "dots1" ? {} : { "rope.dimension_count": u32(headDim / 2) }),
         leading_dense_block_count: u32(1),
         expert_shared_count: u32(2),
         expert_gating_func: u32(2),
@@ -289,7 +297,9 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
         ...(architecture === "lfm2" ? {} : { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
       };
     case "granite":
+    case "granitemoe":
       return {
+        ...(architecture === "granite" ? {} : { expert_shared_feed_forward_length: u32(2 * ff) }),
         "attention.scale": f32(0.1),
         embedding_scale: f32(3),
         residual_scale: f32(0.4),
@@ -445,7 +455,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
   const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
-  const hasDenseFirst = isGlm || isConvolution;
+  const isDots = architecture === "dots1";
+  const hasDenseFirst = isGlm || isDots || isConvolution;
   const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
@@ -474,12 +485,12 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
   if (hasDenseFirst && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
-  if (isGlm && hasExperts) {
+  if ((isGlm || isDots || architecture === "granitemoe") && hasExperts) {
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
   }
-  if (isDelta && hasExperts) {
+  if ((isDelta || architecture === "qwen2moe") && hasExperts) {
     tensors.push(create.gate(name("ffn_gate_inp_shexp.weight"), width));
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, ff));
@@ -493,15 +504,15 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
     }
   }
-  if (architecture === "qwen2" || architecture === "seed_oss" || isGptOss || isGlm) {
+  if (architecture.startsWith("qwen2") || architecture === "seed_oss" || isGptOss || isGlm) {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
   }
-  if (((architecture.startsWith("qwen3") || isConvolution) && !isRecurrent) || architecture === "gemma3") {
+  if (((architecture.startsWith("qwen3") || isConvolution) && !isRecurrent) || architecture === "gemma3" || isDots) {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
-  if (isPostNormed) {
+  if (isPostNormed || architecture === "olmoe") {
     tensors.push(create.norm(name("attn_q_norm.weight"), queryRows), create.norm(name("attn_k_norm.weight"), kvRows));
   }
   if (isPostNormed || architecture === "gemma2" || architecture === "gemma3") {

@@ -39,6 +39,12 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3next", seed: 29, type: "BF16" },
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
+  { architecture: "gemma", seed: 40, type: "Q4_0" },
+  { architecture: "qwen2moe", seed: 41, type: "Q8_0" },
+  { architecture: "olmoe", seed: 42, type: "F16" },
+  { architecture: "granitemoe", seed: 43, type: "Q4_0" },
+  { architecture: "dots1", seed: 44, type: "BF16" },
+  { architecture: "internlm2", seed: 45, type: "Q8_0" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -113,6 +113,7 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
   if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
     notes.push("llama.cpp takes values of recurrent layers to be as wide as keys: the file is for millrace");
   }
+  const keepsWeights = factsOf(architecture).experts?.normalisesInFiles === false;
   const differences = {
     "has a window in other layers": windowPattern(config)?.type === "array",
     "gives windows the model's rope base":
@@ -123,7 +124,8 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
     "scales the weights of a token's experts to a sum of one":
-      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
+      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises && !keepsWeights,
+    "does not scale the weights of a token's experts to a sum of one": routing.normalises && keepsWeights,
     "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {
@@ -217,7 +219,9 @@ function modelMetadata(
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
-    if (!normalises) own.expert_weights_norm = bool(false);
+    if (normalises !== (factsOf(architecture).experts?.normalisesInFiles ?? true)) {
+      own.expert_weights_norm = bool(normalises);
+    }
     if (scoring === "sigmoid") {
       own.expert_gating_func = u32(2);
       own.expert_weights_norm = bool(normalises);
@@ -225,7 +229,8 @@ function modelMetadata(
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    if (experts.isSharedGated) own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
+    if (experts.isSharedGated || architecture === "granitemoe")
+      own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
     else if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
       own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }

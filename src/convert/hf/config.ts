@@ -53,24 +53,32 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   mistral3: hfClass("ministral3", "Ministral3", "all"),
   qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
   qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
+  qwen2moe: hfClass("qwen2_moe", "Qwen2Moe", "none", { qkv_bias: QKV }),
   qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS),
   qwen3next: hfClass("qwen3_next", "Qwen3Next", "none", ATTENTION_BIAS),
   qwen35: hfClass("qwen3_5_text", "Qwen3_5", "none", ATTENTION_BIAS),
   qwen35moe: hfClass("qwen3_5_moe_text", "Qwen3_5Moe", "none", ATTENTION_BIAS),
+  gemma: hfClass("gemma", "Gemma", "none", ATTENTION_BIAS),
   gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
   gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
   gemma4: hfClass("gemma4_text", "Gemma4", "listed", ATTENTION_BIAS),
   phi3: hfClass("phi3", "Phi3", "all"),
   smollm3: hfClass("smollm3", "SmolLM3", "none", BIAS),
   granite: hfClass("granite", "Granite", "none", BIAS),
+  granitemoe: hfClass("granitemoe", "GraniteMoe", "none", ATTENTION_BIAS),
   olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
+  olmoe: hfClass("olmoe", "Olmoe", "none", ATTENTION_BIAS),
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
+  dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS),
+  // It is a llama under other names, which transformers has no class for.
+  internlm2: hfClass("llama", "Llama", "none"),
   lfm2: hfClass("lfm2", "Lfm2", "none"),
   lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none"),
 };
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
+const GRANITE_SHARED = hfClass("granitemoeshared", "GraniteMoeShared", "none", ATTENTION_BIAS);
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 
 /**
@@ -78,7 +86,9 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
  * @throws architecture_unsupported for an encoder
  */
 function classOf(model: ServableModel): HfClass {
+  const { sharedWidth = 0 } = expertsOf(model) ?? {};
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
+  if (model.architecture === "granitemoe" && sharedWidth > 0) return GRANITE_SHARED;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
   if (!isEncoder(architecture)) return CLASSES[architecture];
@@ -126,16 +136,15 @@ function lfm2ExpertsJson(model: ServableModel, { count, active, width }: Experts
 function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
   const { count, active, width, isSharedGated, sharedWidth } = experts;
   if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
-  if (factsOf(model.architecture).experts?.mayShare && !isSharedGated)
-    return sharingExpertsJson(model, source, experts);
+  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid") return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
-  if (model.architecture.startsWith("qwen3")) {
+  if (model.architecture.startsWith("qwen") || model.architecture === "olmoe") {
     return {
       ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
       // transformers 4 knows no other name for it here; 5 has this one as an alias.
       num_experts: count,
       num_experts_per_tok: active,
-      moe_intermediate_size: width,
+      [model.architecture === "olmoe" ? "intermediate_size" : "moe_intermediate_size"]: width,
       norm_topk_prob: model.routing.normalises,
       mlp_only_layers: denseLayers,
     };
@@ -143,7 +152,8 @@ function expertsJson(model: ServableModel, source: TensorSource, experts: Expert
   if (denseLayers.length > 0 || !model.routing.normalises) {
     throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
   }
-  return { num_local_experts: count, num_experts_per_tok: active };
+  const shared = sharedWidth > 0 ? { shared_intermediate_size: sharedWidth } : {};
+  return { num_local_experts: count, num_experts_per_tok: active, ...shared };
 }
 
 interface TextIds {

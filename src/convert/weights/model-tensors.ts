@@ -108,9 +108,9 @@ export function tensorsOf(
         if (!mixer.areValuesKeys) matrix(`${layer}attn_v`, numKeyRows, width);
       } else unread.push(...KEY_TENSORS.map((part) => `${layer}${part}`));
     }
-    vector(`${layer}attn_q_norm.weight`, model.isPostNormed ? numQueryRows : mixer.headDim);
+    vector(`${layer}attn_q_norm.weight`, model.normsAllHeads ? numQueryRows : mixer.headDim);
     if (mixer.keysOf === undefined) {
-      vector(`${layer}attn_k_norm.weight`, model.isPostNormed ? numKeyRows : mixer.headDim);
+      vector(`${layer}attn_k_norm.weight`, model.normsAllHeads ? numKeyRows : mixer.headDim);
     }
     if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
     matrix(`${layer}attn_output`, width, numQueryRows);

@@ -126,7 +126,7 @@ export class Attention implements LayerMixer {
    * @param hidden [numRows, width]
    */
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
-    const { width, rmsEps, isNeoxRope, isPostNormed, queryScaling } = this.config;
+    const { width, rmsEps, isNeoxRope, normsAllHeads, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
     const { attentionNorm, query, key, value, besides, queryNorm, keyNorm } = this.weights;
     const { normed, query: q, key: k, value: v, ones, noSlots } = this.scratch;
@@ -150,7 +150,7 @@ export class Attention implements LayerMixer {
       program.record("gatherRows", { ...vectors, out: gate, rows: gateRows });
     }
     const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
-      const [perRow, normWidth] = isPostNormed ? [1, numHeads * headDim] : [numHeads, headDim];
+      const [perRow, normWidth] = normsAllHeads ? [1, numHeads * headDim] : [numHeads, headDim];
       recordNorm(program, x, x, numRows * perRow, { weights, width: normWidth, eps: rmsEps });
     };
     headsNorm(q, queryNorm, numHeads);

@@ -175,7 +175,7 @@ export function bindAttentionLayer(
   config: ServableModel,
   prefix: string,
 ): LayerWeights {
-  const { width, isPostNormed, isLayerNormed, hasSinks } = config;
+  const { width, normsAllHeads, isLayerNormed, hasSinks } = config;
   const { headDim, isGated, keysOf, areValuesKeys } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -196,8 +196,8 @@ export function bindAttentionLayer(
     query: isGated ? binder.linear(`${prefix}attn_q`, 2 * numQueryRows, width) : part("attn_q", 0, numQueryRows),
     key: hasKeys ? part("attn_k", numQueryRows, numKeyRows) : undefined,
     value: hasKeys && !areValuesKeys ? part("attn_v", numQueryRows + numKeyRows, numKeyRows) : undefined,
-    queryNorm: norms.ofHeads("attn_q_norm", isPostNormed ? numQueryRows : headDim),
-    keyNorm: hasKeys ? norms.ofHeads("attn_k_norm", isPostNormed ? numKeyRows : headDim) : undefined,
+    queryNorm: norms.ofHeads("attn_q_norm", normsAllHeads ? numQueryRows : headDim),
+    keyNorm: hasKeys ? norms.ofHeads("attn_k_norm", normsAllHeads ? numKeyRows : headDim) : undefined,
     sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: norms.after("post_attention_norm", width),

@@ -12,20 +12,26 @@ export const DECODERS = [
   "mistral3",
   "qwen2",
   "qwen3",
+  "qwen2moe",
   "qwen3moe",
   "qwen3next",
   "qwen35",
   "qwen35moe",
+  "gemma",
   "gemma2",
   "gemma3",
   "gemma4",
   "phi3",
   "smollm3",
   "granite",
+  "granitemoe",
   "olmo2",
+  "olmoe",
   "seed_oss",
   "gpt-oss",
   "glm4moe",
+  "dots1",
+  "internlm2",
   "lfm2",
   "lfm2moe",
 ] as const;
@@ -68,6 +74,8 @@ interface ArchitectureFacts {
   readonly hasBiases?: true;
   /** Heads of queries and keys have norms of their own. */
   readonly hasHeadNorms?: true;
+  /** Norms of queries and of keys go over all heads together. */
+  readonly normsAllHeads?: true;
   /** Heads of values are normed too, without weights. */
   readonly hasValueNorm?: true;
   /** Norms stand after sub-layers too. */
@@ -135,10 +143,10 @@ interface ExpertFacts {
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid";
   /**
-   * The weights of a token's experts are relative to one another in GGUF files that do not say (sigmoid alone; with
-   * softmax they always are).
+   * The weights of a token's experts are relative to one another in GGUF files that do not say; absent: with softmax
+   * they are, with sigmoid they are not.
    */
-  readonly normalisesInFiles?: true;
+  readonly normalisesInFiles?: boolean;
   /** Routers and experts add biases. */
   readonly hasBiases?: true;
   /**
@@ -202,8 +210,8 @@ const GEMMA: ArchitectureFacts = {
   isNeoxInFiles: true,
   scalesEmbeddings: true,
   hasOffsetNorms: true,
-  hasPostNorms: true,
 };
+const GEMMA2: ArchitectureFacts = { ...GEMMA, hasPostNorms: true };
 const QWEN_DELTA: ArchitectureFacts = {
   ...NEOX,
   hasHeadNorms: true,
@@ -212,6 +220,7 @@ const QWEN_DELTA: ArchitectureFacts = {
   hasDraftBlocks: true,
 };
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
+const GRANITE: ArchitectureFacts = { ...LLAMA, hasFactors: true, hasRopeSwitch: true };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -221,6 +230,8 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   mistral3: { ...LLAMA, scalesQueries: true },
   qwen2: NEOX,
   qwen3: { ...NEOX, hasHeadNorms: true },
+  // Qwen1.5-MoE too.
+  qwen2moe: { ...NEOX, experts: { ...QWEN_EXPERTS, normalisesInFiles: false } },
   qwen3moe: { ...NEOX, hasHeadNorms: true, experts: SOFTMAX },
   // Qwen3-Next and Qwen3-Coder-Next; Qwen3.5 to 3.8.
   qwen3next: {
@@ -230,14 +241,15 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   qwen35: QWEN_DELTA,
   qwen35moe: { ...QWEN_DELTA, experts: QWEN_EXPERTS },
+  gemma: GEMMA,
   gemma2: {
-    ...GEMMA,
+    ...GEMMA2,
     caps: { attention: 50, logits: 30 },
     windows: { period: 2, widthInFiles: 4096 },
     numLayersOf27b: 46,
   },
   gemma3: {
-    ...GEMMA,
+    ...GEMMA2,
     hasHeadNorms: true,
     windows: { period: 6, localRope: { base: 10_000 } },
     numLayersOf27b: 62,
@@ -245,9 +257,23 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   gemma4: GEMMA4,
   phi3: { ...NEOX, windows: { period: 0 } },
   smollm3: { ...LLAMA, noRopePeriod: 4 },
-  granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
+  granite: GRANITE,
+  // Granite 3 with experts.
+  granitemoe: { ...GRANITE, experts: { weighedBy: "softmax", mayShare: true } },
   // OLMo 3 is one with windows.
-  olmo2: { ...NEOX, isPostNormed: true, windows: { period: 4, localRope: {} } },
+  olmo2: {
+    ...NEOX,
+    isPostNormed: true,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    windows: { period: 4, localRope: {} },
+  },
+  olmoe: {
+    ...NEOX,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    experts: { weighedBy: "softmax", normalisesInFiles: false },
+  },
   seed_oss: NEOX,
   "gpt-oss": {
     activation: "clampedSwiglu",
@@ -259,6 +285,9 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
+  dots1: { ...NEOX, hasHeadNorms: true, experts: { weighedBy: "sigmoid", mayShare: true } },
+  // InternLM2 and 2.5.
+  internlm2: LLAMA,
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
@@ -279,7 +308,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // A gemma3 whose tokens see the whole text.
   "gemma-embedding": {
-    ...GEMMA,
+    ...GEMMA2,
     hasHeadNorms: true,
     windows: { period: 6, localRope: { base: 10_000 }, widthInFiles: 512 },
     ropeBaseInFiles: 1_000_000,

@@ -80,7 +80,7 @@ export interface ServableModel extends ModelDescription {
   readonly hasSinks: boolean;
   /** The router and the experts must have biases: without them, the model would compute something else. */
   readonly hasExpertBiases: boolean;
-  /** Norms stand after sub-layers and not before them; those of queries and keys go over all heads together. */
+  /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed: boolean;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed: boolean;
@@ -95,6 +95,8 @@ export interface ServableModel extends ModelDescription {
   /** Every linear layer and every norm must have a bias; false: biases are used where the file has them. */
   readonly hasBiases: boolean;
   readonly hasHeadNorms: boolean;
+  /** Norms of queries and of keys go over all heads together. */
+  readonly normsAllHeads: boolean;
   /** Heads of values are normed without weights (Gemma 4). */
   readonly hasValueNorm: boolean;
   readonly hasPostNorms: boolean;
@@ -125,7 +127,8 @@ export function fixedBy(architecture: Architecture, width: number) {
     normsSums: facts.normsSums ?? false,
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,
-    hasHeadNorms: facts.hasHeadNorms ?? facts.isPostNormed ?? false,
+    hasHeadNorms: facts.hasHeadNorms ?? false,
+    normsAllHeads: facts.normsAllHeads ?? false,
     hasValueNorm: facts.hasValueNorm ?? false,
     hasPostNorms: facts.hasPostNorms ?? facts.isPostNormed ?? false,
     hasDenseBesideExperts: facts.experts?.areBesideDense ?? false,

@@ -203,7 +203,8 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
 }
 
 /** 0 = none, or as long as the context. An explicit null is none even where the class has a default. */
-function readWindow(text: JsonObject, { architecture, defaults }: TypeTraits, contextLength: number): number {
+function readWindow(text: JsonObject, { architecture, defaults, windows }: TypeTraits, contextLength: number): number {
+  if (windows === "none") return 0;
   const { window: fallback } = defaults;
   const isStated = Object.hasOwn(text.raw, "sliding_window");
   if (isStated ? !text.has("sliding_window") : fallback === undefined) return 0;
@@ -230,7 +231,7 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
   }
   if (windows === "all") return () => true;
   const first = text.number("max_window_layers") ?? 28;
-  if (windows === "whenUsed") return (index) => index >= first;
+  if (windows === "whenUsed" || windows === "late") return (index) => index >= first;
   const { period: ofClass, isFromFirst } = periodicWindows(traits) ?? {};
   const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
   return (index) => !seesAll(index, period, isFromFirst);
@@ -297,8 +298,8 @@ function readExperts(
   if (count === 0) return undefined;
   const widthKey = ofClass?.widthKey ?? read.firstOf(["moe_intermediate_size", "intermediate_size"]);
   const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
-  const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
-  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.numShared);
+  const sharedKey = ofClass?.sharedKey ?? read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
+  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.sharedWidth ?? ofClass?.numShared);
   const sharedWidth = sharedKey === "n_shared_experts" ? shared * width : shared;
   const { isSharedGated } = (architecture && factsOf(architecture).experts) ?? {};
   const gate = isSharedGated && sharedWidth > 0 ? { isSharedGated } : {};

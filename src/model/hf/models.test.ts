@@ -21,7 +21,10 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   glm4_moe: "glm4moe",
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
+  qwen2_moe: "qwen2moe",
+  granitemoeshared: "granitemoe",
 };
+const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
 
@@ -37,7 +40,7 @@ describe("a folder of", () => {
         isNeoxRope: true,
       });
       for (const mixer of attentionMixers(config)) {
-        expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : 2 });
+        expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : (KV_HEADS[name] ?? 2) });
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];
