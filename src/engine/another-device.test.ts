@@ -83,6 +83,8 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["qwen3moe", {}],
   ["olmoe", {}],
   ["granitemoe", {}],
+  ["cohere2", {}],
+  ["starcoder2", {}],
   ["gpt-oss", {}],
   ["glm4moe", {}],
   ["qwen35", {}],

@@ -81,6 +81,9 @@ const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "gemma3",
   "gemma4",
   "smollm3",
+  "command-r",
+  "cohere2",
+  "starcoder2",
   "lfm2",
   "lfm2moe",
 ];
@@ -88,6 +91,7 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
   gemma4: 4,
   smollm3: 4,
+  cohere2: 4,
   olmo2: 4,
   qwen3next: 4,
   qwen35: 4,
@@ -109,6 +113,9 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen35moe",
   "lfm2moe",
 ];
+/** Their norms take away the mean, and have biases but those of Cohere. */
+const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2"];
+const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 /** Every second layer of theirs has attention, the others a short convolution. */
@@ -222,7 +229,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
-    [key("attention.layer_norm_rms_epsilon")]: f32(1e-5),
+    [key(`attention.layer_norm_${LAYER_NORMED.includes(architecture) ? "" : "rms_"}epsilon`)]: f32(1e-5),
     [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
@@ -259,6 +266,14 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
+    case "command-r":
+      return { logit_scale: f32(0.3) };
+    case "cohere2":
+      return { ...window, logit_scale: f32(0.3) };
+    case "stablelm":
+      return { "rope.dimension_count": u32(headDim / 4) };
+    case "starcoder2":
+      return window;
     case "qwen2moe":
       return { expert_shared_feed_forward_length: u32(ff) };
     case "dots1":
@@ -421,6 +436,9 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const finalNorm = CONVOLUTION_ARCHITECTURES.includes(architecture) ? "token_embd_norm.weight" : "output_norm.weight";
   const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm(finalNorm, width)];
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
+  if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
+    tensors.push(create.bias("output_norm.bias", width));
+  }
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
   for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
@@ -467,7 +485,9 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm || isDelta ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
     ? []
-    : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
+    : ["attn_norm", ...(PARALLEL.includes(architecture) ? [] : [normBeforeFf])].map((part) =>
+        create.norm(name(`${part}.weight`), width),
+      );
   if (architecture === "phi3") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
@@ -481,7 +501,9 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
     }
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
+    if (architecture !== "starcoder2") {
+      tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
+    }
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
   if (hasDenseFirst && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
@@ -504,7 +526,15 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
     }
   }
-  if (architecture.startsWith("qwen2") || architecture === "seed_oss" || isGptOss || isGlm) {
+  const hasAllBiases = architecture === "starcoder2";
+  if (hasAllBiases || architecture === "stablelm") {
+    tensors.push(create.bias(name("attn_norm.bias"), width), create.bias(name("ffn_norm.bias"), width));
+  }
+  if (hasAllBiases) {
+    tensors.push(create.bias(name("attn_output.bias"), width), create.bias(name("ffn_up.bias"), ff));
+    tensors.push(create.bias(name("ffn_down.bias"), width));
+  }
+  if (hasAllBiases || architecture.startsWith("qwen2") || architecture === "seed_oss" || isGptOss || isGlm) {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));

@@ -45,6 +45,10 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "granitemoe", seed: 43, type: "Q4_0" },
   { architecture: "dots1", seed: 44, type: "BF16" },
   { architecture: "internlm2", seed: 45, type: "Q8_0" },
+  { architecture: "command-r", seed: 46, type: "Q4_0" },
+  { architecture: "cohere2", seed: 47, type: "F16" },
+  { architecture: "stablelm", seed: 48, type: "Q8_0" },
+  { architecture: "starcoder2", seed: 49, type: "BF16" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -105,9 +105,9 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
   if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
   const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
-  if (window > 0 && architecture === "phi3") {
+  if (window > 0 && (architecture === "phi3" || architecture === "starcoder2")) {
     notes.push(
-      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
+      `llama.cpp has no sliding window for ${architecture}: there, prompts of more than ${window} tokens have other answers`,
     );
   }
   if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
@@ -204,7 +204,7 @@ function modelMetadata(
     "attention.head_count_kv": u32(mixer.numKvHeads),
     "attention.key_length": u32(mixer.headDim),
     "attention.value_length": u32(mixer.valueDim),
-    "attention.layer_norm_rms_epsilon": f32(config.rmsEps),
+    [`attention.layer_norm_${config.isLayerNormed ? "" : "rms_"}epsilon`]: f32(config.rmsEps),
     "rope.dimension_count": u32(rope!.dim),
     "rope.freq_base": f32(rope!.base),
   };
@@ -258,6 +258,7 @@ function modelMetadata(
     own.residual_scale = f32(config.residualScale);
     own.logit_scale = f32(1 / config.logitScale);
   }
+  if (factsOf(architecture).hasLogitScale) own.logit_scale = f32(config.logitScale);
   // Without these keys there is a bound all the same: reading the copy again refuses a model that has none.
   if (config.attentionCap > 0) own.attn_logit_softcapping = f32(config.attentionCap);
   if (config.logitCap > 0) own.final_logit_softcapping = f32(config.logitCap);

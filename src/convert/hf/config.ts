@@ -6,7 +6,7 @@ import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/descri
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
-import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
+import { epsKeyOf, type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { tensorsOf } from "../weights/model-tensors.js";
 import { denseWidthOf } from "../weights/tensors.js";
@@ -31,9 +31,12 @@ interface HfClass {
   readonly biases: Readonly<Record<string, readonly string[]>>;
   /** Parts that have biases whatever a config.json says. */
   readonly alwaysBiased?: readonly string[];
+  /** The same of norms. */
+  readonly alsoBiased?: readonly string[];
 }
 
 const QKV = ["attn_q", "attn_k", "attn_v"] as const;
+const NORMS = ["attn_norm", "ffn_norm", "output_norm"] as const;
 const NO_BIAS = {};
 const ATTENTION_BIAS = { attention_bias: [...QKV, "attn_output"] };
 const BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_gate", "ffn_up", "ffn_down"] };
@@ -74,6 +77,13 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS),
   // It is a llama under other names, which transformers has no class for.
   internlm2: hfClass("llama", "Llama", "none"),
+  "command-r": hfClass("cohere", "Cohere", "none", ATTENTION_BIAS),
+  cohere2: hfClass("cohere2", "Cohere2", "listed", ATTENTION_BIAS),
+  stablelm: { ...hfClass("stablelm", "StableLm", "none", { use_qkv_bias: QKV }), alsoBiased: NORMS },
+  starcoder2: {
+    ...hfClass("starcoder2", "Starcoder2", "all", { use_bias: [...QKV, "attn_output", "ffn_up", "ffn_down"] }),
+    alsoBiased: NORMS,
+  },
   lfm2: hfClass("lfm2", "Lfm2", "none"),
   lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none"),
 };
@@ -187,7 +197,7 @@ export function hfConfigOf(
     num_key_value_heads: mixer.numKvHeads,
     head_dim: mixer.headDim,
     max_position_embeddings: model.contextLength,
-    rms_norm_eps: shortest(model.rmsEps),
+    [epsKeyOf(ofModel.modelType)]: shortest(model.rmsEps),
     tie_word_embeddings: !source.has("output.weight"),
     ...windowsOf(model, ofModel),
     ...(factsOf(model.architecture).windows?.hasOwnHeads
@@ -224,7 +234,7 @@ export function draftingJson({ architecture }: ServableModel, numDrafts: number)
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, attentionScale } = model;
-  const { activation, hasOffsetNorms, delta, caps, hasFactors, noRopePeriod } = factsOf(architecture);
+  const { activation, hasOffsetNorms, delta, caps, hasFactors, hasLogitScale, noRopePeriod } = factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
   if (hasOffsetNorms && delta === undefined) {
@@ -244,6 +254,7 @@ function partsOf(model: ServableModel): Json {
   } else if (attentionScale !== expected) {
     throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
   }
+  if (hasLogitScale) parts.logit_scale = shortest(model.logitScale);
   if (noRopePeriod !== undefined) {
     parts.no_rope_layers = attentionMixers(model).map(({ rope }) => (rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
@@ -284,13 +295,17 @@ const OWN_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps
 /**
  * @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others
  */
-function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: ServableModel, source: TensorSource): Json {
+function biasesOf(
+  { className, biases, alwaysBiased = [], alsoBiased = [] }: HfClass,
+  model: ServableModel,
+  source: TensorSource,
+): Json {
   const numBiased = new Map<string, number>();
   for (const { name } of tensorsOf(model, source)) {
     const part = /^(?:blk\.\d+\.)?(\w+)\.bias$/.exec(name)?.[1];
     if (part !== undefined) numBiased.set(part, (numBiased.get(part) ?? 0) + 1);
   }
-  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...OWN_BIASES];
+  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...alsoBiased, ...OWN_BIASES];
   const unknown = [...numBiased.keys()].find((part) => !known.includes(part));
   if (unknown !== undefined) throw unservedVariant(`expected no biases that ${className} has not, got ${unknown}.bias`);
   const isOn = (parts: readonly string[]): boolean => {

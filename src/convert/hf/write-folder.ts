@@ -8,7 +8,7 @@ import { CONFIG_NAME, isHfFolder, TOOL_TEMPLATE_NAME } from "../../formats/hf/fo
 import { SINGLE_NAME } from "../../formats/safetensors/read.js";
 import { type WritableTensor, writeSafetensors } from "../../formats/safetensors/write.js";
 import { GENERATION_CONFIG_NAME, type SamplingDefaults } from "../../formats/sampling-defaults.js";
-import type { Architecture } from "../../model/description/architectures.js";
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { attentionMixers, unservedVariant } from "../../model/description/servable.js";
 import { hfNameOf, isNegativeLog, isOffsetNorm } from "../../model/hf/names.js";
 import type { OpenModel } from "../../model/open-model.js";
@@ -129,7 +129,10 @@ function storedTensors(
   const { config } = model;
   const architecture = config.architecture === "internlm2" ? "llama" : config.architecture;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
-  const order = config.isNeoxRope ? undefined : halved(attentionMixers(config)[0]!.headDim);
+  const order =
+    config.isNeoxRope || factsOf(architecture).isInterleavedInFolders
+      ? undefined
+      : halved(attentionMixers(config)[0]!.headDim);
   if (order !== undefined && config.ropes[0]!.dim !== order.headDim) {
     throw unservedVariant(
       `expected a rope over all ${order.headDim} values of a head, got one over ${config.ropes[0]!.dim}`,

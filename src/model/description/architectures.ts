@@ -32,6 +32,10 @@ export const DECODERS = [
   "glm4moe",
   "dots1",
   "internlm2",
+  "command-r",
+  "cohere2",
+  "stablelm",
+  "starcoder2",
   "lfm2",
   "lfm2moe",
 ] as const;
@@ -84,6 +88,12 @@ interface ArchitectureFacts {
   readonly attentionScale?: number;
   /** Positions are rows of a table, and no layer has a rope. */
   readonly hasPositionTable?: true;
+  /** A layer's two parts read the same norm of its input, and both are added to it. */
+  readonly isParallel?: true;
+  /** Logits have a factor. */
+  readonly hasLogitScale?: true;
+  /** Folders too store rotated pairs as (2i, 2i + 1). */
+  readonly isInterleavedInFolders?: true;
   /** Feed-forward parts are two matrices. */
   readonly isGateless?: true;
   /** Models of it may have experts. */
@@ -176,6 +186,8 @@ export interface WindowFacts {
    * layers).
    */
   readonly localRope?: { readonly base?: number };
+  /** Where layers have the window, they alone have the rope. */
+  readonly areAloneRotated?: true;
   /** Layers with the window have heads of another width, and may have another number of heads of keys. */
   readonly hasOwnHeads?: true;
   /** Width in a GGUF file that does not say; absent: there is none. */
@@ -221,6 +233,13 @@ const QWEN_DELTA: ArchitectureFacts = {
 };
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
 const GRANITE: ArchitectureFacts = { ...LLAMA, hasFactors: true, hasRopeSwitch: true };
+const COHERE: ArchitectureFacts = {
+  ...LLAMA,
+  isLayerNormed: true,
+  isParallel: true,
+  hasLogitScale: true,
+  isInterleavedInFolders: true,
+};
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -288,6 +307,17 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   dots1: { ...NEOX, hasHeadNorms: true, experts: { weighedBy: "sigmoid", mayShare: true } },
   // InternLM2 and 2.5.
   internlm2: LLAMA,
+  // Command R, and R7B to A.
+  "command-r": COHERE,
+  cohere2: { ...COHERE, windows: { period: 4, areAloneRotated: true } },
+  stablelm: { ...NEOX, isLayerNormed: true },
+  starcoder2: {
+    activation: "geluTanh",
+    isNeoxInFiles: true,
+    isLayerNormed: true,
+    isGateless: true,
+    windows: { period: 0 },
+  },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },

@@ -121,7 +121,8 @@ function readWindows(
   const { period, isFromFirst } = windows;
   const isLocal =
     read.layers(WINDOW_PATTERN, numBlocks, isFromFirst) ?? ((index: number) => !seesAll(index, period, isFromFirst));
-  return (index) => (isLocal(index) ? local : all);
+  const others = windows.areAloneRotated ? { ...all, rope: NO_ROPE } : all;
+  return (index) => (isLocal(index) ? local : others);
 }
 
 function readMixers(

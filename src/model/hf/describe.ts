@@ -139,14 +139,14 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
     return (index) => (isRecurrent(index) ? recurrent : { ...plain, isGated: true });
   }
   const window = readWindow(text, traits, context.contextLength);
-  const { localRope, hasOwnHeads = false } = periodicWindows(traits) ?? {};
+  const { localRope, hasOwnHeads = false, areAloneRotated = false } = periodicWindows(traits) ?? {};
   const stated = layersWithWindow(text, traits, context.numLayers);
   const hasWindow = hasOwnHeads ? exceptLast(context.numLayers, stated) : stated;
   const facts = { numLayers: context.numLayers, numHeads, numKvHeads, headDim, hasWindow };
   const usual = { numKvHeads, headDim, valueDim: headDim };
   const headsOf = hasOwnHeads ? headsByLayer(text, traits, facts) : () => usual;
   const ropeOfWindows = localRope === undefined ? 0 : 1;
-  const isRotated = layersWithRope(text, traits, context.numLayers);
+  const isRotated = areAloneRotated ? () => false : layersWithRope(text, traits, context.numLayers);
   return (index) => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }

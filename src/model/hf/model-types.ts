@@ -210,6 +210,21 @@ const LFM2: ServedTraits = {
   },
 };
 
+const COHERE: ServedTraits = {
+  ...LLAMA,
+  architecture: "command-r",
+  isTied: true,
+  // Of Command R+.
+  unservedKeys: ["use_qk_norm"],
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 22_528,
+    numHeads: 64,
+    maxPositions: 8192,
+    vocabSize: 256_000,
+  },
+};
 const GRANITE_MOE = {
   ...LLAMA,
   architecture: "granitemoe",
@@ -402,6 +417,39 @@ const TRAITS = {
     unservedKeys: ["bias"],
     defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 103_168 },
   },
+  cohere: COHERE,
+  cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
+  stablelm: {
+    ...LLAMA,
+    architecture: "stablelm",
+    // Of the 12B model.
+    unservedKeys: ["qk_layernorm", "use_parallel_residual"],
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 6912,
+      numHeads: 32,
+      numKvHeads: 32,
+      maxPositions: 4096,
+      vocabSize: 50_304,
+      rotatedShare: 0.25,
+    },
+  },
+  starcoder2: {
+    ...LLAMA,
+    architecture: "starcoder2",
+    windows: "all",
+    isTied: true,
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 12_288,
+      numHeads: 24,
+      numKvHeads: 2,
+      maxPositions: 4096,
+      vocabSize: 49_152,
+    },
+  },
   lfm2: LFM2,
   lfm2_vl: LFM2,
   lfm2_moe: {
@@ -452,6 +500,10 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     sliding_window: "local_attention",
     sliding_window_pattern: "global_attn_every_n_layers",
   },
+  cohere: { rms_norm_eps: "layer_norm_eps" },
+  cohere2: { rms_norm_eps: "layer_norm_eps" },
+  stablelm: { rms_norm_eps: "layer_norm_eps" },
+  starcoder2: { rms_norm_eps: "norm_epsilon" },
   lfm2: { rms_norm_eps: "norm_eps", tie_word_embeddings: "tie_embedding" },
   lfm2_moe: {
     rms_norm_eps: "norm_eps",
@@ -472,6 +524,9 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     layer_norm_eps: "layer_norm_epsilon",
   },
 };
+
+/** The key of a norm's epsilon in files of the kind. */
+export const epsKeyOf = (type: ModelType): string => OLDER_KEYS[type]?.rms_norm_eps ?? "rms_norm_eps";
 
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
 export function textConfig(config: JsonObject): JsonObject {

@@ -22,6 +22,7 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
   qwen2_moe: "qwen2moe",
+  cohere: "command-r",
   granitemoeshared: "granitemoe",
 };
 const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
@@ -37,7 +38,7 @@ describe("a folder of", () => {
         architecture: ARCHITECTURE_OF[name] ?? name,
         name,
         vocabSize: 288,
-        isNeoxRope: true,
+        isNeoxRope: !name.startsWith("cohere"),
       });
       for (const mixer of attentionMixers(config)) {
         expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : (KV_HEADS[name] ?? 2) });

@@ -234,6 +234,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   glm4moe: GLM4_MOE_PARTS,
   dots1: GLM4_MOE_PARTS,
   internlm2: INTERNLM2_PARTS,
+  starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
 };
