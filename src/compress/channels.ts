@@ -27,14 +27,17 @@ export interface Channels {
  * read too: it has none.
  */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
-  const { width, isPostNormed, normsSums, activation, hasValueNorm, hasDenseBesideExperts } = config;
+  const { width, isPostNormed, isLayerNormed, isParallel, normsSums, activation, hasValueNorm, hasDenseBesideExperts } =
+    config;
   const { feedForward, mixer } = config.layers[layer]!;
   const source = tensors();
   const tensor = (name: string): string => `blk.${layer}.${name}.weight`;
   const has = (name: string): boolean => source.has(tensor(name));
   const own = (cols: number) => ({ cols, count: cols, channelOf: (col: number) => col });
   const ofNorm = (norm: string, readers: readonly string[]): readonly Channels[] =>
-    isPostNormed || normsSums ? [] : [{ maker: { norm: tensor(norm) }, readers: readers.map(tensor), ...own(width) }];
+    isPostNormed || isLayerNormed || isParallel || normsSums
+      ? []
+      : [{ maker: { norm: tensor(norm) }, readers: readers.map(tensor), ...own(width) }];
   const ofValues = ({ numHeads, numKvHeads, headDim }: AttentionMixer): Channels => {
     const [numQueryRows, numKeyRows] = [numHeads * headDim, numKvHeads * headDim];
     const perKvHead = numQueryRows / numKvHeads;
@@ -70,7 +73,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   const { readers, channels } = ofMixer();
   // A gated part is linear in its up projection, unless that is clamped. Each expert would have channels of its own.
   const ofUp = (end: string, width: number): readonly Channels[] => {
-    if (activation === "clampedSwiglu") return [];
+    if (activation === "clampedSwiglu" || feedForward.isGated === false) return [];
     const start = has(`ffn_gate${end}`) ? 0 : width;
     return [{ maker: { matrix: tensor(`ffn_up${end}`), start }, readers: [tensor(`ffn_down${end}`)], ...own(width) }];
   };

@@ -76,10 +76,14 @@ export interface RandomModel {
 
 const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen3",
+  "gemma",
   "gemma2",
   "gemma3",
   "gemma4",
   "smollm3",
+  "command-r",
+  "cohere2",
+  "starcoder2",
   "lfm2",
   "lfm2moe",
   "ernie4_5",
@@ -89,6 +93,7 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
   gemma4: 4,
   smollm3: 4,
+  cohere2: 4,
   olmo2: 4,
   exaone4: 4,
   qwen3next: 4,
@@ -100,10 +105,14 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
 };
 const SLIDING_WINDOW = 24;
 /** With a norm for each head of queries and keys, as also all qwen3 have. */
-const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "exaone4", "hunyuan-dense", "hunyuan-moe"];
+const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "dots1", "exaone4", "hunyuan-dense", "hunyuan-moe"];
 /** With experts in every layer. */
 export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+  "qwen2moe",
   "qwen3moe",
+  "olmoe",
+  "granitemoe",
+  "dots1",
   "gpt-oss",
   "glm4moe",
   "qwen3next",
@@ -114,11 +123,20 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "minimax-m2",
 ];
 /** Their first layer has no experts; of ERNIE every second one. */
-const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "lfm2", "lfm2moe", "ernie4_5-moe"];
+const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "dots1", "lfm2", "lfm2moe", "ernie4_5-moe"];
 /** Their routers' scores have biases. */
-const SCORE_BIASED: readonly RandomArchitecture[] = ["glm4moe", "lfm2moe", "ernie4_5-moe", "minimax-m2"];
+const SCORE_BIASED: readonly RandomArchitecture[] = ["glm4moe", "dots1", "lfm2moe", "ernie4_5-moe", "minimax-m2"];
 /** Widths of the parts that every token passes beside its experts, in experts. */
-const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = { glm4moe: 2, "ernie4_5-moe": 2, "hunyuan-moe": 1 };
+const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
+  glm4moe: 2,
+  dots1: 2,
+  granitemoe: 2,
+  "ernie4_5-moe": 2,
+  "hunyuan-moe": 1,
+};
+/** Their norms take away the mean, and have biases but those of Cohere. */
+const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2"];
+const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 /** Every second layer of theirs has attention, the others a short convolution. */
@@ -232,7 +250,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
-    [key("attention.layer_norm_rms_epsilon")]: f32(1e-5),
+    [key(`attention.layer_norm_${LAYER_NORMED.includes(architecture) ? "" : "rms_"}epsilon`)]: f32(1e-5),
     [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
@@ -283,9 +301,20 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       return { "rope.dimension_count": u32(headDim / 2), expert_gating_func: u32(2) };
     case "glm4":
       return { "rope.dimension_count": u32(headDim / 2) };
+    case "command-r":
+      return { logit_scale: f32(0.3) };
+    case "cohere2":
+      return { ...window, logit_scale: f32(0.3) };
+    case "stablelm":
+      return { "rope.dimension_count": u32(headDim / 4) };
+    case "starcoder2":
+      return window;
+    case "qwen2moe":
+      return { expert_shared_feed_forward_length: u32(ff) };
+    case "dots1":
     case "glm4moe":
       return {
-        "rope.dimension_count": u32(headDim / 2),
+        ...(architecture === "dots1" ? {} : { "rope.dimension_count": u32(headDim / 2) }),
         leading_dense_block_count: u32(1),
         expert_shared_count: u32(2),
         expert_gating_func: u32(2),
@@ -318,7 +347,9 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
         ...(architecture === "lfm2" ? {} : { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
       };
     case "granite":
+    case "granitemoe":
       return {
+        ...(architecture === "granite" ? {} : { expert_shared_feed_forward_length: u32(2 * ff) }),
         "attention.scale": f32(0.1),
         embedding_scale: f32(3),
         residual_scale: f32(0.4),
@@ -440,6 +471,9 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const finalNorm = CONVOLUTION_ARCHITECTURES.includes(architecture) ? "token_embd_norm.weight" : "output_norm.weight";
   const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm(finalNorm, width)];
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
+  if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
+    tensors.push(create.bias("output_norm.bias", width));
+  }
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
   for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
@@ -486,7 +520,9 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm || isDelta ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
     ? []
-    : ["attn_norm", normBeforeFf].map((part) => create.norm(name(`${part}.weight`), width));
+    : ["attn_norm", ...(PARALLEL.includes(architecture) ? [] : [normBeforeFf])].map((part) =>
+        create.norm(name(`${part}.weight`), width),
+      );
   const isGateFused = architecture === "phi3" || architecture === "glm4";
   if (architecture === "phi3") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
@@ -504,7 +540,9 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
+    if (architecture !== "starcoder2") {
+      tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
+    }
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
   if (SCORE_BIASED.includes(architecture) && hasExperts) {
@@ -516,7 +554,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, sharedWidth));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), sharedWidth, width));
   }
-  if (isDelta && hasExperts) {
+  if ((isDelta || architecture === "qwen2moe") && hasExperts) {
     tensors.push(create.gate(name("ffn_gate_inp_shexp.weight"), width));
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, ff));
@@ -530,7 +568,16 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
     }
   }
-  if (architecture === "qwen2" || architecture === "seed_oss" || architecture === "glm4" || isGptOss || isGlm) {
+  const hasAllBiases = architecture === "starcoder2";
+  if (hasAllBiases || architecture === "stablelm") {
+    tensors.push(create.bias(name("attn_norm.bias"), width), create.bias(name("ffn_norm.bias"), width));
+  }
+  if (hasAllBiases) {
+    tensors.push(create.bias(name("attn_output.bias"), width), create.bias(name("ffn_up.bias"), ff));
+    tensors.push(create.bias(name("ffn_down.bias"), width));
+  }
+  const isQueryBiased = architecture.startsWith("qwen2") || architecture === "seed_oss" || architecture === "glm4";
+  if (hasAllBiases || isQueryBiased || isGptOss || isGlm) {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));
@@ -539,7 +586,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   if (hasHeadNorms && !isRecurrent) {
     tensors.push(create.norm(name("attn_q_norm.weight"), headDim), create.norm(name("attn_k_norm.weight"), headDim));
   }
-  if (architecture === "olmo2" || architecture === "minimax-m2") {
+  if (architecture === "olmo2" || architecture === "olmoe" || architecture === "minimax-m2") {
     tensors.push(create.norm(name("attn_q_norm.weight"), queryRows), create.norm(name("attn_k_norm.weight"), kvRows));
   }
   if (isPostNormed || ["gemma2", "gemma3", "glm4"].includes(architecture)) {

@@ -46,6 +46,16 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "hunyuan-moe", seed: 35, type: "Q8_0" },
   { architecture: "minimax-m2", seed: 36, type: "Q4_0" },
   { architecture: "glm4", seed: 37, type: "F16" },
+  { architecture: "gemma", seed: 40, type: "Q4_0" },
+  { architecture: "qwen2moe", seed: 41, type: "Q8_0" },
+  { architecture: "olmoe", seed: 42, type: "F16" },
+  { architecture: "granitemoe", seed: 43, type: "Q4_0" },
+  { architecture: "dots1", seed: 44, type: "BF16" },
+  { architecture: "internlm2", seed: 45, type: "Q8_0" },
+  { architecture: "command-r", seed: 46, type: "Q4_0" },
+  { architecture: "cohere2", seed: 47, type: "F16" },
+  { architecture: "stablelm", seed: 48, type: "Q8_0" },
+  { architecture: "starcoder2", seed: 49, type: "BF16" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -15,9 +15,9 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
   const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
-  if (window > 0 && architecture === "phi3") {
+  if (window > 0 && (architecture === "phi3" || architecture === "starcoder2")) {
     notes.push(
-      `llama.cpp has no sliding window for phi3: there, prompts of more than ${window} tokens have other answers`,
+      `llama.cpp has no sliding window for ${architecture}: there, prompts of more than ${window} tokens have other answers`,
     );
   }
   if (config.layers.some(({ mixer }) => mixer.kind === "delta" && mixer.headDim !== mixer.valueDim)) {
@@ -26,6 +26,7 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   if (expertInterval(config) !== 1) {
     notes.push("llama.cpp expects experts in every layer behind the first that has them: the file is for millrace");
   }
+  const keepsWeights = factsOf(architecture).experts?.normalisesInFiles === false;
   const hasUnrotated = architecture === "exaone4" && mixers.some(({ rope }) => rope === NO_ROPE);
   const differences = {
     "has a window in other layers":
@@ -39,7 +40,8 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
     "scales the weights of a token's experts to a sum of one":
-      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
+      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises && !keepsWeights,
+    "does not scale the weights of a token's experts to a sum of one": routing.normalises && keepsWeights,
     "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {

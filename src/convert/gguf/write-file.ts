@@ -162,7 +162,7 @@ function modelMetadata(
     "attention.head_count_kv": u32(mixer.numKvHeads),
     "attention.key_length": u32(mixer.headDim),
     "attention.value_length": u32(mixer.valueDim),
-    "attention.layer_norm_rms_epsilon": f32(config.rmsEps),
+    [`attention.layer_norm_${config.isLayerNormed ? "" : "rms_"}epsilon`]: f32(config.rmsEps),
     "rope.dimension_count": u32(rope!.dim),
     "rope.freq_base": f32(rope!.base),
   };
@@ -172,7 +172,9 @@ function modelMetadata(
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
-    if (!normalises) own.expert_weights_norm = bool(false);
+    if (normalises !== (factsOf(architecture).experts?.normalisesInFiles ?? true)) {
+      own.expert_weights_norm = bool(normalises);
+    }
     if (scoring === "sigmoid") {
       own.expert_gating_func = u32(2);
       own.expert_weights_norm = bool(normalises);
@@ -181,9 +183,10 @@ function modelMetadata(
       own.expert_group_used_count = u32(numUsedGroups);
     }
     const hasSharedPart = experts.sharedWidth > 0 && !experts.isSharedGated && !config.hasDenseBesideExperts;
-    if (experts.isSharedGated || (hasSharedPart && scoring === "softmax"))
+    if (experts.isSharedGated || architecture === "granitemoe" || (hasSharedPart && scoring === "softmax"))
       own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    if (hasSharedPart) own.expert_shared_count = u32(experts.sharedWidth / experts.width);
+    if (hasSharedPart && architecture !== "granitemoe")
+      own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.
@@ -209,6 +212,7 @@ function modelMetadata(
     own.residual_scale = f32(config.residualScale);
     own.logit_scale = f32(1 / config.logitScale);
   }
+  if (factsOf(architecture).hasLogitScale) own.logit_scale = f32(config.logitScale);
   // Without these keys there is a bound all the same: reading the copy again refuses a model that has none.
   if (config.attentionCap > 0) own.attn_logit_softcapping = f32(config.attentionCap);
   if (config.logitCap > 0) own.final_logit_softcapping = f32(config.logitCap);

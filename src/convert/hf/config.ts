@@ -12,7 +12,7 @@ import {
   unservedVariant,
 } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
-import { type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
+import { epsKeyOf, type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { tensorsOf } from "../weights/model-tensors.js";
 import { denseWidthOf } from "../weights/tensors.js";
@@ -37,9 +37,12 @@ interface HfClass {
   readonly biases: Readonly<Record<string, readonly string[]>>;
   /** Parts that have biases whatever a config.json says. */
   readonly alwaysBiased?: readonly string[];
+  /** The same of norms. */
+  readonly alsoBiased?: readonly string[];
 }
 
 const QKV = ["attn_q", "attn_k", "attn_v"] as const;
+const NORMS = ["attn_norm", "ffn_norm", "output_norm"] as const;
 const NO_BIAS = {};
 const ATTENTION_BIAS = { attention_bias: [...QKV, "attn_output"] };
 const BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_gate", "ffn_up", "ffn_down"] };
@@ -59,21 +62,35 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   mistral3: hfClass("ministral3", "Ministral3", "all"),
   qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
   qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
+  qwen2moe: hfClass("qwen2_moe", "Qwen2Moe", "none", { qkv_bias: QKV }),
   qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS),
   qwen3next: hfClass("qwen3_next", "Qwen3Next", "none", ATTENTION_BIAS),
   qwen35: hfClass("qwen3_5_text", "Qwen3_5", "none", ATTENTION_BIAS),
   qwen35moe: hfClass("qwen3_5_moe_text", "Qwen3_5Moe", "none", ATTENTION_BIAS),
+  gemma: hfClass("gemma", "Gemma", "none", ATTENTION_BIAS),
   gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
   gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
   gemma4: hfClass("gemma4_text", "Gemma4", "listed", ATTENTION_BIAS),
   phi3: hfClass("phi3", "Phi3", "all"),
   smollm3: hfClass("smollm3", "SmolLM3", "none", BIAS),
   granite: hfClass("granite", "Granite", "none", BIAS),
+  granitemoe: hfClass("granitemoe", "GraniteMoe", "none", ATTENTION_BIAS),
   olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
+  olmoe: hfClass("olmoe", "Olmoe", "none", ATTENTION_BIAS),
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
   exaone4: hfClass("exaone4", "Exaone4", "listed"),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
+  dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS),
+  // It is a llama under other names, which transformers has no class for.
+  internlm2: hfClass("llama", "Llama", "none"),
+  "command-r": hfClass("cohere", "Cohere", "none", ATTENTION_BIAS),
+  cohere2: hfClass("cohere2", "Cohere2", "listed", ATTENTION_BIAS),
+  stablelm: { ...hfClass("stablelm", "StableLm", "none", { use_qkv_bias: QKV }), alsoBiased: NORMS },
+  starcoder2: {
+    ...hfClass("starcoder2", "Starcoder2", "all", { use_bias: [...QKV, "attn_output", "ffn_up", "ffn_down"] }),
+    alsoBiased: NORMS,
+  },
   lfm2: hfClass("lfm2", "Lfm2", "none"),
   lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none"),
   ernie4_5: hfClass("ernie4_5", "Ernie4_5", "none", {
@@ -86,6 +103,7 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
 };
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
+const GRANITE_SHARED = hfClass("granitemoeshared", "GraniteMoeShared", "none", ATTENTION_BIAS);
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 
 /**
@@ -93,7 +111,9 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
  * @throws architecture_unsupported for an encoder
  */
 function classOf(model: ServableModel): HfClass {
+  const { sharedWidth = 0 } = expertsOf(model) ?? {};
   if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
+  if (model.architecture === "granitemoe" && sharedWidth > 0) return GRANITE_SHARED;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
   if (!isEncoder(architecture)) return CLASSES[architecture];
@@ -166,16 +186,15 @@ function expertsJson(model: ServableModel, source: TensorSource, experts: Expert
   if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
   if (model.architecture === "ernie4_5-moe") return ernieExpertsJson(model, experts);
   if (model.architecture === "hunyuan-moe") return hunyuanExpertsJson(experts);
-  if (factsOf(model.architecture).experts?.mayShare && !isSharedGated)
-    return sharingExpertsJson(model, source, experts);
+  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid") return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
-  if (model.architecture.startsWith("qwen3")) {
+  if (model.architecture.startsWith("qwen") || model.architecture === "olmoe") {
     return {
       ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
       // transformers 4 knows no other name for it here; 5 has this one as an alias.
       num_experts: count,
       num_experts_per_tok: active,
-      moe_intermediate_size: width,
+      [model.architecture === "olmoe" ? "intermediate_size" : "moe_intermediate_size"]: width,
       norm_topk_prob: model.routing.normalises,
       mlp_only_layers: denseLayers,
     };
@@ -183,7 +202,8 @@ function expertsJson(model: ServableModel, source: TensorSource, experts: Expert
   if (denseLayers.length > 0 || !model.routing.normalises) {
     throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
   }
-  return { num_local_experts: count, num_experts_per_tok: active };
+  const shared = sharedWidth > 0 ? { shared_intermediate_size: sharedWidth } : {};
+  return { num_local_experts: count, num_experts_per_tok: active, ...shared };
 }
 
 interface TextIds {
@@ -217,7 +237,7 @@ export function hfConfigOf(
     num_key_value_heads: mixer.numKvHeads,
     head_dim: mixer.headDim,
     max_position_embeddings: model.contextLength,
-    rms_norm_eps: shortest(model.rmsEps),
+    [epsKeyOf(ofModel.modelType)]: shortest(model.rmsEps),
     tie_word_embeddings: !source.has("output.weight"),
     ...windowsOf(model, ofModel),
     ...(factsOf(model.architecture).windows?.hasOwnHeads
@@ -254,7 +274,7 @@ export function draftingJson({ architecture }: ServableModel, numDrafts: number)
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, attentionScale } = model;
-  const { activation, hasOffsetNorms, delta, caps, hasFactors, noRopePeriod } = factsOf(architecture);
+  const { activation, hasOffsetNorms, delta, caps, hasFactors, hasLogitScale, noRopePeriod } = factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
   if (hasOffsetNorms && delta === undefined) {
@@ -274,6 +294,7 @@ function partsOf(model: ServableModel): Json {
   } else if (attentionScale !== expected) {
     throw unservedVariant(`expected attention scaled by ${expected}, got ${attentionScale}`);
   }
+  if (hasLogitScale) parts.logit_scale = shortest(model.logitScale);
   if (noRopePeriod !== undefined) {
     parts.no_rope_layers = attentionMixers(model).map(({ rope }) => (rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
@@ -314,13 +335,17 @@ const OWN_BIASES = ["exp_probs_b", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps
 /**
  * @throws architecture_unsupported for biases that transformers would leave out, or for which it would make up others
  */
-function biasesOf({ className, biases, alwaysBiased = [] }: HfClass, model: ServableModel, source: TensorSource): Json {
+function biasesOf(
+  { className, biases, alwaysBiased = [], alsoBiased = [] }: HfClass,
+  model: ServableModel,
+  source: TensorSource,
+): Json {
   const numBiased = new Map<string, number>();
   for (const { name } of tensorsOf(model, source)) {
     const part = /^(?:blk\.\d+\.)?(\w+)\.bias$/.exec(name)?.[1];
     if (part !== undefined) numBiased.set(part, (numBiased.get(part) ?? 0) + 1);
   }
-  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...OWN_BIASES];
+  const known = [...Object.values(biases).flat(), ...alwaysBiased, ...alsoBiased, ...OWN_BIASES];
   const unknown = [...numBiased.keys()].find((part) => !known.includes(part));
   if (unknown !== undefined) throw unservedVariant(`expected no biases that ${className} has not, got ${unknown}.bias`);
   const isOn = (parts: readonly string[]): boolean => {

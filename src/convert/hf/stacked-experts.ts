@@ -92,8 +92,10 @@ export function stackedTensor(source: TensorSource, parts: readonly Part[], type
 }
 
 /** By the part that one tensor of a folder is of: parts of each expert, the upper one first. */
+const JOINED_EXPERTS = { ffn_gate_up_exps: ["ffn_gate_exps", "ffn_up_exps"], ffn_down_exps: ["ffn_down_exps"] };
 const JOINED: Partial<Record<Architecture, Readonly<Record<string, readonly string[]>>>> = {
-  gemma4: { ffn_gate_up_exps: ["ffn_gate_exps", "ffn_up_exps"], ffn_down_exps: ["ffn_down_exps"] },
+  gemma4: JOINED_EXPERTS,
+  granitemoe: { ...JOINED_EXPERTS, ffn_up_shexp: ["ffn_gate_shexp", "ffn_up_shexp"] },
 };
 
 interface JoinedExperts {
@@ -138,5 +140,6 @@ export function joinedTensor(
       }
     }
   };
-  return { name, type, shape: [count, rows, parts[0]!.shape[1]!], bytes };
+  const shape = [rows, parts[0]!.shape[1]!];
+  return { name, type, shape: parts[0]!.stack === undefined ? shape : [count, ...shape], bytes };
 }

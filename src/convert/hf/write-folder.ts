@@ -127,8 +127,9 @@ function storedTensors(
   drafts: ReturnType<typeof draftsOf>,
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
+  const architecture = config.architecture === "internlm2" ? "llama" : config.architecture;
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
-  const isKept = config.isNeoxRope || factsOf(config.architecture).isInterleavedInFolders === true;
+  const isKept = config.isNeoxRope || factsOf(architecture).isInterleavedInFolders === true;
   const order = isKept ? undefined : halved(attentionMixers(config)[0]!.headDim);
   if (order !== undefined && config.ropes[0]!.dim !== order.headDim) {
     throw unservedVariant(
@@ -139,10 +140,10 @@ function storedTensors(
   const isCoded = (tensor: ModelTensor): boolean => layers?.takes(tensor) === true;
   const { joined, others: apart } = splitJoined(
     all.filter((tensor) => !isCoded(tensor)),
-    config.architecture,
+    architecture,
     PREFIXES,
   );
-  const { stacked, others } = splitStacked([...apart, ...all.filter(isCoded)], config.architecture, PREFIXES.model);
+  const { stacked, others } = splitStacked([...apart, ...all.filter(isCoded)], architecture, PREFIXES.model);
   if (layers !== undefined && stacked.length > 0) {
     throw unservedVariant(`expected experts with tensors of their own to quantise, got all of a layer in one`);
   }
@@ -150,8 +151,8 @@ function storedTensors(
   const plainLayers = ["lm_head"];
   const prefixes = { ...PREFIXES, firstDraft: config.layers.length };
   const stored = (tensor: UnstackedTensor, from: TensorSource): readonly WritableTensor[] => {
-    const name = hfNameOf(tensor.ownName, config.architecture, prefixes);
-    if (name === undefined) throw unservedVariant(`expected tensors of ${config.architecture}, got ${tensor.name}`);
+    const name = hfNameOf(tensor.ownName, architecture, prefixes);
+    if (name === undefined) throw unservedVariant(`expected tensors of ${architecture}, got ${tensor.name}`);
     const ordered: ModelTensor = order !== undefined && isRotated(tensor.name) ? { ...tensor, order } : tensor;
     if (isCoded(tensor)) return layerTensors(name.replace(/\.weight$/, ""), from, ordered, layers!, preparation);
     const { shape, count } = tensor;
@@ -160,7 +161,7 @@ function storedTensors(
     const isKernel = count !== undefined;
     const isLinear = tensor.name.startsWith("blk.") || tensor.name.startsWith("per_layer_model_proj");
     if ((!isVector || isKernel) && isLinear) plainLayers.push(name.replace(/\.weight$/, ""));
-    const values = storedValues(tensor.name, config.architecture, from);
+    const values = storedValues(tensor.name, architecture, from);
     const storedType = isVector ? ("F32" as const) : plain;
     const bytes = () => prepared(preparation, tensor.name, () => bytesOf(values, ordered, storedType));
     const whole = isOneRow(tensor.name, config.architecture) ? [1, ...shape] : shape;

@@ -49,6 +49,10 @@ export function tensorsOf(
   const table = (name: string, rows: number, cols: number) => {
     if (source.has(`${name}.weight`)) tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
   };
+  const norm = (name: string, length: number) => {
+    vector(`${name}.weight`, length);
+    if (model.isLayerNormed) vector(`${name}.bias`, length);
+  };
   const matrix = (name: string, rows: number, cols: number) => {
     table(name, rows, cols);
     vector(`${name}.bias`, rows);
@@ -62,7 +66,7 @@ export function tensorsOf(
   const { layerInputWidth = 0 } = model;
   const aroundLayers = () => {
     table("token_embd", vocabSize, width);
-    vector("output_norm.weight", width);
+    norm("output_norm", width);
     matrix("output", vocabSize, width);
     for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
     if (layerInputWidth === 0) return;
@@ -119,12 +123,12 @@ export function tensorsOf(
   const layerAt = (each: ServableLayer, index: number) => {
     const { feedForward } = each;
     const layer = `blk.${index}.`;
-    if (!model.isPostNormed) vector(`${layer}attn_norm.weight`, width);
+    if (!model.isPostNormed) norm(`${layer}attn_norm`, width);
     if (isAttention(each)) attention(layer, each);
     else if (each.mixer.kind === "delta") recurrent(layer, each.mixer);
     else convolution(layer, each.mixer as ConvolutionMixer);
-    const isGateFused = !source.has(`${layer}ffn_gate.weight`);
-    if (!model.isPostNormed) vector(`${layer}ffn_norm.weight`, width);
+    const isGateFused = feedForward.isGated !== false && !source.has(`${layer}ffn_gate.weight`);
+    if (!model.isPostNormed) norm(`${layer}ffn_norm`, width);
     const { width: inner } = feedForward;
     if (feedForward.kind === "experts") {
       const { count } = feedForward;

@@ -127,7 +127,7 @@ function bindFeedForward(
   const norms = layerNorms(binder, config, prefix);
   const scale = `${prefix}layer_output_scale.weight`;
   return {
-    ffNorm: norms.before("ffn_norm"),
+    ffNorm: norms.before(config.isParallel ? "attn_norm" : "ffn_norm"),
     feedForward:
       feedForward.kind === "dense"
         ? bindDense(binder, feedForward, width, prefix)
@@ -175,7 +175,7 @@ export function bindAttentionLayer(
   config: ServableModel,
   prefix: string,
 ): LayerWeights {
-  const { width, normsAllHeads, isLayerNormed, hasSinks } = config;
+  const { width, normsAllHeads, isLayerNormed, isCausal, hasSinks } = config;
   const { headDim, isGated, keysOf, areValuesKeys } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
@@ -188,7 +188,7 @@ export function bindAttentionLayer(
       : binder.linear(`${prefix}${name}`, rows, width);
   const norms = layerNorms(binder, config, prefix);
   // The first layer of modern-bert reads the normed embeddings as they are.
-  const isFirstPlain = isLayerNormed && prefix === "blk.0.";
+  const isFirstPlain = isLayerNormed && !isCausal && prefix === "blk.0.";
   const hasKeys = keysOf === undefined;
   if (!hasKeys) for (const name of KEY_TENSORS) binder.ignore(`${prefix}${name}`);
   return {

@@ -95,13 +95,20 @@ export class Experts {
   /** hidden += experts(norm(hidden)) + shared(norm(hidden)) */
   #recordSummed(program: Program, { hidden, numRows }: Rows): void {
     const { shared } = this.weights;
-    const { width, rmsEps } = this.config;
+    const { width, rmsEps, residualScale } = this.config;
     const { ffNorm, ffSumNorm } = this.norms;
     const normOf = { weights: ffNorm, width, eps: rmsEps };
     const input = recordNorm(program, this.scratch.normed, hidden, numRows, normOf);
     this.#recordChoice(program, input, numRows);
     this.#recordExperts(program, input, numRows, hidden);
-    if (shared !== undefined) this.#recordShared(program, input, numRows, shared, hidden, ADDED);
+    if (shared !== undefined && residualScale === 1) {
+      this.#recordShared(program, input, numRows, shared, hidden, ADDED);
+    } else if (shared !== undefined) {
+      const { normed: scaled } = this.scratch;
+      this.#recordShared(program, input, numRows, shared, scaled);
+      program.record("scaleAndCap", { x: scaled, numRows, width, scale: residualScale });
+      program.record("add", { out: hidden, x: scaled, numRows, width });
+    }
     recordNorm(program, hidden, hidden, numRows, { weights: ffSumNorm, width, eps: rmsEps });
   }
 
@@ -172,7 +179,7 @@ export class Experts {
 
   /** Each row's experts, their weights, and the places of the rows of each expert. */
   #recordChoice(program: Program, input: BufferHandle, numRows: number): void {
-    const { routing } = this.config;
+    const { routing, residualScale } = this.config;
     const { part, router, scoreBias, beside } = this.weights;
     const { logits, chosen, places, weights, groups } = this.scratch;
     const choice = { numRows, numExperts: part.count, numChosen: part.active };
@@ -185,7 +192,8 @@ export class Experts {
       logits,
       normalises,
       scoring,
-      scale,
+      // Of what the experts add to the residual stream too.
+      scale: scale * residualScale,
       numGroups,
       numUsedGroups,
       bias: scoreBias,

@@ -33,6 +33,8 @@ const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""
 const ENCODER_PREFIXES = ["", "bert.", "roberta.", "nomic_bert.", "model."] as const;
 const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [
   ...PREFIXES.map((prefix) => [prefix, "embed_tokens.weight"] as const),
+  // InternLM2's.
+  ["model.", "tok_embeddings.weight"],
   ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.word_embeddings.weight"] as const),
   ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.tok_embeddings.weight"] as const),
 ];

@@ -12,21 +12,31 @@ export const DECODERS = [
   "mistral3",
   "qwen2",
   "qwen3",
+  "qwen2moe",
   "qwen3moe",
   "qwen3next",
   "qwen35",
   "qwen35moe",
+  "gemma",
   "gemma2",
   "gemma3",
   "gemma4",
   "phi3",
   "smollm3",
   "granite",
+  "granitemoe",
   "olmo2",
+  "olmoe",
   "seed_oss",
   "exaone4",
   "gpt-oss",
   "glm4moe",
+  "dots1",
+  "internlm2",
+  "command-r",
+  "cohere2",
+  "stablelm",
+  "starcoder2",
   "lfm2",
   "lfm2moe",
   "ernie4_5",
@@ -70,8 +80,6 @@ interface ArchitectureFacts {
   readonly isPostNormed?: true;
   /** Queries and keys are rotated before they are normed. */
   readonly normsAfterRope?: true;
-  /** Norms of queries and of keys go over all heads together. */
-  readonly normsAllHeads?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed?: true;
   /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
@@ -81,6 +89,8 @@ interface ArchitectureFacts {
   readonly hasBiases?: true;
   /** Heads of queries and keys have norms of their own. */
   readonly hasHeadNorms?: true;
+  /** Norms of queries and of keys go over all heads together. */
+  readonly normsAllHeads?: true;
   /** Heads of values are normed too, without weights. */
   readonly hasValueNorm?: true;
   /** Norms stand after sub-layers too. */
@@ -89,6 +99,10 @@ interface ArchitectureFacts {
   readonly attentionScale?: number;
   /** Positions are rows of a table, and no layer has a rope. */
   readonly hasPositionTable?: true;
+  /** A layer's two parts read the same norm of its input, and both are added to it. */
+  readonly isParallel?: true;
+  /** Logits have a factor. */
+  readonly hasLogitScale?: true;
   /** Feed-forward parts are two matrices. */
   readonly isGateless?: true;
   /** Models of it may have experts. */
@@ -150,10 +164,10 @@ interface ExpertFacts {
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid";
   /**
-   * The weights of a token's experts are relative to one another in GGUF files that do not say (sigmoid alone; with
-   * softmax they always are).
+   * The weights of a token's experts are relative to one another in GGUF files that do not say; absent: with softmax
+   * they are, with sigmoid they are not.
    */
-  readonly normalisesInFiles?: true;
+  readonly normalisesInFiles?: boolean;
   /** Scores have biases, as with sigmoid they always have. */
   readonly hasScoreBiases?: true;
   /** Of the layers that may have experts, every n-th one has them: layers n - 1, 2n - 1 and so on. */
@@ -187,8 +201,10 @@ export interface WindowFacts {
    * layers).
    */
   readonly localRope?: { readonly base?: number };
-  /** Where layers have the window, they alone have the rope. */
-  readonly areAloneRotated?: true;
+  /**
+   * Layers with the window alone have the rope; ifAny: in a folder that states no window (null), all layers have it.
+   */
+  readonly areAloneRotated?: "always" | "ifAny";
   /** Layers with the window have heads of another width, and may have another number of heads of keys. */
   readonly hasOwnHeads?: true;
   /** Width in a GGUF file that does not say; absent: there is none. */
@@ -223,8 +239,8 @@ const GEMMA: ArchitectureFacts = {
   isNeoxInFiles: true,
   scalesEmbeddings: true,
   hasOffsetNorms: true,
-  hasPostNorms: true,
 };
+const GEMMA2: ArchitectureFacts = { ...GEMMA, hasPostNorms: true };
 const QWEN_DELTA: ArchitectureFacts = {
   ...NEOX,
   hasHeadNorms: true,
@@ -235,6 +251,14 @@ const QWEN_DELTA: ArchitectureFacts = {
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
 const ERNIE: ArchitectureFacts = { ...LLAMA, isInterleavedInFolders: true };
 const HUNYUAN: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, normsAfterRope: true, hasAlphaRope: true };
+const GRANITE: ArchitectureFacts = { ...LLAMA, hasFactors: true, hasRopeSwitch: true };
+const COHERE: ArchitectureFacts = {
+  ...LLAMA,
+  isLayerNormed: true,
+  isParallel: true,
+  hasLogitScale: true,
+  isInterleavedInFolders: true,
+};
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -244,6 +268,8 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   mistral3: { ...LLAMA, scalesQueries: true },
   qwen2: NEOX,
   qwen3: { ...NEOX, hasHeadNorms: true },
+  // Qwen1.5-MoE too.
+  qwen2moe: { ...NEOX, experts: { ...QWEN_EXPERTS, normalisesInFiles: false } },
   qwen3moe: { ...NEOX, hasHeadNorms: true, experts: SOFTMAX },
   // Qwen3-Next and Qwen3-Coder-Next; Qwen3.5 to 3.8.
   qwen3next: {
@@ -253,14 +279,15 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   qwen35: QWEN_DELTA,
   qwen35moe: { ...QWEN_DELTA, experts: QWEN_EXPERTS },
+  gemma: GEMMA,
   gemma2: {
-    ...GEMMA,
+    ...GEMMA2,
     caps: { attention: 50, logits: 30 },
     windows: { period: 2, widthInFiles: 4096 },
     numLayersOf27b: 46,
   },
   gemma3: {
-    ...GEMMA,
+    ...GEMMA2,
     hasHeadNorms: true,
     windows: { period: 6, localRope: { base: 10_000 } },
     numLayersOf27b: 62,
@@ -268,7 +295,9 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   gemma4: GEMMA4,
   phi3: { ...NEOX, windows: { period: 0 } },
   smollm3: { ...LLAMA, noRopePeriod: 4 },
-  granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
+  granite: GRANITE,
+  // Granite 3 with experts.
+  granitemoe: { ...GRANITE, experts: { weighedBy: "softmax", mayShare: true } },
   // OLMo 3 is one with windows.
   olmo2: {
     ...NEOX,
@@ -277,9 +306,15 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     normsAllHeads: true,
     windows: { period: 4, localRope: {} },
   },
+  olmoe: {
+    ...NEOX,
+    hasHeadNorms: true,
+    normsAllHeads: true,
+    experts: { weighedBy: "softmax", normalisesInFiles: false },
+  },
   seed_oss: NEOX,
   // EXAONE 4.0.
-  exaone4: { ...NEOX, isPostNormed: true, hasHeadNorms: true, windows: { period: 4, areAloneRotated: true } },
+  exaone4: { ...NEOX, isPostNormed: true, hasHeadNorms: true, windows: { period: 4, areAloneRotated: "ifAny" } },
   "gpt-oss": {
     activation: "clampedSwiglu",
     isNeoxInFiles: true,
@@ -290,6 +325,20 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
+  dots1: { ...NEOX, hasHeadNorms: true, experts: { weighedBy: "sigmoid", mayShare: true } },
+  // InternLM2 and 2.5.
+  internlm2: LLAMA,
+  // Command R, and R7B to A.
+  "command-r": COHERE,
+  cohere2: { ...COHERE, windows: { period: 4, areAloneRotated: "always" } },
+  stablelm: { ...NEOX, isLayerNormed: true },
+  starcoder2: {
+    activation: "geluTanh",
+    isNeoxInFiles: true,
+    isLayerNormed: true,
+    isGateless: true,
+    windows: { period: 0 },
+  },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
@@ -327,7 +376,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // A gemma3 whose tokens see the whole text.
   "gemma-embedding": {
-    ...GEMMA,
+    ...GEMMA2,
     hasHeadNorms: true,
     windows: { period: 6, localRope: { base: 10_000 }, widthInFiles: 512 },
     ropeBaseInFiles: 1_000_000,

@@ -38,8 +38,8 @@ export const attentionMixers = ({ layers }: Pick<ServableModel, "layers">): read
  */
 export function localLayers({ layers, architecture }: Pick<ServableModel, "layers" | "architecture">): boolean[] {
   const mixers = attentionMixers({ layers });
-  const { areAloneRotated = false } = factsOf(architecture).windows ?? {};
-  const showsByRope = areAloneRotated && mixers.some(({ rope }) => rope === NO_ROPE);
+  const { areAloneRotated } = factsOf(architecture).windows ?? {};
+  const showsByRope = areAloneRotated !== undefined && mixers.some(({ rope }) => rope === NO_ROPE);
   return mixers.map(({ window, rope }) => window > 0 || rope === 1 || (showsByRope && rope !== NO_ROPE));
 }
 
@@ -102,6 +102,8 @@ export interface ServableModel extends ModelDescription {
   readonly isPostNormed: boolean;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed: boolean;
+  /** A layer's two parts read the same norm of its input, and both are added to it (Cohere). */
+  readonly isParallel: boolean;
   /** Norms stand after the sum of a sub-layer and its input (BERT), so that the residual stream itself is normed. */
   readonly normsSums: boolean;
   /** A token sees only those before it. In encoders every token sees the whole text, and none is generated. */
@@ -144,6 +146,7 @@ export function fixedBy(architecture: Architecture, width: number) {
     isCausal: !isEncoder(architecture),
     isPostNormed: facts.isPostNormed ?? false,
     isLayerNormed: facts.isLayerNormed ?? false,
+    isParallel: facts.isParallel ?? false,
     normsSums: facts.normsSums ?? false,
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,

@@ -29,8 +29,8 @@ export function readRouting(read: MetadataReader, metadata: GgufMetadata, archit
   const isOfChosen =
     weighedBy === "softmaxOfChosen" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
   const isOfAll = weighedBy === "softmaxOfAll";
-  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? !isOfAll);
-  const hasBias = factsOf(architecture).experts?.hasScoreBiases === true;
+  const { normalisesInFiles = !isOfAll, hasScoreBiases: hasBias = false } = factsOf(architecture).experts ?? {};
+  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? normalisesInFiles);
   if (!isOfAll || !normalises) return { ...PLAIN_ROUTING, normalises, hasBias };
   throw unservedVariant(
     `expected ${architecture} to weigh a token's experts among all experts, got weights relative to the chosen ones`,

@@ -52,7 +52,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const layers = servableLayers(description, architecture);
   const mixers = attentionMixers({ layers });
   const headDim = headDimOf(mixers);
-  const { activation, isNeoxInFiles = false, hasPartialRope = false } = factsOf(architecture);
+  const { activation, isNeoxInFiles = false, hasPartialRope = false, isLayerNormed } = factsOf(architecture);
   if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
   if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
@@ -66,7 +66,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, width),
-    rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
+    rmsEps: read.positive(`attention.layer_norm_${isLayerNormed ? "" : "rms_"}epsilon`, 1e-5),
     attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
     activation,
@@ -99,7 +99,8 @@ function attentionScaleOf(
 
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(read: MetadataReader, architecture: Architecture, contextLength: number): Partial<ServableModel> {
-  const { caps, hasFactors, scalesQueries, mayCapLogits } = factsOf(architecture);
+  const { caps, hasFactors, hasLogitScale, scalesQueries, mayCapLogits } = factsOf(architecture);
+  if (hasLogitScale) return { logitScale: read.optionalPositive("logit_scale", 1) };
   if (mayCapLogits) return { logitCap: read.has(LOGIT_CAP) ? read.positive(LOGIT_CAP, 0) : 0 };
   if (caps !== undefined) {
     return {

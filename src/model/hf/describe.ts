@@ -139,14 +139,15 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
     return (index) => (isRecurrent(index) ? recurrent : { ...plain, isGated: true });
   }
   const window = readWindow(text, traits, context.contextLength);
-  const { localRope, hasOwnHeads = false, areAloneRotated = false } = periodicWindows(traits) ?? {};
+  const { localRope, hasOwnHeads = false, areAloneRotated } = periodicWindows(traits) ?? {};
   const stated = layersWithWindow(text, traits, context.numLayers);
   const hasWindow = hasOwnHeads ? exceptLast(context.numLayers, stated) : stated;
   const facts = { numLayers: context.numLayers, numHeads, numKvHeads, headDim, hasWindow };
   const usual = { numKvHeads, headDim, valueDim: headDim };
   const headsOf = hasOwnHeads ? headsByLayer(text, traits, facts) : () => usual;
   const ropeOfWindows = localRope === undefined ? 0 : 1;
-  const hasRopeBesides = !areAloneRotated || !text.has("sliding_window");
+  const hasNoWindow = Object.hasOwn(text.raw, "sliding_window") && !text.has("sliding_window");
+  const hasRopeBesides = areAloneRotated === undefined || (areAloneRotated === "ifAny" && hasNoWindow);
   const isRotated = hasRopeBesides ? layersWithRope(text, traits, context.numLayers) : () => false;
   return (index) => {
     const local = hasWindow(index)
@@ -204,7 +205,8 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
 }
 
 /** 0 = none, or as long as the context. An explicit null is none even where the class has a default. */
-function readWindow(text: JsonObject, { architecture, defaults }: TypeTraits, contextLength: number): number {
+function readWindow(text: JsonObject, { architecture, defaults, windows }: TypeTraits, contextLength: number): number {
+  if (windows === "none") return 0;
   const { window: fallback } = defaults;
   const isStated = Object.hasOwn(text.raw, "sliding_window");
   if (isStated ? !text.has("sliding_window") : fallback === undefined) return 0;
@@ -231,7 +233,7 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
   }
   if (windows === "all") return () => true;
   const first = text.number("max_window_layers") ?? 28;
-  if (windows === "whenUsed") return (index) => index >= first;
+  if (windows === "whenUsed" || windows === "late") return (index) => index >= first;
   const { period: ofClass, isFromFirst } = periodicWindows(traits) ?? {};
   const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);
   return (index) => !seesAll(index, period, isFromFirst);
@@ -302,8 +304,8 @@ function readExperts(
   if (count === 0) return undefined;
   const widthKey = ofClass?.widthKey ?? read.firstOf(["moe_intermediate_size", "intermediate_size"]);
   const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
-  const sharedKey = read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
-  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.numShared);
+  const sharedKey = ofClass?.sharedKey ?? read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
+  const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.sharedWidth ?? ofClass?.numShared);
   const sharedWidth = sharedKey === "n_shared_experts" ? shared * width : shared;
   const { isSharedGated } = (architecture && factsOf(architecture).experts) ?? {};
   const gate = isSharedGated && sharedWidth > 0 ? { isSharedGated } : {};

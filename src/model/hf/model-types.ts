@@ -12,9 +12,10 @@ export interface TypeTraits {
   readonly architecture?: Architecture;
   /**
    * The layers with the sliding window where `layer_types` is absent. period: as the architecture's; whenUsed: from
-   * max_window_layers on, if use_sliding_window; allWhenUsed: all, if use_sliding_window.
+   * max_window_layers on, if use_sliding_window; late: the same without the switch; allWhenUsed: all, if
+   * use_sliding_window.
    */
-  readonly windows: "none" | "all" | "period" | "whenUsed" | "allWhenUsed";
+  readonly windows: "none" | "all" | "period" | "whenUsed" | "late" | "allWhenUsed";
   readonly isTied: boolean;
   /** A config.json must state its rope: the class's default is not assumed. */
   readonly hasOwnRope?: true;
@@ -26,6 +27,8 @@ export interface TypeTraits {
   readonly encoder?: EncoderTraits;
   /** Absent: models of the class have none. */
   readonly experts?: ExpertTraits;
+  /** Features of the class that would silently change the answers if they were ignored. */
+  readonly unservedKeys?: readonly string[];
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
@@ -60,6 +63,10 @@ interface ExpertTraits {
   readonly numDenseLayers?: number;
   /** Width of the part that every token passes, in experts. */
   readonly numShared?: number;
+  /** The same in values. */
+  readonly sharedWidth?: number;
+  /** The key of that width; absent: one of those that most classes have. */
+  readonly sharedKey?: string;
 }
 
 interface EncoderTraits {
@@ -67,8 +74,6 @@ interface EncoderTraits {
   readonly numTokenTypes: number;
   /** The first position has the row after that of the padding token's number. */
   readonly isTablePadded?: true;
-  /** Features of the class that would silently change the answers if they were ignored. */
-  readonly unservedKeys: readonly string[];
 }
 
 export interface ServedTraits extends TypeTraits {
@@ -125,17 +130,14 @@ const OLMO2: ServedTraits = {
 /** EmbeddingGemma. */
 const GEMMA_EMBEDDING: ServedTraits = { ...GEMMA3, architecture: "gemma-embedding" };
 
-const BERT_ENCODER: EncoderTraits = {
-  epsKey: "layer_norm_eps",
-  numTokenTypes: 2,
-  unservedKeys: ["is_decoder", "add_cross_attention", "embedding_size", "chunk_size_feed_forward"],
-};
+const BERT_ENCODER: EncoderTraits = { epsKey: "layer_norm_eps", numTokenTypes: 2 };
 const BERT: ServedTraits = {
   architecture: "bert",
   windows: "none",
   isTied: true,
   activations: { gelu: "gelu", gelu_new: "geluTanh", gelu_pytorch_tanh: "geluTanh", silu: "silu" },
   encoder: BERT_ENCODER,
+  unservedKeys: ["is_decoder", "add_cross_attention", "embedding_size", "chunk_size_feed_forward"],
   defaults: { rmsEps: 1e-12, ropeBase: 10_000, maxPositions: 512, numHeads: 12, vocabSize: 30_522 },
 };
 const ROBERTA: ServedTraits = {
@@ -157,7 +159,7 @@ const NOMIC: ServedTraits = {
   ...BERT,
   architecture: "nomic-bert",
   activations: { silu: "silu", swiglu: "silu" },
-  encoder: { ...BERT_ENCODER, unservedKeys: [...NOMIC_UNSERVED, "num_experts", "moe_every_n_layers"] },
+  unservedKeys: [...NOMIC_UNSERVED, "num_experts", "moe_every_n_layers"],
   defaults: { ...BERT.defaults, ropeBase: 1000, maxPositions: 2048, vocabSize: 30_528 },
 };
 /**
@@ -169,10 +171,7 @@ const NOMIC_MOE: ServedTraits = {
   architecture: "nomic-bert-moe",
   activations: { gelu: "gelu" },
   experts: { count: 0, active: 0, width: 0, widthKey: "intermediate_size", hasChoice: true },
-  encoder: {
-    ...BERT_ENCODER,
-    unservedKeys: [...NOMIC_UNSERVED, "expert_choice_router", "moe_normalize_expert_weights", "num_shared_experts"],
-  },
+  unservedKeys: [...NOMIC_UNSERVED, "expert_choice_router", "moe_normalize_expert_weights", "num_shared_experts"],
   defaults: { ...NOMIC.defaults, rmsEps: 1e-5, ropeBase: 10_000 },
 };
 
@@ -231,6 +230,27 @@ const HUNYUAN: ServedTraits = {
     vocabSize: 290_943,
   },
 };
+const COHERE: ServedTraits = {
+  ...LLAMA,
+  architecture: "command-r",
+  isTied: true,
+  // Of Command R+.
+  unservedKeys: ["use_qk_norm"],
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 22_528,
+    numHeads: 64,
+    maxPositions: 8192,
+    vocabSize: 256_000,
+  },
+};
+const GRANITE_MOE = {
+  ...LLAMA,
+  architecture: "granitemoe",
+  experts: { count: 8, active: 2, width: 11_008, widthKey: "intermediate_size", hasChoice: false },
+  defaults: { ...LLAMA.defaults, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+} as const satisfies ServedTraits;
 
 /** By `model_type`. */
 const TRAITS = {
@@ -244,6 +264,28 @@ const TRAITS = {
   },
   qwen2: { ...LLAMA, architecture: "qwen2", windows: "whenUsed", defaults: QWEN },
   qwen3: { ...LLAMA, architecture: "qwen3", windows: "whenUsed", defaults: { ...QWEN, headDim: 128 } },
+  qwen2_moe: {
+    ...LLAMA,
+    architecture: "qwen2moe",
+    // Of every second layer among the first ones.
+    unservedKeys: ["use_sliding_window"],
+    experts: {
+      count: 60,
+      active: 4,
+      width: 1408,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      sharedWidth: 5632,
+    },
+    defaults: {
+      ...LLAMA.defaults,
+      ffWidth: 5632,
+      numHeads: 16,
+      numKvHeads: 16,
+      maxPositions: 32_768,
+      vocabSize: 151_936,
+    },
+  },
   qwen3_moe: {
     ...LLAMA,
     architecture: "qwen3moe",
@@ -282,6 +324,23 @@ const TRAITS = {
       vocabSize: 32_000,
     },
   },
+  gemma: {
+    architecture: "gemma",
+    windows: "none",
+    isTied: true,
+    // Files that name the exact function mean its approximation by a tanh.
+    activations: { gelu: "geluTanh", gelu_pytorch_tanh: "geluTanh" },
+    defaults: {
+      rmsEps: 1e-6,
+      ropeBase: 10_000,
+      ffWidth: 24_576,
+      headDim: 256,
+      numHeads: 16,
+      numKvHeads: 16,
+      maxPositions: 8192,
+      vocabSize: 256_000,
+    },
+  },
   gemma2: {
     ...GEMMA3,
     architecture: "gemma2",
@@ -301,8 +360,17 @@ const TRAITS = {
     defaults: { rmsEps: 1e-6, ropeBase: 2_000_000, numHeads: 16, numKvHeads: 4, maxPositions: 32_768 },
   },
   granite: { ...LLAMA, architecture: "granite", defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
+  granitemoe: GRANITE_MOE,
+  granitemoeshared: { ...GRANITE_MOE, experts: { ...GRANITE_MOE.experts, sharedKey: "shared_intermediate_size" } },
   olmo2: OLMO2,
   olmo3: { ...OLMO2, windows: "period", defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 } },
+  olmoe: {
+    ...LLAMA,
+    architecture: "olmoe",
+    unservedKeys: ["clip_qkv"],
+    experts: { count: 64, active: 8, width: 2048, widthKey: "intermediate_size", hasChoice: true },
+    defaults: { rmsEps: 1e-5, ropeBase: 10_000, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
+  },
   seed_oss: {
     ...LLAMA,
     architecture: "seed_oss",
@@ -352,6 +420,60 @@ const TRAITS = {
       maxPositions: 131_072,
       vocabSize: 151_552,
       rotatedShare: 0.5,
+    },
+  },
+  dots1: {
+    ...LLAMA,
+    architecture: "dots1",
+    windows: "late",
+    experts: { count: 0, active: 1, width: 1408, widthKey: "moe_intermediate_size", hasChoice: true },
+    defaults: {
+      ...LLAMA.defaults,
+      ffWidth: 10_944,
+      numHeads: 32,
+      numKvHeads: 32,
+      maxPositions: 2048,
+      window: 4096,
+      vocabSize: 152_064,
+    },
+  },
+  internlm2: {
+    ...LLAMA,
+    architecture: "internlm2",
+    unservedKeys: ["bias"],
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 103_168 },
+  },
+  cohere: COHERE,
+  cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
+  stablelm: {
+    ...LLAMA,
+    architecture: "stablelm",
+    // Of the 12B model.
+    unservedKeys: ["qk_layernorm", "use_parallel_residual"],
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 6912,
+      numHeads: 32,
+      numKvHeads: 32,
+      maxPositions: 4096,
+      vocabSize: 50_304,
+      rotatedShare: 0.25,
+    },
+  },
+  starcoder2: {
+    ...LLAMA,
+    architecture: "starcoder2",
+    windows: "all",
+    isTied: true,
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 12_288,
+      numHeads: 24,
+      numKvHeads: 2,
+      maxPositions: 4096,
+      vocabSize: 49_152,
     },
   },
   lfm2: LFM2,
@@ -431,7 +553,7 @@ const TRAITS = {
     windows: "period",
     isTied: true,
     activations: { gelu: "gelu", gelu_pytorch_tanh: "geluTanh", silu: "silu" },
-    encoder: { epsKey: "norm_eps", numTokenTypes: 0, unservedKeys: [] },
+    encoder: { epsKey: "norm_eps", numTokenTypes: 0 },
     defaults: { rmsEps: 1e-5, ropeBase: 160_000, maxPositions: 8192, numHeads: 12, vocabSize: 50_368, window: 128 },
   },
 } as const satisfies Readonly<Record<string, ServedTraits>>;
@@ -456,6 +578,10 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     sliding_window: "local_attention",
     sliding_window_pattern: "global_attn_every_n_layers",
   },
+  cohere: { rms_norm_eps: "layer_norm_eps" },
+  cohere2: { rms_norm_eps: "layer_norm_eps" },
+  stablelm: { rms_norm_eps: "layer_norm_eps" },
+  starcoder2: { rms_norm_eps: "norm_epsilon" },
   lfm2: { rms_norm_eps: "norm_eps", tie_word_embeddings: "tie_embedding" },
   lfm2_moe: {
     rms_norm_eps: "norm_eps",
@@ -484,6 +610,9 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     layer_norm_eps: "layer_norm_epsilon",
   },
 };
+
+/** The key of a norm's epsilon in files of the kind. */
+export const epsKeyOf = (type: ModelType): string => OLDER_KEYS[type]?.rms_norm_eps ?? "rms_norm_eps";
 
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
 export function textConfig(config: JsonObject): JsonObject {
@@ -527,7 +656,7 @@ function traitsOfType(type: ModelType, config: JsonObject): ServedTraits {
 }
 
 /** Features that would silently change the answers if they were ignored. */
-function unservedKeys({ architecture, encoder }: ServedTraits): readonly string[] {
+function unservedKeys({ architecture, unservedKeys: ofClass = [] }: ServedTraits): readonly string[] {
   const { caps, noRopePeriod, mayCapLogits, mayShareKeys } = factsOf(architecture);
   return [
     ...(isEncoder(architecture) ? [] : [WHOLE_TEXTS_KEY]),
@@ -542,7 +671,7 @@ function unservedKeys({ architecture, encoder }: ServedTraits): readonly string[
     ...(caps === undefined && !mayCapLogits ? ["final_logit_softcapping"] : []),
     ...(mayShareKeys ? [] : ["num_kv_shared_layers", "hidden_size_per_layer_input"]),
     ...(noRopePeriod === undefined ? [] : ["use_sliding_window"]),
-    ...(encoder?.unservedKeys ?? []),
+    ...ofClass,
   ];
 }
 

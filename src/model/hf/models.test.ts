@@ -27,9 +27,13 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   hunyuan_v1_dense: "hunyuan-dense",
   hunyuan_v1_moe: "hunyuan-moe",
   minimax_m2: "minimax-m2",
+  qwen2_moe: "qwen2moe",
+  cohere: "command-r",
+  granitemoeshared: "granitemoe",
 };
 /** Their folders have the rope's pairs side by side. */
-const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4"];
+const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4", "cohere", "cohere2"];
+const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
 
@@ -45,7 +49,7 @@ describe("a folder of", () => {
         isNeoxRope: !INTERLEAVED.includes(name),
       });
       for (const mixer of attentionMixers(config)) {
-        expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : 2 });
+        expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : (KV_HEADS[name] ?? 2) });
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];

@@ -10,7 +10,9 @@ const HEAD_PREFIXES = ["", "language_model."] as const;
 /** Whether the folder has an output matrix of its own, in whatever form it is stored. */
 export function hasOutput({ files }: HfFolder): boolean {
   const names = HEAD_PREFIXES.map((prefix) => `${prefix}lm_head.`);
-  return [...files.tensors.keys()].some((tensor) => names.some((name) => tensor.startsWith(name)));
+  return [...files.tensors.keys()].some(
+    (tensor) => names.some((name) => tensor.startsWith(name)) || tensor === "output.weight",
+  );
 }
 
 /** Beginning of Qwen's layers for multi-token prediction, and what stands around them. */
@@ -133,6 +135,16 @@ const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
   ffn_up_shexp: "mlp.shared_experts.up_proj",
   ffn_down_shexp: "mlp.shared_experts.down_proj",
 };
+/** Gate above up of every expert in one tensor, and of the part that every token passes in one matrix. */
+const GRANITE_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  ffn_gate_inp: "block_sparse_moe.router.layer",
+  ffn_gate_up_exps: "block_sparse_moe.input_linear",
+  ffn_down_exps: "block_sparse_moe.output_linear",
+  ffn_gate_shexp: "shared_mlp.input_linear",
+  ffn_up_shexp: "shared_mlp.input_linear",
+  ffn_down_shexp: "shared_mlp.output_linear",
+};
 /** Parts of Mixtral's names; its architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
@@ -146,6 +158,18 @@ const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
   attn_sinks: "self_attn.sinks",
   ffn_gate_inp: "mlp.router",
+};
+/** Queries, keys and values are rows of one matrix. */
+const INTERNLM2_PARTS: Readonly<Record<string, string>> = {
+  attn_norm: "attention_norm",
+  attn_q: "attention.wqkv",
+  attn_k: "attention.wqkv",
+  attn_v: "attention.wqkv",
+  attn_output: "attention.wo",
+  ffn_norm: "ffn_norm",
+  ffn_gate: "feed_forward.w1",
+  ffn_up: "feed_forward.w3",
+  ffn_down: "feed_forward.w2",
 };
 const LFM2_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
@@ -215,6 +239,7 @@ const GLM_DRAFT_PARTS: Readonly<Record<string, string>> = {
 };
 const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   llama: LLAMA_PARTS,
+  qwen2moe: QWEN3_MOE_PARTS,
   qwen3moe: QWEN3_MOE_PARTS,
   qwen3next: DELTA_PARTS,
   qwen35: DELTA_PARTS,
@@ -224,10 +249,15 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   gemma4: GEMMA4_PARTS,
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
+  granitemoe: GRANITE_MOE_PARTS,
   olmo2: OLMO2_PARTS,
   exaone4: OLMO2_PARTS,
+  olmoe: QWEN3_MOE_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
+  dots1: GLM4_MOE_PARTS,
+  internlm2: INTERNLM2_PARTS,
+  starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
   "ernie4_5-moe": ERNIE_PARTS,
@@ -238,12 +268,16 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
 const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "layer_output_scale", "ssm_a", "ssm_dt"]);
-/** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight. */
+/** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight, Granite's apart. */
 const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
 
 /** Name of the norm behind the last layer. */
 const finalNorm = (architecture: Architecture): string =>
   factsOf(architecture).hasConvolutions ? "embedding_norm" : "norm";
+
+const embeddings = (architecture: Architecture): string =>
+  architecture === "internlm2" ? "tok_embeddings" : "embed_tokens";
+const outputMatrix = (architecture: Architecture): string => (architecture === "internlm2" ? "output" : "lm_head");
 
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
@@ -269,10 +303,10 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
     const stored = encoderNameOf(base, ofEncoder, prefixes);
     return stored === undefined ? undefined : withKind(stored, base.replace(/^blk\.\d+\./, ""), kind);
   }
-  if (base === "token_embd") return `${model}embed_tokens.${kind}`;
+  if (base === "token_embd") return `${model}${embeddings(architecture)}.${kind}`;
   if (base === "output_norm") return `${model}${finalNorm(architecture)}.${kind}`;
   if (base === "cls.output") return `score.${kind}`;
-  if (base === "output") return `${head}lm_head.${kind}`;
+  if (base === "output") return `${head}${outputMatrix(architecture)}.${kind}`;
   if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base))
     return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
   const draft = draftNameOf(base, architecture, prefixes);
@@ -304,7 +338,7 @@ function draftNameOf(base: string, architecture: Architecture, { model }: HfPref
 function withKind(stored: string, part: string, kind: string): string | undefined {
   if (KINDLESS.has(part)) return stored;
   if (kind === "") return undefined;
-  if (!WEIGHTLESS.has(part)) return `${stored}.${kind}`;
+  if (!WEIGHTLESS.has(part) || stored.endsWith("_linear")) return `${stored}.${kind}`;
   return kind === "weight" ? stored : undefined;
 }
 
@@ -375,10 +409,10 @@ export class HfNames {
     const { model, head } = this.#prefixes;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
-      `${model}embed_tokens.`,
+      `${model}${embeddings(architecture)}.`,
       ...(architecture === "gemma4" ? Object.values(GEMMA4_GLOBALS).map((global) => `${model}${global}.`) : []),
       `${model}${finalNorm(architecture)}.`,
-      `${head}lm_head.`,
+      `${head}${outputMatrix(architecture)}.`,
     ];
     return own.some((start) => stored.startsWith(start));
   }

@@ -165,9 +165,10 @@ const MOST_TOKEN_TYPES = 1024;
 /** The factors and bounds that an architecture has beside llama's. */
 function scalesOf(text: JsonObject, architecture: Architecture, traits: ServedTraits): Partial<ServableModel> {
   const read = new ConfigReader(text);
-  const { caps, hasFactors, scalesQueries, mayCapLogits } = factsOf(architecture);
+  const { caps, hasFactors, hasLogitScale, scalesQueries, mayCapLogits } = factsOf(architecture);
   if (scalesQueries) return { queryScaling: queryScalingOf(text, maxPositionsOf(text, traits)) };
   refuseQueryScaling(text);
+  if (hasLogitScale) return { logitScale: read.positive("logit_scale", 0.0625) };
   if (mayCapLogits) {
     const key = "final_logit_softcapping";
     return { logitCap: text.has(key) ? read.positive(key, 0) : 0 };

@@ -13,7 +13,7 @@ import {
 } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import { dequantizeRow } from "../../formats/dequantize.js";
-import { openFile, readExactly } from "../../formats/files/read-file.js";
+import { openFile, readExactly, readInto } from "../../formats/files/read-file.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { readSafetensors } from "../../formats/safetensors/read.js";
 import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
@@ -25,6 +25,7 @@ import { encodedType, encodeRows } from "./quantized/encode.js";
 import { FP4_SCALES, hasFp4Codes, nvfp4Rows } from "./quantized/nvfp4.js";
 import { CheckpointQuantization, LAYER_PARTS, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
+import { type RowPart, rowPartOf, runsOf } from "./row-parts.js";
 import type { ServableFolder } from "./servable.js";
 import { StackedExperts } from "./stacked-experts.js";
 
@@ -81,6 +82,8 @@ export class HfSource implements TensorSource {
       const isOneMatrix = tensor?.shape.length === 2;
       return this.#rows(spec, isOneMatrix ? [totalRows, cols] : [numStacked, totalRows / numStacked, cols]);
     }
+    const part = rowPartOf(name, this.#model);
+    if (part !== undefined) return this.#rowsOfPart(spec, part);
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
       const tensors = this.#layer(layer);
@@ -97,6 +100,21 @@ export class HfSource implements TensorSource {
     const tensor = this.#tensor(name, shape);
     const byteOffset = tensor.byteOffset + start * (tensor.byteLength / totalRows);
     return { type: plainType(tensor), path: this.#filesOf(name).shards[tensor.shard]!.path, byteOffset };
+  }
+
+  /** Rows of a matrix that is stored as some of the rows of a larger one. */
+  #rowsOfPart({ name, cols, start, rows }: MatrixSpec, part: RowPart): MatrixRows {
+    const tensor = this.#tensor(name, [part.numGroups * part.groupRows, cols]);
+    const { path } = this.#filesOf(name).shards[tensor.shard]!;
+    const rowBytes = tensor.byteLength / tensor.shape[0]!;
+    const convert = (target: ArrayBuffer) => {
+      using file = openFile(path);
+      for (const { first, count, at } of runsOf(part, start, rows)) {
+        const bytes = new Uint8Array(target, (at - start) * rowBytes, count * rowBytes);
+        readInto(file, tensor.byteOffset + first * rowBytes, bytes);
+      }
+    };
+    return { type: plainType(tensor), convert };
   }
 
   /** Undefined: the tensor is not of experts, or each expert has its own. */
