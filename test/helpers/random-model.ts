@@ -100,6 +100,7 @@ const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen3moe",
   "gpt-oss",
   "glm4moe",
+  "deepseek2",
   "qwen3next",
   "qwen35moe",
   "lfm2moe",
@@ -109,6 +110,9 @@ const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35
 /** Every second layer of theirs has attention, the others a short convolution. */
 const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe"];
 const CONVOLUTION_TAPS = 3;
+/** Behind a dense layer, experts beside a part that every token passes. */
+const SHARING_ARCHITECTURES: readonly RandomArchitecture[] = ["glm4moe", "deepseek2"];
+const LATENT = { headDim: 32, ropeDim: 16, valueDim: 64, kvRank: 96, queryRank: 64 } as const;
 const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
@@ -244,6 +248,15 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     "rope.scaling.factor": f32(16),
     "rope.scaling.original_context_length": u32(32),
   };
+  const sharingMetadata = {
+    leading_dense_block_count: u32(1),
+    expert_shared_count: u32(2),
+    expert_gating_func: u32(2),
+    expert_weights_norm: bool(true),
+    expert_weights_scale: f32(1.7),
+    expert_group_count: u32(4),
+    expert_group_used_count: u32(2),
+  };
   switch (architecture) {
     case "gemma2":
       return { ...window, attn_logit_softcapping: f32(3), final_logit_softcapping: f32(6) };
@@ -254,17 +267,22 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "gpt-oss":
     case "olmo2":
       return { ...window, ...yarn };
-    case "glm4moe":
+    case "deepseek2":
       return {
-        "rope.dimension_count": u32(headDim / 2),
-        leading_dense_block_count: u32(1),
-        expert_shared_count: u32(2),
-        expert_gating_func: u32(2),
-        expert_weights_norm: bool(true),
-        expert_weights_scale: f32(1.7),
-        expert_group_count: u32(4),
-        expert_group_used_count: u32(2),
+        ...sharingMetadata,
+        ...yarn,
+        "rope.scaling.yarn_log_multiplier": f32(0.0707),
+        "rope.dimension_count": u32(LATENT.ropeDim),
+        "attention.head_count_kv": u32(1),
+        "attention.q_lora_rank": u32(LATENT.queryRank),
+        "attention.kv_lora_rank": u32(LATENT.kvRank),
+        "attention.key_length": u32(LATENT.kvRank + LATENT.ropeDim),
+        "attention.value_length": u32(LATENT.kvRank),
+        "attention.key_length_mla": u32(LATENT.headDim + LATENT.ropeDim),
+        "attention.value_length_mla": u32(LATENT.valueDim),
       };
+    case "glm4moe":
+      return { ...sharingMetadata, "rope.dimension_count": u32(headDim / 2) };
     case "qwen3next":
     case "qwen35":
     case "qwen35moe":
@@ -442,10 +460,12 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
   const isGlm = architecture === "glm4moe";
+  const isLatent = architecture === "deepseek2";
+  const sharesExperts = SHARING_ARCHITECTURES.includes(architecture);
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
   const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
-  const hasDenseFirst = isGlm || isConvolution;
+  const hasDenseFirst = sharesExperts || isConvolution;
   const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
@@ -461,7 +481,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
-    if (isRecurrent) {
+    if (isLatent) tensors.push(...latentTensors(create, dimensions, name));
+    else if (isRecurrent) {
       const ofState = isDelta ? recurrentTensors : convolutionTensors;
       tensors.push(...ofState(create, dimensions, name));
     } else {
@@ -474,7 +495,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
   if (hasDenseFirst && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
-  if (isGlm && hasExperts) {
+  if (sharesExperts && hasExperts) {
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));
@@ -508,9 +529,29 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_attention_norm.weight"), width));
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
-  if (!isRecurrent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
+  if (!isRecurrent && !isLatent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
   tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
+}
+
+function latentTensors(
+  create: TensorFactory,
+  { width, heads }: Dimensions,
+  name: (part: string) => string,
+): readonly WritableTensor[] {
+  const { headDim, ropeDim, valueDim, kvRank, queryRank } = LATENT;
+  const matrix = (part: string, cols: number, rows: number, count = 0) =>
+    create.matrix(name(`${part}.weight`), cols, rows, count);
+  return [
+    matrix("attn_q_a", width, queryRank),
+    create.norm(name("attn_q_a_norm.weight"), queryRank),
+    matrix("attn_q_b", queryRank, heads * (headDim + ropeDim)),
+    matrix("attn_kv_a_mqa", width, kvRank + ropeDim),
+    create.norm(name("attn_kv_a_norm.weight"), kvRank),
+    matrix("attn_k_b", headDim, kvRank, heads),
+    matrix("attn_v_b", kvRank, valueDim, heads),
+    matrix("attn_output", heads * valueDim, width),
+  ];
 }
 
 function convolutionTensors(

@@ -39,6 +39,8 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3next", seed: 29, type: "BF16" },
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
+  { architecture: "deepseek2", seed: 32, type: "Q8_0" },
+  { architecture: "deepseek2", seed: 33, type: "Q5_0", heads: 20 },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -26,6 +26,7 @@ export const DECODERS = [
   "seed_oss",
   "gpt-oss",
   "glm4moe",
+  "deepseek2",
   "lfm2",
   "lfm2moe",
 ] as const;
@@ -80,6 +81,8 @@ interface ArchitectureFacts {
   readonly isGateless?: true;
   /** Models of it may have experts. */
   readonly experts?: ExpertFacts;
+  /** Layers keep one latent vector of each token in place of the keys and values of heads. */
+  readonly isLatent?: true;
   /** Each head has one more attention score, without a value. */
   readonly hasSinks?: true;
   /** Embeddings, residuals, scores and logits have factors. */
@@ -131,9 +134,9 @@ interface ExpertFacts {
   /**
    * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says.
    * softmaxOfChosen, softmaxOfAll: always so. sigmoid: of each expert's own logit; experts are chosen by it plus a
-   * bias, within groups.
+   * bias, within groups. either: softmax over all experts, within groups, or sigmoid, as a file says.
    */
-  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid";
+  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid" | "either";
   /**
    * The weights of a token's experts are relative to one another in GGUF files that do not say (sigmoid alone; with
    * softmax they always are).
@@ -259,6 +262,8 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
+  // DeepSeek-V2 to V3.1 and R1, Kimi K2, GLM-4.7-Flash.
+  deepseek2: { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true }, hasDraftBlocks: true },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },

@@ -21,6 +21,10 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   glm4_moe: "glm4moe",
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
+  deepseek_v2: "deepseek2",
+  deepseek_v2_lite: "deepseek2",
+  deepseek_v3: "deepseek2",
+  glm4_moe_lite: "deepseek2",
 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
@@ -34,14 +38,16 @@ describe("a folder of", () => {
         architecture: ARCHITECTURE_OF[name] ?? name,
         name,
         vocabSize: 288,
-        isNeoxRope: true,
+        isNeoxRope: !name.startsWith("deepseek"),
       });
       for (const mixer of attentionMixers(config)) {
         expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : 2 });
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];
-      expect([...kinds].sort()).toEqual(other === undefined ? ["attention"] : ["attention", other]);
+      const isLatent = ARCHITECTURE_OF[name] === "deepseek2";
+      const attention = isLatent ? "latent" : "attention";
+      expect([...kinds].sort()).toEqual(other === undefined ? [attention] : [attention, other]);
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
       await expectLogprobs(folder, expected, TOLERANCES[name]);
     });

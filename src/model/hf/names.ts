@@ -133,6 +133,17 @@ const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
   ffn_up_shexp: "mlp.shared_experts.up_proj",
   ffn_down_shexp: "mlp.shared_experts.down_proj",
 };
+const LATENT_PARTS: Readonly<Record<string, string>> = {
+  ...GLM4_MOE_PARTS,
+  attn_q_a: "self_attn.q_a_proj",
+  attn_q_a_norm: "self_attn.q_a_layernorm",
+  attn_q_b: "self_attn.q_b_proj",
+  attn_kv_a_mqa: "self_attn.kv_a_proj_with_mqa",
+  attn_kv_a_norm: "self_attn.kv_a_layernorm",
+  attn_kv_b: "self_attn.kv_b_proj",
+  attn_k_b: "self_attn.kv_b_proj",
+  attn_v_b: "self_attn.kv_b_proj",
+};
 /** Parts of Mixtral's names; its architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
@@ -205,6 +216,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   olmo2: OLMO2_PARTS,
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
+  deepseek2: LATENT_PARTS,
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
 };
@@ -340,7 +352,9 @@ export class HfNames {
 
   /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */
   isOfModel(stored: string, architecture: Architecture): boolean {
-    const { model, head } = this.#prefixes;
+    const { model, head, firstDraft = Number.POSITIVE_INFINITY } = this.#prefixes;
+    // Layers with latent attention that draft are not computed.
+    if (factsOf(architecture).isLatent && this.layerOf(stored) >= firstDraft) return false;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
       `${model}embed_tokens.`,
