@@ -53,6 +53,9 @@ export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
   ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe"].includes(architecture);
 
+/** Its layers keep latent vectors in place of the keys and values of heads. */
+export const isLatentModel = ({ architecture }: RandomModelOptions): boolean => architecture === "deepseek2";
+
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(
   rng: TestRng,

@@ -20,7 +20,7 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { attentionMixers, isAttention, latentMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
@@ -97,6 +97,13 @@ function architectureOf(config: ServableModel): Architecture {
     : architecture;
 }
 
+/** Whether latent attention's rope has a magnitude of its own, which llama.cpp takes for one of scores too. */
+function hasOwnMagnitude(config: ServableModel): boolean {
+  const { scaling, factor, attentionFactor } = config.ropes[0] ?? { scaling: "none" };
+  const isLatent = latentMixers(config).length > 0;
+  return isLatent && scaling === "yarn" && Math.abs(attentionFactor! * (1 + 0.1 * Math.log(factor!)) - 1) > 1e-6;
+}
+
 /** Differences in llama.cpp's computation that no key of its files can express. */
 function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
   const { ropes, routing } = config;
@@ -123,7 +130,11 @@ function notesOf(architecture: Architecture, config: ServableModel): readonly st
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
     "scales the weights of a token's experts to a sum of one":
-      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises,
+      ((routing.scoring === "softmax" && architecture !== "deepseek2") || architecture === "lfm2moe") &&
+      !routing.normalises,
+    "takes groups of experts by their two largest scores":
+      architecture === "deepseek2" && routing.scoring === "softmax" && routing.numUsedGroups < routing.numGroups,
+    "scales scores by a factor of the rope": hasOwnMagnitude(config),
     "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {
@@ -153,7 +164,10 @@ function writable(
   storage: Storage,
 ): readonly WritableTensor[] {
   const [rows, cols] = tensor.shape;
-  const { headDim } = attentionMixers(config)[0]!;
+  const headDim = attentionMixers(config)[0]?.headDim ?? 0;
+  if (config.isNeoxRope && factsOf(architecture).isLatent) {
+    throw unservedVariant("expected latent attention whose rotated pairs lie side by side, got pairs of halves");
+  }
   const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
   if (movesPairs && config.ropes[0]!.dim !== headDim) {
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
@@ -186,10 +200,10 @@ function modelMetadata(
   source: TensorSource,
   numDrafts: number,
 ): Metadata {
-  const mixers = attentionMixers(config);
-  const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;
   const experts = expertsOf(config);
   const [rope, local] = config.ropes;
+  const [latent] = latentMixers(config);
+  const isLatent = latent !== undefined;
   const window = Math.max(...attentionMixers(config).map((each) => each.window));
   const own: Metadata = {
     vocab_size: u32(config.vocabSize),
@@ -198,10 +212,7 @@ function modelMetadata(
     block_count: u32(config.layers.length + numDrafts),
     ...(numDrafts === 0 ? {} : { [DRAFT_BLOCKS]: u32(numDrafts) }),
     feed_forward_length: numberOrList(densePartWidths(config)),
-    "attention.head_count": u32(mixer.numHeads),
-    "attention.head_count_kv": u32(mixer.numKvHeads),
-    "attention.key_length": u32(mixer.headDim),
-    "attention.value_length": u32(mixer.valueDim),
+    ...headsMetadata(config),
     "attention.layer_norm_rms_epsilon": f32(config.rmsEps),
     "rope.dimension_count": u32(rope!.dim),
     "rope.freq_base": f32(rope!.base),
@@ -218,8 +229,8 @@ function modelMetadata(
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
     if (!normalises) own.expert_weights_norm = bool(false);
-    if (scoring === "sigmoid") {
-      own.expert_gating_func = u32(2);
+    if (scoring === "sigmoid" || factsOf(architecture).experts?.weighedBy === "either") {
+      own.expert_gating_func = u32(scoring === "sigmoid" ? 2 : 1);
       own.expert_weights_norm = bool(normalises);
       own.expert_weights_scale = f32(scale);
       own.expert_group_count = u32(numGroups);
@@ -245,7 +256,8 @@ function modelMetadata(
   // The factors of a long rope are tensors. llama.cpp divides positions by a stated factor as well, so none is stated.
   if (rope!.scaling !== "none" || source.has("rope_factors_long.weight")) {
     own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
-    own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
+    const factor = rope!.attentionFactor;
+    own["rope.scaling.attn_factor"] = f32(isLatent ? factor * (1 + 0.1 * Math.log(rope!.factor)) : factor);
   }
   if (factsOf(architecture).hasFactors) {
     own["attention.scale"] = f32(config.attentionScale);
@@ -265,11 +277,40 @@ function modelMetadata(
   if (rope!.scaling === "yarn") {
     own["rope.scaling.yarn_beta_fast"] = f32(rope!.betaFast);
     own["rope.scaling.yarn_beta_slow"] = f32(rope!.betaSlow);
+    if (latent !== undefined) {
+      const magnitude = Math.sqrt(config.attentionScale * Math.sqrt(latent.headDim + latent.ropeDim));
+      own["rope.scaling.yarn_log_multiplier"] = f32((magnitude - 1) / Math.log(rope!.factor));
+    }
   }
   return {
     "general.architecture": str(architecture),
     "general.name": str(config.name),
     ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value])),
+  };
+}
+
+function headsMetadata(config: ServableModel): Metadata {
+  const [latent] = latentMixers(config);
+  if (latent === undefined) {
+    const mixers = attentionMixers(config);
+    const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;
+    return {
+      "attention.head_count": u32(mixer.numHeads),
+      "attention.head_count_kv": u32(mixer.numKvHeads),
+      "attention.key_length": u32(mixer.headDim),
+      "attention.value_length": u32(mixer.valueDim),
+    };
+  }
+  const { numHeads, headDim, valueDim, kvRank, ropeDim, queryRank } = latent;
+  return {
+    "attention.head_count": u32(numHeads),
+    "attention.head_count_kv": u32(1),
+    "attention.key_length": u32(kvRank + ropeDim),
+    "attention.value_length": u32(kvRank),
+    "attention.key_length_mla": u32(headDim + ropeDim),
+    "attention.value_length_mla": u32(valueDim),
+    "attention.kv_lora_rank": u32(kvRank),
+    ...(queryRank === 0 ? {} : { "attention.q_lora_rank": u32(queryRank) }),
   };
 }
 

@@ -16,7 +16,7 @@ export function joinedNameOf(name: string): string | undefined {
 }
 
 /**
- * One head's matrix of a stack.
+ * Rows of one head's matrix in a stack.
  * @param rowsOf finds rows of the matrix that has both
  */
 export function latentRowsOf(
@@ -24,30 +24,38 @@ export function latentRowsOf(
   layers: readonly Layer[],
   rowsOf: (spec: MatrixSpec) => MatrixRows,
 ): MatrixRows {
-  const { name, totalRows, start, numStacked = 1 } = spec;
+  const { name, totalRows, start, rows, numStacked = 1 } = spec;
   const [, layer, kind] = APART.exec(name) ?? [];
   const mixer = layers[Number(layer)]?.mixer;
   if (mixer?.kind !== "latent") throw new Error(`expected a layer with latent attention for ${name}`);
   const { numHeads, headDim, valueDim, kvRank } = mixer;
-  const head = Math.floor(start / (totalRows / numStacked));
+  const ownRows = totalRows / numStacked;
+  const head = Math.floor(start / ownRows);
+  const first = start % ownRows;
   const perHead = headDim + valueDim;
   const joined = { name: joinedNameOf(name)!, totalRows: numHeads * perHead, cols: kvRank };
-  if (kind === "v") return rowsOf({ ...joined, start: head * perHead + headDim, rows: valueDim });
-  return transposed(rowsOf({ ...joined, start: head * perHead, rows: headDim }), headDim, kvRank);
+  if (kind === "v") return rowsOf({ ...joined, start: head * perHead + headDim + first, rows });
+  const ofHead = rowsOf({ ...joined, start: head * perHead, rows: headDim });
+  return columnsOf(ofHead, headDim, kvRank, { first, count: rows });
 }
 
-/** Plain numbers keep their type. */
-function transposed(found: MatrixRows, rows: number, cols: number): MatrixRows {
+/** Columns of a matrix [rows, cols] as rows. Plain numbers keep their type. */
+function columnsOf(
+  found: MatrixRows,
+  rows: number,
+  cols: number,
+  { first, count }: { readonly first: number; readonly count: number },
+): MatrixRows {
   const size = { F32: 4, F16: 2, BF16: 2 }[found.type as string];
   const type = size === undefined ? "F32" : found.type;
   const convert = (target: ArrayBuffer) => {
     const stored = bytesOf(found, rows * rowByteLength(found.type, cols)!);
     const plain = size === undefined ? dequantizeRow(found.type, stored, rows * cols) : stored;
     const Values = size === 2 ? Uint16Array : Uint32Array;
-    const from = new Values(plain.buffer, plain.byteOffset, rows * cols);
-    const out = new Values(target, 0, rows * cols);
+    const from = new Values(plain.buffer as ArrayBuffer, plain.byteOffset, rows * cols);
+    const out = new Values(target, 0, count * rows);
     for (let row = 0; row < rows; row++) {
-      for (let col = 0; col < cols; col++) out[col * rows + row] = from[row * cols + col]!;
+      for (let i = 0; i < count; i++) out[i * rows + row] = from[row * cols + first + i]!;
     }
   };
   return { type, convert };
