@@ -27,7 +27,9 @@ describe("writeRandomModel", () => {
     expect(new Set(file.metadata.strings("tokenizer.ggml.tokens")).size).toBe(384);
     expect(file.tensors.get("token_embd.weight")?.shape).toEqual([128, 384]);
     const numLayers = file.metadata.number(`${architecture}.block_count`) ?? 0;
-    const down = ["qwen3moe", "gpt-oss", "glm4moe", "deepseek2", "qwen3next", "qwen35moe", "lfm2moe"].includes(architecture)
+    const down = ["qwen3moe", "gpt-oss", "glm4moe", "deepseek2", "qwen3next", "qwen35moe", "lfm2moe"].includes(
+      architecture,
+    )
       ? "ffn_down_exps"
       : "ffn_down";
     expect(file.tensors.has(`blk.${numLayers - 1}.${down}.weight`)).toBe(true);

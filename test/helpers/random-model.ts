@@ -42,6 +42,8 @@ export interface RandomModelOptions {
   readonly experts?: { readonly count: number; readonly active: number };
   /** stacked; in one tensor for each expert; gate and up fused. */
   readonly expertLayout?: "stacked" | "apart" | "fused";
+  /** For deepseek2: each layer has the matrices of latent keys and values in one, as older files do. */
+  readonly joinsLatents?: boolean;
   /** For gemma4: the last two layers read the keys of others, and layers have inputs of their own. */
   readonly sharesKeys?: boolean;
   /** 384; at least 300. */
@@ -197,6 +199,7 @@ function completed(options: RandomModelOptions): Dimensions {
     isDequantised: false,
     hasMatrixScales: false,
     sharesKeys: false,
+    joinsLatents: false,
     poolingType: 0,
     markers: { texts: [], areSpecial: false },
     metadata: {},
@@ -241,7 +244,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
 function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, kvHeads, headDim, ff } = dimensions;
+  const { architecture, layers, kvHeads, headDim, ff, joinsLatents } = dimensions;
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
@@ -276,10 +279,14 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
         "attention.head_count_kv": u32(1),
         "attention.q_lora_rank": u32(LATENT.queryRank),
         "attention.kv_lora_rank": u32(LATENT.kvRank),
-        "attention.key_length": u32(LATENT.kvRank + LATENT.ropeDim),
-        "attention.value_length": u32(LATENT.kvRank),
-        "attention.key_length_mla": u32(LATENT.headDim + LATENT.ropeDim),
-        "attention.value_length_mla": u32(LATENT.valueDim),
+        [`attention.key_length${joinsLatents ? "" : "_mla"}`]: u32(LATENT.headDim + LATENT.ropeDim),
+        [`attention.value_length${joinsLatents ? "" : "_mla"}`]: u32(LATENT.valueDim),
+        ...(joinsLatents
+          ? {}
+          : {
+              "attention.key_length": u32(LATENT.kvRank + LATENT.ropeDim),
+              "attention.value_length": u32(LATENT.kvRank),
+            }),
       };
     case "glm4moe":
       return { ...sharingMetadata, "rope.dimension_count": u32(headDim / 2) };
@@ -536,7 +543,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
 
 function latentTensors(
   create: TensorFactory,
-  { width, heads }: Dimensions,
+  { width, heads, joinsLatents }: Dimensions,
   name: (part: string) => string,
 ): readonly WritableTensor[] {
   const { headDim, ropeDim, valueDim, kvRank, queryRank } = LATENT;
@@ -548,8 +555,9 @@ function latentTensors(
     matrix("attn_q_b", queryRank, heads * (headDim + ropeDim)),
     matrix("attn_kv_a_mqa", width, kvRank + ropeDim),
     create.norm(name("attn_kv_a_norm.weight"), kvRank),
-    matrix("attn_k_b", headDim, kvRank, heads),
-    matrix("attn_v_b", kvRank, valueDim, heads),
+    ...(joinsLatents
+      ? [matrix("attn_kv_b", kvRank, heads * (headDim + valueDim))]
+      : [matrix("attn_k_b", headDim, kvRank, heads), matrix("attn_v_b", kvRank, valueDim, heads)]),
     matrix("attn_output", heads * valueDim, width),
   ];
 }

@@ -66,7 +66,12 @@ export function allocateLatentScratch(
     attended,
     key,
     copiedKey,
-    compressed: floats(Math.max(1, most(({ queryRank }) => queryRank))),
+    compressed: floats(
+      Math.max(
+        1,
+        most(({ queryRank }) => queryRank),
+      ),
+    ),
     headQueries: floats(numHeads * most(({ headDim, ropeDim }) => headDim + ropeDim)),
     latent: floats(most(({ kvRank }) => kvRank)),
     rotated: floats(most(({ ropeDim }) => ropeDim)),

@@ -58,7 +58,9 @@ function readEitherRouting(read: MetadataReader, gguf: GgufFile, architecture: A
   const scoring = stated === SIGMOID || (stated === 0 && isFlash) ? "sigmoid" : "softmax";
   const hasBias = [...tensors.keys()].some((name) => name.endsWith(".exp_probs_b.bias"));
   if (hasBias && scoring === "softmax") {
-    throw unservedVariant(`expected no exp_probs_b.bias beside a softmax (${architecture}.expert_gating_func), got some`);
+    throw unservedVariant(
+      `expected no exp_probs_b.bias beside a softmax (${architecture}.expert_gating_func), got some`,
+    );
   }
   const normalises = metadata.boolean(`${architecture}.expert_weights_norm`) ?? false;
   const scale = read.optionalPositive("expert_weights_scale", 1);

@@ -22,7 +22,14 @@ import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } fr
 import { assertLfm2 } from "./lfm2.js";
 import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
-import { assertRopeStated, latentMagnitudeOf, queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
+import {
+  assertRopeStated,
+  latentMagnitudeOf,
+  queryScalingOf,
+  type RopeFactors,
+  refuseQueryScaling,
+  ropesFromHf,
+} from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
