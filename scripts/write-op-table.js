@@ -14,7 +14,7 @@ import swc from "@swc/wasm-typescript";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const TABLE = "src/backend/ops.ts";
 /** Files that the table imports, beside it. */
-const PARTS = ["attention-ops", "expert-ops", "recurrent-ops", "row-ops", "weight-ops"];
+const PARTS = ["attention-ops", "column-ops", "expert-ops", "recurrent-ops", "row-ops", "weight-ops"];
 const HEADER = "native/cpu/kernels/op_table.h";
 const DOCUMENT = "docs/reference/operations.md";
 

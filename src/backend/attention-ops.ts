@@ -10,6 +10,12 @@ const KV_SHAPE = {
   kvType: { kind: "code", of: "KvType" },
 } as const;
 
+const LATENT_DIM = {
+  kind: "integer",
+  optional: true,
+  note: "at most D; 0 = values have a cache of their own",
+} as const;
+
 const CACHE_SHAPE = "[*, numKvHeads, blockSize / KV_OCTET, octet]";
 
 export const ATTENTION_OPS = {
@@ -17,7 +23,8 @@ export const ATTENTION_OPS = {
     computes:
       "Rotates q and k in place by the rope table (the first 2 · half values of each head; pairs (2i, 2i + 1), or (i, i + half) when " +
       "`isNeox`), then stores k and v at slots[m] of the caches, converted to the KV type. In a cache an octet of keys is [D, 8], of values " +
-      "[8, D], and slot = block · blockSize + offset. An octet ends with its entries' scales, where the type has them: native/cpu/kernels/kv_cache.h.",
+      "[8, D], and slot = block · blockSize + offset. An octet ends with its entries' scales, where the type has them: native/cpu/kernels/kv_cache.h. " +
+      "With `latentDim` only keys are stored: v and valueCache are not used.",
     operands: {
       q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads and writes" },
       k: { kind: "f32", shape: "[numRows, numKvHeads, headDim]", access: "reads and writes" },
@@ -30,6 +37,7 @@ export const ATTENTION_OPS = {
       ...KV_SHAPE,
       half: { kind: "integer", note: "at most D / 2" },
       isNeox: { kind: "flag" },
+      latentDim: LATENT_DIM,
     },
   },
   pagedAttention: {
@@ -39,7 +47,8 @@ export const ATTENTION_OPS = {
       "sequence s lies in block blockTables[s, j div blockSize]; query head h reads KV head h div (Hq / Hkv). Parts of ATTENTION_PART entries " +
       "each keep their own (max, sum, accumulator) and are merged in order (E3). Blocks that several rows' sequences begin with are read " +
       "once for all of them. `sinks`: beside its entries, head h has a score sinks[h] without a value, which adds to the sum alone, after the " +
-      "last part.",
+      "last part. With `latentDim`, an entry's value is the last latentDim numbers of its key, as they are stored, valueCache is not used, and " +
+      "out is [numRows, numHeads, latentDim].",
     operands: {
       out: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "writes" },
       q: { kind: "f32", shape: "[numRows, numHeads, headDim]", access: "reads" },
@@ -62,6 +71,7 @@ export const ATTENTION_OPS = {
         optional: true,
         note: "each in [0, kvLengths[m]]; the window is then not read",
       },
+      latentDim: LATENT_DIM,
     },
   },
   countAttention: {

@@ -18,7 +18,7 @@ export const EXPERT_OPS = {
       "are the logits, or where there is a bias, the softmax of the row's logits + bias; and weights[m, s] is scale times the softmax of all the row's logits at experts[m, s]; when `normalises`, of the k " +
       "chosen logits. With sigmoid, weights are sigmoid(logit), when `normalises` over their sum, times scale; scores are sigmoid(logit) + " +
       "bias. Experts lie in numGroups groups side by side; where these are more than numUsedGroups, only experts of those numUsedGroups " +
-      "are chosen whose two largest scores have the largest sums, ties to the lower index.",
+      "are chosen whose two largest scores have the largest sums or, with softmax, whose largest scores are the largest, ties to the lower index.",
     operands: {
       experts: { kind: "i32", shape: "[numRows, numChosen]", access: "writes" },
       weights: { kind: "f32", shape: "[numRows, numChosen]", access: "writes" },

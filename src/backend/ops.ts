@@ -10,6 +10,7 @@
  * this file; `*` is any size.
  */
 import { ATTENTION_OPS } from "./attention-ops.js";
+import { COLUMN_OPS } from "./column-ops.js";
 import { EXPERT_OPS } from "./expert-ops.js";
 import type { BufferHandle, WeightHandle, WeightStackHandle } from "./handles.js";
 import { RECURRENT_OPS } from "./recurrent-ops.js";
@@ -147,7 +148,7 @@ export type OperandSpec =
       readonly note?: string;
     }
   | { readonly kind: "weight" | "weights"; readonly shape: string; readonly note?: string }
-  | { readonly kind: "integer"; readonly note?: string }
+  | { readonly kind: "integer"; readonly optional?: true; readonly note?: string }
   | { readonly kind: "number"; readonly optional?: true; readonly note?: string }
   | { readonly kind: "flag"; readonly optional?: true; readonly note?: string }
   | {
@@ -386,6 +387,7 @@ export const OPS = {
   ...EXPERT_OPS,
   ...RECURRENT_OPS,
   ...WEIGHT_OPS,
+  ...COLUMN_OPS,
 } as const satisfies Readonly<Record<string, OpSpec>>;
 
 export type OpName = keyof typeof OPS;

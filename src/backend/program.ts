@@ -32,7 +32,7 @@ export type LinearOperands = Required<Pick<OperandsOf<"linear">, "x" | "weight" 
 
 export type KvShape = Pick<
   OperandsOf<"pagedAttention">,
-  "kvType" | "numHeads" | "numKvHeads" | "headDim" | "blockSize"
+  "kvType" | "numHeads" | "numKvHeads" | "headDim" | "blockSize" | "latentDim"
 >;
 
 /** Buffers from which `sample` reads its inputs and into which it writes its results. */

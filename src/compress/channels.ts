@@ -65,7 +65,9 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
     readers: [tensor("shortconv.out_proj")],
     ...own(cols),
   });
-  const ofMixer = (): { readonly readers: readonly string[]; readonly channels: Channels } => {
+  // What meets a head's values is in one matrix with them, or in one stack: they have no channels of their own.
+  const ofMixer = (): { readonly readers: readonly string[]; readonly channels?: Channels } => {
+    if (mixer.kind === "latent") return { readers: LATENT_READERS };
     if (mixer.kind === "delta") return { readers: RECURRENT_READERS, channels: ofHeads(mixer) };
     if (mixer.kind === "attention") return { readers: ATTENTION_READERS, channels: ofValues(mixer) };
     return { readers: ["shortconv.in_proj"], channels: ofConvolved(mixer) };
@@ -86,7 +88,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   return [
     ...ofNorm("attn_norm", readers),
     // A norm of values would undo their scales.
-    ...(hasValueNorm ? [] : [channels]),
+    ...(hasValueNorm || channels === undefined ? [] : [channels]),
     ...(hasDenseBesideExperts && feedForward.kind === "experts"
       ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
       : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
@@ -95,6 +97,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
 }
 
 const ATTENTION_READERS: readonly string[] = ["attn_q", "attn_k", "attn_v", "attn_qkv"];
+const LATENT_READERS: readonly string[] = ["attn_q", "attn_q_a", "attn_kv_a_mqa"];
 const RECURRENT_READERS: readonly string[] = ["attn_qkv", "attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"];
 const DENSE_READERS: readonly string[] = ["ffn_gate", "ffn_up"];
 const EXPERT_READERS: readonly string[] = ["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"];

@@ -4,7 +4,7 @@
  */
 
 import type { AnyWeight, Backend } from "../backend/backend.js";
-import type { ServableLayer } from "../model/description/servable.js";
+import type { LatentMixer, Mixer } from "../model/description/model-description.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { InputMeter } from "./blocks/products.js";
@@ -15,6 +15,8 @@ import {
   type DenseWeights,
   isConvolutionLayer,
   isDeltaLayer,
+  isLatentLayer,
+  type LatentLayerWeights,
   type LayerWeights,
 } from "./blocks/weights.js";
 import type { EngineParts } from "./engine-parts.js";
@@ -174,7 +176,7 @@ export class ActivationMeter {
 
   #inputsOf(index: number, op: InputMeter["op"]): readonly LayerInput[] {
     const { weights, transformer } = this.parts;
-    const inputs = inputsOf(weights.layers[index]!, transformer.width, mixedValues(this.model.config.layers[index]!));
+    const inputs = inputsOf(weights.layers[index]!, transformer.width, this.model.config.layers[index]!.mixer);
     return op === "addGram" ? inputs.filter(({ isRouted }) => isRouted !== true) : inputs;
   }
 }
@@ -190,25 +192,27 @@ interface LayerInput {
 }
 
 /** Values that a token's heads, or its convolved inputs, give to the layer's output matrix. */
-const mixedValues = ({ mixer }: ServableLayer): number =>
+const mixedValues = (mixer: Mixer): number =>
   mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.valueDim;
 
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
-function inputsOf(layer: AnyLayerWeights, width: number, mixed: number): readonly LayerInput[] {
+function inputsOf(layer: AnyLayerWeights, width: number, mixer: Mixer): readonly LayerInput[] {
   const { feedForward } = layer;
-  const mixer = mixerInputs(layer, width, mixed);
-  if (feedForward.kind === "dense") return [...mixer, ...denseInputs(feedForward, width, "")];
+  const ofMixer = mixerInputs(layer, width, mixer);
+  if (feedForward.kind === "dense") return [...ofMixer, ...denseInputs(feedForward, width, "")];
   const { gates, ups, downs, part, shared, beside } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
   return [
-    ...mixer,
+    ...ofMixer,
     { first: (gates ?? ups).weights, names: ["ffn_gate_exps", "ffn_up_exps"], cols: width, isRouted: true },
     { first: downs.weights, ...down, isRouted: true },
     ...(shared === undefined ? [] : denseInputs(shared, width, beside === undefined ? "_shexp" : "")),
   ];
 }
 
-function mixerInputs(layer: AnyLayerWeights, width: number, mixed: number): readonly LayerInput[] {
+function mixerInputs(layer: AnyLayerWeights, width: number, mixer: Mixer): readonly LayerInput[] {
+  if (isLatentLayer(layer)) return latentInputs(layer, width, mixer as LatentMixer);
+  const mixed = mixedValues(mixer);
   if (isDeltaLayer(layer)) return recurrentInputs(layer, width, mixed);
   return isConvolutionLayer(layer) ? convolutionInputs(layer, width, mixed) : attentionInputs(layer, width, mixed);
 }
@@ -221,6 +225,27 @@ const convolutionInputs = (
   { first: convolution.before.weight, names: ["shortconv.in_proj"], cols: width },
   { first: convolution.output.weight, names: ["shortconv.out_proj"], cols: mixed },
 ];
+
+/** The matrices of a head's keys and of its values see every token once for each head. */
+function latentInputs(
+  { latent }: LatentLayerWeights,
+  width: number,
+  { numHeads, headDim, valueDim, kvRank, queryRank }: LatentMixer,
+): readonly LayerInput[] {
+  const { compression, query, keys, values, output } = latent;
+  const ofWidth = (first: AnyWeight, name: string) => ({ first, names: [name, "attn_kv_a_mqa"], cols: width });
+  const queries =
+    compression === undefined
+      ? [ofWidth(query.weight, "attn_q")]
+      : [ofWidth(compression.linear.weight, "attn_q_a"), { first: query.weight, names: ["attn_q_b"], cols: queryRank }];
+  const ofHead = { rowsPerToken: numHeads, isRouted: true } as const;
+  return [
+    ...queries,
+    { first: keys.weights, names: ["attn_k_b"], cols: headDim, ...ofHead },
+    { first: values.weights, names: ["attn_v_b"], cols: kvRank, ...ofHead },
+    { first: output.weight, names: ["attn_output"], cols: numHeads * valueDim },
+  ];
+}
 
 const attentionInputs = (
   { query, attentionOutput }: LayerWeights,

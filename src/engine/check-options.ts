@@ -2,8 +2,8 @@
 
 import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
-import { attentionMixers, type ServableModel } from "../model/description/servable.js";
-import { isRecurrent } from "../model/description/sizes.js";
+import { type ServableModel, windowOf } from "../model/description/servable.js";
+import { isRecurrent, keyWidth } from "../model/description/sizes.js";
 import type { EngineOptions } from "./api/options.js";
 import { NO_SPECULATION } from "./api/speculative-config.js";
 
@@ -87,9 +87,15 @@ function checkEviction(config: ServableModel, options: EngineOptions): void {
   }
   const length = resolveMaxModelLen(maxModelLen, config.contextLength);
   // As kvGroups has it: a window that no text leaves is full attention.
-  const full = attentionMixers(config).filter(({ window }) => window === 0 || window >= length);
+  const full = config.layers.filter(
+    (layer) => keyWidth(layer) > 0 && (windowOf(layer) === 0 || windowOf(layer) >= length),
+  );
   if (full.length === 0) refuse("a model with layers of full attention", "sliding windows in every layer");
-  const shapes = new Set(full.map(({ numKvHeads, headDim }) => `${numKvHeads} × ${headDim}`));
+  const shapes = new Set(
+    full.map(({ mixer }) =>
+      mixer.kind === "attention" ? `${mixer.numKvHeads} × ${mixer.headDim}` : `1 × ${keyWidth({ mixer })}`,
+    ),
+  );
   if (shapes.size > 1) refuse("layers with KV heads of one shape", [...shapes].join(" and "));
 }
 

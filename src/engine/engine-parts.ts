@@ -5,7 +5,7 @@
 
 import type { Backend, LoadReport } from "../backend/backend.js";
 import { formatBytes } from "../core/quantities.js";
-import { attentionMixers, tasksOf } from "../model/description/servable.js";
+import { tasksOf, windowOf } from "../model/description/servable.js";
 import { isRecurrent, stateBytes, tokenKvBytes } from "../model/description/sizes.js";
 import {
   draftStatesWithin,
@@ -127,7 +127,7 @@ export async function buildParts(
   const hasForks = mtp !== undefined || (draftModelPath !== undefined && isEagle3Folder(draftModelPath));
   const numForks = hasForks ? Math.min(MAX_FORKS, maxNumSeqs * alternatives) : 0;
   const capacity = { maxRows: maxNumBatchedTokens, maxLogitRows, maxSeats: maxNumSeqs + numForks, tableStride };
-  const window = Math.max(...attentionMixers(config).map((mixer) => mixer.window));
+  const window = Math.max(...config.layers.map(windowOf));
   const encoderWindow = config.isCausal || window === 0 ? {} : { encoderWindow: window };
   const batch = new StepBatch({ ...capacity, ...encoderWindow, numGroups: groups.length }, backend);
   const masksPerSlot = 1 + numSpeculativeTokens;

@@ -6,7 +6,7 @@
 import type { Backend } from "../backend/backend.js";
 import { MODEL_LIMITS } from "../model/description/model-description.js";
 import { readRows } from "../model/description/read-rows.js";
-import { attentionMixers } from "../model/description/servable.js";
+import { attentionMixers, latentMixers } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { EngineParts } from "./engine-parts.js";
@@ -98,7 +98,12 @@ function factsOf({ config }: OpenModel, { info }: EngineParts): ModelFacts {
   const { name, width, vocabSize, rmsEps, logitScale, logitCap } = config;
   const numLayers = config.layers.length;
   const { feedForward } = config.layers.at(-1)!;
-  const { numHeads, numKvHeads, headDim } = attentionMixers(config).at(-1)!;
+  // What is trained has keys of its own, also over latent attention.
+  const latent = latentMixers(config).at(-1);
+  const { numHeads, numKvHeads, headDim } =
+    latent === undefined
+      ? attentionMixers(config).at(-1)!
+      : { numHeads: latent.numHeads, numKvHeads: latent.numHeads, headDim: latent.headDim + latent.ropeDim };
   const ffWidth = feedForward.kind === "dense" ? feedForward.width : Math.min(MODEL_LIMITS.ff, FF_FACTOR * width);
   const high = numLayers >= DEEP_LAYERS ? numLayers - 3 : numLayers - 1;
   const inputLayers = [Math.min(2, numLayers - 1), Math.floor(numLayers / 2), high];

@@ -265,7 +265,7 @@ test("a CPU gets the embedded engine and GGUF types; half-shared prompts get a r
 });
 
 test("a model that the embedded engine does not load is planned for one that does", () => {
-  expect(() => servedModelType(knownModel("deepseek-v3").modelType)).toThrow(/to be one of llama/);
+  expect(() => servedModelType(knownModel("minimax-m2").modelType)).toThrow(/to be one of llama/);
   const model = { ...knownModel("gpt-oss-20b"), embeddedRefusal: "expected another" };
   const on = (machine: string, more: Parameters<typeof request>[2] = {}) => ({
     ...request("gpt-oss-20b", machine, more),

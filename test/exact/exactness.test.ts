@@ -38,6 +38,7 @@ import type { RandomModelOptions } from "../helpers/random-model.js";
 import { writeRandomHeads, writeRandomModel } from "../helpers/random-model.js";
 import {
   DRAFTING_MODELS,
+  isLatentModel,
   isRecurrentModel,
   RANDOM_MODELS,
   randomIds,
@@ -302,7 +303,9 @@ function randomSpeculation(rng: TestRng, model: RandomModelOptions): Speculative
   // A draft model has no recurrent layers.
   const isOwnDrafter = rng.chance(0.5) && !isRecurrentModel(model);
   // The model itself guesses right, another one of the same vocabulary wrong, and so do heads that were not trained.
-  const kind = method === "eagle3" ? method : rng.pick([...HEAD_KINDS, "eagle3", "medusa-folder"] as const);
+  // Heads that read a layer's keys and values find none beside latent vectors.
+  const kinds = isLatentModel(model) ? (["medusa"] as const) : HEAD_KINDS;
+  const kind = method === "eagle3" ? method : rng.pick([...kinds, "eagle3", "medusa-folder"] as const);
   const path = hasHeads ? headsPath(model, kind) : modelPath(isOwnDrafter ? model : rng.pick(others));
   return {
     ...DEFAULT_SPECULATIVE_CONFIG,

@@ -3,8 +3,7 @@
 import { kvEntryBytes } from "../../src/backend/program.js";
 import type { EngineOptions } from "../../src/engine/api/options.js";
 import { groupEntryBytes, type KvBudget, kvGroups, planKvBudget } from "../../src/engine/memory/groups.js";
-import { attentionMixers } from "../../src/model/description/servable.js";
-import { kvBytesPerToken } from "../../src/model/description/sizes.js";
+import { keyWidth, kvBytesPerToken } from "../../src/model/description/sizes.js";
 import { openModel } from "../../src/model/open-model.js";
 
 type KvOptions = Pick<EngineOptions, "kvCacheDtype" | "blockSize" | "maxNumSeqs" | "maxNumBatchedTokens"> & {
@@ -16,7 +15,7 @@ export function leastKvBudget(modelPath: string, numBlocks: number, options: KvO
   const { config } = openModel(modelPath);
   // A layer that drafts has entries too.
   const layers = [...config.layers, ...(config.draftLayers ?? [])];
-  const numLayers = attentionMixers({ layers }).length;
+  const numLayers = layers.filter((layer) => keyWidth(layer) > 0).length;
   const { kvCacheDtype, blockSize, maxModelLen } = options;
   const groups = kvGroups(config, maxModelLen);
   const vectorBytes = (width: number) => kvEntryBytes(kvCacheDtype, width);

@@ -42,6 +42,8 @@ export interface RandomModelOptions {
   readonly experts?: { readonly count: number; readonly active: number };
   /** stacked; in one tensor for each expert; gate and up fused. */
   readonly expertLayout?: "stacked" | "apart" | "fused";
+  /** For deepseek2: each layer has the matrices of latent keys and values in one, as older files do. */
+  readonly joinsLatents?: boolean;
   /** For gemma4: the last two layers read the keys of others, and layers have inputs of their own. */
   readonly sharesKeys?: boolean;
   /** 384; at least 300. */
@@ -115,6 +117,7 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "dots1",
   "gpt-oss",
   "glm4moe",
+  "deepseek2",
   "qwen3next",
   "qwen35moe",
   "lfm2moe",
@@ -123,12 +126,20 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "minimax-m2",
 ];
 /** Their first layer has no experts; of ERNIE every second one. */
-const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "dots1", "lfm2", "lfm2moe", "ernie4_5-moe"];
+const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "deepseek2", "dots1", "lfm2", "lfm2moe", "ernie4_5-moe"];
 /** Their routers' scores have biases. */
-const SCORE_BIASED: readonly RandomArchitecture[] = ["glm4moe", "dots1", "lfm2moe", "ernie4_5-moe", "minimax-m2"];
+const SCORE_BIASED: readonly RandomArchitecture[] = [
+  "glm4moe",
+  "deepseek2",
+  "dots1",
+  "lfm2moe",
+  "ernie4_5-moe",
+  "minimax-m2",
+];
 /** Widths of the parts that every token passes beside its experts, in experts. */
 const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   glm4moe: 2,
+  deepseek2: 2,
   dots1: 2,
   granitemoe: 2,
   "ernie4_5-moe": 2,
@@ -142,6 +153,7 @@ const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35
 /** Every second layer of theirs has attention, the others a short convolution. */
 const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe"];
 const CONVOLUTION_TAPS = 3;
+const LATENT = { headDim: 32, ropeDim: 16, valueDim: 64, kvRank: 96, queryRank: 64 } as const;
 const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
@@ -226,6 +238,7 @@ function completed(options: RandomModelOptions): Dimensions {
     isDequantised: false,
     hasMatrixScales: false,
     sharesKeys: false,
+    joinsLatents: false,
     poolingType: 0,
     markers: { texts: [], areSpecial: false },
     metadata: {},
@@ -270,12 +283,21 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
 
 /** What sets the architecture apart, so that it shows within some dozens of tokens. */
 function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, kvHeads, headDim, ff } = dimensions;
+  const { architecture, layers, kvHeads, headDim, ff, joinsLatents } = dimensions;
   const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
   const yarn = {
     "rope.scaling.type": str("yarn"),
     "rope.scaling.factor": f32(16),
     "rope.scaling.original_context_length": u32(32),
+  };
+  const sharingMetadata = {
+    leading_dense_block_count: u32(1),
+    expert_shared_count: u32(2),
+    expert_gating_func: u32(2),
+    expert_weights_norm: bool(true),
+    expert_weights_scale: f32(1.7),
+    expert_group_count: u32(4),
+    expert_group_used_count: u32(2),
   };
   switch (architecture) {
     case "gemma2":
@@ -311,18 +333,28 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       return window;
     case "qwen2moe":
       return { expert_shared_feed_forward_length: u32(ff) };
-    case "dots1":
-    case "glm4moe":
+    case "deepseek2":
       return {
-        ...(architecture === "dots1" ? {} : { "rope.dimension_count": u32(headDim / 2) }),
-        leading_dense_block_count: u32(1),
-        expert_shared_count: u32(2),
-        expert_gating_func: u32(2),
-        expert_weights_norm: bool(true),
-        expert_weights_scale: f32(1.7),
-        expert_group_count: u32(4),
-        expert_group_used_count: u32(2),
+        ...sharingMetadata,
+        ...yarn,
+        "rope.scaling.yarn_log_multiplier": f32(0.0707),
+        "rope.dimension_count": u32(LATENT.ropeDim),
+        "attention.head_count_kv": u32(1),
+        "attention.q_lora_rank": u32(LATENT.queryRank),
+        "attention.kv_lora_rank": u32(LATENT.kvRank),
+        [`attention.key_length${joinsLatents ? "" : "_mla"}`]: u32(LATENT.headDim + LATENT.ropeDim),
+        [`attention.value_length${joinsLatents ? "" : "_mla"}`]: u32(LATENT.valueDim),
+        ...(joinsLatents
+          ? {}
+          : {
+              "attention.key_length": u32(LATENT.kvRank + LATENT.ropeDim),
+              "attention.value_length": u32(LATENT.kvRank),
+            }),
       };
+    case "dots1":
+      return sharingMetadata;
+    case "glm4moe":
+      return { ...sharingMetadata, "rope.dimension_count": u32(headDim / 2) };
     case "qwen3next":
     case "qwen35":
     case "qwen35moe":
@@ -505,6 +537,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
   const isGlm = architecture === "glm4moe";
+  const isLatent = architecture === "deepseek2";
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
   const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
@@ -527,7 +560,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   if (architecture === "phi3") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
   } else {
-    if (isRecurrent) {
+    if (isLatent) tensors.push(...latentTensors(create, dimensions, name));
+    else if (isRecurrent) {
       const ofState = isDelta ? recurrentTensors : convolutionTensors;
       tensors.push(...ofState(create, dimensions, name));
     } else {
@@ -593,9 +627,30 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.norm(name("post_attention_norm.weight"), width));
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }
-  if (!isRecurrent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
+  if (!isRecurrent && !isLatent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
   tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
+}
+
+function latentTensors(
+  create: TensorFactory,
+  { width, heads, joinsLatents }: Dimensions,
+  name: (part: string) => string,
+): readonly WritableTensor[] {
+  const { headDim, ropeDim, valueDim, kvRank, queryRank } = LATENT;
+  const matrix = (part: string, cols: number, rows: number, count = 0) =>
+    create.matrix(name(`${part}.weight`), cols, rows, count);
+  return [
+    matrix("attn_q_a", width, queryRank),
+    create.norm(name("attn_q_a_norm.weight"), queryRank),
+    matrix("attn_q_b", queryRank, heads * (headDim + ropeDim)),
+    matrix("attn_kv_a_mqa", width, kvRank + ropeDim),
+    create.norm(name("attn_kv_a_norm.weight"), kvRank),
+    ...(joinsLatents
+      ? [matrix("attn_kv_b", kvRank, heads * (headDim + valueDim))]
+      : [matrix("attn_k_b", headDim, kvRank, heads), matrix("attn_v_b", kvRank, valueDim, heads)]),
+    matrix("attn_output", heads * valueDim, width),
+  ];
 }
 
 function convolutionTensors(

@@ -56,6 +56,8 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "cohere2", seed: 47, type: "F16" },
   { architecture: "stablelm", seed: 48, type: "Q8_0" },
   { architecture: "starcoder2", seed: 49, type: "BF16" },
+  { architecture: "deepseek2", seed: 50, type: "Q8_0" },
+  { architecture: "deepseek2", seed: 51, type: "Q5_0", heads: 20 },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
@@ -67,6 +69,9 @@ export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
 /** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
   ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe"].includes(architecture);
+
+/** Its layers keep latent vectors in place of the keys and values of heads. */
+export const isLatentModel = ({ architecture }: RandomModelOptions): boolean => architecture === "deepseek2";
 
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

@@ -15,13 +15,19 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   const window = operands.integer("window");
   const cap = operands.number("cap");
   if (cap < 0) operands.refuse("cap", "at least 0", cap);
+  const latentDim = operands.integer("latentDim", 0, headDim);
+  const valueDim = latentDim === 0 ? headDim : latentDim;
   const q = operands.f32("q", numRows * numHeads * headDim);
-  const out = operands.f32("out", numRows * numHeads * headDim);
+  const out = operands.f32("out", numRows * numHeads * valueDim);
   const sinks = operands.optionalF32("sinks", numHeads);
   if (sinks !== undefined) operands.requireApart("out", "sinks");
   const keyCache = operands.kvCache("keyCache", shape);
   const valueCache = operands.kvCache("valueCache", shape);
   const numBlocks = Math.min(keyCache.numBlocks, valueCache.numBlocks);
+  const valueOf = (slot: number, kvHead: number): Float64Array =>
+    latentDim === 0
+      ? loadEntry(valueCache, "value", slot, kvHead)
+      : loadEntry(keyCache, "key", slot, kvHead).subarray(headDim - latentDim);
   const kvLengths = operands.indices("kvLengths", numRows, 0, tableStride * blockSize);
   const blockTables = operands.allI32("blockTables");
   const sequenceIndex = operands.indices("sequenceIndex", numRows, 0, Math.floor(blockTables.length / tableStride) - 1);
@@ -55,37 +61,31 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
         const kvHead = Math.floor(head / (numHeads / numKvHeads));
         const from = (m * numHeads + head) * headDim;
         const query = q.slice(from, from + headDim);
-        out.set(attendOneHead(query, keyCache, valueCache, slots, kvHead, scale, cap, sinks?.[head]), from);
+        const weights = weightsOfHead(query, keyCache, slots, kvHead, scale, cap, sinks?.[head]);
+        const values = slots.map((slot) => valueOf(slot, kvHead));
+        out.set(weightedSum(weights, values, valueDim), (m * numHeads + head) * valueDim);
       }
     }
   };
 }
 
-/**
- * query: [headDim]; slots: where the visible entries lie, in order. No entries give zeros. sink: one more score,
- * without a value.
- */
-function attendOneHead(
-  query: Float32Array,
-  keyCache: KvCacheView,
-  valueCache: KvCacheView,
-  slots: readonly number[],
-  kvHead: number,
-  scale: number,
-  cap: number,
-  sink?: number,
-): Float64Array {
-  const weights = weightsOfHead(query, keyCache, slots, kvHead, scale, cap, sink);
-  const out = new Float64Array(query.length);
-  slots.forEach((slot, j) => {
-    loadEntry(valueCache, "value", slot, kvHead).forEach((value, d) => {
-      out[d]! += weights[j]! * value;
+/** No entries give zeros. */
+function weightedSum(weights: readonly number[], values: readonly Float64Array[], width: number): Float64Array {
+  const out = new Float64Array(width);
+  values.forEach((value, j) => {
+    value.forEach((each, d) => {
+      out[d]! += weights[j]! * each;
     });
   });
   return out;
 }
 
-/** @returns the weight of each entry; with a sink they sum to less than 1 */
+/**
+ * @param query [headDim]
+ * @param slots where the visible entries lie, in order
+ * @param sink one more score, without a value
+ * @returns the weight of each entry; with a sink they sum to less than 1
+ */
 function weightsOfHead(
   query: Float32Array,
   keyCache: KvCacheView,

@@ -39,6 +39,7 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   pagedAttention,
   countAttention,
   gatherRows: ops.gatherRows,
+  copyColumns: ops.copyColumns,
   spreadColumns: ops.spreadColumns,
   sample,
   pack,

@@ -28,6 +28,7 @@ const ROUTERS = [
   { normalises: false, scale: 2.5, numExperts: 6, numGroups: 3, numUsedGroups: 2 },
   { normalises: true, hasBias: true },
   { normalises: false, hasBias: true, scale: 1.5, numExperts: 6, numGroups: 3, numUsedGroups: 2 },
+  { normalises: false, numExperts: 12, numGroups: 4, numUsedGroups: 1 },
   { scoring: "sigmoid", normalises: false, scale: 0.5 },
   { scoring: "sigmoid", normalises: true, hasBias: true, scale: 1.5 },
   { scoring: "sigmoid", normalises: true, hasBias: true, numExperts: 8, numGroups: 4, numUsedGroups: 1 },

@@ -51,7 +51,7 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
       if (numUsedGroups < numGroups) {
         const sums = Array.from({ length: numGroups }, (_, g) => {
           const [first, second] = scores.slice(g * perGroup, (g + 1) * perGroup).sort((a, b) => b - a);
-          return Math.fround(first! + second!);
+          return isSigmoid ? Math.fround(first! + second!) : first!;
         });
         const used = orderOf(sums).slice(0, numUsedGroups);
         scores.forEach((_, e) => {

@@ -290,6 +290,7 @@ export function ropeAndWriteKv(operands: Operands<"ropeAndWriteKv">): Work {
   const table = operands.f32("table", numRows * half * 2);
   const keyCache = operands.kvCache("keyCache", shape);
   const valueCache = operands.kvCache("valueCache", shape);
+  const storesKeysAlone = operands.integer("latentDim", 0, headDim) > 0;
   const numSlots = Math.min(keyCache.numBlocks, valueCache.numBlocks) * shape.blockSize;
   const slots = operands.indices("slots", numRows, -1, numSlots - 1);
   return () => {
@@ -303,7 +304,7 @@ export function ropeAndWriteKv(operands: Operands<"ropeAndWriteKv">): Work {
         rotate(k.subarray(from), angles, half, isNeox);
         if (slots[m] === -1) continue;
         storeEntry(keyCache, "key", slots[m]!, head, k.subarray(from, from + headDim));
-        storeEntry(valueCache, "value", slots[m]!, head, v.subarray(from, from + headDim));
+        if (!storesKeysAlone) storeEntry(valueCache, "value", slots[m]!, head, v.subarray(from, from + headDim));
       }
     }
   };
@@ -333,6 +334,28 @@ export function gatherRows(operands: Operands<"gatherRows">): Work {
     rows.forEach((row, r) => {
       out.set(allOfX.subarray(row * width, (row + 1) * width), r * width);
     });
+  };
+}
+
+export function copyColumns(operands: Operands<"copyColumns">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const to = operands.integer("to");
+  const from = operands.integer("from");
+  const outWidth = operands.integer("outWidth", to + width);
+  const xWidth = operands.integer("xWidth", from + width);
+  const x = operands.f32("x", numRows * xWidth);
+  const out = operands.f32("out", numRows * outWidth);
+  const rows = operands.optionalI32("rows", numRows);
+  operands.requireApart("out", "x");
+  if (rows !== undefined) operands.requireApart("out", "rows");
+  return () => {
+    for (let m = 0; m < numRows; m++) {
+      const row = rows?.[m] ?? m;
+      if (row < 0 || row >= numRows) continue;
+      const first = row * xWidth + from;
+      out.set(x.subarray(first, first + width), m * outWidth + to);
+    }
   };
 }
 

@@ -99,23 +99,26 @@ interface AttentionSettings {
   readonly cap?: number | undefined;
   /** [Hq] */
   readonly sinks?: Float32Array | undefined;
+  /** Values are the last numbers of keys. */
+  readonly latentDim?: number | undefined;
 }
 
-/** Returns `out` [M, Hq, D]. */
+/** Returns `out` [M, Hq, D], or [M, Hq, latentDim]. */
 export function recordAttention(
   bench: Bench,
   stored: StoredKv,
   rows: readonly AttentionRow[],
-  { scale, window, cap, sinks }: AttentionSettings,
+  { scale, window, cap, sinks, latentDim = 0 }: AttentionSettings,
 ): BufferHandle {
   const { shape, keyCache, valueCache, blockTables, tableStride } = stored;
-  const out = bench.unwritten(rows.length * shape.numHeads * shape.headDim);
+  const out = bench.unwritten(rows.length * shape.numHeads * (latentDim || shape.headDim));
   bench.program.record("pagedAttention", {
     ...shape,
+    latentDim,
     out,
     q: bench.f32(joined(rows.map((row) => row.q))),
     keyCache,
-    valueCache,
+    valueCache: latentDim > 0 ? keyCache : valueCache,
     kvLengths: bench.i32(rows.map((row) => row.kvLength)),
     sequenceIndex: bench.i32(rows.map((row) => row.sequence)),
     blockTables,

@@ -189,6 +189,29 @@ void widenValues(const KvGeometry& kv, const Octets& values, const Octets& next,
   }
 }
 
+// The values that are the last latentDim numbers of keys: octets of [headDim, 8] → out [8 · kEights, paddedDim], padded
+// with zeros. A register of dimensions is widened for all entries, then turned.
+template <KvType kType>
+void widenLatent(const KvGeometry& kv, const Octets& octets, const Octets& next, int64_t latentDim, float* out, int64_t paddedDim) {
+  StoredKeys<kType> keys(kv, octets);
+  const int64_t skipped = kv.headDim - latentDim;
+  alignas(64) float turned[kLanes][kLanes];
+  for (int64_t first = skipped / keyStep(kType) * keyStep(kType); first < kv.headDim; first += keyStep(kType)) {
+    for (const uint8_t* octet : next.at) ask(octet, first * vectorBytes(kType));
+    keys.enter(first);
+    const int64_t end = first + keyStep(kType) < kv.headDim ? first + keyStep(kType) : kv.headDim;
+    for (int64_t d = first > skipped ? first : skipped; d < end; d++) {
+      const int64_t column = (d - skipped) % kLanes;
+      storeFloats(turned[column], keys.at(d / 2 * 2, d % 2));
+      if (column + 1 < kLanes && d + 1 < kv.headDim) continue;
+      for (int64_t row = 0; row < kLanes; row++) {
+        float* to = out + row * paddedDim + (d - skipped - column);
+        for (int64_t i = 0; i < kLanes; i++) to[i] = i <= column ? turned[i][row] : 0.0f;
+      }
+    }
+  }
+}
+
 // q: [headDim, kQueries]; keys: kVectors times [headDim, kLanes] → scores [kQueries, kScorePitch], the first kLanes ·
 // kVectors of each.
 template <int kQueries, int kVectors>

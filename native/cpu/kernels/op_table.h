@@ -42,7 +42,8 @@ namespace millrace {
   X(addSquares) \
   X(keepLargest) \
   X(addGram) \
-  X(factorise)
+  X(factorise) \
+  X(copyColumns)
 
 enum class OpCode : uint32_t {
     embed,
@@ -79,8 +80,9 @@ enum class OpCode : uint32_t {
     keepLargest,
     addGram,
     factorise,
+    copyColumns,
 };
-constexpr int kNumOps = 34;
+constexpr int kNumOps = 35;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -116,6 +118,7 @@ constexpr const char* kOpNames[kNumOps] = {
     "keepLargest",
     "addGram",
     "factorise",
+    "copyColumns",
 };
 // With the operands: what both sides of the boundary must agree on.
 constexpr const char* kOpSignatures[kNumOps] = {
@@ -131,8 +134,8 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "activate(x, numRows, width, kind)",
     "gatedLinear(out, scratch, gateX, gateWeight, gateBias, upX, upWeight, upBias, numRows, kind)",
     "ropeTable(out, positions, invFreq, numRows, half, magnitude)",
-    "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox)",
-    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks, begins)",
+    "ropeAndWriteKv(q, k, v, table, keyCache, valueCache, slots, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, half, isNeox, latentDim)",
+    "pagedAttention(out, q, keyCache, valueCache, kvLengths, sequenceIndex, blockTables, tableStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, window, cap, sinks, begins, latentDim)",
     "countAttention(counts, entropies, q, keyCache, rows, kvLengths, sequenceIndex, blockTables, tableStride, countStride, numRows, numHeads, numKvHeads, headDim, blockSize, kvType, scale, cap, sinks, unit)",
     "gatherRows(out, x, rows, numRows, width)",
     "spreadColumns(out, x, columns, numRows, width, outWidth)",
@@ -153,8 +156,9 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "keepLargest(largest, x, numRows, width)",
     "addGram(gram, x, numRows, width)",
     "factorise(gram, width, damping)",
+    "copyColumns(out, x, rows, numRows, width, outWidth, to, xWidth, from)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 15, 19, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 12, 18, 6, 7, 9, 4, 4, 4, 3};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 16, 20, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 12, 18, 6, 7, 9, 4, 4, 4, 3, 9};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -381,6 +385,7 @@ struct ropeAndWriteKv {
   static constexpr operand::Code<ropeAndWriteKv, KvType> kvType{{12, "kvType"}, 0, 5};
   static constexpr operand::Integer<ropeAndWriteKv> half{{13, "half"}};
   static constexpr operand::Flag<ropeAndWriteKv> isNeox{{14, "isNeox"}};
+  static constexpr operand::Integer<ropeAndWriteKv> latentDim{{15, "latentDim"}};
 };
 
 struct pagedAttention {
@@ -404,6 +409,7 @@ struct pagedAttention {
   static constexpr operand::Number<pagedAttention> cap{{16, "cap"}};
   static constexpr operand::OptionalBuffer<pagedAttention, const float> sinks{{17, "sinks"}};
   static constexpr operand::OptionalBuffer<pagedAttention, const int32_t> begins{{18, "begins"}};
+  static constexpr operand::Integer<pagedAttention> latentDim{{19, "latentDim"}};
 };
 
 struct countAttention {
@@ -651,6 +657,19 @@ struct factorise {
   static constexpr operand::Buffer<factorise, float> gram{{0, "gram"}};
   static constexpr operand::Integer<factorise> width{{1, "width"}};
   static constexpr operand::Number<factorise> damping{{2, "damping"}};
+};
+
+struct copyColumns {
+  static constexpr OpCode code = OpCode::copyColumns;
+  static constexpr operand::Buffer<copyColumns, float> out{{0, "out"}};
+  static constexpr operand::Buffer<copyColumns, const float> x{{1, "x"}};
+  static constexpr operand::OptionalBuffer<copyColumns, const int32_t> rows{{2, "rows"}};
+  static constexpr operand::Integer<copyColumns> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<copyColumns> width{{4, "width"}};
+  static constexpr operand::Integer<copyColumns> outWidth{{5, "outWidth"}};
+  static constexpr operand::Integer<copyColumns> to{{6, "to"}};
+  static constexpr operand::Integer<copyColumns> xWidth{{7, "xWidth"}};
+  static constexpr operand::Integer<copyColumns> from{{8, "from"}};
 };
 
 }  // namespace ops

@@ -59,7 +59,8 @@ struct Workspace {
   const KvGeometry* kv;
   int64_t numQueries;
   int64_t numGroups;
-  int64_t paddedDim;
+  int64_t paddedDim;  // of a value
+  int64_t latentDim;  // as PagedAttentionArgs has it
   bool isDirect;   // K and V are widened in registers, not through scratch
   Query* queries;  // [numQueries], row by row, then head by head
   Group* groups;   // [numGroups]
@@ -67,23 +68,27 @@ struct Workspace {
   float* scores;   // [numQueries, kScorePitch], by position in the part; then the weights
   float* partOut;  // [numQueries, paddedDim]
   float* out;      // [numQueries, paddedDim]
-  float* widened;  // [kChunkOctets · 8, paddedDim]
+  float* widened;  // a chunk's keys or values
 };
 
-// The head dimension in whole vectors; at most attentionPaddedDim, the size of the buffers.
-int64_t paddedDimOf(const KvGeometry& kv) { return (kv.headDim + kLanes - 1) / kLanes * kLanes; }
+// A dimension in whole vectors.
+int64_t padded(int64_t dim) { return (dim + kLanes - 1) / kLanes * kLanes; }
 
-Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
+// Rows of scratch are as long as a padded key, and at most attentionPaddedDim, the size of the buffers.
+Workspace layOut(const PagedAttentionArgs& args, std::byte* scratch) {
+  const KvGeometry& kv = args.kv;
   const int64_t maxQueries = kv.numHeads / kv.numKvHeads * attentionTaskRows(kv);
+  const int64_t keyDim = padded(kv.headDim);
   Workspace work;
   work.kv = &kv;
-  work.paddedDim = paddedDimOf(kv);
+  work.paddedDim = padded(args.valueDim());
+  work.latentDim = args.latentDim;
   work.widened = reinterpret_cast<float*>(scratch);
-  work.scores = work.widened + kChunkOctets * kKvOctet * work.paddedDim;
+  work.scores = work.widened + kChunkOctets * kKvOctet * keyDim;
   work.partOut = work.scores + maxQueries * kScorePitch;
-  work.out = work.partOut + maxQueries * work.paddedDim;
-  work.q = work.out + maxQueries * work.paddedDim;
-  work.queries = reinterpret_cast<Query*>(work.q + maxQueries * work.paddedDim);
+  work.out = work.partOut + maxQueries * keyDim;
+  work.q = work.out + maxQueries * keyDim;
+  work.queries = reinterpret_cast<Query*>(work.q + maxQueries * keyDim);
   work.groups = reinterpret_cast<Group*>(work.queries + maxQueries);
   static_assert(sizeof(Query) + sizeof(Group) <= 32 * 4);
   return work;
@@ -93,7 +98,7 @@ Workspace layOut(const KvGeometry& kv, std::byte* scratch) {
 void formGroups(Workspace& work) {
   // Keys that one tile of queries reads once need not be kept; a remainder of the head dimension is padded there.
   const int64_t step = work.kv->type == KvType::fp4 ? kFp4Group : kLanes;
-  work.isDirect = work.numQueries <= kDirectQueries && work.kv->headDim % step == 0;
+  work.isDirect = work.numQueries <= kDirectQueries && work.kv->headDim % step == 0 && work.latentDim == 0;
   work.numGroups = work.isDirect ? 1 : (work.numQueries + kTileQueries - 1) / kTileQueries;
   int64_t query = 0;
   for (int64_t g = 0; g < work.numGroups; g++) {
@@ -156,7 +161,7 @@ void locate(const PagedAttentionArgs& args, int64_t sequence, int64_t kvHead, in
     const int64_t end = minOf(endOctet, o + octetsPerBlock - inBlock);
     for (int64_t at = offset; o < end; o++, at += octetBytes) {
       part.keys[o] = args.keyCache + at;
-      part.values[o] = args.valueCache + at;
+      part.values[o] = args.isLatent() ? part.keys[o] : args.valueCache + at;
     }
   }
 }
@@ -342,7 +347,11 @@ void valuePart(const Workspace& work, const Part& part, const Part* nextPart) {
     for (int64_t o = from; o < to; o += kEights) {
       const Octets next = upcoming(part.values, o, part, nextPart == nullptr ? nullptr : nextPart->keys, nextPart);
       float* widened = work.widened + (o - from) * kKvOctet * work.paddedDim;
-      withType(kv.type, [&](auto type) { widenValues<type>(kv, octetsAt(part.values, o, part), next, widened, work.paddedDim); });
+      withType(kv.type, [&](auto type) {
+        const Octets octets = octetsAt(part.values, o, part);
+        if (work.latentDim > 0) widenLatent<type>(kv, octets, next, work.latentDim, widened, work.paddedDim);
+        else widenValues<type>(kv, octets, next, widened, work.paddedDim);
+      });
     }
     for (int64_t g = 0; g < work.numGroups; g++) {
       const Group& group = work.groups[g];
@@ -374,15 +383,15 @@ void mergePart(State& state, float* out, const State& part, const float* partOut
 // Row m's result for a head, once all parts are merged. A sink is one more score, which has no value: it is counted
 // here, for every row once, however its parts were cut. A sink far above all scores makes the result zero.
 void finish(const PagedAttentionArgs& args, const State& state, const float* merged, int64_t m, int64_t head) {
-  const int64_t headDim = args.kv.headDim;
-  float* out = args.out + (m * args.kv.numHeads + head) * headDim;
+  const int64_t valueDim = args.valueDim();
+  float* out = args.out + (m * args.kv.numHeads + head) * valueDim;
   const bool isEmpty = state.maximum == kMinusInfinity;
   float sum = state.sum;
   if (args.sinks != nullptr && !isEmpty) {
     const double distance = static_cast<double>(args.sinks[head]) - static_cast<double>(state.maximum);
     sum = static_cast<float>(static_cast<double>(sum) + expDouble(distance));
   }
-  for (int64_t d = 0; d < headDim; d++) out[d] = isEmpty ? 0.0f : merged[d] / sum;
+  for (int64_t d = 0; d < valueDim; d++) out[d] = isEmpty ? 0.0f : merged[d] / sum;
 }
 
 // The place of one head's result in a slot: maximum, sum, then the output from the eighth float on.
@@ -399,7 +408,7 @@ void keep(float* slot, const State& state, const float* out, int64_t paddedDim) 
 // All of a split row's tasks are done: merges its slots for the heads of kvHead.
 void mergeSlots(const PagedAttentionArgs& args, const AttentionSplit& split, int64_t m, int64_t kvHead) {
   const KvGeometry& kv = args.kv;
-  const int64_t paddedDim = paddedDimOf(kv);
+  const int64_t paddedDim = padded(args.valueDim());
   const int64_t perRow = kv.numHeads / kv.numKvHeads;
   for (int64_t head = kvHead * perRow; head < (kvHead + 1) * perRow; head++) {
     float* merged = slotOf(*args.work, kv, split.firstSlot, head);
@@ -480,7 +489,7 @@ void pagedAttentionKernel(const Op& op, int64_t begin, int64_t end, std::byte* s
   const PagedAttentionArgs& args = op.args<PagedAttentionArgs>();
   const AttentionWork& cut = *args.work;
   if (begin == end) return;  // no rows
-  Workspace work = layOut(args.kv, scratch);
+  Workspace work = layOut(args, scratch);
   for (int64_t i = begin == 0 ? 0 : cut.bundleEnds[begin - 1]; i < cut.bundleEnds[end - 1]; i++) {
     attend(args, cut.tasks[i % cut.numTasks], i / cut.numTasks, work);
   }

@@ -39,7 +39,7 @@ struct AttentionWork {
 };
 
 struct PagedAttentionArgs {
-  float* out;      // [M, numHeads, headDim]
+  float* out;      // [M, numHeads, valueDim()]
   const float* q;  // [M, numHeads, headDim]
   const uint8_t* keyCache;
   const uint8_t* valueCache;
@@ -54,7 +54,13 @@ struct PagedAttentionArgs {
   const float* sinks;  // [numHeads] or null
   int64_t window;  // 0 = unlimited
   const int32_t* begins;  // [M] first visible entries; null: as the window says
+  int64_t latentDim;  // values are the last numbers of keys; 0: they have a cache of their own
   const AttentionWork* work;
+
+  bool isLatent() const { return latentDim > 0; }
+  int64_t valueDim() const { return isLatent() ? latentDim : kv.headDim; }
+  // Stored bytes of one entry's key and value of one head.
+  int64_t bytesPerEntry() const { return (isLatent() ? 1 : 2) * kv.entryBytes(); }
 };
 
 // The first entry that row m sees.

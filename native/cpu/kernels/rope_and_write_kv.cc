@@ -19,6 +19,7 @@ struct RopeAndWriteKvArgs {
   KvGeometry kv;
   int64_t half;
   bool isNeox;
+  bool storesKeysAlone;
 };
 }  // namespace
 
@@ -45,6 +46,7 @@ Op decode(const Operands<ops::ropeAndWriteKv>& in, DecodeMemo& memo) {
   args.kv = readKvGeometry(in);
   args.half = in.integer(ops::ropeAndWriteKv::half, 0, args.kv.headDim / 2);
   args.isNeox = in.flag(ops::ropeAndWriteKv::isNeox);
+  args.storesKeysAlone = in.integer(ops::ropeAndWriteKv::latentDim, 0, args.kv.headDim) > 0;
   args.q = in.buffer(ops::ropeAndWriteKv::q, saturatedProduct(numRows, args.kv.numHeads, args.kv.headDim));
   args.k = in.buffer(ops::ropeAndWriteKv::k, saturatedProduct(numRows, args.kv.numKvHeads, args.kv.headDim));
   args.v = in.buffer(ops::ropeAndWriteKv::v, saturatedProduct(numRows, args.kv.numKvHeads, args.kv.headDim));
@@ -222,7 +224,7 @@ void ropeAndWriteKvKernel(const Op& op, int64_t begin, int64_t end, std::byte*) 
     for (int64_t h = 0; h < kv.numKvHeads; h++) {
       const int64_t offset = kv.octetOffset(slot / kv.blockSize, h, slot % kv.blockSize / kKvOctet);
       storeEntry(kv, {args.keyCache + offset, slot % kKvOctet, true}, k + h * kv.headDim);
-      storeEntry(kv, {args.valueCache + offset, slot % kKvOctet, false}, v + h * kv.headDim);
+      if (!args.storesKeysAlone) storeEntry(kv, {args.valueCache + offset, slot % kKvOctet, false}, v + h * kv.headDim);
     }
   }
 }

@@ -177,8 +177,8 @@ static void chooseLargest(const float* logits, int64_t numExperts, int64_t numCh
 
 static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
 
-// Keeps the scores of the best groups, and puts minus infinity in place of all other scores. sums: [numGroups] and as
-// many indices.
+// Keeps the scores of the best groups, by their two largest scores together or, with softmax, by the largest, and puts
+// minus infinity in place of all other scores. sums: [numGroups] and as many indices.
 static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* sums) {
   const int64_t perGroup = args.numExperts / args.numGroups;
   int32_t* best = reinterpret_cast<int32_t*>(sums + args.numGroups);
@@ -193,7 +193,7 @@ static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* s
         second = scores[e];
       }
     }
-    sums[g] = first + second;
+    sums[g] = args.scoring == Scoring::softmax ? first : first + second;
   }
   for (int64_t kept = 0; kept < args.numUsedGroups; kept++) {
     int64_t largest = -1;

@@ -40,7 +40,7 @@ void AttentionSchedule::build(const PagedAttentionArgs& args, int numThreads, bo
   slots_.resize(static_cast<size_t>(numSlots * args.kv.numHeads * slotFloats(args)));
   bundle(args, numThreads);
 
-  const int64_t entryBytes = 2 * args.kv.entryBytes() * args.kv.numKvHeads;
+  const int64_t entryBytes = args.bytesPerEntry() * args.kv.numKvHeads;
   kvBytesRead_ = 0;
   kvBytesUnshared_ = 0;
   for (const AttentionTask& task : tasks_) kvBytesRead_ += entriesOf(args, task) * entryBytes;
@@ -215,8 +215,8 @@ int64_t AttentionSchedule::entriesOf(const PagedAttentionArgs& args, const Atten
 
 double AttentionSchedule::nanosOf(const PagedAttentionArgs& args, const AttentionTask& task) const {
   const double numEntries = static_cast<double>(entriesOf(args, task));
-  const double macsPerEntry = static_cast<double>(2 * args.kv.headDim * (args.kv.numHeads / args.kv.numKvHeads) * task.numRows);
-  const double bytesPerEntry = static_cast<double>(2 * args.kv.entryBytes());
+  const double macsPerEntry = static_cast<double>((args.kv.headDim + args.valueDim()) * (args.kv.numHeads / args.kv.numKvHeads) * task.numRows);
+  const double bytesPerEntry = static_cast<double>(args.bytesPerEntry());
   return 200 + numEntries * (macsPerEntry * kNanosPerMac + bytesPerEntry * kNanosPerByte);
 }
 

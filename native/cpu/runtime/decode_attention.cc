@@ -46,7 +46,7 @@ static void checkTables(const Operands<ops::pagedAttention>& in, const PagedAtte
 static bool isSameWork(const PagedAttentionArgs& a, const PagedAttentionArgs& b) {
   return a.kvLengths == b.kvLengths && a.sequenceIndex == b.sequenceIndex && a.blockTables == b.blockTables && a.tableStride == b.tableStride &&
          a.numRows == b.numRows && a.window == b.window && a.begins == b.begins && a.kv.numHeads == b.kv.numHeads && a.kv.numKvHeads == b.kv.numKvHeads &&
-         a.kv.headDim == b.kv.headDim && a.kv.blockSize == b.kv.blockSize && a.kv.type == b.kv.type;
+         a.kv.headDim == b.kv.headDim && a.kv.blockSize == b.kv.blockSize && a.kv.type == b.kv.type && a.latentDim == b.latentDim;
 }
 
 // The schedule for `args`, whose tables are checked against caches of numBlocks blocks: an earlier layer's, or a new
@@ -77,9 +77,9 @@ Op decode(const Operands<ops::pagedAttention>& in, DecodeMemo& memo) {
   args.window = in.integer(pagedAttention::window);
   args.cap = static_cast<float>(in.number(pagedAttention::cap));
   if (!(args.cap >= 0)) in.refuse(pagedAttention::cap, "at least 0", args.cap);
-  const int64_t numValues = saturatedProduct(args.numRows, args.kv.numHeads, args.kv.headDim);
-  args.out = in.buffer(pagedAttention::out, numValues);
-  args.q = in.buffer(pagedAttention::q, numValues);
+  args.latentDim = in.integer(pagedAttention::latentDim, 0, args.kv.headDim);
+  args.out = in.buffer(pagedAttention::out, saturatedProduct(args.numRows, args.kv.numHeads, args.valueDim()));
+  args.q = in.buffer(pagedAttention::q, saturatedProduct(args.numRows, args.kv.numHeads, args.kv.headDim));
   args.sinks = in.optionalBuffer(pagedAttention::sinks, args.kv.numHeads);
   int64_t numBlocks = INT64_MAX;
   args.keyCache = in.kvCache(pagedAttention::keyCache, args.kv, &numBlocks);

@@ -165,7 +165,7 @@ Outcome runSetting(const char* isa, const Setting& setting, const Scene& scene, 
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   bench.record(OpCode::pagedAttention, {out, bench.put(q), bench.put(caches.keys), bench.put(caches.values), bench.put(lengths), bench.put(sequences), bench.put(tables),
                                         number(stride), number(static_cast<int64_t>(order.size())), number(shape.numHeads), number(shape.numKvHeads),
-                                        number(shape.headDim), number(blockSize), static_cast<double>(shape.type), scene.scale, number(shape.window), shape.cap, shape.hasSinks ? bench.put(sinksOf(shape)) : 0, 0});
+                                        number(shape.headDim), number(blockSize), static_cast<double>(shape.type), scene.scale, number(shape.window), shape.cap, shape.hasSinks ? bench.put(sinksOf(shape)) : 0, 0, 0});
   bench.run();
   return {bench.get<float>(out, static_cast<int64_t>(q.size())), bench.device.kvBytesRead(), bench.device.kvBytesUnshared()};
 }

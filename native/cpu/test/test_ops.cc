@@ -132,7 +132,7 @@ void testRope(const char* isa, Random& random) {
     const double keys = bench.allocate(3 * 8 * 7 * 4);
     const double vals = bench.allocate(3 * 8 * 7 * 4);
     const std::vector<int32_t> slots = {11, 0, -1, 5, 4, 23};
-    bench.record(OpCode::ropeAndWriteKv, {qBuffer, bench.put(v), bench.put(v), table, keys, vals, bench.put(slots), 6, 2, 1, 7, 8, 1, 3, static_cast<double>(isNeox)});
+    bench.record(OpCode::ropeAndWriteKv, {qBuffer, bench.put(v), bench.put(v), table, keys, vals, bench.put(slots), 6, 2, 1, 7, 8, 1, 3, static_cast<double>(isNeox), 0});
     bench.run();
     std::vector<double> turned(q.begin(), q.end());
     for (size_t head = 0; head < 12; head++) {

@@ -119,7 +119,7 @@ void testConversions() {
     const double keys = bench.allocate(8 * count * 2);
     const double vals = bench.allocate(8 * count * 2);
     const double slots = bench.put(std::vector<int32_t>{0});
-    bench.record(OpCode::ropeAndWriteKv, {bench.put(values), bench.put(values), bench.put(values), bench.allocate(4), keys, vals, slots, 1, 1, 1, static_cast<double>(count), 8, 0, 0, 0});
+    bench.record(OpCode::ropeAndWriteKv, {bench.put(values), bench.put(values), bench.put(values), bench.allocate(4), keys, vals, slots, 1, 1, 1, static_cast<double>(count), 8, 0, 0, 0, 0});
     bench.run();
     const std::vector<uint16_t> halves = bench.get<uint16_t>(vals, count);
     const std::vector<uint16_t> keyHalves = bench.get<uint16_t>(keys, 8 * count);

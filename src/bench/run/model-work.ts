@@ -3,8 +3,8 @@
 import type { KvType } from "../../backend/ops.js";
 import { readGguf } from "../../formats/gguf/read.js";
 import type { GgufTensor } from "../../formats/gguf/types.js";
-import { attentionMixers } from "../../model/description/servable.js";
-import { attentionMacs, kvBytesPerToken } from "../../model/description/sizes.js";
+import { windowOf } from "../../model/description/servable.js";
+import { attentionMacs, keyWidth, kvBytesPerToken } from "../../model/description/sizes.js";
 import { servableGguf } from "../../model/gguf/servable.js";
 import { weightBytesPerStep } from "../kernels/decode-roofline.js";
 import { mixOf } from "../kernels/linear-workloads.js";
@@ -26,7 +26,7 @@ export function modelWork(path: string, kvType: KvType = "f16"): ModelWork | und
   if (!/\.gguf$/i.test(path)) return undefined;
   const gguf = readGguf(path);
   const config = servableGguf(gguf);
-  const windows = attentionMixers(config).map(({ window }) => window);
+  const windows = config.layers.filter((layer) => keyWidth(layer) > 0).map(windowOf);
   const matrices = [...gguf.tensors.values()].filter(({ shape }) => shape.length > 1);
   const isTable = ({ name }: GgufTensor) => name === "token_embd.weight" || name === "output.weight";
   const output = gguf.tensors.get("output.weight") ?? gguf.tensors.get("token_embd.weight");

@@ -196,8 +196,8 @@ async function describeModel(
   { context, concurrency }: InspectFlags,
 ): Promise<{ model: ModelReport } | { unsupported: ErrorRecord }> {
   const { openModel } = await import("../../model/open-model.js");
-  const { kvBytesPerToken, stateBytes, summarizeLayers } = await import("../../model/description/sizes.js");
-  const { attentionMixers, tasksOf } = await import("../../model/description/servable.js");
+  const { keyWidth, kvBytesPerToken, stateBytes, summarizeLayers } = await import("../../model/description/sizes.js");
+  const { tasksOf } = await import("../../model/description/servable.js");
   const { encoderKvBudget, groupEntryBytes, kvGroups, planKvBudget } = await import("../../engine/memory/groups.js");
   const { DEFAULT_ENGINE_OPTIONS } = await import("../../engine/api/options.js");
   const { kvEntryBytes } = await import("../../backend/program.js");
@@ -218,7 +218,7 @@ async function describeModel(
     // An encoder keeps the keys and values of one step and one layer, unrounded.
     const kvTypes = config.isCausal ? KV_TYPES : (["f32"] as const);
     const stepTokens = { ...demand, maxNumBatchedTokens: Math.max(maxNumBatchedTokens, numTokens) };
-    const numAttending = attentionMixers(config).length;
+    const numAttending = config.layers.filter((layer) => keyWidth(layer) > 0).length;
     const stateBytesEach = stateBytes(config);
     const memory = kvTypes.map((kvType): KvReport => {
       const ofAllLayers = kvBytesPerToken(config, kvType);

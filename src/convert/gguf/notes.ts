@@ -1,11 +1,18 @@
 /** What llama.cpp computes otherwise in a copy of a model. */
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { NO_ROPE } from "../../model/description/model-description.js";
-import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
+import { attentionMixers, latentMixers, type ServableModel } from "../../model/description/servable.js";
 import { expertInterval, windowPattern } from "./layer-keys.js";
 
 /** llama.cpp knows windows of EXAONE 4.0 by the number of layers. */
 const LAYERS_OF_EXAONE_32B = 64;
+
+/** Whether latent attention's rope has a magnitude of its own, which llama.cpp takes for one of scores too. */
+function hasOwnMagnitude(config: ServableModel): boolean {
+  const { scaling, factor, attentionFactor } = config.ropes[0] ?? { scaling: "none" };
+  const isLatent = latentMixers(config).length > 0;
+  return isLatent && scaling === "yarn" && Math.abs(attentionFactor! * (1 + 0.1 * Math.log(factor!)) - 1) > 1e-6;
+}
 
 /** Differences in llama.cpp's computation that no key of its files can express. */
 export function notesOf(architecture: Architecture, config: ServableModel): readonly string[] {
@@ -40,7 +47,12 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
     "scales the weights of a token's experts to a sum of one":
-      (routing.scoring === "softmax" || architecture === "lfm2moe") && !routing.normalises && !keepsWeights,
+      ((routing.scoring === "softmax" && architecture !== "deepseek2") || architecture === "lfm2moe") &&
+      !routing.normalises &&
+      !keepsWeights,
+    "takes groups of experts by their two largest scores":
+      architecture === "deepseek2" && routing.scoring === "softmax" && routing.numUsedGroups < routing.numGroups,
+    "scales scores by a factor of the rope": hasOwnMagnitude(config),
     "does not scale the weights of a token's experts to a sum of one": routing.normalises && keepsWeights,
     "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
   };

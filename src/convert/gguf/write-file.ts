@@ -23,6 +23,7 @@ import { seesAll } from "../../model/description/model-description.js";
 import {
   attentionMixers,
   isAttention,
+  latentMixers,
   localLayers,
   type ServableModel,
   unservedVariant,
@@ -113,7 +114,10 @@ function writable(
   storage: Storage,
 ): readonly WritableTensor[] {
   const [rows, cols] = tensor.shape;
-  const { headDim } = attentionMixers(config)[0]!;
+  const headDim = attentionMixers(config)[0]?.headDim ?? 0;
+  if (config.isNeoxRope && factsOf(architecture).isLatent) {
+    throw unservedVariant("expected latent attention whose rotated pairs lie side by side, got pairs of halves");
+  }
   const movesPairs = config.isNeoxRope && !factsOf(architecture).isNeoxInFiles && isRotated(tensor.name);
   if (movesPairs && config.ropes[0]!.dim !== headDim) {
     throw unservedVariant(`expected a rope over all ${headDim} values of a head, got one over ${config.ropes[0]!.dim}`);
@@ -146,10 +150,10 @@ function modelMetadata(
   source: TensorSource,
   numDrafts: number,
 ): Metadata {
-  const mixers = attentionMixers(config);
-  const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;
   const experts = expertsOf(config);
   const [rope, local] = config.ropes;
+  const [latent] = latentMixers(config);
+  const isLatent = latent !== undefined;
   const window = Math.max(...attentionMixers(config).map((each) => each.window));
   const own: Metadata = {
     vocab_size: u32(config.vocabSize),
@@ -158,10 +162,7 @@ function modelMetadata(
     block_count: u32(config.layers.length + numDrafts),
     ...(numDrafts === 0 ? {} : { [DRAFT_BLOCKS]: u32(numDrafts) }),
     feed_forward_length: numberOrList(densePartWidths(config)),
-    "attention.head_count": u32(mixer.numHeads),
-    "attention.head_count_kv": u32(mixer.numKvHeads),
-    "attention.key_length": u32(mixer.headDim),
-    "attention.value_length": u32(mixer.valueDim),
+    ...headsMetadata(config),
     [`attention.layer_norm_${config.isLayerNormed ? "" : "rms_"}epsilon`]: f32(config.rmsEps),
     "rope.dimension_count": u32(rope!.dim),
     "rope.freq_base": f32(rope!.base),
@@ -175,8 +176,8 @@ function modelMetadata(
     if (normalises !== (factsOf(architecture).experts?.normalisesInFiles ?? true)) {
       own.expert_weights_norm = bool(normalises);
     }
-    if (scoring === "sigmoid") {
-      own.expert_gating_func = u32(2);
+    if (scoring === "sigmoid" || factsOf(architecture).experts?.weighedBy === "either") {
+      own.expert_gating_func = u32(scoring === "sigmoid" ? 2 : 1);
       own.expert_weights_norm = bool(normalises);
       own.expert_weights_scale = f32(scale);
       own.expert_group_count = u32(numGroups);
@@ -204,7 +205,8 @@ function modelMetadata(
   // The factors of a long rope are tensors. llama.cpp divides positions by a stated factor as well, so none is stated.
   if (rope!.scaling !== "none" || source.has("rope_factors_long.weight")) {
     own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
-    own["rope.scaling.attn_factor"] = f32(rope!.attentionFactor);
+    const factor = rope!.attentionFactor;
+    own["rope.scaling.attn_factor"] = f32(isLatent ? factor * (1 + 0.1 * Math.log(rope!.factor)) : factor);
   }
   if (factsOf(architecture).hasFactors) {
     own["attention.scale"] = f32(config.attentionScale);
@@ -225,11 +227,40 @@ function modelMetadata(
   if (rope!.scaling === "yarn") {
     own["rope.scaling.yarn_beta_fast"] = f32(rope!.betaFast);
     own["rope.scaling.yarn_beta_slow"] = f32(rope!.betaSlow);
+    if (latent !== undefined) {
+      const magnitude = Math.sqrt(config.attentionScale * Math.sqrt(latent.headDim + latent.ropeDim));
+      own["rope.scaling.yarn_log_multiplier"] = f32((magnitude - 1) / Math.log(rope!.factor));
+    }
   }
   return {
     "general.architecture": str(architecture),
     "general.name": str(config.name),
     ...Object.fromEntries(Object.entries(own).map(([key, value]) => [`${architecture}.${key}`, value])),
+  };
+}
+
+function headsMetadata(config: ServableModel): Metadata {
+  const [latent] = latentMixers(config);
+  if (latent === undefined) {
+    const mixers = attentionMixers(config);
+    const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;
+    return {
+      "attention.head_count": u32(mixer.numHeads),
+      "attention.head_count_kv": u32(mixer.numKvHeads),
+      "attention.key_length": u32(mixer.headDim),
+      "attention.value_length": u32(mixer.valueDim),
+    };
+  }
+  const { numHeads, headDim, valueDim, kvRank, ropeDim, queryRank } = latent;
+  return {
+    "attention.head_count": u32(numHeads),
+    "attention.head_count_kv": u32(1),
+    "attention.key_length": u32(kvRank + ropeDim),
+    "attention.value_length": u32(kvRank),
+    "attention.key_length_mla": u32(headDim + ropeDim),
+    "attention.value_length_mla": u32(valueDim),
+    "attention.kv_lora_rank": u32(kvRank),
+    ...(queryRank === 0 ? {} : { "attention.q_lora_rank": u32(queryRank) }),
   };
 }
 

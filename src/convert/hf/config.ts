@@ -56,7 +56,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
+const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "deepseek2">, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -116,6 +116,11 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "granitemoe" && sharedWidth > 0) return GRANITE_SHARED;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
+  if (architecture === "deepseek2") {
+    throw unservedVariant(
+      "expected a model whose folders have the tensors of its files, got one with latent attention",
+    );
+  }
   if (!isEncoder(architecture)) return CLASSES[architecture];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
 }

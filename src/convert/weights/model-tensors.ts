@@ -1,7 +1,7 @@
 /** The tensors of a model under llama.cpp's names, with their shapes: its layers', and those of layers that draft. */
 import type { ModelPart, TensorSource } from "../../backend/tensor-source.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
-import type { ConvolutionMixer, DeltaMixer } from "../../model/description/model-description.js";
+import type { ConvolutionMixer, DeltaMixer, LatentMixer } from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
   isAttention,
@@ -101,6 +101,22 @@ export function tensorsOf(
     tensors.push({ name: `${layer}shortconv.conv.weight`, shape: [numTaps], count: columns });
     table(`${layer}shortconv.out_proj`, width, columns);
   };
+  const latent = (layer: string, mixer: LatentMixer) => {
+    const { numHeads, headDim, valueDim, kvRank, ropeDim, queryRank } = mixer;
+    const queryRows = numHeads * (headDim + ropeDim);
+    if (queryRank === 0) table(`${layer}attn_q`, queryRows, width);
+    else {
+      matrix(`${layer}attn_q_a`, queryRank, width);
+      vector(`${layer}attn_q_a_norm.weight`, queryRank);
+      table(`${layer}attn_q_b`, queryRows, queryRank);
+    }
+    matrix(`${layer}attn_kv_a_mqa`, kvRank + ropeDim, width);
+    vector(`${layer}attn_kv_a_norm.weight`, kvRank);
+    stack(`${layer}attn_k_b`, numHeads, kvRank, headDim);
+    stack(`${layer}attn_v_b`, numHeads, valueDim, kvRank);
+    unread.push(`${layer}attn_kv_b.weight`);
+    matrix(`${layer}attn_output`, width, numHeads * valueDim);
+  };
   const attention = (layer: string, { mixer }: AttentionLayer) => {
     const numQueryRows = queryWidth({ mixer });
     const numKeyRows = keyWidth({ mixer });
@@ -125,6 +141,7 @@ export function tensorsOf(
     const layer = `blk.${index}.`;
     if (!model.isPostNormed) norm(`${layer}attn_norm`, width);
     if (isAttention(each)) attention(layer, each);
+    else if (each.mixer.kind === "latent") latent(layer, each.mixer);
     else if (each.mixer.kind === "delta") recurrent(layer, each.mixer);
     else convolution(layer, each.mixer as ConvolutionMixer);
     const isGateFused = feedForward.isGated !== false && !source.has(`${layer}ffn_gate.weight`);

@@ -20,7 +20,7 @@ import type { RopeTable } from "./rope-tables.js";
 import type { LayerWeights, NormWeights } from "./weights.js";
 
 /** Scratch of a step's rows, f32, M = maxRows; all layers share it. */
-interface AttentionScratch {
+export interface AttentionScratch {
   /** [M, width] */
   readonly normed: BufferHandle;
   /** [M, numHeads · headDim] */
@@ -194,51 +194,16 @@ export class Attention implements LayerMixer {
   /** Records the counting of the observed rows' attention, where the layer evicts entries. Call after `store`. */
   observe(program: Program, batch: StepBatch): void {
     if (this.counts === undefined) return;
-    const { attentionScale, attentionCap } = this.config;
-    const { keys, shape, group } = this.cache;
-    const operands = {
-      ...this.counts,
-      q: this.scratch.query,
-      keyCache: keys,
-      rows: batch.observedRows.buffer,
-      kvLengths: batch.kvLengths[group]!.buffer,
-      sequenceIndex: batch.sequenceIndex.buffer,
-      blockTables: batch.blockTables[group]!.buffer,
-      tableStride: batch.capacity.tableStride,
-      numRows: batch.numObservedRows,
-      scale: attentionScale,
-      cap: attentionCap,
-      sinks: this.weights.sinks,
-      ...shape,
-    };
-    program.record("countAttention", operands, { concurrent: true });
+    recordCounts(program, batch, this.config, this.cache, this.scratch.query, this.counts, this.weights.sinks);
   }
 
   /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
-    const { attentionScale, attentionCap, width, rmsEps, residualScale, isCausal } = this.config;
+    const { width, rmsEps, residualScale } = this.config;
     const { headDim, numHeads, window } = this.mixer;
     const { attended, normed } = this.scratch;
-    const { numRows, query, kvLengths, windowBegins, windowEnds, sequenceIndex } = rows;
-    const seesBothSides = !isCausal && window > 0;
-    const { keys, values, shape, group } = this.cache;
-    program.record("pagedAttention", {
-      out: attended,
-      q: query,
-      keyCache: keys,
-      valueCache: values,
-      kvLengths: (seesBothSides ? windowEnds : kvLengths[group]!).buffer,
-      sequenceIndex: sequenceIndex.buffer,
-      blockTables: batch.blockTables[group]!.buffer,
-      tableStride: batch.capacity.tableStride,
-      numRows,
-      scale: attentionScale,
-      window: seesBothSides ? 0 : window,
-      begins: seesBothSides ? windowBegins.buffer : NO_BUFFER,
-      cap: attentionCap,
-      sinks: this.weights.sinks,
-      ...shape,
-    });
+    const { numRows } = rows;
+    recordPagedAttention(program, batch, rows, this.config, this.cache, attended, window, this.weights.sinks);
     if (this.mixer.isGated) {
       const headsWidth = numHeads * headDim;
       const gate = { gate: rows.gate, numRows, width: headsWidth, gateWidth: headsWidth, kind: "sigmoid" } as const;
@@ -260,4 +225,63 @@ export class Attention implements LayerMixer {
       isNeox: this.config.isNeoxRope,
     };
   }
+}
+
+/** Records the counting of the observed rows' attention. @param q of all rows */
+export function recordCounts(
+  program: Program,
+  batch: StepBatch,
+  { attentionScale, attentionCap }: ServableModel,
+  { keys, shape, group }: LayerCache,
+  q: BufferHandle,
+  counts: LayerCounts,
+  sinks?: BufferHandle,
+): void {
+  const operands = {
+    ...counts,
+    q,
+    keyCache: keys,
+    rows: batch.observedRows.buffer,
+    kvLengths: batch.kvLengths[group]!.buffer,
+    sequenceIndex: batch.sequenceIndex.buffer,
+    blockTables: batch.blockTables[group]!.buffer,
+    tableStride: batch.capacity.tableStride,
+    numRows: batch.numObservedRows,
+    scale: attentionScale,
+    cap: attentionCap,
+    sinks,
+    ...shape,
+  };
+  program.record("countAttention", operands, { concurrent: true });
+}
+
+/** Records what the rows' queries see of the stored entries, into `out`. */
+export function recordPagedAttention(
+  program: Program,
+  batch: StepBatch,
+  { numRows, query, kvLengths, windowBegins, windowEnds, sequenceIndex }: Rows,
+  { attentionScale, attentionCap, isCausal }: ServableModel,
+  { keys, values, shape, group }: LayerCache,
+  out: BufferHandle,
+  window = 0,
+  sinks?: BufferHandle,
+): void {
+  const seesBothSides = !isCausal && window > 0;
+  program.record("pagedAttention", {
+    out,
+    q: query,
+    keyCache: keys,
+    valueCache: values,
+    kvLengths: (seesBothSides ? windowEnds : kvLengths[group]!).buffer,
+    sequenceIndex: sequenceIndex.buffer,
+    blockTables: batch.blockTables[group]!.buffer,
+    tableStride: batch.capacity.tableStride,
+    numRows,
+    scale: attentionScale,
+    window: seesBothSides ? 0 : window,
+    begins: seesBothSides ? windowBegins.buffer : NO_BUFFER,
+    cap: attentionCap,
+    sinks,
+    ...shape,
+  });
 }

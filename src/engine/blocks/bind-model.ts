@@ -7,6 +7,7 @@ import type {
   DeltaMixer,
   DenseFeedForward,
   ExpertsFeedForward,
+  LatentMixer,
 } from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
@@ -23,6 +24,7 @@ import type {
   DenseWeights,
   ExpertWeights,
   FeedForwardWeights,
+  LatentWeights,
   LayerInputsWeights,
   LayerInputWeights,
   LayerWeights,
@@ -94,8 +96,39 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
   if (isAttention(layer)) return bindAttentionLayer(binder, layer, config, prefix);
   const { mixer, feedForward } = layer;
   const rest = bindFeedForward(binder, feedForward, config, prefix);
+  if (mixer.kind === "latent") return { latent: bindLatent(binder, mixer, config, prefix), ...rest };
   if (mixer.kind === "delta") return { delta: bindDelta(binder, mixer, config, prefix), ...rest };
   return { convolution: bindConvolution(binder, mixer as ConvolutionMixer, config, prefix), ...rest };
+}
+
+function bindLatent(binder: Binder, mixer: LatentMixer, config: ServableModel, prefix: string): LatentWeights {
+  const { width } = config;
+  const { numHeads, headDim, valueDim, kvRank, ropeDim, queryRank } = mixer;
+  const linear = (name: string, rows: number, cols: number) => binder.linear(`${prefix}${name}`, rows, cols);
+  const stack = (name: string, totalRows: number, cols: number) =>
+    binder.stack(`${prefix}${name}`, { count: numHeads, totalRows, cols, isBiased: false });
+  const ofBoth = (start: number, rows: number) =>
+    binder.linear(`${prefix}attn_kv_a_mqa`, kvRank + ropeDim, width, start, rows);
+  // Some files have the matrices of keys and values both apart and in one.
+  binder.ignore(`${prefix}attn_kv_b.weight`);
+  const queryRows = numHeads * (headDim + ropeDim);
+  return {
+    norm: bindNorm(binder, `${prefix}attn_norm`, width, config),
+    compression:
+      queryRank === 0
+        ? undefined
+        : {
+            linear: linear("attn_q_a", queryRank, width),
+            norm: bindNorm(binder, `${prefix}attn_q_a_norm`, queryRank, config),
+          },
+    query: queryRank === 0 ? linear("attn_q", queryRows, width) : linear("attn_q_b", queryRows, queryRank),
+    latent: ofBoth(0, kvRank),
+    latentNorm: bindNorm(binder, `${prefix}attn_kv_a_norm`, kvRank, config),
+    rotated: ofBoth(kvRank, ropeDim),
+    keys: stack("attn_k_b", kvRank, headDim),
+    values: stack("attn_v_b", valueDim, kvRank),
+    output: linear("attn_output", width, numHeads * valueDim),
+  };
 }
 
 function bindConvolution(

@@ -6,6 +6,7 @@ import {
   type AttentionMixer,
   type ConvolutionMixer,
   type DeltaMixer,
+  type LatentMixer,
   NO_ROPE,
 } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
@@ -20,6 +21,7 @@ import { Embedding } from "./embedding.js";
 import { allocateExpertScratch, Experts } from "./experts.js";
 import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
+import { allocateLatentScratch, LatentAttention } from "./latent-attention.js";
 import { LayerInputs } from "./layer-inputs.js";
 import type { LayerMixer } from "./layer-mixer.js";
 import { Output } from "./output.js";
@@ -30,6 +32,7 @@ import {
   type AnyLayerWeights,
   isConvolutionLayer,
   isDeltaLayer,
+  isLatentLayer,
   type LayerWeights,
   type ModelWeights,
 } from "./weights.js";
@@ -122,6 +125,7 @@ export class Transformer {
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     const ofDelta = allocateDeltaScratch(config, weights, backend, maxRows, normed);
     const ofConvolution = allocateConvolutionScratch(config, backend, maxRows, normed);
+    const ofLatent = allocateLatentScratch(config, backend, maxRows, ofAttention);
     const attentionOf = (mixer: AttentionMixer, layer: LayerWeights, index: number) => {
       const table = mixer.rope === NO_ROPE ? { ...this.#ropes[0]!, half: 0 } : this.#ropes[mixer.rope]!;
       const counts = parts.attentionCounts?.ofLayer(index);
@@ -130,6 +134,11 @@ export class Transformer {
     const mixerOf = (layer: AnyLayerWeights, index: number): LayerMixer => {
       const { mixer } = config.layers[index]!;
       const state = () => parts.states!.layer(index);
+      if (isLatentLayer(layer)) {
+        const places = { cache: caches.layer(index), rope: this.#ropes[0]!, scratch: ofLatent!, products };
+        const counts = parts.attentionCounts?.ofLayer(index);
+        return new LatentAttention(config, mixer as LatentMixer, layer.latent, places, counts);
+      }
       if (isDeltaLayer(layer)) {
         return new DeltaNet(config, mixer as DeltaMixer, layer.delta, state(), ofDelta!, products);
       }
@@ -263,7 +272,7 @@ export class Transformer {
   past(layer: number): LayerPast {
     const { mixer } = this.#layers[layer]!;
     if (mixer instanceof Attention) return mixer.past(this.parts.batch);
-    throw new Error(`expected attention in layer ${layer}, got a recurrent layer`);
+    throw new Error(`expected attention in layer ${layer}, got another mixer`);
   }
 
   /** [*, width]: hidden states of the latest step's taps, until the next step. */

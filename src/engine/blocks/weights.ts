@@ -134,6 +134,27 @@ export interface ConvolutionLayerWeights extends FeedForwardWeights {
   readonly convolution: ConvolutionWeights;
 }
 
+export interface LatentWeights {
+  readonly norm: NormWeights;
+  /** [heads · (headDim + ropeDim), width], or behind a narrower matrix [queryRank, width] and a norm of its output. */
+  readonly query: Linear;
+  readonly compression: { readonly linear: Linear; readonly norm: NormWeights } | undefined;
+  /** [kvRank, width], with a norm of its output: the latent vector */
+  readonly latent: Linear;
+  readonly latentNorm: NormWeights;
+  /** [ropeDim, width]: the rotated part of keys */
+  readonly rotated: Linear;
+  /** [heads, kvRank, headDim]: from a head's query to what meets the latent vectors */
+  readonly keys: LinearStack;
+  /** [heads, valueDim, kvRank]: from latent vectors to a head's value */
+  readonly values: LinearStack;
+  readonly output: Linear;
+}
+
+export interface LatentLayerWeights extends FeedForwardWeights {
+  readonly latent: LatentWeights;
+}
+
 export interface LayerWeights extends FeedForwardWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
   readonly attentionNorm: NormWeights | undefined;
@@ -159,7 +180,9 @@ export interface LayerWeights extends FeedForwardWeights {
   readonly attentionSumNorm: NormWeights | undefined;
 }
 
-export type AnyLayerWeights = LayerWeights | DeltaLayerWeights | ConvolutionLayerWeights;
+export type AnyLayerWeights = LayerWeights | LatentLayerWeights | DeltaLayerWeights | ConvolutionLayerWeights;
+
+export const isLatentLayer = (layer: AnyLayerWeights): layer is LatentLayerWeights => "latent" in layer;
 
 export const isDeltaLayer = (layer: AnyLayerWeights): layer is DeltaLayerWeights => "delta" in layer;
 export const isConvolutionLayer = (layer: AnyLayerWeights): layer is ConvolutionLayerWeights => "convolution" in layer;

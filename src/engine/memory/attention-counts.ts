@@ -1,7 +1,7 @@
 /** How much attention the observed queries give to each stored entry, counted in the layers that evict entries. */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
-import type { AttentionMixer } from "../../model/description/model-description.js";
+import type { AttentionMixer, LatentMixer } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
 import type { LayerAttention } from "./eviction.js";
 import type { KvGroupSpec } from "./groups.js";
@@ -36,7 +36,10 @@ export class AttentionCounts {
   ) {
     for (const layer of groups.flatMap(({ window, layers }) => (window === 0 ? layers : []))) {
       const unit =
-        2 ** Math.floor(Math.log2(MOST_SUM / (numObserved * (layers[layer]!.mixer as AttentionMixer).numHeads)));
+        2 **
+        Math.floor(
+          Math.log2(MOST_SUM / (numObserved * (layers[layer]!.mixer as AttentionMixer | LatentMixer).numHeads)),
+        );
       // The operating system provides the buffer page by page as it is written, so short sequences use little memory.
       const counts = backend.allocate(numSeats * countStride * 4);
       this.#layers.set(layer, { counts, entropies: backend.allocate(numSeats * 4), countStride, unit });

@@ -6,7 +6,7 @@
  */
 
 import { MillraceError } from "../../core/errors.js";
-import { type AttentionLayer, isAttention, type ServableModel } from "../../model/description/servable.js";
+import { isStoring, type ServableLayer, type ServableModel, windowOf } from "../../model/description/servable.js";
 import { tokenKvBytes, type VectorBytes } from "../../model/description/sizes.js";
 import { blocksAtOnce } from "./windows.js";
 
@@ -27,10 +27,10 @@ export interface KvGroupSpec {
  */
 export function kvGroups(config: ServableModel, length: number, isSplit = false): readonly KvGroupSpec[] {
   if (!config.isCausal) return [{ window: 0, layers: config.layers.map((_, index) => index), pool: 0 }];
-  const windowOf = ({ mixer }: AttentionLayer) => (mixer.window < length ? mixer.window : 0);
+  const servedWindow = (layer: ServableLayer) => (windowOf(layer) < length ? windowOf(layer) : 0);
   // Recurrent layers keep no entries.
   const storing = config.layers.flatMap((layer, index) =>
-    isAttention(layer) && layer.mixer.keysOf === undefined ? [{ index, window: windowOf(layer) }] : [],
+    isStoring(layer) ? [{ index, window: servedWindow(layer) }] : [],
   );
   const windows = [...new Set(storing.map(({ window }) => window))].sort((a, b) => a - b);
   return windows.flatMap((window, pool) => {

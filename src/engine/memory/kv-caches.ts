@@ -3,7 +3,9 @@ import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
 import type { KvType } from "../../backend/ops.js";
 import type { KvShape } from "../../backend/program.js";
+import type { AttentionMixer, LatentMixer } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
+import { latentWidth } from "../../model/description/sizes.js";
 import type { BlockMemory } from "./disk-tier.js";
 import type { KvGroupSpec } from "./groups.js";
 
@@ -28,10 +30,20 @@ interface BlockPart {
 /** One layer's memory, as `ropeAndWriteKv` lays it out. */
 export interface LayerCache {
   readonly keys: BufferHandle;
+  /** The keys' where values are a part of them. */
   readonly values: BufferHandle;
   readonly shape: KvShape;
   /** KV group whose block tables and slots the layer uses. */
   readonly group: number;
+}
+
+/** Heads of the entries; latent attention has one, whose values are the end of its key. */
+function entryShape(mixer: AttentionMixer | LatentMixer) {
+  if (mixer.kind === "latent") {
+    return { numHeads: mixer.numHeads, numKvHeads: 1, headDim: latentWidth(mixer), latentDim: mixer.kvRank };
+  }
+  const { numHeads, numKvHeads, headDim } = mixer;
+  return { numHeads, numKvHeads, headDim };
 }
 
 export class KvCaches implements BlockMemory {
@@ -56,22 +68,27 @@ export class KvCaches implements BlockMemory {
     /** By pool, then by the layer's place in its group: the layers of groups that share a pool share its memory. */
     const ofPool: { readonly keys: BufferHandle; readonly values: BufferHandle }[][] = groups.map(() => []);
     this.#layers = layers.map(({ mixer }, layer) => {
-      if (mixer.kind !== "attention") return undefined;
-      const { numHeads, numKvHeads, headDim, keysOf } = mixer;
-      const shape = { kvType, numHeads, numKvHeads, headDim, blockSize };
+      if (mixer.kind !== "attention" && mixer.kind !== "latent") return undefined;
+      const shape = { kvType, blockSize, ...entryShape(mixer) };
+      const isLatent = mixer.kind === "latent";
+      const keysOf = isLatent ? undefined : mixer.keysOf;
       const storing = keysOf ?? layer;
       const group = groups.findIndex((each) => each.layers.includes(storing));
-      const numBytes = blockSize * numKvHeads * backend.kvEntryBytes(kvType, headDim);
+      const numBytes = blockSize * shape.numKvHeads * backend.kvEntryBytes(kvType, shape.headDim);
       const { pool, layers: together } = groups[group]!;
       // The layers of an encoder use one memory in turn, since no later step reads what they store.
       const index = isCausal ? together.indexOf(storing) : 0;
       const allocate = () => backend.allocate((numBlocks[pool]! + numSpare) * numBytes);
       const known = ofPool[pool]![index];
-      const own = known ?? { keys: allocate(), values: allocate() };
+      const allocateBoth = () => {
+        const keys = allocate();
+        return { keys, values: isLatent ? keys : allocate() };
+      };
+      const own = known ?? allocateBoth();
       ofPool[pool]![index] = own;
       if (known === undefined || (isCausal && keysOf === undefined)) {
         place(group, own.keys, numBytes);
-        place(group, own.values, numBytes);
+        if (!isLatent) place(group, own.values, numBytes);
       }
       return { ...own, shape, group };
     });

@@ -108,7 +108,7 @@ export function eagleShape({ gguf }: HeadsFile, target: ServableModel): EagleSha
   // The file counts layers from 1 on.
   const pastLayer = read.size(key, target.layers.length) - 1;
   if (!isAttention(target.layers[pastLayer]!)) {
-    const got = `layer ${pastLayer + 1}, which is recurrent`;
+    const got = `layer ${pastLayer + 1}, which is recurrent or keeps latent vectors`;
     throw refused("a layer of the model with keys and values", got, { hint: FITS_ONE_MODEL });
   }
   return { pastLayer, ffWidth: read.size("feed_forward_length", MODEL_LIMITS.ff) };

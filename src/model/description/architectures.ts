@@ -37,6 +37,7 @@ export const DECODERS = [
   "cohere2",
   "stablelm",
   "starcoder2",
+  "deepseek2",
   "lfm2",
   "lfm2moe",
   "ernie4_5",
@@ -107,6 +108,8 @@ interface ArchitectureFacts {
   readonly isGateless?: true;
   /** Models of it may have experts. */
   readonly experts?: ExpertFacts;
+  /** Layers keep one latent vector of each token in place of the keys and values of heads. */
+  readonly isLatent?: true;
   /** Each head has one more attention score, without a value. */
   readonly hasSinks?: true;
   /** Embeddings, residuals, scores and logits have factors. */
@@ -160,9 +163,9 @@ interface ExpertFacts {
   /**
    * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says.
    * softmaxOfChosen, softmaxOfAll: always so. sigmoid: of each expert's own logit; experts are chosen by it plus a
-   * bias, within groups.
+   * bias, within groups. either: softmax over all experts, within groups, or sigmoid, as a file says.
    */
-  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid";
+  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid" | "either";
   /**
    * The weights of a token's experts are relative to one another in GGUF files that do not say; absent: with softmax
    * they are, with sigmoid they are not.
@@ -339,6 +342,8 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     isGateless: true,
     windows: { period: 0 },
   },
+  // DeepSeek-V2 to V3.1 and R1, Kimi K2, GLM-4.7-Flash.
+  deepseek2: { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true }, hasDraftBlocks: true },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },

@@ -8,7 +8,7 @@ import { type Architecture, factsOf, isEncoder } from "./architectures.js";
 import {
   type AttentionMixer,
   type FeedForward,
-  type Layer,
+  type LatentMixer,
   type ModelDescription,
   NO_ROPE,
   type RecurrentMixer,
@@ -18,7 +18,7 @@ import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
 export interface ServableLayer {
-  readonly mixer: AttentionMixer | RecurrentMixer;
+  readonly mixer: AttentionMixer | LatentMixer | RecurrentMixer;
   readonly feedForward: FeedForward;
 }
 
@@ -28,7 +28,25 @@ export interface AttentionLayer extends ServableLayer {
 
 export const isAttention = (layer: ServableLayer): layer is AttentionLayer => layer.mixer.kind === "attention";
 
-/** The mixers of a model's layers with attention, of which there is at least one. */
+/** A layer that keeps entries of its own of each token: keys and values of heads, or a latent vector. */
+export interface StoringLayer extends ServableLayer {
+  readonly mixer: AttentionMixer | LatentMixer;
+}
+
+export const isStoring = ({ mixer }: ServableLayer): boolean =>
+  mixer.kind === "latent" || (mixer.kind === "attention" && mixer.keysOf === undefined);
+
+/** Tokens that a token sees in a layer, itself included; 0 = all. */
+export const windowOf = ({ mixer }: ServableLayer): number => (mixer.kind === "attention" ? mixer.window : 0);
+
+/** The mixers of a model's layers with latent attention. */
+export const latentMixers = ({ layers }: Pick<ServableModel, "layers">): readonly LatentMixer[] =>
+  layers.flatMap(({ mixer }) => (mixer.kind === "latent" ? [mixer] : []));
+
+/**
+ * The mixers of a model's layers with attention over heads' keys and values: at least one, unless the model's attention
+ * is latent.
+ */
 export const attentionMixers = ({ layers }: Pick<ServableModel, "layers">): readonly AttentionMixer[] =>
   layers.filter(isAttention).map(({ mixer }) => mixer);
 
@@ -184,10 +202,14 @@ export function servableLayers(
   { layers }: Pick<ModelDescription, "layers">,
   architecture: Architecture,
 ): readonly ServableLayer[] {
-  if (!layers.every(isServed)) {
-    throw unservedVariant("expected attention over the keys and values of heads in every layer, got latent attention");
+  const isLatent = factsOf(architecture).isLatent ?? false;
+  if (layers.some(({ mixer }) => (mixer.kind === "latent") !== isLatent)) {
+    const [expected, got] = isLatent ? ["latent", "another kind"] : ["no latent", "a layer of it"];
+    throw unservedVariant(`expected ${expected} attention in a ${architecture}, got ${got}`);
   }
-  if (!layers.some(isAttention)) throw unservedVariant("expected at least one layer with attention, got none");
+  if (!isLatent && !layers.some(isAttention)) {
+    throw unservedVariant("expected at least one layer with attention, got none");
+  }
   const { sharedWidth = 0, count = 0 } = expertsOf({ layers }) ?? {};
   const { mayShare = false, areBesideDense = false } = factsOf(architecture).experts ?? {};
   if (sharedWidth > 0 && !mayShare && !areBesideDense) {
@@ -198,7 +220,8 @@ export function servableLayers(
     throw unservedVariant(`expected at most ${MOST_EXPERTS} experts in all layers, got ${numExperts}`);
   }
   const mixers = attentionMixers({ layers });
-  if (mixers.some(({ numHeads }) => numHeads !== mixers[0]!.numHeads)) {
+  const numHeads = [...mixers, ...latentMixers({ layers })].map((mixer) => mixer.numHeads);
+  if (new Set(numHeads).size > 1) {
     throw unservedVariant("expected the same number of query heads in every layer, got several values");
   }
   if (mixers.some(({ numKvHeads }) => numKvHeads === 0)) {
@@ -213,12 +236,10 @@ export function withServedDrafts({
   draftLayers = [],
   ...description
 }: ModelDescription): Omit<ModelDescription, "draftLayers"> & Pick<ServableModel, "draftLayers"> {
-  const attending = draftLayers.filter(isServed).filter(isAttention);
+  const attending = draftLayers.filter(isAttention);
   if (attending.length === 0 || attending.length < draftLayers.length) return description;
   return { ...description, draftLayers: Object.freeze(attending) };
 }
-
-const isServed = (layer: Layer): layer is ServableLayer => layer.mixer.kind !== "latent";
 
 /** Each is three matrices to place: far above real models, and a bound for hostile files. */
 const MOST_EXPERTS = 1 << 17;

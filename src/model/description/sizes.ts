@@ -5,11 +5,11 @@
 import { type KvType, STATE_COLUMNS } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import {
-  type AttentionMixer,
   type DeltaMixer,
   type ExpertsFeedForward,
   type FeedForward,
   isRecurrentMixer,
+  type LatentMixer,
   type Layer,
   type Mixer,
   type ModelDescription,
@@ -52,15 +52,24 @@ export const expertsOf = (model: Layered): ExpertsFeedForward | undefined =>
     .map(({ layer }) => layer.feedForward)
     .find((part) => part.kind === "experts");
 
-type ServedMixer = AttentionMixer | RecurrentMixer;
+interface Mixing {
+  readonly mixer: Mixer;
+}
 
-/** Values of a token's queries in all heads of a layer with attention. */
-export const queryWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =>
-  mixer.kind === "attention" ? mixer.numHeads * mixer.headDim : 0;
+/** Width of what latent attention keeps of a token: the rotated part of its keys, then its latent vector. */
+export const latentWidth = ({ kvRank, ropeDim }: LatentMixer): number => kvRank + ropeDim;
 
-/** Values of a token's keys in all heads of a layer with attention. */
-export const keyWidth = ({ mixer }: { readonly mixer: ServedMixer }): number =>
-  mixer.kind === "attention" ? mixer.numKvHeads * mixer.headDim : 0;
+/** Values of a token's queries in all heads of a layer with attention; of latent attention, as they meet the entries. */
+export function queryWidth({ mixer }: Mixing): number {
+  if (mixer.kind === "latent") return mixer.numHeads * latentWidth(mixer);
+  return mixer.kind === "attention" ? mixer.numHeads * mixer.headDim : 0;
+}
+
+/** Values of a token's keys in all heads of a layer with attention, or of its entry in latent attention. */
+export function keyWidth({ mixer }: Mixing): number {
+  if (mixer.kind === "latent") return latentWidth(mixer);
+  return mixer.kind === "attention" ? mixer.numKvHeads * mixer.headDim : 0;
+}
 
 /** Values of a token's queries, keys and values in a layer of the delta rule, which its convolution takes. */
 export const mixedWidth = ({ numKeyHeads, headDim, numHeads, valueDim }: DeltaMixer): number =>
@@ -218,7 +227,7 @@ function numKept(mixer: Mixer): number {
 
 /** Bytes that one token leaves in a layer's KV memory. */
 function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {
-  if (mixer.kind === "latent") return vectorBytes(mixer.kvRank + mixer.ropeDim);
+  if (mixer.kind === "latent") return vectorBytes(latentWidth(mixer));
   if (isRecurrentMixer(mixer)) return 0;
   if (mixer.keysOf !== undefined) return 0;
   return mixer.numKvHeads * (vectorBytes(mixer.headDim) + vectorBytes(mixer.valueDim));

@@ -48,7 +48,7 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
       ? (rowsOf(gguf, "token_types.weight", MODEL_LIMITS.heads) ?? 0)
       : 0,
     activation,
-    routing: readRouting(read, metadata, architecture),
+    routing: readRouting(read, gguf, architecture),
     isNeoxRope: isNeoxInFiles,
     ropes: hasPositionTable ? [] : ropesFromMetadata(metadata, architecture, mixers),
     ...encoderPooling(gguf, architecture, description.width),

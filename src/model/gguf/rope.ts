@@ -32,8 +32,9 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, he
       `expected rope scaling ${ROPE_SCALINGS.join(", ")}, got ${stated}`,
     );
   }
-  // The share of YaRN's magnitude that the model does without.
-  const withheld = scaling === "yarn" ? 1 + 0.1 * (number("scaling.yarn_log_multiplier") ?? 0) * Math.log(factor) : 1;
+  // The share of YaRN's magnitude that the model does without: all of it where attention is latent, whose scores have it.
+  const share = factsOf(architecture).isLatent ? 1 : (number(YARN_LOG_MULTIPLIER) ?? 0);
+  const withheld = scaling === "yarn" ? 1 + 0.1 * share * Math.log(factor) : 1;
   if (!(withheld > 0 && Number.isFinite(withheld))) {
     const message = `expected a magnitude above 0 of ${architecture}.rope.scaling.yarn_log_multiplier, got ${withheld}`;
     throw new MillraceError("gguf_metadata", message);
@@ -52,11 +53,29 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, he
   };
 }
 
+const YARN_LOG_MULTIPLIER = "scaling.yarn_log_multiplier";
+
+/**
+ * Factor of scores of latent attention, by the width of its heads. Here files have a tenth of the multiplier of other
+ * architectures (`add_rope_scaling_yarn_log_mul` in llama.cpp's conversion/deepseek.py).
+ */
+export function latentScaleOf(metadata: GgufMetadata, architecture: Architecture, headDim: number): number {
+  const number = (key: string) => metadata.number(`${architecture}.rope.${key}`);
+  const isYarn = metadata.string(`${architecture}.rope.scaling.type`) === "yarn";
+  const multiplier = isYarn ? (number(YARN_LOG_MULTIPLIER) ?? 0) : 0;
+  const magnitude = 1 + multiplier * Math.log(number("scaling.factor") ?? 1);
+  if (magnitude > 0 && Number.isFinite(magnitude)) return magnitude ** 2 / Math.sqrt(headDim);
+  throw new MillraceError(
+    "gguf_metadata",
+    `expected a magnitude above 0 of ${architecture}.rope.${YARN_LOG_MULTIPLIER}, got ${magnitude}`,
+  );
+}
+
 /** The model's rope, then that of windowed layers where they have their own. */
 export function ropesFromMetadata(
   metadata: GgufMetadata,
   architecture: Architecture,
-  mixers: readonly AttentionMixer[],
+  mixers: readonly Pick<AttentionMixer, "rope" | "headDim">[],
 ): readonly RopeConfig[] {
   const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
   const rope = ropeFromMetadata(metadata, architecture, headDimAt(0) ?? mixers[0]!.headDim);

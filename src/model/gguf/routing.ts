@@ -1,11 +1,12 @@
 /** How a GGUF file's routers choose experts and weigh them. */
-import type { GgufMetadata } from "../../formats/gguf/types.js";
+import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import { type ExpertRouting, PLAIN_ROUTING, unservedVariant } from "../description/servable.js";
 import type { MetadataReader } from "./metadata-reader.js";
 
 /** Codes of `<architecture>.expert_gating_func`. */
+const SOFTMAX = 1;
 const SIGMOID = 2;
 const SOFTMAX_OF_CHOSEN = 3;
 
@@ -18,8 +19,10 @@ const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
 };
 
 /** @throws architecture_unsupported for a routing that the architecture's models do not have, or the engine does not */
-export function readRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+export function readRouting(read: MetadataReader, gguf: GgufFile, architecture: Architecture): ExpertRouting {
+  const { metadata } = gguf;
   const weighedBy = factsOf(architecture).experts?.weighedBy;
+  if (weighedBy === "either") return readEitherRouting(read, gguf, architecture);
   if (weighedBy === "sigmoid") return readSigmoidRouting(read, metadata, architecture);
   for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
     const value = metadata.number(`${architecture}.${key}`);
@@ -37,20 +40,46 @@ export function readRouting(read: MetadataReader, metadata: GgufMetadata, archit
   );
 }
 
+function readGroups(read: MetadataReader): Pick<ExpertRouting, "numGroups" | "numUsedGroups"> {
+  const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
+  const numUsedGroups = read.optionalSize("expert_group_used_count", numGroups) || numGroups;
+  return { numGroups, numUsedGroups };
+}
+
+/** Softmax over all experts, as DeepSeek-V2 has it, or sigmoid with biases. */
+function readEitherRouting(read: MetadataReader, gguf: GgufFile, architecture: Architecture): ExpertRouting {
+  const { metadata, tensors } = gguf;
+  const stated = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
+  if (![0, SOFTMAX, SIGMOID].includes(stated)) {
+    throw unservedVariant(`expected ${architecture}.expert_gating_func to be ${SOFTMAX} or ${SIGMOID}, got ${stated}`);
+  }
+  // Files that do not say are older: DeepSeek-V2's, or the first ones of GLM-4.7-Flash, which llama.cpp knows by these.
+  const isFlash =
+    metadata.number(`${architecture}.block_count`) === 47 && tensors.get("token_embd.weight")?.shape[1] === 154_880;
+  const scoring = stated === SIGMOID || (stated === 0 && isFlash) ? "sigmoid" : "softmax";
+  const hasBias = [...tensors.keys()].some((name) => name.endsWith(".exp_probs_b.bias"));
+  if (hasBias && scoring === "softmax") {
+    throw unservedVariant(
+      `expected no exp_probs_b.bias beside a softmax (${architecture}.expert_gating_func), got some`,
+    );
+  }
+  const normalises = metadata.boolean(`${architecture}.expert_weights_norm`) ?? false;
+  const scale = read.optionalPositive("expert_weights_scale", 1);
+  return { scoring, normalises, scale, hasBias, ...readGroups(read) };
+}
+
 function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
   const gating = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
   if (gating !== 0 && gating !== SIGMOID) {
     throw unservedVariant(`expected ${architecture}.expert_gating_func to be 0 or ${SIGMOID}, got ${gating}`);
   }
-  const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
   return {
     scoring: "sigmoid",
     normalises:
       metadata.boolean(`${architecture}.expert_weights_norm`) ??
       factsOf(architecture).experts?.normalisesInFiles === true,
     scale: read.optionalPositive("expert_weights_scale", 1),
-    numGroups,
-    numUsedGroups: read.optionalSize("expert_group_used_count", numGroups) || numGroups,
+    ...readGroups(read),
     hasBias: true,
   };
 }

@@ -7,6 +7,7 @@ import {
   assertGroups,
   attentionMixers,
   fixedBy,
+  latentMixers,
   type ServableLayer,
   type ServableModel,
   servableLayers,
@@ -19,7 +20,7 @@ import { servableEncoder } from "./encoder.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { decoderPooling } from "./pooling.js";
-import { ropesFromMetadata } from "./rope.js";
+import { latentScaleOf, ropesFromMetadata } from "./rope.js";
 import { readRouting } from "./routing.js";
 
 /**
@@ -51,7 +52,8 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const { width } = description;
   const layers = servableLayers(description, architecture);
   const mixers = attentionMixers({ layers });
-  const headDim = headDimOf(mixers);
+  const [latent] = latentMixers({ layers });
+  const headDim = latent === undefined ? headDimOf(mixers) : latent.headDim + latent.ropeDim;
   const { activation, isNeoxInFiles = false, hasPartialRope = false, isLayerNormed } = factsOf(architecture);
   if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
   if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
@@ -60,7 +62,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     });
   }
   const read = new MetadataReader(metadata, architecture);
-  const routing = readRouting(read, metadata, architecture);
+  const routing = readRouting(read, gguf, architecture);
   assertGroups(description, routing);
   return Object.freeze({
     ...withServedDrafts(description),
@@ -69,10 +71,14 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     rmsEps: read.positive(`attention.layer_norm_${isLayerNormed ? "" : "rms_"}epsilon`, 1e-5),
     attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
+    ...(latent === undefined ? {} : { attentionScale: latentScaleOf(metadata, architecture, headDim) }),
     activation,
     routing,
     isNeoxRope: isNeoxInFiles,
-    ropes: ropesFromMetadata(metadata, architecture, mixers),
+    ropes:
+      latent === undefined
+        ? ropesFromMetadata(metadata, architecture, mixers)
+        : ropesFromMetadata(metadata, architecture, [{ rope: 0, headDim: latent.ropeDim }]),
     ...decoderPooling(gguf, architecture, width),
   });
 }

@@ -13,6 +13,7 @@ import { openFile, readExactly, readInto } from "../../formats/files/read-file.j
 import { scaleNvfp4 } from "../../formats/fp4-blocks.js";
 import type { GgufFile, GgufTensor } from "../../formats/gguf/types.js";
 import type { Architecture } from "../description/architectures.js";
+import { joinedNameOf, latentRowsOf } from "../description/joined-latents.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { ggufNameOf } from "./names.js";
@@ -42,6 +43,7 @@ export class GgufSource implements TensorSource {
 
   matrix(spec: MatrixSpec): MatrixRows {
     const { name, totalRows, cols, start, rows, numStacked } = spec;
+    if (this.#isJoined(name)) return latentRowsOf(spec, this.model!.layers, (joined) => this.matrix(joined));
     // Older files have a tensor for each expert.
     if (numStacked !== undefined && !this.has(name)) {
       return this.#stackTypes.check(name, this.matrix(unstacked(spec)));
@@ -122,8 +124,15 @@ export class GgufSource implements TensorSource {
   /** Other programs than llama.cpp give LFM2's last norm the name that it has elsewhere. */
   #nameOf(name: string): string | undefined {
     const stored = ggufNameOf(name, this.#architecture);
+    if (this.#isJoined(name)) return joinedNameOf(name);
     const isThere = stored === undefined || this.gguf.tensors.has(stored);
     return !isThere && name === "output_norm.weight" ? name : stored;
+  }
+
+  /** Older files have the matrices of latent keys and values in one. */
+  #isJoined(name: string): boolean {
+    const joined = joinedNameOf(name);
+    return joined !== undefined && !this.gguf.tensors.has(name) && this.gguf.tensors.has(joined);
   }
 
   #find(name: string): GgufTensor | undefined {

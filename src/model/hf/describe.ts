@@ -117,7 +117,8 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const { defaults } = traits;
   const read = new ConfigReader(text);
   const numHeads = read.size("num_attention_heads", MODEL_LIMITS.heads, defaults.numHeads);
-  if (text.has("kv_lora_rank")) {
+  const { isLatent } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  if (isLatent || text.has("kv_lora_rank")) {
     const latent = readLatent(read, numHeads);
     return () => latent;
   }
@@ -284,6 +285,11 @@ function layersWithExperts(
   if (periodKey !== undefined) {
     const period = read.size(periodKey, MODEL_LIMITS.layers);
     return (_, index) => isSecond(index, period);
+  }
+  const kinds = text.strings("mlp_layer_types");
+  if (kinds !== undefined) {
+    if (kinds.length === numLayers) return (_, index) => kinds[index] === "sparse";
+    throw configError(`expected ${text.nameOf("mlp_layer_types")} to name ${numLayers} layers, got ${kinds.length}`);
   }
   const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
   const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);

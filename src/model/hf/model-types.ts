@@ -67,6 +67,8 @@ interface ExpertTraits {
   readonly sharedWidth?: number;
   /** The key of that width; absent: one of those that most classes have. */
   readonly sharedKey?: string;
+  /** Of classes of an architecture that has either. */
+  readonly scoring?: "softmax";
 }
 
 interface EncoderTraits {
@@ -195,6 +197,21 @@ const QWEN35_MOE: ServedTraits = {
   architecture: "qwen35moe",
   experts: { count: 256, active: 8, width: 512, widthKey: "moe_intermediate_size", hasChoice: false, numShared: 1 },
   defaults: { ...QWEN35.defaults, numKvHeads: 2 },
+};
+
+const DEEPSEEK_V3: ServedTraits = {
+  ...LLAMA,
+  architecture: "deepseek2",
+  experts: {
+    count: 256,
+    active: 8,
+    width: 2048,
+    widthKey: "moe_intermediate_size",
+    hasChoice: true,
+    numDenseLayers: 3,
+    numShared: 1,
+  },
+  defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
 };
 
 const LFM2: ServedTraits = {
@@ -474,6 +491,42 @@ const TRAITS = {
       numKvHeads: 2,
       maxPositions: 4096,
       vocabSize: 49_152,
+    },
+  },
+  deepseek_v2: {
+    ...DEEPSEEK_V3,
+    experts: {
+      count: 64,
+      active: 1,
+      width: 1407,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      numShared: 2,
+      scoring: "softmax",
+    },
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+  },
+  deepseek_v3: DEEPSEEK_V3,
+  // Kimi K2's own class is DeepSeek-V3's under another name.
+  kimi_k2: DEEPSEEK_V3,
+  glm4_moe_lite: {
+    ...DEEPSEEK_V3,
+    experts: {
+      count: 64,
+      active: 4,
+      width: 1536,
+      widthKey: "moe_intermediate_size",
+      hasChoice: true,
+      numDenseLayers: 1,
+      numShared: 1,
+    },
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 10_240,
+      numHeads: 20,
+      maxPositions: 202_752,
+      vocabSize: 154_880,
     },
   },
   lfm2: LFM2,

@@ -30,6 +30,10 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   qwen2_moe: "qwen2moe",
   cohere: "command-r",
   granitemoeshared: "granitemoe",
+  deepseek_v2: "deepseek2",
+  deepseek_v2_lite: "deepseek2",
+  deepseek_v3: "deepseek2",
+  glm4_moe_lite: "deepseek2",
 };
 /** Their folders have the rope's pairs side by side. */
 const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4", "cohere", "cohere2"];
@@ -46,14 +50,16 @@ describe("a folder of", () => {
         architecture: ARCHITECTURE_OF[name] ?? name,
         name,
         vocabSize: 288,
-        isNeoxRope: !INTERLEAVED.includes(name),
+        isNeoxRope: !INTERLEAVED.includes(name) && !name.startsWith("deepseek"),
       });
       for (const mixer of attentionMixers(config)) {
         expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : (KV_HEADS[name] ?? 2) });
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];
-      expect([...kinds].sort()).toEqual(other === undefined ? ["attention"] : ["attention", other]);
+      const isLatent = ARCHITECTURE_OF[name] === "deepseek2";
+      const attention = isLatent ? "latent" : "attention";
+      expect([...kinds].sort()).toEqual(other === undefined ? [attention] : [attention, other]);
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
       await expectLogprobs(folder, expected, TOLERANCES[name]);
     });

@@ -145,6 +145,17 @@ const GRANITE_MOE_PARTS: Readonly<Record<string, string>> = {
   ffn_up_shexp: "shared_mlp.input_linear",
   ffn_down_shexp: "shared_mlp.output_linear",
 };
+const LATENT_PARTS: Readonly<Record<string, string>> = {
+  ...GLM4_MOE_PARTS,
+  attn_q_a: "self_attn.q_a_proj",
+  attn_q_a_norm: "self_attn.q_a_layernorm",
+  attn_q_b: "self_attn.q_b_proj",
+  attn_kv_a_mqa: "self_attn.kv_a_proj_with_mqa",
+  attn_kv_a_norm: "self_attn.kv_a_layernorm",
+  attn_kv_b: "self_attn.kv_b_proj",
+  attn_k_b: "self_attn.kv_b_proj",
+  attn_v_b: "self_attn.kv_b_proj",
+};
 /** Parts of Mixtral's names; its architecture is llama's. */
 const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
@@ -258,6 +269,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   dots1: GLM4_MOE_PARTS,
   internlm2: INTERNLM2_PARTS,
   starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
+  deepseek2: LATENT_PARTS,
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
   "ernie4_5-moe": ERNIE_PARTS,
@@ -406,7 +418,9 @@ export class HfNames {
 
   /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */
   isOfModel(stored: string, architecture: Architecture): boolean {
-    const { model, head } = this.#prefixes;
+    const { model, head, firstDraft = Number.POSITIVE_INFINITY } = this.#prefixes;
+    // Layers with latent attention that draft are not computed.
+    if (factsOf(architecture).isLatent && this.layerOf(stored) >= firstDraft) return false;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
       `${model}${embeddings(architecture)}.`,

@@ -86,6 +86,16 @@ export function assertRopeStated(text: JsonObject): void {
   if (statedRopes(text).main === EMPTY) throw configError("expected rope_parameters or rope_scaling, got neither");
 }
 
+/** Factor of queries and of keys of latent attention, which YaRN's settings say. */
+export function latentMagnitudeOf(text: JsonObject): number {
+  const { main: stated } = statedRopes(text);
+  const multiplier = typeOf(stated) === "default" ? 0 : (stated.number("mscale_all_dim") ?? 0);
+  if (multiplier === 0) return 1;
+  const magnitude = 1 + 0.1 * multiplier * Math.log(Math.max(1, required(stated, "factor")));
+  if (magnitude > 0) return magnitude;
+  throw configError(`expected a magnitude above 0 of ${stated.nameOf("mscale_all_dim")}, got ${magnitude}`);
+}
+
 const QUERY_SCALING_KEY = "llama_4_scaling_beta";
 
 /** How Ministral 3 raises its queries, which its rope settings say; a factor of 0 raises nothing. */

@@ -9,6 +9,7 @@ import {
   attentionMixers,
   type ExpertRouting,
   fixedBy,
+  latentMixers,
   PLAIN_ROUTING,
   type ServableModel,
   servableLayers,
@@ -21,7 +22,14 @@ import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } fr
 import { assertLfm2 } from "./lfm2.js";
 import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
-import { assertRopeStated, queryScalingOf, type RopeFactors, refuseQueryScaling, ropesFromHf } from "./rope.js";
+import {
+  assertRopeStated,
+  latentMagnitudeOf,
+  queryScalingOf,
+  type RopeFactors,
+  refuseQueryScaling,
+  ropesFromHf,
+} from "./rope.js";
 
 export interface ServableFolder {
   readonly model: ServableModel;
@@ -56,8 +64,9 @@ export function servableConfig(
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });
+  const [latent] = latentMixers({ layers });
   const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
-  const headDim = headDimAt(0) ?? mixers[0]!.headDim;
+  const headDim = latent?.ropeDim ?? headDimAt(0) ?? mixers[0]!.headDim;
   const { ropes, factors } = facts.hasPositionTable
     ? { ropes: [], factors: {} }
     : ropesFromHf(text, {
@@ -84,9 +93,14 @@ export function servableConfig(
       facts.attentionScale ??
       1 / Math.sqrt(attentionScalar === undefined ? headDim : read.positive("query_pre_attn_scalar", attentionScalar)),
     ...scalesOf(text, architecture, traits),
+    ...(latent === undefined
+      ? {}
+      : { attentionScale: latentMagnitudeOf(text) ** 2 / Math.sqrt(latent.headDim + latent.ropeDim) }),
     activation: readActivation(text, facts.activation, traits.activations),
     routing,
-    isNeoxRope: facts.isInterleavedInFolders !== true,
+    // Latent attention's pairs lie side by side where a file does not say otherwise.
+    isNeoxRope:
+      facts.isInterleavedInFolders !== true && (latent === undefined || text.boolean("rope_interleave") === false),
     ropes,
     ...pooledParts(text, traits, description, modules),
     ...(isEncoder(architecture) ? encoderParts(text, traits, description, modules) : {}),
@@ -197,11 +211,17 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
   const stated = text.boolean("norm_topk_prob");
   const weighedBy = factsOf(architecture).experts?.weighedBy;
   if (weighedBy === "softmaxOfAll") return { ...PLAIN_ROUTING, normalises: false };
-  if (weighedBy !== "sigmoid") {
+  if (weighedBy === "either" && experts?.scoring === "softmax") return softmaxRoutingOf(text);
+  if (weighedBy !== "sigmoid" && weighedBy !== "either") {
     const normalises = experts?.hasChoice !== true || (stated ?? experts.normalises === true);
     return { ...PLAIN_ROUTING, normalises, hasBias: factsOf(architecture).experts?.hasScoreBiases === true };
   }
   const read = new ConfigReader(text);
+  if (weighedBy === "either") {
+    refuseOthers(text, "scoring_func", ["sigmoid"]);
+    refuseOthers(text, "topk_method", ["noaux_tc"]);
+    refuseOthers(text, "moe_layer_freq", [1]);
+  }
   const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);
   return {
     scoring: "sigmoid",
@@ -211,6 +231,30 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
     numUsedGroups: read.size("topk_group", numGroups, 1),
     hasBias: true,
   };
+}
+
+/**
+ * DeepSeek-V2's: softmax over all experts, of which a token uses those of the groups with the largest scores. Weights
+ * that are relative to the chosen ones have another factor in DeepSeek's own code than in transformers.
+ */
+function softmaxRoutingOf(text: JsonObject): ExpertRouting {
+  refuseOthers(text, "norm_topk_prob", [false]);
+  refuseOthers(text, "scoring_func", ["softmax"]);
+  refuseOthers(text, "topk_method", ["greedy", "group_limited_greedy"]);
+  refuseOthers(text, "moe_layer_freq", [1]);
+  const read = new ConfigReader(text);
+  const isGrouped = text.string("topk_method") === "group_limited_greedy";
+  const numGroups = isGrouped ? read.size("n_group", MODEL_LIMITS.experts) : 1;
+  const numUsedGroups = isGrouped ? read.size("topk_group", numGroups) : 1;
+  const scale = read.positive("routed_scaling_factor", 1);
+  return { ...PLAIN_ROUTING, normalises: false, scale, numGroups, numUsedGroups };
+}
+
+/** @throws architecture_unsupported, where the file has another value; it may have none */
+function refuseOthers(text: JsonObject, key: string, served: readonly (string | number | boolean)[]): void {
+  const value = text.value(key);
+  if (value === undefined || served.some((each) => each === value)) return;
+  throw unservedVariant(`expected ${text.nameOf(key)} to be ${served.join(" or ")}, got ${String(value)}`);
 }
 
 /** An activation's name in transformers, which has none of its own for gpt-oss's. */

@@ -17,6 +17,7 @@ import { openFile, readExactly, readInto } from "../../formats/files/read-file.j
 import type { HfFolder } from "../../formats/hf/folder.js";
 import { readSafetensors } from "../../formats/safetensors/read.js";
 import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
+import { joinedNameOf, latentRowsOf } from "../description/joined-latents.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
 import { type HfNames, isNegativeLog, isOffsetNorm, isOneRow } from "./names.js";
@@ -71,6 +72,9 @@ export class HfSource implements TensorSource {
 
   matrix(spec: MatrixSpec): MatrixRows {
     const { name, totalRows, cols, start, rows, numStacked } = spec;
+    if (joinedNameOf(name) !== undefined) {
+      return latentRowsOf(spec, this.#model.layers, (joined) => this.matrix(joined));
+    }
     if (numStacked !== undefined) {
       const stack = this.#stack(name);
       if (stack !== undefined) return stack.matrix(spec);
