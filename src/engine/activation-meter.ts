@@ -4,7 +4,7 @@
  */
 
 import type { AnyWeight, Backend } from "../backend/backend.js";
-import type { ServableLayer } from "../model/description/servable.js";
+import { mixedOutputs } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { InputMeter } from "./blocks/products.js";
@@ -15,7 +15,10 @@ import {
   type DenseWeights,
   isConvolutionLayer,
   isDeltaLayer,
+  isMambaLayer,
+  isMixerless,
   type LayerWeights,
+  type MambaLayerWeights,
 } from "./blocks/weights.js";
 import type { EngineParts } from "./engine-parts.js";
 import { openAlone, wholeText } from "./lone-model.js";
@@ -174,7 +177,11 @@ export class ActivationMeter {
 
   #inputsOf(index: number, op: InputMeter["op"]): readonly LayerInput[] {
     const { weights, transformer } = this.parts;
-    const inputs = inputsOf(weights.layers[index]!, transformer.width, mixedValues(this.model.config.layers[index]!));
+    const inputs = inputsOf(
+      weights.layers[index]!,
+      transformer.width,
+      mixedOutputs(this.model.config.layers[index]!.mixer),
+    );
     return op === "addGram" ? inputs.filter(({ isRouted }) => isRouted !== true) : inputs;
   }
 }
@@ -189,14 +196,11 @@ interface LayerInput {
   readonly isRouted?: true;
 }
 
-/** Values that a token's heads, or its convolved inputs, give to the layer's output matrix. */
-const mixedValues = ({ mixer }: ServableLayer): number =>
-  mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.valueDim;
-
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
 function inputsOf(layer: AnyLayerWeights, width: number, mixed: number): readonly LayerInput[] {
   const { feedForward } = layer;
   const mixer = mixerInputs(layer, width, mixed);
+  if (feedForward === undefined) return mixer;
   if (feedForward.kind === "dense") return [...mixer, ...denseInputs(feedForward, width, "")];
   const { gates, ups, downs, part, shared, beside } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
@@ -209,9 +213,16 @@ function inputsOf(layer: AnyLayerWeights, width: number, mixed: number): readonl
 }
 
 function mixerInputs(layer: AnyLayerWeights, width: number, mixed: number): readonly LayerInput[] {
+  if (isMixerless(layer)) return [];
   if (isDeltaLayer(layer)) return recurrentInputs(layer, width, mixed);
+  if (isMambaLayer(layer)) return mambaInputs(layer, width, mixed);
   return isConvolutionLayer(layer) ? convolutionInputs(layer, width, mixed) : attentionInputs(layer, width, mixed);
 }
+
+const mambaInputs = ({ mamba }: MambaLayerWeights, width: number, mixed: number): readonly LayerInput[] => [
+  { first: mamba.gate.weight, names: ["ssm_in"], cols: width },
+  { first: mamba.output.weight, names: ["ssm_out"], cols: mixed },
+];
 
 const convolutionInputs = (
   { convolution }: ConvolutionLayerWeights,

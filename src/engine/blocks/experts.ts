@@ -144,9 +144,14 @@ export class Experts {
     const { width, activation } = this.config;
     const { sharedGate } = this.weights;
     const { gate, up, sharedGate: gates } = this.scratch;
-    const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
-    const linears = gatedOperands(toGate!, toUp!);
-    program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+    if (shared.gate === undefined) {
+      this.products.multiply(program, gate, input, shared.up, numRows, width);
+      program.record("activate", { x: gate, numRows, width: shared.width, kind: activation });
+    } else {
+      const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
+      const linears = gatedOperands(toGate!, toUp!);
+      program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+    }
     if (sharedGate !== undefined) {
       program.record("linear", { out: gates, x: input, ...sharedGate, numRows });
       const product = { x: gate, gate: gates, numRows, width: shared.width, gateWidth: 1, kind: "sigmoid" } as const;

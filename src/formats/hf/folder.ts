@@ -33,6 +33,9 @@ const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""
 const ENCODER_PREFIXES = ["", "bert.", "roberta.", "nomic_bert.", "model."] as const;
 const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [
   ...PREFIXES.map((prefix) => [prefix, "embed_tokens.weight"] as const),
+  // Of Nemotron-H, as its maker and as transformers write it.
+  ["backbone.", "embeddings.weight"],
+  ["model.", "embeddings.weight"],
   ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.word_embeddings.weight"] as const),
   ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.tok_embeddings.weight"] as const),
 ];

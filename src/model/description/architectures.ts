@@ -28,6 +28,9 @@ export const DECODERS = [
   "glm4moe",
   "lfm2",
   "lfm2moe",
+  "granitehybrid",
+  "nemotron_h",
+  "nemotron_h_moe",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -57,6 +60,10 @@ interface ArchitectureFacts {
   readonly delta?: DeltaFacts;
   /** Most layers are a short convolution between two gates, and keep its last inputs in place of keys and values. */
   readonly hasConvolutions?: true;
+  /** Most layers keep the state of a Mamba-2 in place of keys and values. */
+  readonly hasMamba?: true;
+  /** A layer is one part, with a norm before it: it mixes tokens, or is a feed-forward part. */
+  readonly isOnePart?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
@@ -84,8 +91,13 @@ interface ArchitectureFacts {
   readonly hasSinks?: true;
   /** Embeddings, residuals, scores and logits have factors. */
   readonly hasFactors?: true;
-  /** A GGUF file's `rope.scaling.finetuned` switches the rope off. */
-  readonly hasRopeSwitch?: true;
+  /**
+   * A GGUF file's `rope.scaling.finetuned` switches the rope off: such files are served, or refused because nobody has
+   * published one.
+   */
+  readonly ropeSwitch?: "served" | "refused";
+  /** No layer has a rope. */
+  readonly hasNoRope?: true;
   /** Queries may grow with their position. */
   readonly scalesQueries?: true;
   /** Bounds of attention scores and of logits, where a file is silent. */
@@ -211,6 +223,14 @@ const QWEN_DELTA: ArchitectureFacts = {
   delta: { isTiledInFiles: true, isFusedInFolders: false, hasImageRope: true, period: 4 },
   hasDraftBlocks: true,
 };
+const NEMOTRON_H: ArchitectureFacts = {
+  activation: "reluSquared",
+  isNeoxInFiles: true,
+  hasMamba: true,
+  isOnePart: true,
+  hasNoRope: true,
+  isGateless: true,
+};
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
 
@@ -245,7 +265,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   gemma4: GEMMA4,
   phi3: { ...NEOX, windows: { period: 0 } },
   smollm3: { ...LLAMA, noRopePeriod: 4 },
-  granite: { ...LLAMA, hasFactors: true, hasRopeSwitch: true },
+  granite: { ...LLAMA, hasFactors: true, ropeSwitch: "refused" },
   // OLMo 3 is one with windows.
   olmo2: { ...NEOX, isPostNormed: true, windows: { period: 4, localRope: {} } },
   seed_oss: NEOX,
@@ -262,6 +282,17 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
+  // Granite 4.0.
+  granitehybrid: {
+    ...LLAMA,
+    hasMamba: true,
+    hasFactors: true,
+    ropeSwitch: "served",
+    experts: { weighedBy: "softmaxOfChosen", mayShare: true },
+  },
+  // Nemotron-H, Nemotron Nano 2 and 3.
+  nemotron_h: NEMOTRON_H,
+  nemotron_h_moe: { ...NEMOTRON_H, experts: { weighedBy: "sigmoid", mayShare: true } },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

@@ -5,13 +5,13 @@
 import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
-import type { AttentionMixer, FeedForward, Layer, ModelDescription, RecurrentMixer } from "./model-description.js";
+import type { AttentionMixer, FeedForward, Layer, ModelDescription, ServedMixer } from "./model-description.js";
 import type { HeadDescription, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
 export interface ServableLayer {
-  readonly mixer: AttentionMixer | RecurrentMixer;
+  readonly mixer: ServedMixer;
   readonly feedForward: FeedForward;
 }
 

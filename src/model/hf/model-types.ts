@@ -6,6 +6,7 @@ import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
+import { partKinds } from "./mamba.js";
 
 export interface TypeTraits {
   /** Absent: the engine does not compute such models. */
@@ -58,6 +59,9 @@ interface ExpertTraits {
   readonly numDenseLayers?: number;
   /** Width of the part that every token passes, in experts. */
   readonly numShared?: number;
+  /** The key of that width, where it is stated in values, and the class's own. */
+  readonly sharedWidthKey?: string;
+  readonly sharedWidth?: number;
 }
 
 interface EncoderTraits {
@@ -211,6 +215,34 @@ const LFM2: ServedTraits = {
   },
 };
 
+const NEMOTRON_H: ServedTraits = {
+  ...LLAMA,
+  architecture: "nemotron_h",
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 21_504,
+    headDim: 128,
+    numHeads: 32,
+    numKvHeads: 8,
+    maxPositions: 4096,
+    vocabSize: 131_072,
+  },
+};
+const NEMOTRON_H_MOE: ServedTraits = {
+  ...NEMOTRON_H,
+  architecture: "nemotron_h_moe",
+  experts: {
+    count: 8,
+    active: 2,
+    width: 7688,
+    widthKey: "moe_intermediate_size",
+    hasChoice: true,
+    sharedWidthKey: "moe_shared_expert_intermediate_size",
+    sharedWidth: 7688,
+  },
+};
+
 /** By `model_type`. */
 const TRAITS = {
   llama: LLAMA,
@@ -342,6 +374,21 @@ const TRAITS = {
     },
     defaults: { ...LFM2.defaults, ffWidth: 7168 },
   },
+  granitemoehybrid: {
+    ...LLAMA,
+    architecture: "granitehybrid",
+    experts: {
+      count: 8,
+      active: 2,
+      width: 11_008,
+      widthKey: "intermediate_size",
+      hasChoice: false,
+      sharedWidthKey: "shared_intermediate_size",
+      sharedWidth: 1024,
+    },
+    defaults: { ...LLAMA.defaults, ffWidth: 1024, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+  },
+  nemotron_h: NEMOTRON_H,
   bert: BERT,
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
@@ -383,6 +430,7 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     tie_word_embeddings: "tie_embedding",
     first_k_dense_replace: "num_dense_layers",
   },
+  nemotron_h: { rms_norm_eps: "layer_norm_epsilon", hidden_act: "mlp_hidden_act" },
   nomic_bert: {
     hidden_size: "n_embd",
     num_hidden_layers: "n_layer",
@@ -400,7 +448,11 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
 export function textConfig(config: JsonObject): JsonObject {
-  const text = config.object("text_config") ?? config;
+  const stated = config.object("text_config") ?? config;
+  const text =
+    stated.string("model_type") === "nemotron_h"
+      ? stated.withDefaults({ num_hidden_layers: partKinds(stated)?.length })
+      : stated;
   const older = OLDER_KEYS[text.string("model_type") ?? ""];
   if (older === undefined) return text;
   const entries = Object.entries(older).map(([key, stored]) => [key, text.value(stored)] as const);
@@ -432,6 +484,7 @@ export function traitsOf(config: JsonObject): TypeTraits {
 
 function traitsOfType(type: ModelType, config: JsonObject): ServedTraits {
   if (seesWholeTexts(config)) return GEMMA_EMBEDDING;
+  if (type === "nemotron_h" && partKinds(textConfig(config))?.includes("moe")) return NEMOTRON_H_MOE;
   return hasExperts(config) ? NOMIC_MOE : TRAITS[type];
 }
 

@@ -19,7 +19,7 @@ import { readSafetensors } from "../../formats/safetensors/read.js";
 import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetensors/types.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
-import { type HfNames, isNegativeLog, isOffsetNorm } from "./names.js";
+import { type HfNames, isNegativeLog, isOffsetNorm, isTaps } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { FP4_SCALES, hasFp4Codes, nvfp4Rows } from "./quantized/nvfp4.js";
@@ -129,8 +129,7 @@ export class HfSource implements TensorSource {
     if (stack !== undefined) return stack.biases(length, count ?? 1);
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
-    // Of vectors without an expert there are the taps of convolutions, each with one input.
-    const tensor = this.#tensor(name, count === undefined ? [length] : [count, 1, length]);
+    const tensor = this.#tensor(name, isTaps(name) ? [count ?? 1, 1, length] : [length * (count ?? 1)]);
     using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
     const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
     const values = dequantizeRow(plainType(tensor), bytes, length * (count ?? 1));
