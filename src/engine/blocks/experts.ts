@@ -30,13 +30,13 @@ interface ExpertScratch extends FeedForwardScratch {
   readonly out: BufferHandle;
   /** f32 [M] */
   readonly sharedGate: BufferHandle;
-  /** Where a dense part is beside the experts. */
-  readonly beside: BesideScratch | undefined;
+  /** Where the sum of the experts is not added to the residual stream as it is. */
+  readonly apart: ApartScratch | undefined;
   /** Inputs of the products, for the rows of all places. */
   readonly inputs: ProductInputs;
 }
 
-interface BesideScratch {
+interface ApartScratch {
   /** f32 [M, width]: sums of the experts, and of the dense part */
   readonly mixed: BufferHandle;
   readonly dense: BufferHandle;
@@ -65,12 +65,15 @@ export function allocateExpertScratch(
     groups: backend.allocate(count * 3 * 4),
     out: backend.allocate(maxPlaces * config.width * 4),
     sharedGate: backend.allocate(maxRows * 4),
-    beside: config.hasDenseBesideExperts ? allocateBeside(config.width, backend, maxRows) : undefined,
+    apart:
+      config.hasDenseBesideExperts || config.residualScale !== 1
+        ? allocateApart(config.width, backend, maxRows)
+        : undefined,
     inputs: backend.productInputs(maxPlaces),
   };
 }
 
-function allocateBeside(width: number, backend: Backend, maxRows: number): BesideScratch {
+function allocateApart(width: number, backend: Backend, maxRows: number): ApartScratch {
   const zeros = constants(backend, new Float32Array(width));
   const zeroRows = constants(backend, new Int32Array(maxRows));
   const floats = () => backend.allocate(maxRows * width * 4);
@@ -92,16 +95,21 @@ export class Experts {
     else this.#recordSummed(program, rows);
   }
 
-  /** hidden += experts(norm(hidden)) + shared(norm(hidden)) */
+  /** hidden += residualScale · (experts(norm(hidden)) + shared(norm(hidden))) */
   #recordSummed(program: Program, { hidden, numRows }: Rows): void {
     const { shared } = this.weights;
-    const { width, rmsEps } = this.config;
+    const { width, rmsEps, residualScale } = this.config;
     const { ffNorm, ffSumNorm } = this.norms;
     const normOf = { weights: ffNorm, width, eps: rmsEps };
     const input = recordNorm(program, this.scratch.normed, hidden, numRows, normOf);
     this.#recordChoice(program, input, numRows);
-    this.#recordExperts(program, input, numRows, hidden);
-    if (shared !== undefined) this.#recordShared(program, input, numRows, shared, hidden, ADDED);
+    const sum = residualScale === 1 ? hidden : this.#recordZeros(program, numRows);
+    this.#recordExperts(program, input, numRows, sum);
+    if (shared !== undefined) this.#recordShared(program, input, numRows, shared, sum, ADDED);
+    if (sum !== hidden) {
+      program.record("scaleAndCap", { x: sum, numRows, width, scale: residualScale });
+      program.record("add", { out: hidden, x: sum, numRows, width });
+    }
     recordNorm(program, hidden, hidden, numRows, { weights: ffSumNorm, width, eps: rmsEps });
   }
 
@@ -115,7 +123,7 @@ export class Experts {
     const { width, rmsEps } = this.config;
     const { ffNorm, ffPostNorm } = this.norms;
     const { normed } = this.scratch;
-    const { mixed, dense, zeros, zeroRows } = this.scratch.beside!;
+    const { dense } = this.scratch.apart!;
     const norm = (out: BufferHandle, x: BufferHandle, weights: NormWeights | undefined) =>
       recordNorm(program, out, x, numRows, { weights, width, eps: rmsEps });
     this.#recordShared(program, norm(normed, hidden, ffNorm), numRows, shared, dense);
@@ -124,12 +132,19 @@ export class Experts {
     program.record("scaleAndCap", { x: normed, numRows, width, scale: 1 / Math.sqrt(width) });
     this.#recordChoice(program, normed, numRows);
     norm(normed, hidden, expertsNorm);
-    program.record("gatherRows", { out: mixed, x: zeros, rows: zeroRows, numRows, width });
+    const mixed = this.#recordZeros(program, numRows);
     this.#recordExperts(program, normed, numRows, mixed);
     norm(mixed, mixed, expertsPostNorm);
     program.record("add", { out: dense, x: mixed, numRows, width });
     norm(dense, dense, ffPostNorm);
     program.record("add", { out: hidden, x: dense, numRows, width });
+  }
+
+  /** Rows to which experts' outputs are added. */
+  #recordZeros(program: Program, numRows: number): BufferHandle {
+    const { mixed, zeros, zeroRows } = this.scratch.apart!;
+    program.record("gatherRows", { out: mixed, x: zeros, rows: zeroRows, numRows, width: this.config.width });
+    return mixed;
   }
 
   /** out (+)= the part that every row passes */

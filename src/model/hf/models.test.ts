@@ -21,9 +21,16 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   glm4_moe: "glm4moe",
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
+  granitehybrid_dense: "granitehybrid",
 };
 /** Of layers without attention, by the beginning of a folder's name. */
-const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
+const OTHER_MIXERS = {
+  qwen35: ["delta"],
+  qwen3next: ["delta"],
+  lfm2: ["convolution"],
+  granitehybrid: ["mamba"],
+  nemotron_h: ["mamba", "none"],
+} as const;
 
 describe("a folder of", () => {
   for (const name of readdirSync(fixture("hf"))) {
@@ -41,7 +48,7 @@ describe("a folder of", () => {
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];
-      expect([...kinds].sort()).toEqual(other === undefined ? ["attention"] : ["attention", other]);
+      expect([...kinds].sort()).toEqual(["attention", ...(other ?? [])]);
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
       await expectLogprobs(folder, expected, TOLERANCES[name]);
     });
