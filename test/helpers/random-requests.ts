@@ -39,6 +39,9 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3next", seed: 29, type: "BF16" },
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
+  { architecture: "granitehybrid", seed: 32, type: "Q4_0" },
+  { architecture: "nemotron_h", seed: 33, type: "F32" },
+  { architecture: "nemotron_h_moe", seed: 34, type: "Q8_0" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
@@ -49,7 +52,9 @@ export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
 ];
 /** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
-  ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe"].includes(architecture);
+  ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe"].includes(
+    architecture,
+  );
 
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(

@@ -20,8 +20,8 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
-import { expertsOf } from "../../model/description/sizes.js";
+import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { expertsOf, isRecurrent } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
@@ -41,6 +41,7 @@ import {
   prepared,
   type Storage,
 } from "../weights/tensors.js";
+import { recurrentLayers } from "./recurrent-keys.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -89,9 +90,13 @@ export function* writeFile(
   yield* writePieces(file, { metadata, tensors }, onWritten, log);
 }
 
-/** llama.cpp knows Mistral's models as llamas; a window needs a name of its own. */
+/**
+ * llama.cpp knows Mistral's models as llamas; a window needs a name of its own. It knows Granite 4.0's without a Mamba-2
+ * as older ones.
+ */
 function architectureOf(config: ServableModel): Architecture {
   const { architecture } = config;
+  if (architecture === "granitehybrid" && !isRecurrent(config) && expertsOf(config) === undefined) return "granite";
   return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
     ? "llama"
     : architecture;
@@ -210,10 +215,11 @@ function modelMetadata(
     const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
     const kinds = config.layers.map(({ feedForward }) => feedForward.kind);
     const numDense = kinds.lastIndexOf("dense") + 1;
-    if (numDense > kinds.indexOf("experts") || (numDense > 0 && factsOf(architecture).experts?.mayShare !== true)) {
+    const { isOnePart = false, hasMamba, experts: facts } = factsOf(architecture);
+    if (!isOnePart && (numDense > kinds.indexOf("experts") || (numDense > 0 && facts?.mayShare !== true))) {
       throw unservedVariant("expected experts in every layer, got some without");
     }
-    if (numDense > 0) own.leading_dense_block_count = u32(numDense);
+    if (numDense > 0 && !isOnePart) own.leading_dense_block_count = u32(numDense);
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
@@ -226,7 +232,7 @@ function modelMetadata(
       own.expert_group_used_count = u32(numUsedGroups);
     }
     if (experts.isSharedGated) own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    else if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts)
+    else if (experts.sharedWidth > 0 && !config.hasDenseBesideExperts && !hasMamba)
       own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
@@ -308,41 +314,6 @@ function ownHeads(config: ServableModel): Metadata {
     embedding_length_per_layer_input: u32(layerInputWidth),
   };
 }
-
-/** @param numDrafts blocks behind the layers, which attend */
-function recurrentLayers({ architecture, layers, ropes }: ServableModel, numDrafts: number): Metadata {
-  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
-  if (convolution !== undefined) {
-    const kvHeads = layers.map((layer) => (isAttention(layer) ? layer.mixer.numKvHeads : 0));
-    return { "shortconv.l_cache": u32(convolution.numTaps), "attention.head_count_kv": arr("i32", kvHeads) };
-  }
-  const { delta } = factsOf(architecture);
-  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
-  if (delta === undefined || mixer === undefined) return {};
-  const isRecurrent = layers.map((layer) => layer.mixer.kind === "delta");
-  const period = isRecurrent.indexOf(false) + 1;
-  const isPeriodic = isRecurrent.every((is, index) => is !== seesAll(index, period));
-  return {
-    "ssm.conv_kernel": u32(mixer.numTaps),
-    "ssm.state_size": u32(mixer.headDim),
-    "ssm.group_count": u32(mixer.numKeyHeads),
-    "ssm.time_step_rank": u32(mixer.numHeads),
-    "ssm.inner_size": u32(mixer.numHeads * mixer.valueDim),
-    ...(isPeriodic
-      ? { full_attention_interval: u32(period) }
-      : { "attention.recurrent_layers": arr("bool", [...isRecurrent, ...Array<boolean>(numDrafts).fill(false)]) }),
-    ...(delta.hasImageRope ? { "rope.dimension_sections": arr("i32", ropeSections(ropes[0]!.dim / 2)) } : {}),
-  };
-}
-
-/**
- * How many of the rotated pairs turn by time, height and width: the pairs in turn. A text's token has one position for
- * all three, but llama.cpp asks for the key.
- */
-const ropeSections = (numPairs: number): readonly number[] => [
-  ...[0, 1, 2].map((axis) => Math.ceil((numPairs - axis) / 3)),
-  0,
-];
 
 function samplingMetadata(sampling: SamplingDefaults): Metadata {
   return Object.fromEntries(
