@@ -41,9 +41,9 @@ export const CODES = {
   Scoring: ["softmax", "sigmoid"],
   /**
    * Applied to a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g,
-   * 7)) · (clamp(u, ±7) + 1).
+   * 7)) · (clamp(u, ±7) + 1). reluSquared: max(g, 0)².
    */
-  Activation: ["silu", "geluTanh", "gelu", "clampedSwiglu"],
+  Activation: ["silu", "geluTanh", "gelu", "reluSquared", "clampedSwiglu"],
   /** A function of a gate, by which `applyGate` multiplies. */
   Gate: ["sigmoid", "silu"],
   /**
@@ -282,7 +282,7 @@ export const OPS = {
       x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
       numRows: NUM_ROWS,
       width: { kind: "integer" },
-      kind: { kind: "code", of: "Activation", max: CODES.Activation.indexOf("gelu") },
+      kind: { kind: "code", of: "Activation", max: CODES.Activation.indexOf("reluSquared") },
     },
   },
   gatedLinear: {

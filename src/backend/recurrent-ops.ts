@@ -25,13 +25,14 @@ const COPIES = { ...TARGETS, optional: true, note: "a second slot, as targets" }
 export const RECURRENT_OPS = {
   causalConv: {
     computes:
-      "out[m] = Σ_j kernel[j] · x of the token taps − 1 − j before row m's, a convolution of each column alone, and SiLU of it when " +
-      "`isActivated`; zeros before a sequence's first token. A slot keeps the last taps − 1 rows of x, the oldest first. Products and sums are added in order of j, and " +
-      "are the same bits on every instruction set.",
+      "out[m] = Σ_j kernel[j] · x of the token taps − 1 − j before row m's (+ bias), a convolution of each column alone, and SiLU of it when " +
+      "`isActivated`; zeros before a sequence's first token. A slot keeps the last taps − 1 rows of x, the oldest first. Products and sums are " +
+      "added in order of j, then the bias, and are the same bits on every instruction set.",
     operands: {
       out: { kind: "f32", shape: "[numRows, width]", access: "writes" },
       x: { kind: "f32", shape: "[numRows, width]", access: "reads" },
       kernel: { kind: "f32", shape: "[taps, width]", access: "reads" },
+      bias: { kind: "f32", shape: "[width]", access: "reads", optional: true },
       state: { kind: "f32", shape: "[*]", access: "reads and writes", note: "[numSlots, taps − 1, width]" },
       sources: SOURCES,
       targets: TARGETS,
@@ -77,6 +78,54 @@ export const RECURRENT_OPS = {
       keyDim: { kind: "integer", note: "in [1, 4096]" },
       valueDim: { kind: "integer", note: "in [1, 4096]" },
       isTiled: { kind: "flag" },
+      eps: { kind: "number", note: "at least 0" },
+    },
+  },
+  selectiveScan: {
+    computes:
+      "A state space of the kind of Mamba-2, token by token: of each head h and its group g = ⌊h · numGroups / numHeads⌋, with the step Δ = " +
+      "softplus(steps[m, h] + bias[h]) and α = e^(decay[h] · Δ): S ← α S + B[g] (Δ x[h])ᵀ; out[m, h] = Sᵀ C[g] + skip[h] · x[h]. Columns of S " +
+      "are computed alone, as in `deltaRule`.",
+    operands: {
+      out: { kind: "f32", shape: "[numRows, numHeads, valueDim]", access: "writes" },
+      x: {
+        kind: "f32",
+        shape: "[*]",
+        access: "reads",
+        note: "M rows of x [numHeads, valueDim], B [numGroups, stateDim], C [numGroups, stateDim]",
+      },
+      steps: { kind: "f32", shape: "[numRows, numHeads]", access: "reads" },
+      decay: { kind: "f32", shape: "[numHeads]", access: "reads" },
+      bias: { kind: "f32", shape: "[numHeads]", access: "reads" },
+      skip: { kind: "f32", shape: "[numHeads]", access: "reads" },
+      state: {
+        kind: "f32",
+        shape: "[*]",
+        access: "reads and writes",
+        note: "[numSlots, numHeads, ⌈valueDim / STATE_COLUMNS⌉, stateDim, STATE_COLUMNS]: S in blocks of columns, the last one padded",
+      },
+      sources: SOURCES,
+      targets: TARGETS,
+      copies: COPIES,
+      numRows: NUM_ROWS,
+      numSlots: NUM_SLOTS,
+      numHeads: { kind: "integer", note: "a multiple of numGroups" },
+      numGroups: { kind: "integer", note: "at least 1" },
+      stateDim: { kind: "integer", note: "in [1, 4096]" },
+      valueDim: { kind: "integer", note: "in [1, 4096]" },
+    },
+  },
+  gatedNorm: {
+    computes:
+      "x[m] ·= silu(gate[m]); then each of the numGroups parts of x[m], which are as wide as one another, over sqrt(mean of its squares + eps), " +
+      "· gain.",
+    operands: {
+      x: { kind: "f32", shape: "[numRows, width]", access: "reads and writes" },
+      gate: { kind: "f32", shape: "[numRows, width]", access: "reads" },
+      gain: { kind: "f32", shape: "[width]", access: "reads" },
+      numRows: NUM_ROWS,
+      width: { kind: "integer", note: "a multiple of numGroups" },
+      numGroups: { kind: "integer", note: "at least 1" },
       eps: { kind: "number", note: "at least 0" },
     },
   },

@@ -5,6 +5,7 @@
  */
 
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
+import { factsOf } from "../model/description/architectures.js";
 import type { AttentionMixer, ConvolutionMixer, DeltaMixer } from "../model/description/model-description.js";
 import { readRange } from "../model/description/read-rows.js";
 import type { OpenModel } from "../model/open-model.js";
@@ -30,6 +31,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   const { width, isPostNormed, isLayerNormed, isParallel, normsSums, activation, hasValueNorm, hasDenseBesideExperts } =
     config;
   const { feedForward, mixer } = config.layers[layer]!;
+  const { isOnePart } = factsOf(config.architecture);
   const source = tensors();
   const tensor = (name: string): string => `blk.${layer}.${name}.weight`;
   const has = (name: string): boolean => source.has(tensor(name));
@@ -65,9 +67,19 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
     readers: [tensor("shortconv.out_proj")],
     ...own(cols),
   });
-  // What meets a head's values is in one matrix with them, or in one stack: they have no channels of their own.
+  // What meets latent attention's values is in one matrix with them, or in one stack: they have no channels of their
+  // own.
   const ofMixer = (): { readonly readers: readonly string[]; readonly channels?: Channels } => {
     if (mixer.kind === "latent") return { readers: LATENT_READERS };
+    if (mixer.kind === "none") return { readers: FEED_FORWARD_READERS };
+    // The gate before the norm makes no channel linear but the norm's own.
+    if (mixer.kind === "mamba") {
+      const maker = { norm: tensor("ssm_norm") };
+      return {
+        readers: ["ssm_in"],
+        channels: { maker, readers: [tensor("ssm_out")], ...own(mixer.numHeads * mixer.valueDim) },
+      };
+    }
     if (mixer.kind === "delta") return { readers: RECURRENT_READERS, channels: ofHeads(mixer) };
     if (mixer.kind === "attention") return { readers: ATTENTION_READERS, channels: ofValues(mixer) };
     return { readers: ["shortconv.in_proj"], channels: ofConvolved(mixer) };
@@ -75,7 +87,7 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
   const { readers, channels } = ofMixer();
   // A gated part is linear in its up projection, unless that is clamped. Each expert would have channels of its own.
   const ofUp = (end: string, width: number): readonly Channels[] => {
-    if (activation === "clampedSwiglu" || feedForward.isGated === false) return [];
+    if (activation === "clampedSwiglu" || feedForward.isGated === false || feedForward.width === 0) return [];
     const start = has(`ffn_gate${end}`) ? 0 : width;
     return [{ maker: { matrix: tensor(`ffn_up${end}`), start }, readers: [tensor(`ffn_down${end}`)], ...own(width) }];
   };
@@ -91,7 +103,9 @@ export function channelsOf({ config, tensors }: OpenModel, layer: number): reado
     ...(hasValueNorm || channels === undefined ? [] : [channels]),
     ...(hasDenseBesideExperts && feedForward.kind === "experts"
       ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
-      : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
+      : isOnePart
+        ? []
+        : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
     ...inner,
   ];
 }

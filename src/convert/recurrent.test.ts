@@ -49,6 +49,28 @@ describe.each(["qwen35", "qwen35_vision", "qwen35moe", "qwen3next", "lfm2", "lfm
   });
 });
 
+describe.each(["granitehybrid", "granitehybrid_dense", "nemotron_h"])("a folder of %s", (name) => {
+  test("becomes a file with transformers' log-probabilities, and that file a file with its own bits", async () => {
+    const [file, again] = [place(".gguf"), place(".gguf")];
+    weightsOnly(fixture(`hf/${name}`), file);
+    const expected = JSON.parse(readFileSync(join(fixture(`hf/${name}`), "expected.json"), "utf8"));
+    await expectLogprobs(file, expected, TOLERANCES[name]);
+    weightsOnly(file, again);
+    expect(await completionsOf(again)).toEqual(await completionsOf(file));
+    // As llama.cpp has them.
+    const { tensors } = readGguf(file);
+    expect(tensors.get("blk.0.ssm_a")).toMatchObject({ type: "F32", shape: [1, name === "nemotron_h" ? 6 : 4] });
+    expect(tensors.get("blk.0.ssm_norm.weight")!.shape).toEqual(
+      { granitehybrid: [32, 2], granitehybrid_dense: [64, 1], nemotron_h: [30, 2] }[name],
+    );
+    expect(() => weightsOnly(file, place())).toThrow(/an architecture of which folders are written/);
+  });
+});
+
+test("a Nemotron whose layers have experts or a dense part becomes no file", () => {
+  expect(() => weightsOnly(fixture("hf/nemotron_h_moe"), place(".gguf"))).toThrow(/experts in every feed-forward part/);
+});
+
 describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (architecture) => {
   test("becomes a file with its own bits, without the blocks that draft, and a folder that answers alike", async () => {
     const [original, drafting, file, folder, again] = [".gguf", ".gguf", ".gguf", "", ".gguf"].map(place);
@@ -67,6 +89,16 @@ describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (ar
     weightsOnly(folder!, again!);
     expectClose(await completionsOf(again!), await completionsOf(original!));
   });
+});
+
+test.each([
+  "granitehybrid",
+  "nemotron_h_moe",
+] as const)("a file of %s becomes a file with its own bits", async (architecture) => {
+  const [original, file] = [place(".gguf"), place(".gguf")];
+  writeRandomModel(original, { architecture, seed: 7 });
+  weightsOnly(original, file);
+  expect(await completionsOf(file)).toEqual(await completionsOf(original));
 });
 
 test.each(["lfm2", "lfm2moe"] as const)("a file of %s becomes a folder that answers alike", async (architecture) => {

@@ -5,6 +5,7 @@
 
 import type { AnyWeight, Backend } from "../backend/backend.js";
 import type { LatentMixer, Mixer } from "../model/description/model-description.js";
+import { mixedOutputs } from "../model/description/sizes.js";
 import type { OpenModel } from "../model/open-model.js";
 import type { EngineOptions } from "./api/options.js";
 import type { InputMeter } from "./blocks/products.js";
@@ -16,8 +17,11 @@ import {
   isConvolutionLayer,
   isDeltaLayer,
   isLatentLayer,
+  isMambaLayer,
+  isMixerless,
   type LatentLayerWeights,
   type LayerWeights,
+  type MambaLayerWeights,
 } from "./blocks/weights.js";
 import type { EngineParts } from "./engine-parts.js";
 import { openAlone, wholeText } from "./lone-model.js";
@@ -191,14 +195,11 @@ interface LayerInput {
   readonly isRouted?: true;
 }
 
-/** Values that a token's heads, or its convolved inputs, give to the layer's output matrix. */
-const mixedValues = (mixer: Mixer): number =>
-  mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.valueDim;
-
 /** The inputs of a layer's products, and every name that files have for the matrices behind them. */
 function inputsOf(layer: AnyLayerWeights, width: number, mixer: Mixer): readonly LayerInput[] {
   const { feedForward } = layer;
   const ofMixer = mixerInputs(layer, width, mixer);
+  if (feedForward === undefined) return ofMixer;
   if (feedForward.kind === "dense") return [...ofMixer, ...denseInputs(feedForward, width, "")];
   const { gates, ups, downs, part, shared, beside } = feedForward;
   const down = { names: ["ffn_down_exps"], cols: part.width, rowsPerToken: part.active };
@@ -211,11 +212,18 @@ function inputsOf(layer: AnyLayerWeights, width: number, mixer: Mixer): readonly
 }
 
 function mixerInputs(layer: AnyLayerWeights, width: number, mixer: Mixer): readonly LayerInput[] {
+  if (isMixerless(layer)) return [];
   if (isLatentLayer(layer)) return latentInputs(layer, width, mixer as LatentMixer);
-  const mixed = mixedValues(mixer);
+  const mixed = mixedOutputs(mixer);
   if (isDeltaLayer(layer)) return recurrentInputs(layer, width, mixed);
+  if (isMambaLayer(layer)) return mambaInputs(layer, width, mixed);
   return isConvolutionLayer(layer) ? convolutionInputs(layer, width, mixed) : attentionInputs(layer, width, mixed);
 }
+
+const mambaInputs = ({ mamba }: MambaLayerWeights, width: number, mixed: number): readonly LayerInput[] => [
+  { first: mamba.gate.weight, names: ["ssm_in"], cols: width },
+  { first: mamba.output.weight, names: ["ssm_out"], cols: mixed },
+];
 
 const convolutionInputs = (
   { convolution }: ConvolutionLayerWeights,

@@ -1,10 +1,12 @@
 /** Division of a device's memory: weights, scratch of a step, the runtime, and keys and values in the rest. */
 
 import { DEFAULT_MAX_NUM_SEQS, defaultBatchedTokens } from "../core/batched-tokens.js";
+import { isAttending } from "../model/description/model-description.js";
 import {
   innerWidth,
   isRecurrent,
   kvBytes,
+  mixedOutputs,
   mostOf,
   numExpertLayers,
   stateBytes,
@@ -49,7 +51,7 @@ function activationBytes(
 ): number {
   const { model, tensorParallel, dataParallel = 1 } = instance;
   const queries = mostOf(model, ({ mixer }) =>
-    mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.headDim,
+    isAttending(mixer) || mixer.kind === "delta" ? mixer.numHeads * mixer.headDim : mixedOutputs(mixer),
   );
   const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
   // The rows of all groups meet at each device of the experts, and their sums leave it.

@@ -355,9 +355,12 @@ export function widthsOf(
 
 /** Devices share key/value heads evenly, or several of them keep the same one. */
 export function sharesHeads(mixer: Mixer, numDevices: number): boolean {
+  if (mixer.kind === "none") return true;
   if (mixer.kind === "convolution") return mixer.width % numDevices === 0;
   if (mixer.numHeads % numDevices !== 0) return false;
   if (mixer.kind === "latent") return true;
+  // Devices beyond the groups keep the same ones, as vLLM has it.
+  if (mixer.kind === "mamba") return mixer.numGroups % numDevices === 0 || numDevices % mixer.numGroups === 0;
   if (mixer.kind === "delta") return mixer.numKeyHeads % numDevices === 0;
   const { numKvHeads } = mixer;
   return numKvHeads % numDevices === 0 || numDevices % numKvHeads === 0;

@@ -104,6 +104,9 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   lfm2: 4,
   lfm2moe: 4,
   "ernie4_5-moe": 4,
+  granitehybrid: 4,
+  nemotron_h: 5,
+  nemotron_h_moe: 5,
 };
 const SLIDING_WINDOW = 24;
 /** With a norm for each head of queries and keys, as also all qwen3 have. */
@@ -124,6 +127,8 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "ernie4_5-moe",
   "hunyuan-moe",
   "minimax-m2",
+  "granitehybrid",
+  "nemotron_h_moe",
 ];
 /** Their first layer has no experts; of ERNIE every second one. */
 const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "deepseek2", "dots1", "lfm2", "lfm2moe", "ernie4_5-moe"];
@@ -154,6 +159,10 @@ const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35
 const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe"];
 const CONVOLUTION_TAPS = 3;
 const LATENT = { headDim: 32, ropeDim: 16, valueDim: 64, kvRank: 96, queryRank: 64 } as const;
+/** Layers of theirs have a Mamba-2: every second one of Granite's. Nemotron's are one part each. */
+const MAMBA_ARCHITECTURES: readonly RandomArchitecture[] = ["granitehybrid", "nemotron_h", "nemotron_h_moe"];
+const MAMBA = { heads: 4, groups: 2, stateDim: 16, valueDim: 40, taps: 4 } as const;
+const NEMOTRON_KINDS = ["mamba", "attention", "feedForward", "mamba", "feedForward"] as const;
 const DELTA = { keyHeads: 2, heads: 4, keyDim: 32, valueDim: 64, taps: 4 } as const;
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
@@ -213,7 +222,9 @@ export function headsMetadata(kind: RandomHeads, model: RandomModelOptions): Rec
 
 /** Its first layer has no attention. */
 const isHybrid = (architecture: RandomArchitecture): boolean =>
-  DELTA_ARCHITECTURES.includes(architecture) || CONVOLUTION_ARCHITECTURES.includes(architecture);
+  DELTA_ARCHITECTURES.includes(architecture) ||
+  CONVOLUTION_ARCHITECTURES.includes(architecture) ||
+  MAMBA_ARCHITECTURES.includes(architecture);
 
 function layerSizes(kind: RandomHeads, model: RandomModelOptions) {
   const { width, ff } = completed(model);
@@ -378,6 +389,10 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
         "shortconv.l_cache": u32(CONVOLUTION_TAPS),
         ...(architecture === "lfm2" ? {} : { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
       };
+    case "granitehybrid":
+    case "nemotron_h":
+    case "nemotron_h_moe":
+      return mambaMetadata(dimensions);
     case "granite":
     case "granitemoe":
       return {
@@ -392,6 +407,45 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     default:
       return {};
   }
+}
+
+function mambaMetadata({ architecture, layers, kvHeads, ff }: Dimensions): Record<string, WritableValue> {
+  const { heads, groups, stateDim, valueDim, taps } = MAMBA;
+  const ofLayers = (value: (layer: number) => number) =>
+    arr(
+      "i32",
+      Array.from({ length: layers }, (_, i) => value(i)),
+    );
+  const own: Record<string, WritableValue> =
+    architecture === "granitehybrid"
+      ? {
+          "attention.head_count_kv": ofLayers((layer) => (layer % 2 === 0 ? 0 : kvHeads)),
+          "rope.scaling.finetuned": bool(false),
+          expert_shared_feed_forward_length: u32(ff),
+          "attention.scale": f32(0.1),
+          embedding_scale: f32(3),
+          residual_scale: f32(0.4),
+          logit_scale: f32(0.7),
+        }
+      : {
+          "attention.head_count_kv": ofLayers((layer) => (NEMOTRON_KINDS[layer] === "attention" ? kvHeads : 0)),
+          feed_forward_length: ofLayers((layer) => (NEMOTRON_KINDS[layer] === "feedForward" ? ff : 0)),
+          ...(architecture === "nemotron_h"
+            ? {}
+            : {
+                expert_shared_feed_forward_length: u32(2 * ff),
+                expert_weights_norm: bool(true),
+                expert_weights_scale: f32(1.7),
+              }),
+        };
+  return {
+    ...own,
+    "ssm.conv_kernel": u32(taps),
+    "ssm.state_size": u32(stateDim),
+    "ssm.group_count": u32(groups),
+    "ssm.time_step_rank": u32(heads),
+    "ssm.inner_size": u32(heads * valueDim),
+  };
 }
 
 /** Every second layer sees everything. Its heads are twice as wide, and it has half as many of keys. */
@@ -533,6 +587,7 @@ function nextnTensors(
 function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
   const { architecture, width, heads, kvHeads, headDim, ff, experts } = dimensions;
   if (architecture === "gemma4") return gemma4Tensors(create, dimensions, layer);
+  if (architecture.startsWith("nemotron_h")) return nemotronTensors(create, dimensions, layer);
   const name = (part: string) => `blk.${layer}.${part}`;
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
@@ -540,7 +595,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const isLatent = architecture === "deepseek2";
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
-  const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
+  const isMamba = MAMBA_ARCHITECTURES.includes(architecture);
+  const isRecurrent = (isDelta || isConvolution || isMamba) && layer % 2 === 0 && layer < dimensions.layers;
   const hasDenseFirst = DENSE_FIRST.includes(architecture);
   const isDense = (hasDenseFirst && layer === 0) || (architecture === "ernie4_5-moe" && layer % 2 === 0);
   const hasExperts = experts.count > 0 && !isDense;
@@ -562,7 +618,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   } else {
     if (isLatent) tensors.push(...latentTensors(create, dimensions, name));
     else if (isRecurrent) {
-      const ofState = isDelta ? recurrentTensors : convolutionTensors;
+      const ofState = isDelta ? recurrentTensors : isMamba ? mambaTensors : convolutionTensors;
       tensors.push(...ofState(create, dimensions, name));
     } else {
       tensors.push(create.matrix(name("attn_q.weight"), width, isDelta ? 2 * queryRows : queryRows));
@@ -588,8 +644,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, sharedWidth));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), sharedWidth, width));
   }
-  if ((isDelta || architecture === "qwen2moe") && hasExperts) {
-    tensors.push(create.gate(name("ffn_gate_inp_shexp.weight"), width));
+  if ((isDelta || isMamba || architecture === "qwen2moe") && hasExperts) {
+    if (!isMamba) tensors.push(create.gate(name("ffn_gate_inp_shexp.weight"), width));
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, ff));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), ff, width));
@@ -662,6 +718,56 @@ function convolutionTensors(
     create.matrix(name("shortconv.in_proj.weight"), width, 3 * width),
     create.taps(name("shortconv.conv.weight"), CONVOLUTION_TAPS, width),
     create.matrix(name("shortconv.out_proj.weight"), width, width),
+  ];
+}
+
+/** Files have vectors of heads, and the norm's gain by group, in two dimensions. */
+function mambaTensors(
+  create: TensorFactory,
+  { width }: Dimensions,
+  name: (part: string) => string,
+): readonly WritableTensor[] {
+  const { heads, groups, stateDim, valueDim, taps } = MAMBA;
+  const inner = heads * valueDim;
+  const mixed = inner + 2 * groups * stateDim;
+  return [
+    create.matrix(name("ssm_in.weight"), width, inner + mixed + heads),
+    create.taps(name("ssm_conv1d.weight"), taps, mixed),
+    create.bias(name("ssm_conv1d.bias"), mixed),
+    { ...create.decay(name("ssm_a"), heads), shape: [1, heads] },
+    { ...create.bias(name("ssm_d"), heads), shape: [1, heads] },
+    create.bias(name("ssm_dt.bias"), heads),
+    { ...create.norm(name("ssm_norm.weight"), inner), shape: [inner / groups, groups] },
+    create.matrix(name("ssm_out.weight"), inner, width),
+  ];
+}
+
+function nemotronTensors(create: TensorFactory, dimensions: Dimensions, layer: number): readonly WritableTensor[] {
+  const { width, heads, kvHeads, headDim, ff, experts } = dimensions;
+  const name = (part: string) => `blk.${layer}.${part}`;
+  const matrix = (part: string, cols: number, rows: number, count = 0) =>
+    create.matrix(name(`${part}.weight`), cols, rows, count);
+  const norm = create.norm(name("attn_norm.weight"), width);
+  const kind = NEMOTRON_KINDS[layer];
+  if (kind === "mamba") return [norm, ...mambaTensors(create, dimensions, name)];
+  if (kind === "attention") {
+    return [
+      norm,
+      matrix("attn_q", width, heads * headDim),
+      matrix("attn_k", width, kvHeads * headDim),
+      matrix("attn_v", width, kvHeads * headDim),
+      matrix("attn_output", heads * headDim, width),
+    ];
+  }
+  if (experts.count === 0) return [norm, matrix("ffn_up", width, ff), matrix("ffn_down", ff, width)];
+  return [
+    norm,
+    create.router(name("ffn_gate_inp.weight"), width, experts.count),
+    create.bias(name("exp_probs_b.bias"), experts.count),
+    matrix("ffn_up_exps", width, ff, experts.count),
+    matrix("ffn_down_exps", ff, width, experts.count),
+    matrix("ffn_up_shexp", width, 2 * ff),
+    matrix("ffn_down_shexp", 2 * ff, width),
   ];
 }
 

@@ -58,6 +58,9 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "starcoder2", seed: 49, type: "BF16" },
   { architecture: "deepseek2", seed: 50, type: "Q8_0" },
   { architecture: "deepseek2", seed: 51, type: "Q5_0", heads: 20 },
+  { architecture: "granitehybrid", seed: 60, type: "Q4_0" },
+  { architecture: "nemotron_h", seed: 61, type: "F32" },
+  { architecture: "nemotron_h_moe", seed: 62, type: "Q8_0" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
@@ -68,7 +71,9 @@ export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
 ];
 /** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
-  ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe"].includes(architecture);
+  ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe"].includes(
+    architecture,
+  );
 
 /** Its layers keep latent vectors in place of the keys and values of heads. */
 export const isLatentModel = ({ architecture }: RandomModelOptions): boolean => architecture === "deepseek2";

@@ -138,7 +138,7 @@ function scaleByPositionCases(): OpCase[] {
   }));
 }
 
-const KINDS = ["silu", "geluTanh", "gelu"] as const;
+const KINDS = ["silu", "geluTanh", "gelu", "reluSquared"] as const;
 
 function activateCases(): OpCase[] {
   return KINDS.flatMap((kind) =>

@@ -18,7 +18,7 @@ import * as experts from "./experts.js";
 import { type HandleSpace, Operands, type ReferenceWeight } from "./operands.js";
 import * as ops from "./ops.js";
 import { pack, quantize, readActivations } from "./packed.js";
-import { applyGate, causalConv, deltaRule } from "./recurrent.js";
+import { applyGate, causalConv, deltaRule, gatedNorm, selectiveScan } from "./recurrent.js";
 import { sample } from "./sample.js";
 import { addGram, addSquares, encodeRows, factorise, keepLargest, roundToScales } from "./weights.js";
 
@@ -51,6 +51,8 @@ const OPERATIONS: { readonly [Name in OpName]: (operands: Operands<Name>) => ops
   combineExperts: experts.combineExperts,
   causalConv,
   deltaRule,
+  gatedNorm,
+  selectiveScan,
   applyGate,
   encodeRows,
   roundToScales,

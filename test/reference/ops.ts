@@ -230,11 +230,14 @@ function normalTail(a: number): number {
   return 0.5 - density * sum;
 }
 
+const reluSquared = (x: number): number => Math.max(x, 0) ** 2;
+
 /** Of one value. */
 const PLAIN_ACTIVATIONS: Readonly<Record<Exclude<Activation, "clampedSwiglu">, (x: number) => number>> = {
   silu,
   geluTanh,
   gelu,
+  reluSquared,
 };
 
 function clampedSwiglu(gate: number, up: number): number {
@@ -247,6 +250,7 @@ export const ACTIVATIONS: Readonly<Record<Activation, (gate: number, up: number)
   silu: (gate, up) => silu(gate) * up,
   geluTanh: (gate, up) => geluTanh(gate) * up,
   gelu: (gate, up) => gelu(gate) * up,
+  reluSquared: (gate, up) => reluSquared(gate) * up,
   clampedSwiglu,
 };
 

@@ -22,21 +22,85 @@ function convCases(): OpCase[] {
     { width: 3, taps: 1, isActivated: true },
     { width: 70, taps: 2, isActivated: true },
     { width: 70, taps: 3, isActivated: false },
+    { width: 70, taps: 4, isActivated: true, isBiased: true },
     { width: 200, taps: 4, isActivated: true },
-  ].map(({ width, taps, isActivated }) => ({
+  ].map(({ width, taps, isActivated, isBiased }) => ({
     op: "causalConv",
-    label: `nine rows of ${width}, ${taps} taps${isActivated ? "" : ", without SiLU"}`,
+    label: `nine rows of ${width}, ${taps} taps${isActivated ? "" : ", without SiLU"}${isBiased ? ", with a bias" : ""}`,
     record: (bench) => {
       const { all, copies } = rowsOf(bench);
       const out = bench.unwritten(all.numRows * width);
       const state = bench.f32(normals(Math.max(1, NUM_SLOTS * (taps - 1) * width), 90));
       const x = bench.f32(normals(all.numRows * width, 91));
       const kernel = bench.f32(normals(taps * width, 92));
-      bench.program.record("causalConv", { ...all, copies, out, x, kernel, state, width, taps, isActivated });
+      const bias = isBiased ? bench.f32(normals(width, 101)) : undefined;
+      bench.program.record("causalConv", { ...all, copies, out, x, kernel, bias, state, width, taps, isActivated });
       return [
         { name: "out", handle: out, as: "f32", tolerance: ROUNDING },
         { name: "state", handle: state, as: "f32", tolerance: { relative: 0, absolute: 0 } },
       ];
+    },
+  }));
+}
+
+/** Of all slots. The columns of padding are zero in every state that an engine has. */
+function states(numHeads: number, numStateRows: number, valueDim: number): Float32Array {
+  const numColumns = Math.ceil(valueDim / STATE_COLUMNS) * STATE_COLUMNS;
+  return normals(NUM_SLOTS * numHeads * numStateRows * numColumns, 93).map((value, i) => {
+    const block = Math.floor(i / (numStateRows * STATE_COLUMNS)) % (numColumns / STATE_COLUMNS);
+    return block * STATE_COLUMNS + (i % STATE_COLUMNS) < valueDim ? value : 0;
+  });
+}
+
+function scanCases(): OpCase[] {
+  return [
+    { numHeads: 1, numGroups: 1, stateDim: 3, valueDim: 5 },
+    { numHeads: 6, numGroups: 2, stateDim: 16, valueDim: 40 },
+    { numHeads: 4, numGroups: 4, stateDim: 130, valueDim: 64 },
+  ].map((shape) => ({
+    op: "selectiveScan",
+    label: JSON.stringify(shape),
+    record: (bench) => {
+      const { numHeads, numGroups, stateDim, valueDim } = shape;
+      const { all, copies } = rowsOf(bench);
+      const out = bench.unwritten(all.numRows * numHeads * valueDim);
+      const state = bench.f32(states(numHeads, stateDim, valueDim));
+      const ofHeads = (seed: number) => bench.f32(normals(numHeads, seed));
+      bench.program.record("selectiveScan", {
+        ...all,
+        ...shape,
+        copies,
+        out,
+        x: bench.f32(normals(all.numRows * (numHeads * valueDim + 2 * numGroups * stateDim), 102)),
+        steps: bench.f32(normals(all.numRows * numHeads, 103)),
+        decay: bench.f32(normals(numHeads, 104).map((value) => -Math.exp(value))),
+        bias: ofHeads(105),
+        skip: ofHeads(106),
+        state,
+      });
+      return [
+        { name: "out", handle: out, as: "f32", tolerance: ROUNDING },
+        { name: "state", handle: state, as: "f32", tolerance: ROUNDING },
+      ];
+    },
+  }));
+}
+
+function gatedNormCases(): OpCase[] {
+  return [
+    { width: 1, numGroups: 1 },
+    { width: 37, numGroups: 1 },
+    { width: 36, numGroups: 4 },
+    { width: 192, numGroups: 2 },
+  ].map(({ width, numGroups }) => ({
+    op: "gatedNorm",
+    label: `three rows of ${width} in ${numGroups} parts`,
+    record: (bench) => {
+      const x = bench.f32(normals(3 * width, 107));
+      const gate = bench.f32(normals(3 * width, 108).map((value) => 4 * value));
+      const gain = bench.f32(normals(width, 109));
+      bench.program.record("gatedNorm", { x, gate, gain, numRows: 3, width, numGroups, eps: 1e-5 });
+      return [{ name: "x", handle: x, as: "f32", tolerance: { relative: 3e-6, absolute: 1e-7 } }];
     },
   }));
 }
@@ -53,13 +117,7 @@ function deltaCases(): OpCase[] {
       const { numKeyHeads, numValueHeads, keyDim, valueDim } = shape;
       const { all, copies } = rowsOf(bench);
       const out = bench.unwritten(all.numRows * numValueHeads * valueDim);
-      const numColumns = Math.ceil(valueDim / STATE_COLUMNS) * STATE_COLUMNS;
-      // The columns of padding are zero in every state that an engine has.
-      const values = normals(NUM_SLOTS * numValueHeads * keyDim * numColumns, 93).map((value, i) => {
-        const block = Math.floor(i / (keyDim * STATE_COLUMNS)) % (numColumns / STATE_COLUMNS);
-        return block * STATE_COLUMNS + (i % STATE_COLUMNS) < valueDim ? value : 0;
-      });
-      const state = bench.f32(values);
+      const state = bench.f32(states(numValueHeads, keyDim, valueDim));
       const ofHeads = (seed: number) => bench.f32(normals(all.numRows * numValueHeads, seed));
       bench.program.record("deltaRule", {
         ...all,
@@ -105,5 +163,7 @@ function gateCases(): OpCase[] {
 export const RECURRENT_CASES = {
   causalConv: convCases(),
   deltaRule: deltaCases(),
+  selectiveScan: scanCases(),
+  gatedNorm: gatedNormCases(),
   applyGate: gateCases(),
 } as const satisfies Partial<Record<OpName, readonly OpCase[]>>;

@@ -7,7 +7,7 @@ import type { Work } from "./ops.js";
 const EMPTY_STATE = -1;
 const ROW_BEFORE = -2;
 
-type Recurrent = "causalConv" | "deltaRule";
+type Recurrent = "causalConv" | "deltaRule" | "selectiveScan";
 
 function readRows<Name extends Recurrent>(operands: Operands<Name>) {
   const read = operands as unknown as Operands<"causalConv">;
@@ -49,10 +49,12 @@ export function causalConv(operands: Operands<"causalConv">): Work {
   const out = operands.f32("out", numRows * width);
   const x = operands.f32("x", numRows * width);
   const kernel = operands.f32("kernel", taps * width);
+  const bias = operands.optionalF32("bias", width);
   const slotSize = (taps - 1) * width;
   const state = operands.f32("state", numSlots * slotSize);
   operands.requireApart("out", "kernel");
   operands.requireApart("state", "kernel");
+  for (const written of bias === undefined ? [] : ["out", "state"]) operands.requireApart(written, "bias");
   return () => {
     let past: Float32Array = new Float32Array(slotSize);
     each(
@@ -62,7 +64,7 @@ export function causalConv(operands: Operands<"causalConv">): Work {
       (m) => {
         const seen = Float32Array.of(...past, ...x.subarray(m * width, (m + 1) * width));
         for (let c = 0; c < width; c++) {
-          let sum = 0;
+          let sum = bias?.[c] ?? 0;
           for (let j = 0; j < taps; j++) sum += kernel[j * width + c]! * seen[j * width + c]!;
           out[m * width + c] = isActivated ? sum * sigmoid(sum) : sum;
         }
@@ -131,6 +133,84 @@ export function deltaRule(operands: Operands<"deltaRule">): Work {
       },
       (slot) => state.set(s, slot * slotSize),
     );
+  };
+}
+
+export function selectiveScan(operands: Operands<"selectiveScan">): Work {
+  const { numRows, numSlots, each } = readRows(operands);
+  const numGroups = operands.integer("numGroups", 1, 65536);
+  const numHeads = operands.integer("numHeads", 1, 65536);
+  if (numHeads % numGroups !== 0) operands.refuse("numHeads", `a multiple of ${numGroups}`, numHeads);
+  const stateDim = operands.integer("stateDim", 1, 4096);
+  const valueDim = operands.integer("valueDim", 1, 4096);
+  const inner = numHeads * valueDim;
+  const rowWidth = inner + 2 * numGroups * stateDim;
+  const out = operands.f32("out", numRows * inner);
+  const x = operands.f32("x", numRows * rowWidth);
+  const steps = operands.f32("steps", numRows * numHeads);
+  const [decay, bias, skip] = (["decay", "bias", "skip"] as const).map((name) => operands.f32(name, numHeads));
+  const numBlocks = Math.ceil(valueDim / STATE_COLUMNS);
+  const slotSize = numHeads * numBlocks * stateDim * STATE_COLUMNS;
+  const state = operands.f32("state", numSlots * slotSize);
+  for (const written of ["out", "state"]) {
+    for (const read of ["steps", "decay", "bias", "skip"]) operands.requireApart(written, read);
+  }
+  return () => {
+    let s: Float32Array = new Float32Array(slotSize);
+    each(
+      (slot) => {
+        s = slot === undefined ? new Float32Array(slotSize) : state.slice(slot * slotSize, (slot + 1) * slotSize);
+      },
+      (m) => {
+        const row = x.subarray(m * rowWidth, (m + 1) * rowWidth);
+        for (let h = 0; h < numHeads; h++) {
+          const group = Math.floor((h * numGroups) / numHeads);
+          const b = row.subarray(inner + group * stateDim);
+          const c = row.subarray(inner + (numGroups + group) * stateDim);
+          const step = Math.log1p(Math.exp(steps[m * numHeads + h]! + bias![h]!));
+          const kept = Math.exp(decay![h]! * step);
+          for (let j = 0; j < valueDim; j++) {
+            const value = row[h * valueDim + j]!;
+            const block = h * numBlocks + Math.floor(j / STATE_COLUMNS);
+            let sum = skip![h]! * value;
+            for (let i = 0; i < stateDim; i++) {
+              const at = (block * stateDim + i) * STATE_COLUMNS + (j % STATE_COLUMNS);
+              s[at] = kept * s[at]! + b[i]! * step * value;
+              sum += s[at]! * c[i]!;
+            }
+            out[m * inner + h * valueDim + j] = sum;
+          }
+        }
+      },
+      (slot) => state.set(s, slot * slotSize),
+    );
+  };
+}
+
+export function gatedNorm(operands: Operands<"gatedNorm">): Work {
+  const numRows = operands.integer("numRows");
+  const width = operands.integer("width", 1);
+  const numGroups = operands.integer("numGroups", 1);
+  if (width % numGroups !== 0) operands.refuse("width", `a multiple of ${numGroups}`, width);
+  const eps = operands.number("eps");
+  if (!(eps >= 0)) operands.refuse("eps", "at least 0", eps);
+  const x = operands.f32("x", numRows * width);
+  const gate = operands.f32("gate", numRows * width);
+  const gain = operands.f32("gain", width);
+  operands.requireApart("x", "gate");
+  operands.requireApart("x", "gain");
+  const size = width / numGroups;
+  return () => {
+    for (let first = 0; first < numRows * width; first += size) {
+      const values = Array.from(x.subarray(first, first + size), (value, i) => {
+        const g = gate[first + i]!;
+        return value * g * sigmoid(g);
+      });
+      const meanSquare = values.reduce((sum, value) => sum + value * value, 0) / size;
+      values.forEach((value, i) => {
+        x[first + i] = (value / Math.sqrt(meanSquare + eps)) * gain[(first + i) % width]!;
+      });
+    }
   };
 }
 

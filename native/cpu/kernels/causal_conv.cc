@@ -16,6 +16,7 @@ struct CausalConvArgs {
   float* out;           // [M, width]
   const float* x;       // [M, width]
   const float* kernel;  // [taps, width]
+  const float* bias;    // [width] or null
   float* state;         // [numSlots, taps - 1, width]
   StateRows rows;
   int64_t width;
@@ -37,9 +38,14 @@ Op decode(const Operands<ops::causalConv>& in, DecodeMemo&) {
   args.out = in.buffer(causalConv::out, saturatedProduct(args.rows.numRows, args.width));
   args.x = in.buffer(causalConv::x, saturatedProduct(args.rows.numRows, args.width));
   args.kernel = in.buffer(causalConv::kernel, saturatedProduct(args.taps, args.width));
+  args.bias = in.optionalBuffer(causalConv::bias, args.width);
   args.state = in.buffer(causalConv::state, saturatedProduct(numSlots, args.taps - 1, args.width));
   in.requireApart(causalConv::out, causalConv::kernel);
   in.requireApart(causalConv::state, causalConv::kernel);
+  if (args.bias != nullptr) {
+    in.requireApart(causalConv::out, causalConv::bias);
+    in.requireApart(causalConv::state, causalConv::bias);
+  }
   const double nanos = static_cast<double>(args.rows.numRows * kUnitColumns) * (2.0 + 0.1 * static_cast<double>(args.taps)) + 100;
   return makeOp(OpCode::causalConv, args, (args.width + kUnitColumns - 1) / kUnitColumns, nanos, kMaxTaps * kUnitColumns * 4);
 }
@@ -81,6 +87,7 @@ struct Columns {
       const float* values = input(m, t, args.taps - 1 - j);
       for (int64_t c = 0; c < count; c++) sums[c] += kernel[c] * values[c];
     }
+    for (int64_t c = 0; args.bias != nullptr && c < count; c++) sums[c] += args.bias[first + c];
     for (int64_t c = 0; args.isActivated && c < count; c += kDoubles) {
       const Doubles sum = loadAsDoubles(sums + c);
       storeAsFloats(sums + c, sum / (expDoubles(-sum) + 1.0));

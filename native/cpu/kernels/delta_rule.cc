@@ -12,8 +12,6 @@
 namespace millrace {
 
 namespace {
-// Partial sums over the rows of S, row i in sum i mod kParts, added (0 + 1) + (2 + 3).
-constexpr int64_t kParts = 4;
 // Rows whose queries and keys are scaled at once, for up to kMaxBlocks blocks of their head.
 constexpr int64_t kTileRows = 32;
 constexpr int64_t kMaxBlocks = 4;
@@ -103,9 +101,6 @@ void scaled(float* out, const float* x, int64_t count, float factor) {
   for (int64_t i = 0; i < count; i++) out[i] = x[i] * factor;
 }
 
-// ln(1 + e^x); beyond 20 it is x to the last bit of a float. NaN gives NaN.
-Doubles softplus(Doubles x) { return x <= Doubles{} + 20.0 ? logDoubles(expDoubles(x) + 1.0) : x; }
-
 // Rows of one head.
 struct Tile {
   int64_t firstRow;
@@ -137,44 +132,13 @@ struct Tile {
   }
 };
 
-// Columns of a pass: the partial sums of both products fit the registers.
-#if defined(MILLRACE_ISA_AVX512)
-constexpr int64_t kVectors = 2;
-#else
-constexpr int64_t kVectors = 1;
-#endif
-constexpr int64_t kColumns = kVectors * kLanes;
-static_assert(kStateColumns % kColumns == 0);
-
-typedef Floats Sums[kParts][kVectors];
-
-MILLRACE_INLINE void storeSums(float* out, const Sums& parts) {
-  MILLRACE_UNROLL
-  for (int64_t j = 0; j < kVectors; j++) storeFloats(out + j * kLanes, (parts[0][j] + parts[1][j]) + (parts[2][j] + parts[3][j]));
-}
-
-// Calls body(row of S, its part) for all rows. Parts are constants, so that their sums stay in registers.
-template <class Body>
-MILLRACE_INLINE void forStateRows(int64_t keyDim, Body body) {
-  int64_t i = 0;
-  for (; i + kParts <= keyDim; i += kParts) {
-    body(i, 0);
-    body(i + 1, 1);
-    body(i + 2, 2);
-    body(i + 3, 3);
-  }
-  if (i < keyDim) body(i, 0);
-  if (i + 1 < keyDim) body(i + 1, 1);
-  if (i + 2 < keyDim) body(i + 2, 2);
-}
-
 // recalled = Sᵀ k of kColumns columns.
 void recall(const float* s, int64_t keyDim, const float* k, float* recalled) {
   Sums sums = {};
   forStateRows(keyDim, [&](int64_t i, int64_t part) __attribute__((always_inline)) {
     const Floats key = splatFloats(k[i]);
     MILLRACE_UNROLL
-    for (int64_t j = 0; j < kVectors; j++) sums[part][j] += loadFloats(s + i * kStateColumns + j * kLanes) * key;
+    for (int64_t j = 0; j < kStateVectors; j++) sums[part][j] += loadFloats(s + i * kStateColumns + j * kLanes) * key;
   });
   storeSums(recalled, sums);
 }
@@ -196,9 +160,9 @@ void learn(const float* from, float* to, int64_t keyDim, const Token& token, con
   const float* queries = token.q;
   const float* keys = token.k;
   const Floats decay = splatFloats(token.decay);
-  Floats delta[kVectors];
+  Floats delta[kStateVectors];
   MILLRACE_UNROLL
-  for (int64_t j = 0; j < kVectors; j++) {
+  for (int64_t j = 0; j < kStateVectors; j++) {
     delta[j] = (loadFloats(v + j * kLanes) - loadFloats(recalled + j * kLanes) * decay) * splatFloats(token.beta);
   }
   Sums outs = {};
@@ -208,7 +172,7 @@ void learn(const float* from, float* to, int64_t keyDim, const Token& token, con
     const Floats q = splatFloats(queries[i]);
     const Floats next = hasNext ? splatFloats(ahead[i]) : Floats{};
     MILLRACE_UNROLL
-    for (int64_t j = 0; j < kVectors; j++) {
+    for (int64_t j = 0; j < kStateVectors; j++) {
       const int64_t at = i * kStateColumns + j * kLanes;
       const Floats state = loadFloats(from + at) * decay + k * delta[j];
       storeFloats(to + at, state);
@@ -222,27 +186,8 @@ void learn(const float* from, float* to, int64_t keyDim, const Token& token, con
 }
 
 // One block of columns of one head.
-struct StateBlock {
+struct DeltaBlock : StateBlock {
   const DeltaRuleArgs& args;
-  int64_t head;
-  int64_t block;
-  float* own;  // [keyDim, kStateColumns]: the state between rows
-
-  size_t numBytes() const { return static_cast<size_t>(args.keyDim * kStateColumns) * sizeof(float); }
-  float* slot(int64_t index) const {
-    return args.state + ((index * args.numValueHeads + head) * args.numBlocks() + block) * args.keyDim * kStateColumns;
-  }
-  bool continues(int64_t m) const { return m < args.rows.numRows && args.rows.sources[m] == kRowBefore; }
-
-  // Where the state lies that row m starts a run from.
-  const float* start(int64_t m) const {
-    if (args.rows.sources[m] != kEmptyState) return slot(args.rows.sources[m]);
-    memset(own, 0, numBytes());
-    return own;
-  }
-
-  // The last row of a run writes its state into its slot, others into `own`: later rows change that.
-  float* destination(int64_t m) const { return args.rows.targets[m] >= 0 && !continues(m + 1) ? slot(args.rows.targets[m]) : own; }
 
   void compute(const Tile& tile) const {
     const int64_t keyDim = args.keyDim;
@@ -270,9 +215,7 @@ struct StateBlock {
       isRecalled = hasNext;
       from = to;
       memcpy(args.out + (m * args.numValueHeads + head) * args.valueDim + first, out, count * sizeof(float));
-      forTargets(args.rows, m, [&](int64_t index) {
-        if (slot(index) != to) memcpy(slot(index), to, numBytes());
-      });
+      keep(m, to);
     }
   }
 };
@@ -281,18 +224,19 @@ struct StateBlock {
 
 void deltaRuleKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const DeltaRuleArgs& args = op.args<DeltaRuleArgs>();
-  const int64_t blockValues = args.keyDim * kStateColumns;
+  const int64_t keyDim = args.keyDim;
+  const int64_t blockValues = keyDim * kStateColumns;
   float* states = reinterpret_cast<float*>(scratch);
   float* q = states + kMaxBlocks * blockValues;
   for (int64_t unit = begin; unit < end;) {
     const int64_t head = unit / args.numBlocks();
     const int64_t firstBlock = unit % args.numBlocks();
     const int64_t numBlocks = minOf(minOf(args.numBlocks() - firstBlock, end - unit), kMaxBlocks);
-    Tile tile{0, 0, q, q + kTileRows * args.keyDim, {}, {}};
+    Tile tile{0, 0, q, q + kTileRows * keyDim, {}, {}};
     for (; tile.firstRow < args.rows.numRows; tile.firstRow += tile.numRows) {
       tile.numRows = minOf(args.rows.numRows - tile.firstRow, kTileRows);
       tile.prepare(args, head);
-      for (int64_t b = 0; b < numBlocks; b++) StateBlock{args, head, firstBlock + b, states + b * blockValues}.compute(tile);
+      for (int64_t b = 0; b < numBlocks; b++) DeltaBlock{{args.rows, args.state, args.numValueHeads, args.numBlocks(), keyDim, head, firstBlock + b, states + b * blockValues}, args}.compute(tile);
     }
     unit += numBlocks;
   }

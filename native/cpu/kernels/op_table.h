@@ -36,6 +36,8 @@ namespace millrace {
   X(combineExperts) \
   X(causalConv) \
   X(deltaRule) \
+  X(selectiveScan) \
+  X(gatedNorm) \
   X(applyGate) \
   X(encodeRows) \
   X(roundToScales) \
@@ -73,6 +75,8 @@ enum class OpCode : uint32_t {
     combineExperts,
     causalConv,
     deltaRule,
+    selectiveScan,
+    gatedNorm,
     applyGate,
     encodeRows,
     roundToScales,
@@ -82,7 +86,7 @@ enum class OpCode : uint32_t {
     factorise,
     copyColumns,
 };
-constexpr int kNumOps = 35;
+constexpr int kNumOps = 37;
 constexpr const char* kOpNames[kNumOps] = {
     "embed",
     "rmsNorm",
@@ -111,6 +115,8 @@ constexpr const char* kOpNames[kNumOps] = {
     "combineExperts",
     "causalConv",
     "deltaRule",
+    "selectiveScan",
+    "gatedNorm",
     "applyGate",
     "encodeRows",
     "roundToScales",
@@ -147,8 +153,10 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "expertGatedLinear(out, scratch, gateX, gateWeights, upX, upWeights, gateBiases, upBiases, groups, numSlots, kind)",
     "expertLinear(out, x, weights, biases, groups, numSlots)",
     "combineExperts(out, x, places, weights, numRows, numChosen, width, bias)",
-    "causalConv(out, x, kernel, state, sources, targets, copies, numRows, numSlots, width, taps, isActivated)",
+    "causalConv(out, x, kernel, bias, state, sources, targets, copies, numRows, numSlots, width, taps, isActivated)",
     "deltaRule(out, x, alpha, beta, decay, bias, state, sources, targets, copies, numRows, numSlots, numKeyHeads, numValueHeads, keyDim, valueDim, isTiled, eps)",
+    "selectiveScan(out, x, steps, decay, bias, skip, state, sources, targets, copies, numRows, numSlots, numHeads, numGroups, stateDim, valueDim)",
+    "gatedNorm(x, gate, gain, numRows, width, numGroups, eps)",
     "applyGate(x, gate, numRows, width, gateWidth, kind)",
     "encodeRows(out, x, importance, factor, numRows, width, type)",
     "roundToScales(out, x, scales, factor, order, numRows, width, group, type)",
@@ -158,7 +166,7 @@ constexpr const char* kOpSignatures[kNumOps] = {
     "factorise(gram, width, damping)",
     "copyColumns(out, x, rows, numRows, width, outWidth, to, xWidth, from)",
 };
-constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 16, 20, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 12, 18, 6, 7, 9, 4, 4, 4, 3, 9};
+constexpr int kNumOperands[kNumOps] = {5, 6, 7, 5, 6, 4, 6, 5, 6, 4, 10, 6, 16, 20, 20, 5, 6, 15, 3, 13, 6, 7, 11, 6, 8, 13, 18, 16, 7, 6, 7, 9, 4, 4, 4, 3, 9};
 
 // Attention splits the KV range at multiples of this many positions.
 constexpr int64_t kAttentionPart = 256;
@@ -171,8 +179,8 @@ enum class KvType : uint8_t { f16, f32, int8, fp8_e4m3, fp8_e5m2, fp4 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"};
 enum class Scoring : uint8_t { softmax, sigmoid };
 constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
-enum class Activation : uint8_t { silu, geluTanh, gelu, clampedSwiglu };
-constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "clampedSwiglu"};
+enum class Activation : uint8_t { silu, geluTanh, gelu, reluSquared, clampedSwiglu };
+constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "reluSquared", "clampedSwiglu"};
 enum class Gate : uint8_t { sigmoid, silu };
 constexpr const char* kGateNames[] = {"sigmoid", "silu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16, blocks16 };
@@ -341,7 +349,7 @@ struct activate {
   static constexpr operand::Buffer<activate, float> x{{0, "x"}};
   static constexpr operand::Integer<activate> numRows{{1, "numRows"}};
   static constexpr operand::Integer<activate> width{{2, "width"}};
-  static constexpr operand::Code<activate, Activation> kind{{3, "kind"}, 0, 2};
+  static constexpr operand::Code<activate, Activation> kind{{3, "kind"}, 0, 3};
 };
 
 struct gatedLinear {
@@ -355,7 +363,7 @@ struct gatedLinear {
   static constexpr operand::Weight<gatedLinear> upWeight{{6, "upWeight"}};
   static constexpr operand::OptionalBuffer<gatedLinear, const float> upBias{{7, "upBias"}};
   static constexpr operand::Integer<gatedLinear> numRows{{8, "numRows"}};
-  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 3};
+  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 4};
 };
 
 struct ropeTable {
@@ -531,7 +539,7 @@ struct expertGatedLinear {
   static constexpr operand::OptionalBuffer<expertGatedLinear, const float> upBiases{{7, "upBiases"}};
   static constexpr operand::Buffer<expertGatedLinear, const int32_t> groups{{8, "groups"}};
   static constexpr operand::Integer<expertGatedLinear> numSlots{{9, "numSlots"}};
-  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 3};
+  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 4};
 };
 
 struct expertLinear {
@@ -561,15 +569,16 @@ struct causalConv {
   static constexpr operand::Buffer<causalConv, float> out{{0, "out"}};
   static constexpr operand::Buffer<causalConv, const float> x{{1, "x"}};
   static constexpr operand::Buffer<causalConv, const float> kernel{{2, "kernel"}};
-  static constexpr operand::Buffer<causalConv, float> state{{3, "state"}};
-  static constexpr operand::Buffer<causalConv, const int32_t> sources{{4, "sources"}};
-  static constexpr operand::Buffer<causalConv, const int32_t> targets{{5, "targets"}};
-  static constexpr operand::OptionalBuffer<causalConv, const int32_t> copies{{6, "copies"}};
-  static constexpr operand::Integer<causalConv> numRows{{7, "numRows"}};
-  static constexpr operand::Integer<causalConv> numSlots{{8, "numSlots"}};
-  static constexpr operand::Integer<causalConv> width{{9, "width"}};
-  static constexpr operand::Integer<causalConv> taps{{10, "taps"}};
-  static constexpr operand::Flag<causalConv> isActivated{{11, "isActivated"}};
+  static constexpr operand::OptionalBuffer<causalConv, const float> bias{{3, "bias"}};
+  static constexpr operand::Buffer<causalConv, float> state{{4, "state"}};
+  static constexpr operand::Buffer<causalConv, const int32_t> sources{{5, "sources"}};
+  static constexpr operand::Buffer<causalConv, const int32_t> targets{{6, "targets"}};
+  static constexpr operand::OptionalBuffer<causalConv, const int32_t> copies{{7, "copies"}};
+  static constexpr operand::Integer<causalConv> numRows{{8, "numRows"}};
+  static constexpr operand::Integer<causalConv> numSlots{{9, "numSlots"}};
+  static constexpr operand::Integer<causalConv> width{{10, "width"}};
+  static constexpr operand::Integer<causalConv> taps{{11, "taps"}};
+  static constexpr operand::Flag<causalConv> isActivated{{12, "isActivated"}};
 };
 
 struct deltaRule {
@@ -592,6 +601,37 @@ struct deltaRule {
   static constexpr operand::Integer<deltaRule> valueDim{{15, "valueDim"}};
   static constexpr operand::Flag<deltaRule> isTiled{{16, "isTiled"}};
   static constexpr operand::Number<deltaRule> eps{{17, "eps"}};
+};
+
+struct selectiveScan {
+  static constexpr OpCode code = OpCode::selectiveScan;
+  static constexpr operand::Buffer<selectiveScan, float> out{{0, "out"}};
+  static constexpr operand::Buffer<selectiveScan, const float> x{{1, "x"}};
+  static constexpr operand::Buffer<selectiveScan, const float> steps{{2, "steps"}};
+  static constexpr operand::Buffer<selectiveScan, const float> decay{{3, "decay"}};
+  static constexpr operand::Buffer<selectiveScan, const float> bias{{4, "bias"}};
+  static constexpr operand::Buffer<selectiveScan, const float> skip{{5, "skip"}};
+  static constexpr operand::Buffer<selectiveScan, float> state{{6, "state"}};
+  static constexpr operand::Buffer<selectiveScan, const int32_t> sources{{7, "sources"}};
+  static constexpr operand::Buffer<selectiveScan, const int32_t> targets{{8, "targets"}};
+  static constexpr operand::OptionalBuffer<selectiveScan, const int32_t> copies{{9, "copies"}};
+  static constexpr operand::Integer<selectiveScan> numRows{{10, "numRows"}};
+  static constexpr operand::Integer<selectiveScan> numSlots{{11, "numSlots"}};
+  static constexpr operand::Integer<selectiveScan> numHeads{{12, "numHeads"}};
+  static constexpr operand::Integer<selectiveScan> numGroups{{13, "numGroups"}};
+  static constexpr operand::Integer<selectiveScan> stateDim{{14, "stateDim"}};
+  static constexpr operand::Integer<selectiveScan> valueDim{{15, "valueDim"}};
+};
+
+struct gatedNorm {
+  static constexpr OpCode code = OpCode::gatedNorm;
+  static constexpr operand::Buffer<gatedNorm, float> x{{0, "x"}};
+  static constexpr operand::Buffer<gatedNorm, const float> gate{{1, "gate"}};
+  static constexpr operand::Buffer<gatedNorm, const float> gain{{2, "gain"}};
+  static constexpr operand::Integer<gatedNorm> numRows{{3, "numRows"}};
+  static constexpr operand::Integer<gatedNorm> width{{4, "width"}};
+  static constexpr operand::Integer<gatedNorm> numGroups{{5, "numGroups"}};
+  static constexpr operand::Number<gatedNorm> eps{{6, "eps"}};
 };
 
 struct applyGate {

@@ -112,6 +112,8 @@ void testCausalConv(const char* isa, std::vector<Result>& first) {
       Values x = random.values(numRows * width, 3.0f);
       x[0] = 1e30f;
       const Values kernel = random.values(taps * width);
+      const bool isBiased = taps == 4;
+      const Values bias = random.values(width);
       const Values slots = random.values(kSlots * (taps - 1) * width);
       const auto run = [&](int64_t most, int numThreads) {
         Bench bench(isa, numThreads);
@@ -120,8 +122,9 @@ void testCausalConv(const char* isa, std::vector<Result>& first) {
         Result result;
         result.out = inParts(step, most, width, [&](const Step& part, int64_t begin, int64_t end) {
           const double out = bench.allocate((end - begin) * width * 4);
-          bench.record(OpCode::causalConv, {out, bench.put(rowsOf(x, width, begin, end)), taken, state, bench.put(part.sources), bench.put(part.targets),
-                                            bench.put(part.copies), static_cast<double>(end - begin), kSlots + 1, static_cast<double>(width), static_cast<double>(taps), isActivated ? 1.0 : 0.0});
+          bench.record(OpCode::causalConv, {out, bench.put(rowsOf(x, width, begin, end)), taken, isBiased ? bench.put(bias) : 0.0, state, bench.put(part.sources),
+                                            bench.put(part.targets), bench.put(part.copies), static_cast<double>(end - begin), kSlots + 1, static_cast<double>(width),
+                                            static_cast<double>(taps), isActivated ? 1.0 : 0.0});
           bench.run();
           return bench.get<float>(out, (end - begin) * width);
         });
@@ -135,7 +138,7 @@ void testCausalConv(const char* isa, std::vector<Result>& first) {
       followRows(step, kept, [&](size_t m, Doubles& past) {
         past.insert(past.end(), x.begin() + static_cast<int64_t>(m) * width, x.begin() + (static_cast<int64_t>(m) + 1) * width);
         for (size_t c = 0; c < static_cast<size_t>(width); c++) {
-          double sum = 0;
+          double sum = isBiased ? bias[c] : 0;
           for (size_t j = 0; j < static_cast<size_t>(taps); j++) sum += kernel[j * static_cast<size_t>(width) + c] * past[j * static_cast<size_t>(width) + c];
           expected.push_back(isActivated ? sum / (1 + std::exp(-sum)) : sum);
         }
@@ -258,6 +261,127 @@ void testDeltaRule(const char* isa, std::vector<Result>& first) {
   }
 }
 
+struct ScanSizes {
+  int64_t heads, groups, stateDim, valueDim;
+};
+
+// Adds a token's outputs, by the definition.
+void scanToken(const ScanSizes& sizes, const float* x, const float* steps, const Values& decay, const Values& bias, const Values& skip, Doubles& state, Doubles& out) {
+  const auto [heads, groups, stateDim, valueDim] = sizes;
+  const DeltaSizes layout{groups, heads, stateDim, valueDim, false};
+  for (int64_t head = 0; head < heads; head++) {
+    const size_t h = static_cast<size_t>(head);
+    const float* b = x + heads * valueDim + head / (heads / groups) * stateDim;
+    const float* c = b + groups * stateDim;
+    const double input = static_cast<double>(steps[head]) + bias[h];
+    const double step = input > 30 ? input : std::log1p(std::exp(input));
+    const double kept = std::exp(decay[h] * step);
+    for (int64_t j = 0; j < valueDim; j++) {
+      const double value = x[head * valueDim + j];
+      double sum = skip[h] * value;
+      for (int64_t i = 0; i < stateDim; i++) {
+        double& s = state[stateIndex(layout, head, i, j)];
+        s = s * kept + b[i] * step * value;
+        sum += s * c[i];
+      }
+      out.push_back(sum);
+    }
+  }
+}
+
+void testSelectiveScan(const char* isa, std::vector<Result>& first) {
+  Random random(24);
+  size_t index = 0;
+  const Step step = mixedStep();
+  const int64_t numRows = step.numRows();
+  for (const ScanSizes& sizes : {ScanSizes{1, 1, 1, 1}, ScanSizes{6, 2, 7, 33}, ScanSizes{4, 1, 32, 64}, ScanSizes{3, 3, 61, 31}, ScanSizes{2, 1, 128, 170}}) {
+    const auto [heads, groups, stateDim, valueDim] = sizes;
+    const int64_t outWidth = heads * valueDim;
+    const int64_t width = outWidth + 2 * groups * stateDim;
+    const int64_t stateSize = static_cast<int64_t>(stateIndex({groups, heads, stateDim, valueDim, false}, heads, 0, 0));
+    const Values x = random.values(numRows * width, 2.0f);
+    Values steps = random.values(numRows * heads, 4.0f);
+    // A softplus beyond its bound, and steps of nothing.
+    steps[0] = 25.0f;
+    steps[1] = -900.0f;
+    Values decay = random.values(heads, 0.2f);
+    for (float& value : decay) value = -std::exp(value * 10);
+    const Values bias = random.values(heads);
+    const Values skip = random.values(heads);
+    Values slots = random.values(kSlots * stateSize, 0.5f);
+    for (int64_t slot = 0; slot < kSlots; slot++) {
+      for (int64_t head = 0; head < heads; head++) {
+        const int64_t numColumns = (valueDim + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
+        for (int64_t i = 0; i < stateDim; i++) {
+          for (int64_t j = valueDim; j < numColumns; j++) {
+            slots[static_cast<size_t>(slot * stateSize) + stateIndex({groups, heads, stateDim, valueDim, false}, head, i, j)] = 0.0f;
+          }
+        }
+      }
+    }
+    const auto run = [&, heads = heads, groups = groups, stateDim = stateDim, valueDim = valueDim](int64_t most, int numThreads) {
+      Bench bench(isa, numThreads);
+      const double state = bench.put(withSpare(slots));
+      const double decays = bench.put(decay);
+      const double biases = bench.put(bias);
+      const double skips = bench.put(skip);
+      Result result;
+      result.out = inParts(step, most, outWidth, [&](const Step& part, int64_t begin, int64_t end) {
+        const double out = bench.allocate((end - begin) * outWidth * 4);
+        bench.record(OpCode::selectiveScan,
+                     {out, bench.put(rowsOf(x, width, begin, end)), bench.put(rowsOf(steps, heads, begin, end)), decays, biases, skips, state, bench.put(part.sources),
+                      bench.put(part.targets), bench.put(part.copies), static_cast<double>(end - begin), kSlots + 1, static_cast<double>(heads), static_cast<double>(groups),
+                      static_cast<double>(stateDim), static_cast<double>(valueDim)});
+        bench.run();
+        return bench.get<float>(out, (end - begin) * outWidth);
+      });
+      result.slots = bench.get<float>(state, static_cast<int64_t>(slots.size()));
+      return result;
+    };
+    const std::string name = std::string("selectiveScan ") + isa + " of " + std::to_string(stateDim) + " x " + std::to_string(valueDim);
+    const Result whole = run(numRows, 1);
+    Doubles expected;
+    Doubles kept = widened(slots);
+    followRows(step, kept, [&, heads = heads](size_t m, Doubles& state) {
+      const int64_t row = static_cast<int64_t>(m);
+      scanToken(sizes, x.data() + row * width, steps.data() + row * heads, decay, bias, skip, state, expected);
+    });
+    check(isClose(whole.out, expected, 2e-4, 2e-5), name);
+    check(isClose(whole.slots, kept, 2e-5, 2e-5), name + ": states");
+    check(run(numRows, 3) == whole, name + " on three threads");
+    check(run(13, 2) == whole, name + " in steps of 13 rows");
+    check(run(1, 1) == whole, name + " row by row");
+    checkSame(first, index++, whole, name);
+  }
+}
+
+void testGatedNorm(const char* isa) {
+  Random random(25);
+  for (int64_t width : {1, 12, 36, 1028}) {
+    for (int64_t groups : {int64_t{1}, std::min<int64_t>(width, 4)}) {
+      const Values x = random.values(3 * width, 2.0f);
+      const Values gates = random.values(3 * width, 20.0f);
+      const Values gain = random.values(width);
+      Bench bench(isa, 2);
+      const double out = bench.put(x);
+      bench.record(OpCode::gatedNorm, {out, bench.put(gates), bench.put(gain), 3, static_cast<double>(width), static_cast<double>(groups), 1e-5});
+      bench.run();
+      Doubles expected;
+      const size_t size = static_cast<size_t>(width / groups);
+      for (size_t at = 0; at < x.size(); at += size) {
+        double sum = 0;
+        Doubles values;
+        for (size_t i = at; i < at + size; i++) {
+          values.push_back(x[i] * (gates[i] / (1 + std::exp(-static_cast<double>(gates[i])))));
+          sum += values.back() * values.back();
+        }
+        for (size_t i = 0; i < size; i++) expected.push_back(values[i] / std::sqrt(sum / static_cast<double>(size) + 1e-5) * gain[(at + i) % static_cast<size_t>(width)]);
+      }
+      check(isClose(bench.get<float>(out, 3 * width), expected, 1e-6, 3e-6), std::string("gatedNorm ") + isa + " of " + std::to_string(width));
+    }
+  }
+}
+
 void testProducts(const char* isa) {
   Random random(23);
   for (int64_t width : {1, 7, 32, 1027}) {
@@ -294,9 +418,12 @@ void testProducts(const char* isa) {
 void testRecurrent() {
   std::vector<Result> convolved;
   std::vector<Result> recalled;
+  std::vector<Result> scanned;
   for (const char* isa : isas()) {
     testCausalConv(isa, convolved);
     testDeltaRule(isa, recalled);
+    testSelectiveScan(isa, scanned);
+    testGatedNorm(isa);
     testProducts(isa);
   }
 }

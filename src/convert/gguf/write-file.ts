@@ -19,16 +19,14 @@ import {
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
-import { seesAll } from "../../model/description/model-description.js";
 import {
   attentionMixers,
-  isAttention,
   latentMixers,
   localLayers,
   type ServableModel,
   unservedVariant,
 } from "../../model/description/servable.js";
-import { expertsOf } from "../../model/description/sizes.js";
+import { expertsOf, isRecurrent } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
@@ -50,6 +48,7 @@ import {
 } from "../weights/tensors.js";
 import { layersWithExperts, windowPattern } from "./layer-keys.js";
 import { notesOf } from "./notes.js";
+import { recurrentLayers } from "./recurrent-keys.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -98,9 +97,13 @@ export function* writeFile(
   yield* writePieces(file, { metadata, tensors }, onWritten, log);
 }
 
-/** llama.cpp knows Mistral's models as llamas; a window needs a name of its own. */
+/**
+ * llama.cpp knows Mistral's models as llamas; a window needs a name of its own. It knows Granite 4.0's without a Mamba-2
+ * as older ones.
+ */
 function architectureOf(config: ServableModel): Architecture {
   const { architecture } = config;
+  if (architecture === "granitehybrid" && !isRecurrent(config) && expertsOf(config) === undefined) return "granite";
   return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
     ? "llama"
     : architecture;
@@ -169,7 +172,8 @@ function modelMetadata(
   };
   if (experts !== undefined) {
     const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
-    Object.assign(own, layersWithExperts(config));
+    const { isOnePart = false, hasMamba } = factsOf(architecture);
+    if (!isOnePart) Object.assign(own, layersWithExperts(config));
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
@@ -186,7 +190,7 @@ function modelMetadata(
     const hasSharedPart = experts.sharedWidth > 0 && !experts.isSharedGated && !config.hasDenseBesideExperts;
     if (experts.isSharedGated || architecture === "granitemoe" || (hasSharedPart && scoring === "softmax"))
       own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    if (hasSharedPart && architecture !== "granitemoe")
+    if (hasSharedPart && architecture !== "granitemoe" && !hasMamba)
       own.expert_shared_count = u32(experts.sharedWidth / experts.width);
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
@@ -299,41 +303,6 @@ function ownHeads(config: ServableModel): Metadata {
     embedding_length_per_layer_input: u32(layerInputWidth),
   };
 }
-
-/** @param numDrafts blocks behind the layers, which attend */
-function recurrentLayers({ architecture, layers, ropes }: ServableModel, numDrafts: number): Metadata {
-  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
-  if (convolution !== undefined) {
-    const kvHeads = layers.map((layer) => (isAttention(layer) ? layer.mixer.numKvHeads : 0));
-    return { "shortconv.l_cache": u32(convolution.numTaps), "attention.head_count_kv": arr("i32", kvHeads) };
-  }
-  const { delta } = factsOf(architecture);
-  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
-  if (delta === undefined || mixer === undefined) return {};
-  const isRecurrent = layers.map((layer) => layer.mixer.kind === "delta");
-  const period = isRecurrent.indexOf(false) + 1;
-  const isPeriodic = isRecurrent.every((is, index) => is !== seesAll(index, period));
-  return {
-    "ssm.conv_kernel": u32(mixer.numTaps),
-    "ssm.state_size": u32(mixer.headDim),
-    "ssm.group_count": u32(mixer.numKeyHeads),
-    "ssm.time_step_rank": u32(mixer.numHeads),
-    "ssm.inner_size": u32(mixer.numHeads * mixer.valueDim),
-    ...(isPeriodic
-      ? { full_attention_interval: u32(period) }
-      : { "attention.recurrent_layers": arr("bool", [...isRecurrent, ...Array<boolean>(numDrafts).fill(false)]) }),
-    ...(delta.hasImageRope ? { "rope.dimension_sections": arr("i32", ropeSections(ropes[0]!.dim / 2)) } : {}),
-  };
-}
-
-/**
- * How many of the rotated pairs turn by time, height and width: the pairs in turn. A text's token has one position for
- * all three, but llama.cpp asks for the key.
- */
-const ropeSections = (numPairs: number): readonly number[] => [
-  ...[0, 1, 2].map((axis) => Math.ceil((numPairs - axis) / 3)),
-  0,
-];
 
 function samplingMetadata(sampling: SamplingDefaults): Metadata {
   return Object.fromEntries(

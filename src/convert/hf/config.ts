@@ -2,7 +2,12 @@
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { MillraceError } from "../../core/errors.js";
 import type { PlainType } from "../../formats/files/plain-values.js";
-import { type DecoderArchitecture, factsOf, isEncoder } from "../../model/description/architectures.js";
+import {
+  type Architecture,
+  type DecoderArchitecture,
+  factsOf,
+  isEncoder,
+} from "../../model/description/architectures.js";
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import {
   attentionMixers,
@@ -56,7 +61,18 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, "deepseek2">, HfClass>> = {
+/** Architectures of which no folders are written: theirs fuse matrices that files have apart. */
+const UNWRITTEN = [
+  "deepseek2",
+  "granitehybrid",
+  "nemotron_h",
+  "nemotron_h_moe",
+] as const satisfies readonly DecoderArchitecture[];
+type Unwritten = (typeof UNWRITTEN)[number];
+const isUnwritten = (architecture: Architecture): architecture is Unwritten =>
+  (UNWRITTEN as readonly string[]).includes(architecture);
+
+const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>> = {
   llama: hfClass("llama", "Llama", "none", BIAS),
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
@@ -116,9 +132,13 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "granitemoe" && sharedWidth > 0) return GRANITE_SHARED;
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
-  if (architecture === "deepseek2") {
-    throw unservedVariant(
-      "expected a model whose folders have the tensors of its files, got one with latent attention",
+  if (isUnwritten(architecture)) {
+    throw new MillraceError(
+      "architecture_unsupported",
+      `expected an architecture of which folders are written, got ${architecture}`,
+      {
+        hint: "Convert or quantise the model to a .gguf file.",
+      },
     );
   }
   if (!isEncoder(architecture)) return CLASSES[architecture];

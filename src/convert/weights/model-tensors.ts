@@ -1,14 +1,20 @@
 /** The tensors of a model under llama.cpp's names, with their shapes: its layers', and those of layers that draft. */
 import type { ModelPart, TensorSource } from "../../backend/tensor-source.js";
+import { factsOf } from "../../model/description/architectures.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
-import type { ConvolutionMixer, DeltaMixer, LatentMixer } from "../../model/description/model-description.js";
+import type {
+  ConvolutionMixer,
+  DeltaMixer,
+  LatentMixer,
+  MambaMixer,
+} from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
   isAttention,
   type ServableLayer,
   type ServableModel,
 } from "../../model/description/servable.js";
-import { keyWidth, mixedWidth, queryWidth } from "../../model/description/sizes.js";
+import { keyWidth, mixedOutputs, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { type ModelTensor, ROPE_FACTORS, unstackedTensors, type WiderStack } from "./tensors.js";
 
@@ -96,6 +102,26 @@ export function tensorsOf(
     vector(`${layer}ssm_norm.weight`, valueDim);
     table(`${layer}ssm_out`, width, inner);
   };
+  // Files have vectors of heads, and the norm's gain by group, in two dimensions.
+  const mamba = (layer: string, mixer: MambaMixer) => {
+    const { numHeads, numGroups, numTaps } = mixer;
+    const [mixed, inner] = [mixedWidth(mixer), mixedOutputs(mixer)];
+    matrix(`${layer}ssm_in`, inner + mixed + numHeads, width);
+    tensors.push({ name: `${layer}ssm_conv1d.weight`, shape: [numTaps], count: mixed });
+    vector(`${layer}ssm_conv1d.bias`, mixed);
+    for (const name of ["ssm_a", "ssm_d"]) tensors.push({ name: `${layer}${name}`, shape: [1], count: numHeads });
+    vector(`${layer}ssm_dt.bias`, numHeads);
+    tensors.push({ name: `${layer}ssm_norm.weight`, shape: [inner / numGroups], count: numGroups });
+    matrix(`${layer}ssm_out`, width, inner);
+  };
+  // Gate above up in one matrix, which files have apart where the architecture has a Mamba-2.
+  const gateAndUp = (layer: string, end: string, inner: number) => {
+    const [gate, up] = [`${layer}ffn_gate${end}.weight`, `${layer}ffn_up${end}.weight`];
+    const within = (start: number) => ({ name: up, totalRows: 2 * inner, start });
+    tensors.push({ name: gate, shape: [inner, width], within: within(0) });
+    tensors.push({ name: up, shape: [inner, width], within: within(inner) });
+  };
+  const { isOnePart = false, hasMamba = false } = factsOf(model.architecture);
   const convolution = (layer: string, { width: columns, numTaps }: ConvolutionMixer) => {
     table(`${layer}shortconv.in_proj`, 3 * columns, width);
     tensors.push({ name: `${layer}shortconv.conv.weight`, shape: [numTaps], count: columns });
@@ -143,9 +169,12 @@ export function tensorsOf(
     if (isAttention(each)) attention(layer, each);
     else if (each.mixer.kind === "latent") latent(layer, each.mixer);
     else if (each.mixer.kind === "delta") recurrent(layer, each.mixer);
-    else convolution(layer, each.mixer as ConvolutionMixer);
-    const isGateFused = feedForward.isGated !== false && !source.has(`${layer}ffn_gate.weight`);
-    if (!model.isPostNormed) norm(`${layer}ffn_norm`, width);
+    else if (each.mixer.kind === "mamba") mamba(layer, each.mixer);
+    else if (each.mixer.kind === "convolution") convolution(layer, each.mixer);
+    if (feedForward.width === 0) return;
+    const isGated = feedForward.isGated ?? true;
+    const isGateFused = isGated && !source.has(`${layer}ffn_gate.weight`);
+    if (!model.isPostNormed && !isOnePart) norm(`${layer}ffn_norm`, width);
     const { width: inner } = feedForward;
     if (feedForward.kind === "experts") {
       const { count } = feedForward;
@@ -154,7 +183,7 @@ export function tensorsOf(
       // Gate above up of each expert; copies have them apart, as most readers know them.
       const fused = `${layer}ffn_gate_up_exps.weight`;
       const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
-      stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
+      if (isGated) stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
       stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
       stack(`${layer}ffn_down_exps`, count, width, inner);
       if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
@@ -162,8 +191,11 @@ export function tensorsOf(
       if (isSharedGated) table(`${layer}ffn_gate_inp_shexp`, 1, width);
       const end = model.hasDenseBesideExperts ? "" : "_shexp";
       if (sharedWidth > 0) {
-        matrix(`${layer}ffn_gate${end}`, sharedWidth, width);
-        matrix(`${layer}ffn_up${end}`, sharedWidth, width);
+        if (hasMamba && isGated && !source.has(`${layer}ffn_gate${end}.weight`)) gateAndUp(layer, end, sharedWidth);
+        else {
+          matrix(`${layer}ffn_gate${end}`, sharedWidth, width);
+          matrix(`${layer}ffn_up${end}`, sharedWidth, width);
+        }
         matrix(`${layer}ffn_down${end}`, width, sharedWidth);
       }
       if (model.hasDenseBesideExperts) {
@@ -172,8 +204,11 @@ export function tensorsOf(
         for (const name of NORMS_BESIDE) vector(`${layer}${name}.weight`, width);
       }
     } else {
-      matrix(`${layer}ffn_gate`, inner, width);
-      matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);
+      if (hasMamba && isGateFused) gateAndUp(layer, "", inner);
+      else {
+        matrix(`${layer}ffn_gate`, inner, width);
+        matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);
+      }
       matrix(`${layer}ffn_down`, width, inner);
     }
     vector(`${layer}post_ffw_norm.weight`, width);
@@ -203,6 +238,7 @@ const NORMS_BESIDE = ["post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"];
 /** Names under which sources may have the tensor. */
 const namesOf = (tensor: ModelTensor): readonly string[] => [
   tensor.name,
+  ...(tensor.within === undefined ? [] : [tensor.within.name]),
   ...(tensor.stack?.within === undefined ? [] : [tensor.stack.within.name]),
   ...unstackedTensors(tensor).map(({ ownName }) => ownName),
 ];

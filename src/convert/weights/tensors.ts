@@ -54,6 +54,8 @@ export interface ModelTensor {
     readonly start: number;
     readonly within?: WiderStack;
   };
+  /** The source has the matrix as rows of a larger one, from row `start` on. */
+  readonly within?: { readonly name: string; readonly totalRows: number; readonly start: number };
   /** How many vectors, where each expert or each channel of a convolution has one. */
   readonly count?: number;
   /**
@@ -167,7 +169,7 @@ export function halved(headDim: number): RowOrder {
  * @throws architecture_unsupported where they differ
  */
 export function denseWidthOf({ layers }: ServableModel): number | undefined {
-  const widths = layers.flatMap(({ feedForward }) => (feedForward.kind === "dense" ? [feedForward.width] : []));
+  const widths = layers.flatMap(({ feedForward: { kind, width } }) => (kind === "dense" && width > 0 ? [width] : []));
   if (widths.every((width) => width === widths[0])) return widths[0];
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
 }
@@ -288,7 +290,13 @@ function refuseBeyondHalves(name: string, type: TensorType, values: Float32Array
 }
 
 /** Where the source has rows of a matrix, or of a stack, in which they lie within one matrix. */
-export function rowsOf({ name, shape: [numRows, cols], stack }: ModelTensor, start: number, rows: number): MatrixSpec {
+export function rowsOf(tensor: ModelTensor, start: number, rows: number): MatrixSpec {
+  const { name, shape, stack, within } = tensor;
+  const [numRows, cols] = shape;
+  if (within !== undefined) {
+    const { name: wider, totalRows, start: offset } = within;
+    return { name: wider, totalRows, cols: cols!, start: offset + start, rows, keepsValues: true };
+  }
   const spec = { name, totalRows: stack?.totalRows ?? numRows, cols: cols!, start, rows, keepsValues: true };
   return stack === undefined ? spec : specOf(spec, stack.totalRows / stack.count, stack);
 }

@@ -1,6 +1,7 @@
 /** Binds a model's weights: the names and shapes of the tensors that its blocks take. */
 import { NO_BUFFER } from "../../backend/handles.js";
 import { MillraceError } from "../../core/errors.js";
+import { factsOf } from "../../model/description/architectures.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
 import type {
   ConvolutionMixer,
@@ -8,6 +9,7 @@ import type {
   DenseFeedForward,
   ExpertsFeedForward,
   LatentMixer,
+  MambaMixer,
 } from "../../model/description/model-description.js";
 import {
   type AttentionLayer,
@@ -15,7 +17,7 @@ import {
   type ServableLayer,
   type ServableModel,
 } from "../../model/description/servable.js";
-import { keyWidth, mixedWidth, queryWidth } from "../../model/description/sizes.js";
+import { keyWidth, mixedOutputs, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { Binder } from "./binder.js";
 import type {
   AnyLayerWeights,
@@ -28,6 +30,7 @@ import type {
   LayerInputsWeights,
   LayerInputWeights,
   LayerWeights,
+  MambaWeights,
   ModelWeights,
   NormWeights,
 } from "./weights.js";
@@ -97,7 +100,9 @@ function bindLayer(binder: Binder, layer: ServableLayer, config: ServableModel, 
   const { mixer, feedForward } = layer;
   const rest = bindFeedForward(binder, feedForward, config, prefix);
   if (mixer.kind === "latent") return { latent: bindLatent(binder, mixer, config, prefix), ...rest };
+  if (mixer.kind === "none") return { isMixerless: true, ...rest };
   if (mixer.kind === "delta") return { delta: bindDelta(binder, mixer, config, prefix), ...rest };
+  if (mixer.kind === "mamba") return { mamba: bindMamba(binder, mixer, config, prefix), ...rest };
   return { convolution: bindConvolution(binder, mixer as ConvolutionMixer, config, prefix), ...rest };
 }
 
@@ -159,8 +164,11 @@ function bindFeedForward(
   const { width } = config;
   const norms = layerNorms(binder, config, prefix);
   const scale = `${prefix}layer_output_scale.weight`;
+  if (feedForward.width === 0) {
+    return { ffNorm: undefined, feedForward: undefined, ffPostNorm: undefined, ffSumNorm: undefined };
+  }
   return {
-    ffNorm: norms.before(config.isParallel ? "attn_norm" : "ffn_norm"),
+    ffNorm: norms.before(config.isParallel || factsOf(config.architecture).isOnePart ? "attn_norm" : "ffn_norm"),
     feedForward:
       feedForward.kind === "dense"
         ? bindDense(binder, feedForward, width, prefix)
@@ -176,6 +184,28 @@ function finiteScale(binder: Binder, name: string): number {
   const [scale = 1] = binder.values(name, 1);
   if (Number.isFinite(scale)) return scale;
   throw new MillraceError("model_tensor", `expected a finite number in ${name}, got ${scale}`);
+}
+
+function bindMamba(binder: Binder, mixer: MambaMixer, config: ServableModel, prefix: string): MambaWeights {
+  const { width } = config;
+  const { numHeads, numTaps } = mixer;
+  const [mixed, inner] = [mixedWidth(mixer), mixedOutputs(mixer)];
+  const input = (start: number, rows: number) =>
+    binder.linear(`${prefix}ssm_in`, inner + mixed + numHeads, width, start, rows);
+  const kernelBias = `${prefix}ssm_conv1d.bias`;
+  return {
+    norm: bindNorm(binder, `${prefix}attn_norm`, width, config),
+    gate: input(0, inner),
+    mixed: input(inner, mixed),
+    steps: input(inner + mixed, numHeads),
+    kernel: binder.transposed(`${prefix}ssm_conv1d.weight`, numTaps, mixed),
+    kernelBias: binder.has(kernelBias) ? binder.vector(kernelBias, mixed) : undefined,
+    decay: binder.vector(`${prefix}ssm_a`, numHeads),
+    bias: binder.vector(`${prefix}ssm_dt.bias`, numHeads),
+    skip: binder.vector(`${prefix}ssm_d`, numHeads),
+    groupNorm: binder.vector(`${prefix}ssm_norm.weight`, inner),
+    output: binder.linear(`${prefix}ssm_out`, width, inner),
+  };
 }
 
 function bindDelta(binder: Binder, mixer: DeltaMixer, config: ServableModel, prefix: string): DeltaWeights {
@@ -271,8 +301,14 @@ function bindExperts(binder: Binder, part: ExpertsFeedForward, config: ServableM
   const { width, hasExpertBiases: isBiased, routing, hasDenseBesideExperts } = config;
   const { count, width: ffWidth, sharedWidth, isSharedGated } = part;
   const sharedEnd = hasDenseBesideExperts ? "" : "_shexp";
-  const shared = (name: string, rows: number, cols: number) =>
-    binder.linear(`${prefix}ffn_${name}${sharedEnd}`, rows, cols);
+  const shared = (name: string, totalRows: number, cols: number, start?: number, rows?: number) =>
+    binder.linear(`${prefix}ffn_${name}${sharedEnd}`, totalRows, cols, start, rows);
+  // As phi3's, where folders of Granite have it.
+  const isSharedFused = part.isGated !== false && !binder.has(`${prefix}ffn_gate${sharedEnd}.weight`);
+  const sharedUp = (start: number) =>
+    isSharedFused
+      ? shared("up", 2 * sharedWidth, width, start, sharedWidth)
+      : shared(start === 0 ? "gate" : "up", sharedWidth, width);
   const norm = (name: string) => bindNorm(binder, `${prefix}${name}`, width, config);
   const inputs = { count, cols: width, isBiased };
   const sumBias = `${prefix}ffn_exps.bias`;
@@ -297,8 +333,8 @@ function bindExperts(binder: Binder, part: ExpertsFeedForward, config: ServableM
         : {
             kind: "dense",
             width: sharedWidth,
-            gate: shared("gate", sharedWidth, width),
-            up: shared("up", sharedWidth, width),
+            gate: part.isGated === false ? undefined : sharedUp(0),
+            up: sharedUp(sharedWidth),
             down: shared("down", width, sharedWidth),
           },
     sharedGate: isSharedGated ? binder.exact(`${prefix}ffn_gate_inp_shexp`, 1, width, false) : undefined,

@@ -30,13 +30,13 @@ interface ExpertScratch extends FeedForwardScratch {
   readonly out: BufferHandle;
   /** f32 [M] */
   readonly sharedGate: BufferHandle;
-  /** Where a dense part is beside the experts. */
-  readonly beside: BesideScratch | undefined;
+  /** Where the sum of the experts is not added to the residual stream as it is. */
+  readonly apart: ApartScratch | undefined;
   /** Inputs of the products, for the rows of all places. */
   readonly inputs: ProductInputs;
 }
 
-interface BesideScratch {
+interface ApartScratch {
   /** f32 [M, width]: sums of the experts, and of the dense part */
   readonly mixed: BufferHandle;
   readonly dense: BufferHandle;
@@ -65,12 +65,12 @@ export function allocateExpertScratch(
     groups: backend.allocate(count * 3 * 4),
     out: backend.allocate(maxPlaces * config.width * 4),
     sharedGate: backend.allocate(maxRows * 4),
-    beside: config.hasDenseBesideExperts ? allocateBeside(config.width, backend, maxRows) : undefined,
+    apart: config.hasDenseBesideExperts ? allocateApart(config.width, backend, maxRows) : undefined,
     inputs: backend.productInputs(maxPlaces),
   };
 }
 
-function allocateBeside(width: number, backend: Backend, maxRows: number): BesideScratch {
+function allocateApart(width: number, backend: Backend, maxRows: number): ApartScratch {
   const zeros = constants(backend, new Float32Array(width));
   const zeroRows = constants(backend, new Int32Array(maxRows));
   const floats = () => backend.allocate(maxRows * width * 4);
@@ -92,7 +92,7 @@ export class Experts {
     else this.#recordSummed(program, rows);
   }
 
-  /** hidden += experts(norm(hidden)) + shared(norm(hidden)) */
+  /** hidden += residualScale · (experts(norm(hidden)) + shared(norm(hidden))) */
   #recordSummed(program: Program, { hidden, numRows }: Rows): void {
     const { shared } = this.weights;
     const { width, rmsEps, residualScale } = this.config;
@@ -122,7 +122,7 @@ export class Experts {
     const { width, rmsEps } = this.config;
     const { ffNorm, ffPostNorm } = this.norms;
     const { normed } = this.scratch;
-    const { mixed, dense, zeros, zeroRows } = this.scratch.beside!;
+    const { dense } = this.scratch.apart!;
     const norm = (out: BufferHandle, x: BufferHandle, weights: NormWeights | undefined) =>
       recordNorm(program, out, x, numRows, { weights, width, eps: rmsEps });
     this.#recordShared(program, norm(normed, hidden, ffNorm), numRows, shared, dense);
@@ -131,12 +131,19 @@ export class Experts {
     program.record("scaleAndCap", { x: normed, numRows, width, scale: 1 / Math.sqrt(width) });
     this.#recordChoice(program, normed, numRows);
     norm(normed, hidden, expertsNorm);
-    program.record("gatherRows", { out: mixed, x: zeros, rows: zeroRows, numRows, width });
+    const mixed = this.#recordZeros(program, numRows);
     this.#recordExperts(program, normed, numRows, mixed);
     norm(mixed, mixed, expertsPostNorm);
     program.record("add", { out: dense, x: mixed, numRows, width });
     norm(dense, dense, ffPostNorm);
     program.record("add", { out: hidden, x: dense, numRows, width });
+  }
+
+  /** Rows to which experts' outputs are added. */
+  #recordZeros(program: Program, numRows: number): BufferHandle {
+    const { mixed, zeros, zeroRows } = this.scratch.apart!;
+    program.record("gatherRows", { out: mixed, x: zeros, rows: zeroRows, numRows, width: this.config.width });
+    return mixed;
   }
 
   /** out (+)= the part that every row passes */
@@ -151,9 +158,14 @@ export class Experts {
     const { width, activation } = this.config;
     const { sharedGate } = this.weights;
     const { gate, up, sharedGate: gates } = this.scratch;
-    const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
-    const linears = gatedOperands(toGate!, toUp!);
-    program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+    if (shared.gate === undefined) {
+      this.products.multiply(program, gate, input, shared.up, numRows, width);
+      program.record("activate", { x: gate, numRows, width: shared.width, kind: activation });
+    } else {
+      const [toGate, toUp] = this.products.operands(program, input, [shared.gate, shared.up], numRows, width);
+      const linears = gatedOperands(toGate!, toUp!);
+      program.record("gatedLinear", { out: gate, scratch: up, numRows, kind: activation, ...linears });
+    }
     if (sharedGate !== undefined) {
       program.record("linear", { out: gates, x: input, ...sharedGate, numRows });
       const product = { x: gate, gate: gates, numRows, width: shared.width, gateWidth: 1, kind: "sigmoid" } as const;

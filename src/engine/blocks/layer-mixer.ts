@@ -15,3 +15,6 @@ export interface LayerMixer {
    */
   attend(program: Program, batch: StepBatch, rows: Rows): void;
 }
+
+/** Of layers that mix no tokens. */
+export const NO_MIXING: LayerMixer = { store() {}, observe() {}, attend() {} };

@@ -7,6 +7,7 @@ import {
   type ConvolutionMixer,
   type DeltaMixer,
   type LatentMixer,
+  type MambaMixer,
   NO_ROPE,
 } from "../../model/description/model-description.js";
 import type { ServableModel } from "../../model/description/servable.js";
@@ -23,7 +24,8 @@ import { allocateFeedForwardScratch, FeedForward } from "./feed-forward.js";
 import { LastRows, type Rows } from "./last-rows.js";
 import { allocateLatentScratch, LatentAttention } from "./latent-attention.js";
 import { LayerInputs } from "./layer-inputs.js";
-import type { LayerMixer } from "./layer-mixer.js";
+import { type LayerMixer, NO_MIXING } from "./layer-mixer.js";
+import { allocateMambaScratch, Mamba } from "./mamba.js";
 import { Output } from "./output.js";
 import { Products } from "./products.js";
 import { createRopeTables, type RopeTable, recordRopeTables } from "./rope-tables.js";
@@ -33,6 +35,8 @@ import {
   isConvolutionLayer,
   isDeltaLayer,
   isLatentLayer,
+  isMambaLayer,
+  isMixerless,
   type LayerWeights,
   type ModelWeights,
 } from "./weights.js";
@@ -71,7 +75,8 @@ interface TransformerParts {
 
 interface Layer {
   readonly mixer: LayerMixer;
-  readonly feedForward: FeedForward | Experts;
+  /** undefined: the layer mixes tokens alone */
+  readonly feedForward: FeedForward | Experts | undefined;
   readonly weights: AnyLayerWeights;
 }
 
@@ -115,15 +120,19 @@ export class Transformer {
     const maxFedRows = config.layers.length === 1 ? Math.min(parts.maxReadRows ?? maxRows, maxRows) : maxRows;
     const ofFeedForward = allocateFeedForwardScratch(config, backend, maxFedRows, normed);
     const ofExperts = allocateExpertScratch(config, backend, maxFedRows, ofFeedForward);
-    const feedForwardOf = (layer: AnyLayerWeights) =>
-      layer.feedForward.kind === "experts"
-        ? new Experts(config, layer.feedForward, layer, ofExperts!, products)
-        : new FeedForward(config, layer.feedForward, layer, ofFeedForward, products);
+    const feedForwardOf = (layer: AnyLayerWeights) => {
+      const { feedForward } = layer;
+      if (feedForward === undefined) return undefined;
+      return feedForward.kind === "experts"
+        ? new Experts(config, feedForward, layer, ofExperts!, products)
+        : new FeedForward(config, feedForward, layer, ofFeedForward, products);
+    };
     this.#hidden = backend.allocate(maxRows * config.width * 4);
     this.#query = ofAttention.query;
     this.#gate = ofAttention.gated?.gate ?? NO_BUFFER;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     const ofDelta = allocateDeltaScratch(config, weights, backend, maxRows, normed);
+    const ofMamba = allocateMambaScratch(config, backend, maxRows, normed);
     const ofConvolution = allocateConvolutionScratch(config, backend, maxRows, normed);
     const ofLatent = allocateLatentScratch(config, backend, maxRows, ofAttention);
     const attentionOf = (mixer: AttentionMixer, layer: LayerWeights, index: number) => {
@@ -141,6 +150,10 @@ export class Transformer {
       }
       if (isDeltaLayer(layer)) {
         return new DeltaNet(config, mixer as DeltaMixer, layer.delta, state(), ofDelta!, products);
+      }
+      if (isMixerless(layer)) return NO_MIXING;
+      if (isMambaLayer(layer)) {
+        return new Mamba(config, mixer as MambaMixer, layer.mamba, state(), ofMamba!, products);
       }
       if (isConvolutionLayer(layer)) {
         const own = mixer as ConvolutionMixer;
@@ -235,9 +248,9 @@ export class Transformer {
       if (index === this.#layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);
       if (rows.numRows === 0) return;
       // What a part adds is no input of the other one, whose queries were computed before.
-      if (this.parts.config.isParallel) feedForward.record(program, rows);
+      if (this.parts.config.isParallel) feedForward?.record(program, rows);
       mixer.attend(program, batch, rows);
-      if (!this.parts.config.isParallel) feedForward.record(program, rows);
+      if (!this.parts.config.isParallel) feedForward?.record(program, rows);
       if (layer.input !== undefined) this.#layerInputs!.add(program, rows, index, layer.input);
       const { scale = 1 } = layer;
       if (scale !== 1) {

@@ -20,10 +20,6 @@ export interface DenseWeights {
   readonly down: Linear;
 }
 
-interface GatedWeights extends DenseWeights {
-  readonly gate: Linear;
-}
-
 export interface ExpertWeights {
   readonly kind: "experts";
   readonly part: ExpertsFeedForward;
@@ -38,7 +34,7 @@ export interface ExpertWeights {
   /** Added once to the weighted sum of a token's experts, f32 [width] (nomic-bert-moe). */
   readonly sumBias: BufferHandle | undefined;
   /** The part that every token passes. */
-  readonly shared: GatedWeights | undefined;
+  readonly shared: DenseWeights | undefined;
   /** [1, width]: the gate of the shared part's output; undefined: it has none. */
   readonly sharedGate: Linear | undefined;
   /** Where that part is beside the experts and has norms of its own. */
@@ -80,7 +76,8 @@ export interface LayerInputsWeights {
 export interface FeedForwardWeights {
   /** Norm before the part; undefined: it reads the residual stream itself (olmo2). */
   readonly ffNorm: NormWeights | undefined;
-  readonly feedForward: DenseWeights | ExpertWeights;
+  /** undefined: the layer mixes tokens alone */
+  readonly feedForward: DenseWeights | ExpertWeights | undefined;
   readonly ffPostNorm: NormWeights | undefined;
   readonly ffSumNorm: NormWeights | undefined;
   readonly input?: LayerInputWeights | undefined;
@@ -117,6 +114,36 @@ export interface DeltaWeights {
 
 export interface DeltaLayerWeights extends FeedForwardWeights {
   readonly delta: DeltaWeights;
+}
+
+export interface MambaWeights {
+  readonly norm: NormWeights;
+  /** [values, width]: the gate of what the states give. */
+  readonly gate: Linear;
+  /** [values and the vectors of groups, width] */
+  readonly mixed: Linear;
+  /** [heads, width] */
+  readonly steps: Linear;
+  /** f32 [taps, mixed] */
+  readonly kernel: BufferHandle;
+  /** f32 [mixed] */
+  readonly kernelBias: BufferHandle | undefined;
+  /** f32 [heads] each */
+  readonly decay: BufferHandle;
+  readonly bias: BufferHandle;
+  readonly skip: BufferHandle;
+  /** Gain of the norm of each group's values, f32 [values]. */
+  readonly groupNorm: BufferHandle;
+  readonly output: Linear;
+}
+
+export interface MambaLayerWeights extends FeedForwardWeights {
+  readonly mamba: MambaWeights;
+}
+
+/** A layer that is a feed-forward part alone. */
+export interface MixerlessWeights extends FeedForwardWeights {
+  readonly isMixerless: true;
 }
 
 export interface ConvolutionWeights {
@@ -180,11 +207,19 @@ export interface LayerWeights extends FeedForwardWeights {
   readonly attentionSumNorm: NormWeights | undefined;
 }
 
-export type AnyLayerWeights = LayerWeights | LatentLayerWeights | DeltaLayerWeights | ConvolutionLayerWeights;
+export type AnyLayerWeights =
+  | LayerWeights
+  | LatentLayerWeights
+  | DeltaLayerWeights
+  | MambaLayerWeights
+  | ConvolutionLayerWeights
+  | MixerlessWeights;
 
 export const isLatentLayer = (layer: AnyLayerWeights): layer is LatentLayerWeights => "latent" in layer;
 
 export const isDeltaLayer = (layer: AnyLayerWeights): layer is DeltaLayerWeights => "delta" in layer;
+export const isMambaLayer = (layer: AnyLayerWeights): layer is MambaLayerWeights => "mamba" in layer;
+export const isMixerless = (layer: AnyLayerWeights): layer is MixerlessWeights => "isMixerless" in layer;
 export const isConvolutionLayer = (layer: AnyLayerWeights): layer is ConvolutionLayerWeights => "convolution" in layer;
 
 interface BesidesWeights extends Pick<LayerWeights, "query" | "key" | "value"> {

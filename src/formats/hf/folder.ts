@@ -35,6 +35,9 @@ const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [
   ...PREFIXES.map((prefix) => [prefix, "embed_tokens.weight"] as const),
   // InternLM2's.
   ["model.", "tok_embeddings.weight"],
+  // Of Nemotron-H, as its maker and as transformers write it.
+  ["backbone.", "embeddings.weight"],
+  ["model.", "embeddings.weight"],
   ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.word_embeddings.weight"] as const),
   ...ENCODER_PREFIXES.map((prefix) => [prefix, "embeddings.tok_embeddings.weight"] as const),
 ];

@@ -46,6 +46,9 @@ export const DECODERS = [
   "hunyuan-moe",
   "minimax-m2",
   "glm4",
+  "granitehybrid",
+  "nemotron_h",
+  "nemotron_h_moe",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -77,6 +80,10 @@ interface ArchitectureFacts {
   readonly delta?: DeltaFacts;
   /** Most layers are a short convolution between two gates, and keep its last inputs in place of keys and values. */
   readonly hasConvolutions?: true;
+  /** Most layers keep the state of a Mamba-2 in place of keys and values. */
+  readonly hasMamba?: true;
+  /** A layer is one part, with a norm before it: it mixes tokens, or is a feed-forward part. */
+  readonly isOnePart?: true;
   /** Norms stand after sub-layers and not before them. */
   readonly isPostNormed?: true;
   /** Queries and keys are rotated before they are normed. */
@@ -116,8 +123,13 @@ interface ArchitectureFacts {
   readonly hasFactors?: true;
   /** A config.json may stretch the rope by an `alpha`; GGUF files have the base that it leads to. */
   readonly hasAlphaRope?: true;
-  /** A GGUF file's `rope.scaling.finetuned` switches the rope off. */
-  readonly hasRopeSwitch?: true;
+  /**
+   * A GGUF file's `rope.scaling.finetuned` switches the rope off: such files are served, or refused because nobody has
+   * published one.
+   */
+  readonly ropeSwitch?: "served" | "refused";
+  /** No layer has a rope. */
+  readonly hasNoRope?: true;
   /** Queries may grow with their position. */
   readonly scalesQueries?: true;
   /** Bounds of attention scores and of logits, where a file is silent. */
@@ -251,10 +263,18 @@ const QWEN_DELTA: ArchitectureFacts = {
   delta: { isTiledInFiles: true, isFusedInFolders: false, hasImageRope: true, period: 4 },
   hasDraftBlocks: true,
 };
+const NEMOTRON_H: ArchitectureFacts = {
+  activation: "reluSquared",
+  isNeoxInFiles: true,
+  hasMamba: true,
+  isOnePart: true,
+  hasNoRope: true,
+  isGateless: true,
+};
 const LFM2: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, hasConvolutions: true };
 const ERNIE: ArchitectureFacts = { ...LLAMA, isInterleavedInFolders: true };
 const HUNYUAN: ArchitectureFacts = { ...NEOX, hasHeadNorms: true, normsAfterRope: true, hasAlphaRope: true };
-const GRANITE: ArchitectureFacts = { ...LLAMA, hasFactors: true, hasRopeSwitch: true };
+const GRANITE: ArchitectureFacts = { ...LLAMA, hasFactors: true, ropeSwitch: "refused" };
 const COHERE: ArchitectureFacts = {
   ...LLAMA,
   isLayerNormed: true,
@@ -364,6 +384,17 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   // GLM-4-0414.
   glm4: { ...LLAMA, isInterleavedInFolders: true, hasPostNorms: true },
+  // Granite 4.0.
+  granitehybrid: {
+    ...LLAMA,
+    hasMamba: true,
+    hasFactors: true,
+    ropeSwitch: "served",
+    experts: { weighedBy: "softmaxOfChosen", mayShare: true },
+  },
+  // Nemotron-H, Nemotron Nano 2 and 3.
+  nemotron_h: NEMOTRON_H,
+  nemotron_h_moe: { ...NEMOTRON_H, experts: { weighedBy: "sigmoid", mayShare: true } },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

@@ -70,6 +70,30 @@ export interface DeltaMixer {
   readonly isTiled: boolean;
 }
 
+/**
+ * A state of a fixed size for each sequence, which every token changes by the selective state space of Mamba-2 (arXiv
+ * 2405.21060), behind a short convolution of what it writes and of how it writes and reads.
+ */
+export interface MambaMixer {
+  readonly kind: "mamba";
+  /** Heads, each of which has a state [stateDim, valueDim]. */
+  readonly numHeads: number;
+  /** Heads side by side share the vectors that write and read their states: so many groups there are. */
+  readonly numGroups: number;
+  /** Width of these vectors. */
+  readonly stateDim: number;
+  readonly valueDim: number;
+  /** Tokens that the convolution sees, the present one included. */
+  readonly numTaps: number;
+}
+
+/** The layer is a feed-forward part alone (Nemotron-H). */
+interface NoMixer {
+  readonly kind: "none";
+}
+
+export const NO_MIXER: NoMixer = { kind: "none" };
+
 /** A short convolution between two gates (LFM2): a sequence's state is its last inputs. */
 export interface ConvolutionMixer {
   readonly kind: "convolution";
@@ -80,17 +104,22 @@ export interface ConvolutionMixer {
 }
 
 /** Mixers that keep a state of a fixed size in place of keys and values. */
-export type RecurrentMixer = DeltaMixer | ConvolutionMixer;
+export type RecurrentMixer = DeltaMixer | MambaMixer | ConvolutionMixer;
 
 /** How a layer mixes the tokens of a sequence. */
-export type Mixer = AttentionMixer | LatentMixer | RecurrentMixer;
+export type Mixer = AttentionMixer | LatentMixer | RecurrentMixer | NoMixer;
 
 export const isRecurrentMixer = (mixer: Mixer): mixer is RecurrentMixer =>
-  mixer.kind === "delta" || mixer.kind === "convolution";
+  mixer.kind === "delta" || mixer.kind === "mamba" || mixer.kind === "convolution";
+
+/** Tokens see one another in the layer. */
+export const isAttending = (mixer: Mixer): mixer is AttentionMixer | LatentMixer =>
+  mixer.kind === "attention" || mixer.kind === "latent";
 
 /** Feed-forward part of three matrices, one of which is the gate; of two where it has none. */
 export interface DenseFeedForward {
   readonly kind: "dense";
+  /** 0: the layer mixes tokens alone, and has no such part (Nemotron-H). */
   readonly width: number;
   /** Absent: true. */
   readonly isGated?: false;
@@ -113,6 +142,8 @@ export interface ExpertsFeedForward {
 }
 
 export type FeedForward = DenseFeedForward | ExpertsFeedForward;
+
+export const NO_FEED_FORWARD: DenseFeedForward = { kind: "dense", width: 0 };
 
 export interface Layer {
   readonly mixer: Mixer;

@@ -9,16 +9,16 @@ import {
   type AttentionMixer,
   type FeedForward,
   type LatentMixer,
+  type Mixer,
   type ModelDescription,
   NO_ROPE,
-  type RecurrentMixer,
 } from "./model-description.js";
 import type { HeadDescription, Pooling } from "./pooling.js";
 import type { RopeConfig } from "./rope.js";
 import { expertsOf } from "./sizes.js";
 
 export interface ServableLayer {
-  readonly mixer: AttentionMixer | LatentMixer | RecurrentMixer;
+  readonly mixer: Mixer;
   readonly feedForward: FeedForward;
 }
 

@@ -8,9 +8,11 @@ import {
   type DeltaMixer,
   type ExpertsFeedForward,
   type FeedForward,
+  isAttending,
   isRecurrentMixer,
   type LatentMixer,
   type Layer,
+  type MambaMixer,
   type Mixer,
   type ModelDescription,
   type RecurrentMixer,
@@ -71,18 +73,31 @@ export function keyWidth({ mixer }: Mixing): number {
   return mixer.kind === "attention" ? mixer.numKvHeads * mixer.headDim : 0;
 }
 
-/** Values of a token's queries, keys and values in a layer of the delta rule, which its convolution takes. */
-export const mixedWidth = ({ numKeyHeads, headDim, numHeads, valueDim }: DeltaMixer): number =>
-  2 * numKeyHeads * headDim + numHeads * valueDim;
+/**
+ * Values of a token that the convolution of a layer with a recurrence takes: queries, keys and values of the delta rule,
+ * or what a Mamba-2 writes and the vectors by which it writes and reads.
+ */
+export function mixedWidth(mixer: DeltaMixer | MambaMixer): number {
+  const values = mixer.numHeads * mixer.valueDim;
+  if (mixer.kind === "mamba") return values + 2 * mixer.numGroups * mixer.stateDim;
+  return 2 * mixer.numKeyHeads * mixer.headDim + values;
+}
+
+/** Values that a token's heads, or its convolved inputs, give to the layer's output matrix; 0: it mixes nothing. */
+export function mixedOutputs(mixer: Mixer): number {
+  if (mixer.kind === "none") return 0;
+  return mixer.kind === "convolution" ? mixer.width : mixer.numHeads * mixer.valueDim;
+}
 
 /**
- * Values of a sequence's state in one layer: the delta rule's, as operations lay it out (0: the layer has none), and
+ * Values of a sequence's state in one layer: the recurrence's, as operations lay it out (0: the layer has none), and
  * the convolution's.
  */
 export function stateValues(mixer: RecurrentMixer): { readonly recurrent: number; readonly past: number } {
   if (mixer.kind === "convolution") return { recurrent: 0, past: (mixer.numTaps - 1) * mixer.width };
   const columns = Math.ceil(mixer.valueDim / STATE_COLUMNS) * STATE_COLUMNS;
-  return { recurrent: mixer.numHeads * mixer.headDim * columns, past: (mixer.numTaps - 1) * mixedWidth(mixer) };
+  const rows = mixer.kind === "mamba" ? mixer.stateDim : mixer.headDim;
+  return { recurrent: mixer.numHeads * rows * columns, past: (mixer.numTaps - 1) * mixedWidth(mixer) };
 }
 
 /** Bytes of a sequence's recurrent states in all layers, however long it is; 0: the model has none. */
@@ -100,6 +115,11 @@ export const isRecurrent = (model: Layered): boolean =>
 function mixerParameters(mixer: Mixer, width: number): number {
   // Three matrices before the convolution, and one behind it.
   if (mixer.kind === "convolution") return 4 * width * mixer.width + mixer.numTaps * mixer.width;
+  if (mixer.kind === "none") return 0;
+  if (mixer.kind === "mamba") {
+    const [mixed, inner] = [mixedWidth(mixer), mixedOutputs(mixer)];
+    return width * (mixed + 2 * inner + mixer.numHeads) + mixer.numTaps * mixed;
+  }
   const { numHeads, headDim, valueDim } = mixer;
   if (mixer.kind === "attention") {
     const { numKvHeads, keysOf, areValuesKeys } = mixer;
@@ -222,14 +242,13 @@ export type VectorBytes = (width: number) => number;
 /** Vectors of one token that a layer reads, which a device cannot cut up. */
 function numKept(mixer: Mixer): number {
   if (mixer.kind === "latent") return 1;
-  return isRecurrentMixer(mixer) ? 0 : mixer.numKvHeads;
+  return mixer.kind === "attention" ? mixer.numKvHeads : 0;
 }
 
 /** Bytes that one token leaves in a layer's KV memory. */
 function layerKvBytes(mixer: Mixer, vectorBytes: VectorBytes): number {
   if (mixer.kind === "latent") return vectorBytes(latentWidth(mixer));
-  if (isRecurrentMixer(mixer)) return 0;
-  if (mixer.keysOf !== undefined) return 0;
+  if (mixer.kind !== "attention" || mixer.keysOf !== undefined) return 0;
   return mixer.numKvHeads * (vectorBytes(mixer.headDim) + vectorBytes(mixer.valueDim));
 }
 
@@ -263,7 +282,7 @@ export function kvBytes(model: Layered, vectorBytes: VectorBytes, numTokens: num
 /** Multiply-adds of one token in attention over `context` tokens, itself included. */
 export function attentionMacs(model: Layered, context: number): number {
   return sumOf(model, ({ mixer }) => {
-    if (isRecurrentMixer(mixer) || numKept(mixer) === 0) return 0;
+    if (!isAttending(mixer) || numKept(mixer) === 0) return 0;
     const perToken = mixer.kind === "latent" ? 2 * mixer.kvRank + mixer.ropeDim : mixer.headDim + mixer.valueDim;
     return seenOf(mixer, context) * mixer.numHeads * perToken;
   });
@@ -289,10 +308,10 @@ export interface LayerSummary {
 export function summarizeLayers(model: Layered): LayerSummary {
   return {
     numLayers: model.layers.length,
-    numHeads: mostOf(model, ({ mixer }) => (isRecurrentMixer(mixer) ? 0 : mixer.numHeads)),
+    numHeads: mostOf(model, ({ mixer }) => (isAttending(mixer) ? mixer.numHeads : 0)),
     // Every head of latent attention has keys and values of its own, once they are computed.
     numKvHeads: mostOf(model, ({ mixer }) => (mixer.kind === "latent" ? mixer.numHeads : numKept(mixer))),
-    headDim: mostOf(model, ({ mixer }) => (isRecurrentMixer(mixer) ? 0 : mixer.headDim)),
+    headDim: mostOf(model, ({ mixer }) => (isAttending(mixer) ? mixer.headDim : 0)),
     ffWidth: mostOf(model, ({ feedForward }) => (feedForward.kind === "dense" ? feedForward.width : 0)),
     window: mostOf(model, ({ mixer }) => windowOf(mixer)),
     numWindowLayers: sumOf(model, ({ mixer }) => (windowOf(mixer) > 0 ? 1 : 0)),

@@ -11,9 +11,12 @@ import {
   type LatentMixer,
   type Layer,
   layersOf,
+  type MambaMixer,
   type Mixer,
   MODEL_LIMITS,
   type ModelDescription,
+  NO_FEED_FORWARD,
+  NO_MIXER,
   NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
@@ -98,6 +101,9 @@ interface Window {
   readonly isLocal: boolean;
 }
 
+/** Whether layers have a rope, in files of Granite. */
+export const ROPE_SWITCH = "rope.scaling.finetuned";
+
 /** Lists the layers with a sliding window. */
 export const WINDOW_PATTERN = "attention.sliding_window_pattern";
 
@@ -108,8 +114,9 @@ function readWindows(
   { numBlocks, contextLength }: { readonly numBlocks: number; readonly contextLength: number },
 ): (index: number) => Window {
   const all: Window = { window: 0, rope: 0, isLocal: false };
-  const { windows, noRopePeriod = 0, hasPositionTable } = knownFacts(architecture) ?? {};
-  if (hasPositionTable) return () => ({ ...all, rope: NO_ROPE });
+  const { windows, noRopePeriod = 0, hasPositionTable, hasNoRope, ropeSwitch } = knownFacts(architecture) ?? {};
+  const isSwitchedOff = ropeSwitch !== undefined && read.boolean(ROPE_SWITCH) === false;
+  if (hasPositionTable || hasNoRope || isSwitchedOff) return () => ({ ...all, rope: NO_ROPE });
   if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
   const key = "attention.sliding_window";
   const stated = read.has(key) ? read.optionalSize(key, MODEL_LIMITS.context) : (windows.widthInFiles ?? 0);
@@ -173,7 +180,8 @@ function withRecurrent(
   numBlocks: number,
   attentionOf: (index: number) => Mixer,
 ): (index: number) => Mixer {
-  const { delta, hasConvolutions } = knownFacts(architecture) ?? {};
+  const { delta, hasConvolutions, hasMamba } = knownFacts(architecture) ?? {};
+  if (hasMamba) return withMamba(read, architecture, numBlocks, attentionOf);
   if (hasConvolutions) return withConvolutions(read, attentionOf);
   if (delta === undefined) return attentionOf;
   const recurrent = readDelta(read, delta);
@@ -197,20 +205,60 @@ function withConvolutions(read: MetadataReader, attentionOf: (index: number) => 
   };
 }
 
+/** Layers without key/value heads have a Mamba-2; where layers are one part each, those with a width have no mixer. */
+function withMamba(
+  read: MetadataReader,
+  architecture: string,
+  numBlocks: number,
+  attentionOf: (index: number) => Mixer,
+): (index: number) => Mixer {
+  const mamba = readMamba(read);
+  const widths = knownFacts(architecture)?.isOnePart ? partWidths(read, numBlocks) : [];
+  return (index) => {
+    if ((widths[index] ?? 0) > 0) return NO_MIXER;
+    const mixer = attentionOf(index);
+    return mixer.kind === "attention" && mixer.numKvHeads === 0 ? mamba : mixer;
+  };
+}
+
+const partWidths = (read: MetadataReader, numBlocks: number): readonly number[] =>
+  read.perLayer("feed_forward_length", numBlocks, MODEL_LIMITS.ff);
+
+function readMamba(read: MetadataReader): MambaMixer {
+  const numHeads = read.size("ssm.time_step_rank", MODEL_LIMITS.heads);
+  const numGroups = read.size("ssm.group_count", MODEL_LIMITS.heads);
+  if (numHeads % numGroups !== 0) {
+    const message = `expected ${numHeads} heads (ssm.time_step_rank) in whole groups, got ${numGroups} (ssm.group_count)`;
+    throw new MillraceError("gguf_metadata", message);
+  }
+  return {
+    kind: "mamba",
+    numHeads,
+    numGroups,
+    stateDim: read.size("ssm.state_size", MODEL_LIMITS.headDim),
+    valueDim: valueDimOf(read, numHeads),
+    numTaps: read.size("ssm.conv_kernel", MODEL_LIMITS.taps),
+  };
+}
+
+/** Values of one of the recurrent heads. */
+function valueDimOf(read: MetadataReader, numHeads: number): number {
+  const inner = read.size("ssm.inner_size", MODEL_LIMITS.heads * MODEL_LIMITS.headDim);
+  const valueDim = inner / numHeads;
+  if (Number.isInteger(valueDim) && valueDim <= MODEL_LIMITS.headDim) return valueDim;
+  const expected = `${numHeads} value heads of at most ${MODEL_LIMITS.headDim} values in ssm.inner_size`;
+  throw new MillraceError("gguf_metadata", `expected ${expected}, got ${inner}`);
+}
+
 function readDelta(read: MetadataReader, { isTiledInFiles }: DeltaFacts): DeltaMixer {
   const numHeads = read.size("ssm.time_step_rank", MODEL_LIMITS.heads);
   const numKeyHeads = read.size("ssm.group_count", MODEL_LIMITS.heads);
   const headDim = read.size("ssm.state_size", MODEL_LIMITS.headDim);
-  const inner = read.size("ssm.inner_size", MODEL_LIMITS.heads * MODEL_LIMITS.headDim);
   if (numHeads % numKeyHeads !== 0) {
     const message = `expected ${numHeads} value heads (ssm.time_step_rank) in whole groups per key head, got ${numKeyHeads}`;
     throw new MillraceError("gguf_metadata", message);
   }
-  const valueDim = inner / numHeads;
-  if (!Number.isInteger(valueDim) || valueDim > MODEL_LIMITS.headDim) {
-    const expected = `${numHeads} value heads of at most ${MODEL_LIMITS.headDim} values in ssm.inner_size`;
-    throw new MillraceError("gguf_metadata", `expected ${expected}, got ${inner}`);
-  }
+  const valueDim = valueDimOf(read, numHeads);
   const numTaps = read.size("ssm.conv_kernel", MODEL_LIMITS.taps);
   return { kind: "delta", numHeads, numKeyHeads, headDim, valueDim, numTaps, isTiled: isTiledInFiles };
 }
@@ -237,9 +285,16 @@ function readFeedForwards(
   architecture: string,
   numBlocks: number,
 ): (index: number) => FeedForward {
-  const { isGateless, experts: facts } = knownFacts(architecture) ?? {};
+  const { isGateless, isOnePart, experts: facts } = knownFacts(architecture) ?? {};
   const gate = isGateless ? { isGated: false as const } : {};
   const experts = readExperts(read, facts?.isSharedGated);
+  if (isOnePart) {
+    const ofParts = partWidths(read, numBlocks);
+    return (index) => {
+      if (ofParts[index] === 0) return NO_FEED_FORWARD;
+      return experts === undefined ? { kind: "dense", width: ofParts[index]!, ...gate } : { ...experts, ...gate };
+    };
+  }
   const numDense = experts === undefined ? numBlocks : read.optionalSize("leading_dense_block_count", numBlocks);
   const period =
     experts === undefined || facts?.periodKey === undefined

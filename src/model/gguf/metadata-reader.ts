@@ -14,6 +14,10 @@ export class MetadataReader {
     return this.metadata.has(this.#nameOf(key));
   }
 
+  boolean(key: string): boolean | undefined {
+    return this.metadata.boolean(this.#nameOf(key));
+  }
+
   /** An integer in [1, max], or a list in which every entry is the same one. */
   size(key: string, max: number, fallback?: number): number {
     const value = this.#uniform(key) ?? fallback;

@@ -15,7 +15,7 @@ import {
   unservedVariant,
   withServedDrafts,
 } from "../description/servable.js";
-import { DRAFT_BLOCKS, describeGguf } from "./describe.js";
+import { DRAFT_BLOCKS, describeGguf, ROPE_SWITCH } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
@@ -142,7 +142,7 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   }
   if (known === undefined) throw unservedArchitecture(expected);
   const facts = factsOf(known);
-  const { experts, caps, hasRopeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = facts;
+  const { experts, caps, ropeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = facts;
   const unserved = [
     ...UNSERVED_KEYS,
     ...(experts === undefined ? ["expert_count"] : []),
@@ -151,6 +151,8 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     ...(mayShareKeys ? [] : SHARING),
     ...(scalesQueries ? [] : [QUERY_SCALE]),
     ...(hasDraftBlocks ? [] : [DRAFT_BLOCKS]),
+    // Experts that compute on fewer values than hidden states have.
+    ...(facts.isOnePart ? ["moe_latent_size"] : []),
     // Of models of sounds.
     ...(facts.hasConvolutions ? ["attention.sliding_window"] : []),
   ];
@@ -161,8 +163,8 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   if (facts.hasConvolutions && metadata.boolean(`${known}.attention.causal`) === false) {
     throw unservedVariant(`expected ${known}.attention.causal, got false: tokens that see the whole text`);
   }
-  if (hasRopeSwitch && metadata.boolean(`${known}.rope.scaling.finetuned`) === false) {
-    throw unservedVariant(`expected ${known}.rope.scaling.finetuned, got false: attention without positions`);
+  if (ropeSwitch === "refused" && metadata.boolean(`${known}.${ROPE_SWITCH}`) === false) {
+    throw unservedVariant(`expected ${known}.${ROPE_SWITCH}, got false: attention without positions`);
   }
   return known;
 }

@@ -24,6 +24,11 @@ import { ggufNameOf } from "./names.js";
  */
 const IGNORED = /^(?:v|a|mm)\.|^cls\.|\.attn_rot_embd\.weight$/;
 
+/** Vectors of a Mamba-2 that files have in two dimensions: of one value for each head, and by group. */
+const FLATTENED = /\.(?:ssm_a|ssm_d|ssm_norm\.weight)$/;
+
+const flattened = (shape: readonly number[]): number[] => [shape.reduce((product, size) => product * size, 1)];
+
 export class GgufSource implements TensorSource {
   readonly #architecture: Architecture | undefined;
   readonly #stackTypes = new StackTypes();
@@ -147,7 +152,7 @@ export class GgufSource implements TensorSource {
         hint: "The file is incomplete, or its metadata describe another model.",
       });
     }
-    const actual = [...tensor.shape];
+    const actual = FLATTENED.test(name) && shape.length === 1 ? flattened(tensor.shape) : [...tensor.shape];
     while (actual.length > shape.length && actual.at(-1) === 1) actual.pop();
     // A matrix of one row is stored as a vector.
     while (actual.length < shape.length) actual.push(1);

@@ -9,6 +9,7 @@ import {
   type DeltaMixer,
   type ExpertsFeedForward,
   type FeedForward,
+  isAttending,
   isSecond,
   type LatentMixer,
   type Layer,
@@ -23,6 +24,7 @@ import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
 import { convolutionLayers, convolutionOf, denseOfLfm2 } from "./lfm2.js";
+import { mambaMixers, partsOfNemotron } from "./mamba.js";
 import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput, numDraftLayers } from "./names.js";
 import { contextLengthOf } from "./rope.js";
@@ -79,7 +81,7 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
 
 /** They are like the last layer with attention, and have experts where other layers have. */
 function draftLayersOf(layers: readonly Layer[], count: number): Pick<ModelDescription, "draftLayers"> {
-  const mixer = layers.findLast((layer) => layer.mixer.kind !== "delta")?.mixer;
+  const mixer = layers.findLast((layer) => isAttending(layer.mixer))?.mixer;
   if (count === 0 || mixer === undefined) return {};
   const feedForward = expertsOf({ layers }) ?? layers.at(-1)!.feedForward;
   return { draftLayers: layersOf(count, () => ({ mixer, feedForward })) };
@@ -127,8 +129,14 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
-  const { delta, hasConvolutions } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const {
+    delta,
+    hasConvolutions,
+    hasMamba,
+    isOnePart = false,
+  } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
   const plain = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, window: 0, rope: 0 } as const;
+  if (hasMamba) return mambaMixers(text, { ...context, isOnePart }, plain);
   if (hasConvolutions) {
     const convolution = convolutionOf(text, context.width);
     const isConvolution = convolutionLayers(text, context.numLayers);
@@ -255,14 +263,17 @@ function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayer
 
 function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => FeedForward {
   const read = new ConfigReader(text);
-  const { isGateless } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const { isGateless, isOnePart } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
   const gate = isGateless ? { isGated: false as const } : {};
   const readDense = (): FeedForward => {
     if (traits.architecture === "lfm2") return denseOfLfm2(text, traits);
-    const width = read.size("intermediate_size", MODEL_LIMITS.ff, traits.defaults.ffWidth);
+    const key = traits.architecture === "granitehybrid" ? "shared_intermediate_size" : "intermediate_size";
+    const width = read.size(key, MODEL_LIMITS.ff, traits.defaults.ffWidth);
     return { kind: "dense", width, ...gate };
   };
   const stated = readExperts(read, traits);
+  if (isOnePart)
+    return partsOfNemotron(text, numLayers, { dense: readDense, experts: stated && { ...stated, ...gate } });
   if (stated === undefined) {
     const dense = readDense();
     return () => dense;
@@ -310,7 +321,7 @@ function readExperts(
   if (count === 0) return undefined;
   const widthKey = ofClass?.widthKey ?? read.firstOf(["moe_intermediate_size", "intermediate_size"]);
   const width = read.size(widthKey, MODEL_LIMITS.ff, ofClass?.width);
-  const sharedKey = ofClass?.sharedKey ?? read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
+  const sharedKey = ofClass?.sharedWidthKey ?? read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
   const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.sharedWidth ?? ofClass?.numShared);
   const sharedWidth = sharedKey === "n_shared_experts" ? shared * width : shared;
   const { isSharedGated } = (architecture && factsOf(architecture).experts) ?? {};

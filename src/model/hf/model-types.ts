@@ -6,6 +6,7 @@ import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
+import { partKinds } from "./mamba.js";
 
 export interface TypeTraits {
   /** Absent: the engine does not compute such models. */
@@ -63,10 +64,9 @@ interface ExpertTraits {
   readonly numDenseLayers?: number;
   /** Width of the part that every token passes, in experts. */
   readonly numShared?: number;
-  /** The same in values. */
+  /** The key of that width, where it is stated in values, and the class's own; absent: a key that most classes have. */
+  readonly sharedWidthKey?: string;
   readonly sharedWidth?: number;
-  /** The key of that width; absent: one of those that most classes have. */
-  readonly sharedKey?: string;
   /** Of classes of an architecture that has either. */
   readonly scoring?: "softmax";
 }
@@ -268,6 +268,33 @@ const GRANITE_MOE = {
   experts: { count: 8, active: 2, width: 11_008, widthKey: "intermediate_size", hasChoice: false },
   defaults: { ...LLAMA.defaults, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
 } as const satisfies ServedTraits;
+const NEMOTRON_H: ServedTraits = {
+  ...LLAMA,
+  architecture: "nemotron_h",
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 21_504,
+    headDim: 128,
+    numHeads: 32,
+    numKvHeads: 8,
+    maxPositions: 4096,
+    vocabSize: 131_072,
+  },
+};
+const NEMOTRON_H_MOE: ServedTraits = {
+  ...NEMOTRON_H,
+  architecture: "nemotron_h_moe",
+  experts: {
+    count: 8,
+    active: 2,
+    width: 7688,
+    widthKey: "moe_intermediate_size",
+    hasChoice: true,
+    sharedWidthKey: "moe_shared_expert_intermediate_size",
+    sharedWidth: 7688,
+  },
+};
 
 /** By `model_type`. */
 const TRAITS = {
@@ -378,7 +405,7 @@ const TRAITS = {
   },
   granite: { ...LLAMA, architecture: "granite", defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
   granitemoe: GRANITE_MOE,
-  granitemoeshared: { ...GRANITE_MOE, experts: { ...GRANITE_MOE.experts, sharedKey: "shared_intermediate_size" } },
+  granitemoeshared: { ...GRANITE_MOE, experts: { ...GRANITE_MOE.experts, sharedWidthKey: "shared_intermediate_size" } },
   olmo2: OLMO2,
   olmo3: { ...OLMO2, windows: "period", defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 } },
   olmoe: {
@@ -596,6 +623,21 @@ const TRAITS = {
       rotatedShare: 0.5,
     },
   },
+  granitemoehybrid: {
+    ...LLAMA,
+    architecture: "granitehybrid",
+    experts: {
+      count: 8,
+      active: 2,
+      width: 11_008,
+      widthKey: "intermediate_size",
+      hasChoice: false,
+      sharedWidthKey: "shared_intermediate_size",
+      sharedWidth: 1024,
+    },
+    defaults: { ...LLAMA.defaults, ffWidth: 1024, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+  },
+  nemotron_h: NEMOTRON_H,
   bert: BERT,
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,
@@ -649,6 +691,7 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     decoder_sparse_step: "moe_layer_interval",
   },
   hunyuan_v1_moe: { num_experts_per_tok: "moe_topk", n_shared_experts: "num_shared_expert" },
+  nemotron_h: { rms_norm_eps: "layer_norm_epsilon", hidden_act: "mlp_hidden_act" },
   nomic_bert: {
     hidden_size: "n_embd",
     num_hidden_layers: "n_layer",
@@ -669,7 +712,11 @@ export const epsKeyOf = (type: ModelType): string => OLDER_KEYS[type]?.rms_norm_
 
 /** The language model's part of a config: multimodal wrappers keep it in an object of its own. */
 export function textConfig(config: JsonObject): JsonObject {
-  const text = config.object("text_config") ?? config;
+  const stated = config.object("text_config") ?? config;
+  const text =
+    stated.string("model_type") === "nemotron_h"
+      ? stated.withDefaults({ num_hidden_layers: partKinds(stated)?.length })
+      : stated;
   const older = OLDER_KEYS[text.string("model_type") ?? ""];
   if (older === undefined) return text;
   const entries = Object.entries(older).map(([key, stored]) => [key, uniform(text.value(stored))] as const);
@@ -705,6 +752,7 @@ export function traitsOf(config: JsonObject): TypeTraits {
 
 function traitsOfType(type: ModelType, config: JsonObject): ServedTraits {
   if (seesWholeTexts(config)) return GEMMA_EMBEDDING;
+  if (type === "nemotron_h" && partKinds(textConfig(config))?.includes("moe")) return NEMOTRON_H_MOE;
   return hasExperts(config) ? NOMIC_MOE : TRAITS[type];
 }
 

@@ -34,12 +34,19 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   deepseek_v2_lite: "deepseek2",
   deepseek_v3: "deepseek2",
   glm4_moe_lite: "deepseek2",
+  granitehybrid_dense: "granitehybrid",
 };
 /** Their folders have the rope's pairs side by side. */
 const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4", "cohere", "cohere2"];
 const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
 /** Of layers without attention, by the beginning of a folder's name. */
-const OTHER_MIXERS = { qwen35: "delta", qwen3next: "delta", lfm2: "convolution" } as const;
+const OTHER_MIXERS = {
+  qwen35: ["delta"],
+  qwen3next: ["delta"],
+  lfm2: ["convolution"],
+  granitehybrid: ["mamba"],
+  nemotron_h: ["mamba", "none"],
+} as const;
 
 describe("a folder of", () => {
   for (const name of readdirSync(fixture("hf"))) {
@@ -57,9 +64,8 @@ describe("a folder of", () => {
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];
-      const isLatent = ARCHITECTURE_OF[name] === "deepseek2";
-      const attention = isLatent ? "latent" : "attention";
-      expect([...kinds].sort()).toEqual(other === undefined ? [attention] : [attention, other]);
+      const attention = ARCHITECTURE_OF[name] === "deepseek2" ? "latent" : "attention";
+      expect([...kinds].sort()).toEqual([attention, ...(other ?? [])].sort());
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
       await expectLogprobs(folder, expected, TOLERANCES[name]);
     });

@@ -201,6 +201,47 @@ const LFM2_PARTS: Readonly<Record<string, string>> = {
   "ffn_up.": "feed_forward.experts.#.w3",
   "ffn_down.": "feed_forward.experts.#.w2",
 };
+/** @param layer what stands before the parts of a Mamba-2 */
+const mambaParts = (layer: string): Readonly<Record<string, string>> => ({
+  ssm_in: `${layer}.in_proj`,
+  ssm_conv1d: `${layer}.conv1d`,
+  ssm_a: `${layer}.A_log`,
+  ssm_d: `${layer}.D`,
+  ssm_dt: `${layer}.dt_bias`,
+  ssm_norm: `${layer}.norm`,
+  ssm_out: `${layer}.out_proj`,
+});
+/** Gates lie above ups, also of experts. Without these, the shared part is the only one. */
+const { ffn_gate: ___, ...GATELESS_PARTS } = LAYER_PARTS;
+const GRANITE_HYBRID_PARTS: Readonly<Record<string, string>> = {
+  ...GATELESS_PARTS,
+  ...mambaParts("mamba"),
+  ffn_up: "shared_mlp.input_linear",
+  ffn_down: "shared_mlp.output_linear",
+  ffn_up_shexp: "shared_mlp.input_linear",
+  ffn_down_shexp: "shared_mlp.output_linear",
+  ffn_gate_inp: "block_sparse_moe.router.layer",
+  ffn_gate_up_exps: "block_sparse_moe.input_linear.weight",
+  ffn_down_exps: "block_sparse_moe.output_linear.weight",
+};
+const NEMOTRON_PARTS: Readonly<Record<string, string>> = {
+  ...mambaParts("mixer"),
+  attn_norm: "norm",
+  attn_q: "mixer.q_proj",
+  attn_k: "mixer.k_proj",
+  attn_v: "mixer.v_proj",
+  attn_output: "mixer.o_proj",
+  ffn_up: "mixer.up_proj",
+  ffn_down: "mixer.down_proj",
+  ffn_gate_inp: "mixer.gate",
+  exp_probs_b: "mixer.gate.e_score_correction_bias",
+  ffn_up_shexp: "mixer.shared_experts.up_proj",
+  ffn_down_shexp: "mixer.shared_experts.down_proj",
+  "ffn_up.": "mixer.experts.#.up_proj",
+  "ffn_down.": "mixer.experts.#.down_proj",
+  ffn_up_exps: "mixer.experts.up_proj",
+  ffn_down_exps: "mixer.experts.down_proj",
+};
 /** Gate above up, in one matrix. */
 const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
 const GLM4_PARTS: Readonly<Record<string, string>> = {
@@ -277,18 +318,36 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "hunyuan-moe": HUNYUAN_PARTS,
   "minimax-m2": MINIMAX_PARTS,
   glm4: GLM4_PARTS,
+  granitehybrid: GRANITE_HYBRID_PARTS,
+  nemotron_h: NEMOTRON_PARTS,
+  nemotron_h_moe: NEMOTRON_PARTS,
 };
 /** Tensors whose names in checkpoints do not end in .weight or .bias. */
-const KINDLESS: ReadonlySet<string> = new Set(["attn_sinks", "exp_probs_b", "layer_output_scale", "ssm_a", "ssm_dt"]);
+const KINDLESS: ReadonlySet<string> = new Set([
+  "attn_sinks",
+  "exp_probs_b",
+  "layer_output_scale",
+  "ssm_a",
+  "ssm_d",
+  "ssm_dt",
+]);
 /** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight, Granite's apart. */
 const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
 
 /** Name of the norm behind the last layer. */
-const finalNorm = (architecture: Architecture): string =>
-  factsOf(architecture).hasConvolutions ? "embedding_norm" : "norm";
+function finalNorm(architecture: Architecture): string {
+  const { hasConvolutions, isOnePart } = factsOf(architecture);
+  if (isOnePart) return "norm_f";
+  return hasConvolutions ? "embedding_norm" : "norm";
+}
 
-const embeddings = (architecture: Architecture): string =>
-  architecture === "internlm2" ? "tok_embeddings" : "embed_tokens";
+/** Whether the tensor has the taps of a convolution, which checkpoints keep with one input each. */
+export const isTaps = (name: string): boolean => /\.(?:ssm_conv1d|shortconv\.conv)\.weight$/.test(name);
+
+function embeddings(architecture: Architecture): string {
+  if (architecture === "internlm2") return "tok_embeddings";
+  return factsOf(architecture).isOnePart ? "embeddings" : "embed_tokens";
+}
 const outputMatrix = (architecture: Architecture): string => (architecture === "internlm2" ? "output" : "lm_head");
 
 /** Whether folders store the tensor as its distance from one. */

@@ -20,6 +20,7 @@ import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
 import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
 import { assertLfm2 } from "./lfm2.js";
+import { assertMamba } from "./mamba.js";
 import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
 import {
@@ -61,6 +62,7 @@ export function servableConfig(
   const text = textConfig(config);
   if (facts.delta !== undefined) assertGates(text);
   if (facts.hasConvolutions) assertLfm2(text);
+  if (facts.hasMamba) assertMamba(text);
   if (traits.hasOwnRope) assertRopeStated(text);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });
@@ -262,6 +264,7 @@ export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = {
   silu: "silu",
   geluTanh: "gelu_pytorch_tanh",
   gelu: "gelu",
+  reluSquared: "relu2",
   clampedSwiglu: "silu",
 };
 

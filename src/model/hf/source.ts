@@ -20,7 +20,7 @@ import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetens
 import { joinedNameOf, latentRowsOf } from "../description/joined-latents.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
-import { type HfNames, isNegativeLog, isOffsetNorm, isOneRow } from "./names.js";
+import { type HfNames, isNegativeLog, isOffsetNorm, isOneRow, isTaps } from "./names.js";
 import { expectShape, plainType } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { FP4_SCALES, hasFp4Codes, nvfp4Rows } from "./quantized/nvfp4.js";
@@ -151,9 +151,8 @@ export class HfSource implements TensorSource {
     if (stack !== undefined) return stack.biases(length, count ?? 1);
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
-    // Of vectors without an expert there are the taps of convolutions, each with one input.
-    const vector = isOneRow(name, this.#model.architecture) ? [1, length] : [length];
-    const tensor = this.#tensor(name, count === undefined ? vector : [count, 1, length]);
+    const flat = isOneRow(name, this.#model.architecture) ? [1, length] : [length * (count ?? 1)];
+    const tensor = this.#tensor(name, isTaps(name) ? [count ?? 1, 1, length] : flat);
     using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
     const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
     const values = dequantizeRow(plainType(tensor), bytes, length * (count ?? 1));

@@ -1,0 +1,84 @@
+/** What a GGUF file says of a model's recurrent layers. */
+import { arr, bool, u32, type WritableValue } from "../../formats/gguf/write.js";
+import { factsOf } from "../../model/description/architectures.js";
+import { NO_ROPE, seesAll } from "../../model/description/model-description.js";
+import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import { expertsOf, mixedOutputs } from "../../model/description/sizes.js";
+import { ROPE_SWITCH } from "../../model/gguf/describe.js";
+
+type Metadata = Record<string, WritableValue>;
+
+/** @param numDrafts blocks behind the layers, which attend */
+export function recurrentLayers(model: ServableModel, numDrafts: number): Metadata {
+  const { architecture, layers, ropes } = model;
+  if (factsOf(architecture).hasMamba) return mambaLayers(model);
+  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
+  if (convolution !== undefined) {
+    return { "shortconv.l_cache": u32(convolution.numTaps), "attention.head_count_kv": keyHeadsByLayer(model) };
+  }
+  const { delta } = factsOf(architecture);
+  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
+  if (delta === undefined || mixer === undefined) return {};
+  const isRecurrent = layers.map((layer) => layer.mixer.kind === "delta");
+  const period = isRecurrent.indexOf(false) + 1;
+  const isPeriodic = isRecurrent.every((is, index) => is !== seesAll(index, period));
+  return {
+    "ssm.conv_kernel": u32(mixer.numTaps),
+    "ssm.state_size": u32(mixer.headDim),
+    "ssm.group_count": u32(mixer.numKeyHeads),
+    "ssm.time_step_rank": u32(mixer.numHeads),
+    "ssm.inner_size": u32(mixer.numHeads * mixer.valueDim),
+    ...(isPeriodic
+      ? { full_attention_interval: u32(period) }
+      : { "attention.recurrent_layers": arr("bool", [...isRecurrent, ...Array<boolean>(numDrafts).fill(false)]) }),
+    ...(delta.hasImageRope ? { "rope.dimension_sections": arr("i32", ropeSections(ropes[0]!.dim / 2)) } : {}),
+  };
+}
+
+/**
+ * How many of the rotated pairs turn by time, height and width: the pairs in turn. A text's token has one position for
+ * all three, but llama.cpp asks for the key.
+ */
+const ropeSections = (numPairs: number): readonly number[] => [
+  ...[0, 1, 2].map((axis) => Math.ceil((numPairs - axis) / 3)),
+  0,
+];
+
+const keyHeadsByLayer = ({ layers }: ServableModel): WritableValue =>
+  arr(
+    "i32",
+    layers.map((layer) => (isAttention(layer) ? layer.mixer.numKvHeads : 0)),
+  );
+
+function mambaLayers(model: ServableModel): Metadata {
+  const { architecture, layers } = model;
+  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "mamba");
+  if (mixer === undefined) throw unservedVariant(`expected a layer of ${architecture} with a Mamba-2, got none`);
+  const { isOnePart, ropeSwitch } = factsOf(architecture);
+  const experts = expertsOf(model);
+  return {
+    "ssm.conv_kernel": u32(mixer.numTaps),
+    "ssm.state_size": u32(mixer.stateDim),
+    "ssm.group_count": u32(mixer.numGroups),
+    "ssm.time_step_rank": u32(mixer.numHeads),
+    "ssm.inner_size": u32(mixedOutputs(mixer)),
+    "attention.head_count_kv": keyHeadsByLayer(model),
+    ...(isOnePart ? { feed_forward_length: arr("i32", partWidths(model)) } : {}),
+    ...(ropeSwitch === undefined
+      ? {}
+      : { [ROPE_SWITCH]: bool(attentionMixers(model).every(({ rope }) => rope !== NO_ROPE)) }),
+    ...(experts === undefined || experts.sharedWidth === 0
+      ? {}
+      : { expert_shared_count: u32(1), expert_shared_feed_forward_length: u32(experts.sharedWidth) }),
+  };
+}
+
+/** Of layers that are one part each; llama.cpp takes all of them to have experts, or none. */
+function partWidths({ architecture, layers }: ServableModel): readonly number[] {
+  const parts = layers.map(({ feedForward }) => feedForward);
+  const hasExperts = parts.some(({ kind }) => kind === "experts");
+  if (hasExperts && parts.some(({ kind, width }) => kind === "dense" && width > 0)) {
+    throw unservedVariant(`expected experts in every feed-forward part of ${architecture}, got some without`);
+  }
+  return parts.map(({ width }) => width);
+}
