@@ -9,6 +9,7 @@ interface ModelObject {
   readonly type: "model";
   readonly display_name: string;
   readonly created_at: string;
+  readonly lifecycle: "active";
 }
 
 /** When this program started, in seconds: it does not know when its models were made. */
@@ -23,7 +24,13 @@ export function modelObject(id: string, createdAtSeconds: number): ModelObject {
     type: "model",
     display_name: id,
     created_at: new Date(createdAtSeconds * 1000).toISOString(),
+    lifecycle: "active",
   };
+}
+
+/** The context's length under vLLM's name and under Anthropic's: a prompt or an answer may fill nearly all of it. */
+export function lengthFields(maxModelLen: number): object {
+  return { max_model_len: maxModelLen, max_input_tokens: maxModelLen, max_tokens: maxModelLen };
 }
 
 /** All of them: there is no next page. */

@@ -93,7 +93,7 @@ interface ResponseCounts {
 export function responseUsage({ input, cached, written = 0, output, reasoning }: ResponseCounts) {
   return {
     input_tokens: input,
-    input_tokens_details: { cached_tokens: cached, ...(written === 0 ? {} : { cache_write_tokens: written }) },
+    input_tokens_details: { cached_tokens: cached, cache_write_tokens: written },
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: reasoning },
     total_tokens: input + output,

@@ -14,7 +14,7 @@ const FIELDS: ReadonlySet<string> = new Set(
   schema text verbosity reasoning reasoning_effort effort summary thinking budget_tokens think raw template context options
   keep_alive format logprobs top_logprobs prompt_logprobs logit_bias user metadata store previous_response_id conversation
   background include priority timeout cache_salt service_tier safety_identifier prompt_cache_key prompt_cache_retention
-  presence_penalty frequency_penalty repetition_penalty repeat_penalty repeat_last_n typical_p top_n_sigma xtc_probability
+  prompt_cache_options presence_penalty frequency_penalty repetition_penalty repeat_penalty repeat_last_n typical_p top_n_sigma xtc_probability
   xtc_threshold dynatemp_range dynatemp_exponent dry_multiplier dry_base dry_allowed_length dry_penalty_last_n
   dry_sequence_breakers echo ignore_eos min_tokens chat_template chat_template_kwargs
   guided_json guided_regex guided_choice guided_grammar guided_decoding_backend structured_outputs grammar regex ebnf

@@ -256,6 +256,8 @@ describe("what Anthropic's clients of today send", () => {
     const list = (await (await app.request("/v1/models")).json()) as { data: object[] };
     expect(list).toMatchObject({ object: "list", has_more: false, first_id: "fake", last_id: "fake" });
     expect(list.data[0]).toMatchObject({ object: "model", type: "model", display_name: "fake", owned_by: "millrace" });
+    const { max_model_len: length } = list.data[0] as { max_model_len: number };
+    expect(list.data[0]).toMatchObject({ lifecycle: "active", max_input_tokens: length, max_tokens: length });
     const missing = await app.request("/v1/models/other", { headers: { "anthropic-version": "2023-06-01" } });
     expect(await missing.json()).toMatchObject({ type: "error", error: { type: "not_found_error" } });
   });

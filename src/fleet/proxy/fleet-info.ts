@@ -1,6 +1,6 @@
 /** The fleet's own endpoints for clients: its list of models, and its health. */
 import { MillraceError } from "../../core/errors.js";
-import { modelListObject, modelObject, STARTED_AT_SECONDS } from "../../core/model-list.js";
+import { lengthFields, modelListObject, modelObject, STARTED_AT_SECONDS } from "../../core/model-list.js";
 import type { PromptFacts } from "../../gateway/budget/estimate.js";
 import type { UpstreamPool } from "../upstream/upstream.js";
 
@@ -19,7 +19,7 @@ export function modelList(
   const describeModel = (id: string) => {
     const length = maxModelLenOf(id, pool);
     const ofModel = { ...modelObject(id, STARTED_AT_SECONDS), root: modelOf(id), parent: null };
-    return length === undefined ? ofModel : { ...ofModel, max_model_len: length };
+    return length === undefined ? ofModel : { ...ofModel, ...lengthFields(length) };
   };
   if (path === "/v1/models") return modelListObject(models.map(describeModel));
   const encoded = path.slice("/v1/models/".length);

@@ -24,7 +24,14 @@ const KEY_VERSION = 2;
 const TERMS = ["priority", "timeout"] as const;
 
 /** A provider's bookkeeping about the sender, which answers of these paths neither follow nor repeat. */
-const BOOKKEEPING = ["user", "metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"] as const;
+const BOOKKEEPING = [
+  "user",
+  "metadata",
+  "safety_identifier",
+  "prompt_cache_key",
+  "prompt_cache_options",
+  "prompt_cache_retention",
+] as const;
 
 /**
  * By path, the fields that are left out of the key. Every other field is in it, known or not, so that a field we have

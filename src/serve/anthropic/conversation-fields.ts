@@ -9,7 +9,7 @@ import { integerIn, modelField } from "../openai/schema-parts.js";
 import { toolChoiceField, toolsField } from "./tool-fields.js";
 
 /** Blocks are checked by type later, so that the error can name an unsupported type. */
-const anyBlock = z.looseObject({ type: z.string() });
+export const anyBlock = z.looseObject({ type: z.string() });
 export type AnyBlock = z.output<typeof anyBlock>;
 
 const contentField = z.union([z.string(), z.array(anyBlock)]);

@@ -92,6 +92,29 @@ describe("messages", () => {
     ]);
   });
 
+  it("may have documents and search results, whose text stands between tags", async () => {
+    const document = { type: "document", title: "Foxes", context: null, source: { type: "text", data: "A fox." } };
+    const parts = { type: "document", context: "old", source: { type: "content", content: [text("a"), text("b")] } };
+    const found = { type: "search_result", source: "https://a.b", title: "T", content: [text("c")], citations: {} };
+    const { input } = await ask({
+      messages: [
+        user([document, parts, text("why?")]),
+        assistant([{ type: "tool_use", id: "t1", name: "search", input: {} }]),
+        user([{ type: "tool_result", tool_use_id: "t1", content: [found] }]),
+      ],
+    });
+    expect(input?.messages.map(({ content }) => content)).toEqual([
+      "<document>\n<title>Foxes</title>\nA fox.\n</document>\n" +
+        "<document>\n<context>old</context>\na\nb\n</document>\nwhy?",
+      "",
+      "<search_result>\n<source>https://a.b</source>\n<title>T</title>\nc\n</search_result>",
+    ]);
+    const pdf = { type: "document", source: { type: "base64", media_type: "application/pdf", data: "" } };
+    expect(await refusal({ messages: [user([pdf])] })).toContain(
+      'messages[0].content[0].source.type: expected one of "text", "content", got "base64"',
+    );
+  });
+
   it("are refused block by block", async () => {
     expect(await refusal({ messages: [] })).toContain("empty_prompt");
     expect(await refusal({ messages: [assistant("")] })).toContain("empty_prompt");

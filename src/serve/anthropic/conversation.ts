@@ -11,6 +11,7 @@ import { parseNested } from "../openai/fields.js";
 import {
   type AnyBlock,
   answerFormOf,
+  anyBlock,
   type ConversationFields,
   effortOf,
   type MessageField,
@@ -22,6 +23,18 @@ type Path = readonly PropertyKey[];
 
 /** Other fields are dropped, because a text model does not read them. */
 const textBlock = z.object({ type: z.literal("text"), text: z.string() });
+
+/** A document in plain text. PDF files and addresses are for models that see, and for servers that fetch. */
+const documentBlock = z.object({
+  title: z.string().nullish(),
+  context: z.string().nullish(),
+  source: z.discriminatedUnion("type", [
+    z.object({ type: z.literal("text"), data: z.string() }),
+    z.object({ type: z.literal("content"), content: z.union([z.string(), z.array(anyBlock)]) }),
+  ]),
+});
+
+const searchResultBlock = z.object({ source: z.string(), title: z.string(), content: z.array(anyBlock) });
 
 const toolUseBlock = z.object({
   type: z.literal("tool_use"),
@@ -66,6 +79,17 @@ function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn):
     ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls }),
     ...(thoughts.length === 0 ? {} : { reasoning_content: thoughts.join("\n") }),
   };
+}
+
+/** A text with its labels, each in tags of its own. */
+function tagged(
+  tag: string,
+  labels: Readonly<Record<string, string | null | undefined>>,
+  body: readonly string[],
+): string {
+  const named = Object.entries(labels).filter(([, label]) => label != null && label !== "");
+  const lines = named.map(([name, label]) => `<${name}>${label}</${name}>`);
+  return [`<${tag}>`, ...lines, ...body, `</${tag}>`].join("\n");
 }
 
 class ConversationReader {
@@ -145,13 +169,29 @@ class ConversationReader {
     return texts;
   }
 
+  /** Its parts between tags, as Anthropic's guide to prompts has it: the model sees where a document ends. */
+  #document(block: AnyBlock, path: Path): string {
+    const { title, context, source } = parseNested(this.#c, this.#context, documentBlock, block, path);
+    const body = source.type === "text" ? [source.data] : this.#texts(source.content, [...path, "source", "content"]);
+    return tagged("document", { title, context }, body);
+  }
+
+  #searchResult(block: AnyBlock, path: Path): string {
+    const { source, title, content } = parseNested(this.#c, this.#context, searchResultBlock, block, path);
+    return tagged("search_result", { source, title }, this.#texts(content, [...path, "content"]));
+  }
+
   #addText(texts: string[], block: AnyBlock, path: Path): void {
+    if (block.type === "document" || block.type === "search_result") {
+      texts.push(block.type === "document" ? this.#document(block, path) : this.#searchResult(block, path));
+      return;
+    }
     if (block.type !== "text") {
       const param = `${pathText(path)}.type`;
       throw new MillraceError(
         "unsupported_field",
         `${param}: expected "text", got ${JSON.stringify(block.type.slice(0, 40))}`,
-        { param, hint: "this server takes no images, documents or server tools" },
+        { param, hint: "this server takes no images, files or server tools" },
       );
     }
     const { text } = parseNested(this.#c, this.#context, textBlock, block, path);

@@ -46,6 +46,14 @@ test.each([
     { num_ctx: 8192, keep_alive: "5m", provider: {}, usage: { include: true }, vllm_xargs: {} },
     { usage: { include: true } },
   ],
+  [
+    { guided_regex: "a+", structured_outputs: { regex: "a+" }, n_predict: 5, max_tokens: 5 },
+    { structured_outputs: { regex: "a+" }, max_tokens: 5 },
+  ],
+  [
+    { enable_thinking: true, chat_template_kwargs: { a: 1, enable_thinking: true }, prompt_cache_options: {} },
+    { chat_template_kwargs: { a: 1, enable_thinking: true } },
+  ],
   [{ separate_reasoning: true, reasoning_format: "auto" }, {}],
   [{ guided_json: null, thinking: null }, {}],
   [{ request_id: "r", chat_id: "c", session_id: "s", length_penalty: 1, early_stopping: false, best_of: 1 }, {}],
@@ -70,6 +78,8 @@ test.each([
   [{ thinking: { type: "some" } }, "thinking", "invalid_parameter"],
   [{ reasoning_budget: -2 }, "thinking_token_budget", "invalid_parameter"],
   [{ reasoning_budget: 1, thinking_token_budget: 2 }, "reasoning_budget", "invalid_parameter"],
+  [{ enable_thinking: true, chat_template_kwargs: { enable_thinking: false } }, "enable_thinking", "invalid_parameter"],
+  [{ moderation: { policy: {} } }, "moderation", "unsupported_field"],
   [{ enable_thinking: "false" }, "enable_thinking", "invalid_parameter"],
   [{ reasoning: { effort: "low", exclude: "yes" } }, "reasoning.exclude", "invalid_parameter"],
   [{ reasoning: { exclude: true }, include_reasoning: true }, "reasoning", "invalid_parameter"],

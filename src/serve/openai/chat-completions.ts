@@ -107,6 +107,7 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
     audio: never,
     prediction: never,
     web_search_options: never,
+    moderation: never,
     echo: isOneOf(false),
     chat_template: never,
     documents: isEmptyArray,

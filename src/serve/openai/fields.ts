@@ -2,6 +2,7 @@
  * Converts a JSON body to a typed request. Null means absent, for unknown fields as well; inert fields are dropped,
  * unsupported and unknown fields are reported, and the schema checks the others.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { z } from "zod";
 import { describeValue } from "../../core/describe-value.js";
 import { MillraceError } from "../../core/errors.js";
@@ -32,6 +33,7 @@ export const INERT_FIELDS: readonly string[] = [
   "metadata",
   "service_tier",
   "prompt_cache_key",
+  "prompt_cache_options",
   "prompt_cache_retention",
   "safety_identifier",
   "spaces_between_special_tokens",
@@ -115,10 +117,14 @@ function selectFields<Shape extends z.ZodRawShape>(
   return selected;
 }
 
-/** Members of two objects together. Throws invalid_parameter where both fields say the same thing. */
+/** Members of two objects together. Throws invalid_parameter where the fields contradict each other. */
 function joined(alias: string, name: string, given: unknown, value: unknown): unknown {
-  if (given === undefined) return value;
-  const isJoint = isPlainObject(given) && isPlainObject(value) && !Object.keys(value).some((key) => key in given);
+  // Clients for several versions of vLLM send the same grammar under the name of each version.
+  if (given === undefined || isDeepStrictEqual(given, value)) return value;
+  const agrees = ([key, member]: [string, unknown], of: object) =>
+    !Object.hasOwn(of, key) || isDeepStrictEqual(valueAt(of, [key]), member);
+  const isJoint =
+    isPlainObject(given) && isPlainObject(value) && Object.entries(value).every((entry) => agrees(entry, given));
   if (isJoint) return { ...given, ...value };
   const message = `${alias}: expected nothing beside ${name}, got both`;
   throw new MillraceError("invalid_parameter", message, { param: alias });

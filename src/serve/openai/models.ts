@@ -1,5 +1,5 @@
 /** GET /v1/models and /v1/models/:id. */
-import { modelListObject, modelObject } from "../../core/model-list.js";
+import { lengthFields, modelListObject, modelObject } from "../../core/model-list.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { resolveModelName } from "./model-name.js";
 
@@ -9,7 +9,7 @@ function describeModel(context: ServeContext, name: string) {
     root: context.modelNames[0],
     parent: null,
     default_sampling_params: context.samplingDefaults ?? {},
-    max_model_len: context.engine.info.maxModelLen,
+    ...lengthFields(context.engine.info.maxModelLen),
     tasks: context.engine.info.tasks,
   };
 }

@@ -83,6 +83,8 @@ export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: {
     conversation: never,
     background: isOneOf(false),
+    background_options: never,
+    moderation: never,
     prompt: never,
     context_management: isEmptyArray,
   },

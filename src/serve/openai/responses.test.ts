@@ -136,6 +136,8 @@ describe("the output", () => {
     ]);
     expect(body.reasoning).toEqual({ effort: "high", summary: null });
     expect(body.usage.output_tokens_details).toEqual({ reasoning_tokens: "hm\n</think>".length });
+    // Both are required in the types of OpenAI's clients.
+    expect(body.usage).toMatchObject({ input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 } });
   });
 
   it("has log-probabilities of its text on request", async () => {

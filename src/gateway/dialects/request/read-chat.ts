@@ -31,6 +31,7 @@ export const CHAT_NAMES: FieldNames = {
 const HINTS: readonly string[] = [
   "metadata",
   "prompt_cache_key",
+  "prompt_cache_options",
   "prompt_cache_retention",
   "safety_identifier",
   "service_tier",

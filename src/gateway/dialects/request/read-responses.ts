@@ -34,6 +34,7 @@ const HINTS: readonly string[] = [
   "metadata",
   "priority",
   "prompt_cache_key",
+  "prompt_cache_options",
   "prompt_cache_retention",
   "safety_identifier",
   "service_tier",
