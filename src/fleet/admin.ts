@@ -221,7 +221,7 @@ function createFiguresApp(target: AdminTarget, checks: Checks): Hono {
     const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
     return rowsAnswer(rows, kept);
   });
-  const remedy = "add reports: and the name of a folder to the gateway's file, and start it again";
+  const remedy = "it needs reports: and the name of a folder in the gateway's file";
   app.route("/watch/reports", createReportsApp(target.reports, checks.reader, remedy));
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
