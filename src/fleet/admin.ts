@@ -299,9 +299,11 @@ function createAdminApp(target: AdminTarget): Hono {
   });
   app.notFound((c) => {
     const path = c.req.path.slice(0, 80);
-    const key = TURNED_ON_BY.get(path.split("/")[2]);
+    const part = path.split("/")[2];
+    const isOn = app.routes.some((route) => `${route.path}/`.startsWith(`/admin/${part}/`));
+    const key = TURNED_ON_BY.get(part);
     const hint =
-      key === undefined ? "docs/guides/ has the paths of each part" : `it needs ${key} in the gateway's file`;
+      isOn || key === undefined ? "docs/guides/ has the paths of each part" : `it needs ${key} in the gateway's file`;
     throw new MillraceError("not_found", `expected one of the gateway's paths, got ${c.req.method} ${path}`, { hint });
   });
   for (const path of ["/", "/app/:file"]) {
