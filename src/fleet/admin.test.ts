@@ -135,7 +135,7 @@ test("figures by tenant are for operators, and for everybody where nobody has a 
 });
 
 test("reports are listed for those who see requests, and a page opens by its link alone", async () => {
-  expect((await (await start("boss")).ask("GET", "/watch/reports", "boss")).text).toContain("add reports:");
+  expect((await (await start("boss")).ask("GET", "/watch/reports", "boss")).text).toContain("it needs reports:");
   server?.close();
   const root = tempTree({ "plan.html": "<p>plan</p>" });
   const { ask } = await start("boss", false, root);

@@ -221,7 +221,7 @@ function createFiguresApp(target: AdminTarget, checks: Checks): Hono {
     const { rows, kept } = await target.requests(readQuery(new URL(c.req.url).searchParams));
     return rowsAnswer(rows, kept);
   });
-  const remedy = "add reports: and the name of a folder to the gateway's file, and start it again";
+  const remedy = "it needs reports: and the name of a folder in the gateway's file";
   app.route("/watch/reports", createReportsApp(target.reports, checks.reader, remedy));
   app.get("/report", async (c) => {
     const page = await readFile(target.reportFile ?? "", "utf8").catch(() => undefined);
@@ -299,9 +299,11 @@ function createAdminApp(target: AdminTarget): Hono {
   });
   app.notFound((c) => {
     const path = c.req.path.slice(0, 80);
-    const key = TURNED_ON_BY.get(path.split("/")[2]);
+    const part = path.split("/")[2];
+    const isOn = app.routes.some((route) => `${route.path}/`.startsWith(`/admin/${part}/`));
+    const key = TURNED_ON_BY.get(part);
     const hint =
-      key === undefined ? "docs/guides/ has the paths of each part" : `it needs ${key} in the gateway's file`;
+      isOn || key === undefined ? "docs/guides/ has the paths of each part" : `it needs ${key} in the gateway's file`;
     throw new MillraceError("not_found", `expected one of the gateway's paths, got ${c.req.method} ${path}`, { hint });
   });
   for (const path of ["/", "/app/:file"]) {

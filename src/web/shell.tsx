@@ -18,6 +18,7 @@ import { QualityPage } from "./fleet/quality-page.js";
 import { ReportsPage } from "./fleet/reports-page.js";
 import { isFleet, learnServer } from "./fleet/server-kind.js";
 import { SpendPage } from "./fleet/spend-page.js";
+import { Menu } from "./parts/menu.js";
 import { RoutingPage } from "./routing/routing-page.js";
 import { KeyForm, SignedIn } from "./sign-in.js";
 
@@ -27,7 +28,12 @@ interface Page {
   readonly view: ComponentType;
   /** Only a gateway has this page. */
   readonly isFleets: boolean;
+  /** Opened seldom: under "More" where the header has no room for all pages. */
+  readonly isMore?: boolean;
 }
+
+/** As many links have room beside the name, two sign-ins and the theme in a window of 1280 pixels. */
+const MOST_LINKS = 7;
 
 const PAGES: readonly Page[] = [
   { hash: "#/", name: "Chat", view: Playground, isFleets: false },
@@ -35,17 +41,17 @@ const PAGES: readonly Page[] = [
   { hash: "#/requests", name: "Requests", view: RequestsPage, isFleets: false },
   { hash: "#/models", name: "Models", view: ModelsPage, isFleets: false },
   { hash: "#/batches", name: "Batches", view: BatchesPage, isFleets: true },
-  { hash: "#/routing", name: "Routing", view: RoutingPage, isFleets: true },
+  { hash: "#/routing", name: "Routing", view: RoutingPage, isFleets: true, isMore: true },
   { hash: "#/keys", name: "Keys", view: KeysPage, isFleets: true },
   { hash: "#/spend", name: "Spend", view: SpendPage, isFleets: true },
-  { hash: "#/caches", name: "Caches", view: CachesPage, isFleets: true },
-  { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true },
-  { hash: "#/alerts", name: "Alerts", view: AlertsPage, isFleets: true },
-  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false },
+  { hash: "#/caches", name: "Caches", view: CachesPage, isFleets: true, isMore: true },
+  { hash: "#/quality", name: "Quality", view: QualityPage, isFleets: true, isMore: true },
+  { hash: "#/alerts", name: "Alerts", view: AlertsPage, isFleets: true, isMore: true },
+  { hash: "#/reports", name: "Reports", view: ReportsPage, isFleets: false, isMore: true },
 ];
 
 const THEME_NAME = "millrace-theme";
-const THEMES = ["system", "light", "dark"] as const;
+const THEMES = { system: "◐ System", light: "☀ Light", dark: "☾ Dark" } as const;
 
 const hash = signal(location.hash);
 /** Addresses of conversations belong to the first page. */
@@ -65,6 +71,43 @@ const showAnew = () => {
   signIns.value++;
   void learnServer();
 };
+
+interface PageLinksProps {
+  readonly pages: readonly Page[];
+  readonly open: Page | undefined;
+}
+
+function PageLinks({ pages, open }: PageLinksProps) {
+  const links = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // In a narrow window, the links are scrolled: the page's own has to be seen, once they are all there.
+    links.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [open, pages.length]);
+  const linkTo = (one: Page) => (
+    <a
+      key={one.hash}
+      href={one.view === Playground ? chatHash.value : one.hash}
+      aria-current={one === open ? "page" : undefined}
+    >
+      {one.name}
+    </a>
+  );
+  const isGrouped = pages.length > MOST_LINKS;
+  const more = isGrouped ? pages.filter(({ isMore }) => isMore === true) : [];
+  const openInMore = more.find((one) => one === open);
+  return (
+    <nav aria-label="Pages">
+      <div class="links" ref={links}>
+        {pages.filter((one) => !more.includes(one)).map(linkTo)}
+      </div>
+      {isGrouped && (
+        <Menu label={openInMore?.name ?? "More"} isCurrent={openInMore !== undefined}>
+          {more.map(linkTo)}
+        </Menu>
+      )}
+    </nav>
+  );
+}
 
 export function Shell() {
   useEffect(() => {
@@ -86,27 +129,12 @@ export function Shell() {
   useEffect(() => {
     document.title = title === undefined ? "millrace" : `${title} – millrace`;
   }, [title]);
-  const nav = useRef<HTMLElement>(null);
-  useEffect(() => {
-    // In a narrow window, the links are scrolled: the page's own has to be seen, once they are all there.
-    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [page, pages.length]);
   const wanted = wantedSignIn.value;
   return (
     <>
       <header class="top">
         <h1>millrace</h1>
-        <nav aria-label="Pages" ref={nav}>
-          {pages.map((one) => (
-            <a
-              key={one.hash}
-              href={one.view === Playground ? chatHash.value : one.hash}
-              aria-current={one === page ? "page" : undefined}
-            >
-              {one.name}
-            </a>
-          ))}
-        </nav>
+        <PageLinks pages={pages} open={page} />
         <div class="who">
           <SignedIn onDone={showAnew} />
         </div>
@@ -119,9 +147,9 @@ export function Shell() {
               localStorage.setItem(THEME_NAME, theme.value);
             }}
           >
-            {THEMES.map((name) => (
+            {Object.entries(THEMES).map(([name, text]) => (
               <option key={name} value={name}>
-                {name}
+                {text}
               </option>
             ))}
           </select>

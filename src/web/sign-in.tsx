@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { ApiError, type Asker, call, wantedSignIn } from "./api/client.js";
 import { clientSignOuts, learnSession, type Session, session, takeSession } from "./api/session.js";
 import { isFleet } from "./fleet/server-kind.js";
+import { Menu } from "./parts/menu.js";
 
 const labelOf = (asker: Asker): string => {
   if (asker === "client") return "API key";
@@ -76,8 +77,8 @@ export function KeyForm({ asker, onDone }: { readonly asker: Asker; onDone(): vo
 }
 
 /**
- * In the header: each of the two that somebody can be signed in as, with a sign-out of its own, so that nobody uses
- * another's without seeing it.
+ * In the header: each of the two that somebody can be signed in as, so that nobody uses another's without seeing it.
+ * The whole names and a sign-out for each are in the menu.
  */
 export function SignedIn({ onDone }: { onDone(): void }) {
   const { name, role, is_client, client, ways = [] } = session.value ?? {};
@@ -88,18 +89,31 @@ export function SignedIn({ onDone }: { onDone(): void }) {
     await learnSession();
     onDone();
   };
+  const operator = role != null ? `${name} (${role})` : undefined;
+  const ofClient = client == null ? "with an API key" : `API key of ${client}`;
+  const owner = is_client === true ? ofClient : undefined;
   const entry = (as: Asker, text: string) => (
-    <span class="row" id={as === "operator" ? "signed-in" : "signed-in-client"}>
-      <span class="name">{text}</span>
+    <div class="row">
+      {text}
       <button type="button" class="plain" aria-label={`Sign out as ${as}`} onClick={() => void signOut(as)}>
         Sign out
       </button>
-    </span>
+    </div>
+  );
+  const label = (
+    <>
+      {operator !== undefined && <span id="signed-in">{operator}</span>}
+      {owner !== undefined && <span id="signed-in-client">{owner}</span>}
+    </>
   );
   return (
     <>
-      {role != null && entry("operator", `${name} (${role})`)}
-      {is_client === true && entry("client", client == null ? "with an API key" : `API key of ${client}`)}
+      {(operator ?? owner) !== undefined && (
+        <Menu label={label}>
+          {operator !== undefined && entry("operator", operator)}
+          {owner !== undefined && entry("client", owner)}
+        </Menu>
+      )}
       {role == null && ways.length > 0 && (
         <button
           type="button"

@@ -17,6 +17,7 @@ import { startFakeServer } from "../helpers/fake-server.js";
 import { EOS_ID } from "../helpers/fake-tokenizer.js";
 import { IdentityProvider, makeKeyPair } from "../helpers/identity-provider.js";
 import { answerJson, startStandIn } from "../helpers/stand-in.js";
+import { signOut } from "../helpers/web-fleet.js";
 import { startWholeGateway } from "../helpers/whole-gateway.js";
 
 let browser: Browser;
@@ -110,10 +111,10 @@ test("a server of one model, under a path of a proxy: chat and /admin without a 
   await page.goto(`${proxy}sub/#/requests`);
   await page.locator("tbody tr").first().waitFor();
   expect(await readable(page)).not.toContain("k-");
-  await page.getByRole("button", { name: "Sign out as operator" }).click();
+  await signOut(page, "operator");
   await page.locator("#signed-in").waitFor({ state: "detached" });
   await page.locator("#signed-in-client").waitFor();
-  await page.getByRole("button", { name: "Sign out as client" }).click();
+  await signOut(page, "client");
   await page.getByLabel("API key", { exact: true }).waitFor();
   expect(await page.context().cookies()).toEqual([]);
   expect(faults).toEqual([]);
@@ -214,7 +215,7 @@ sign-in: { issuer: "${provider.issuer}", client-id: millrace, client-secret: s3c
   await chat(page);
   const cookies = await page.context().cookies(proxy);
   expect(cookies.map(({ sameSite }) => sameSite)).toEqual(["Strict", "Strict"]);
-  await page.getByRole("button", { name: "Sign out as client" }).click();
+  await signOut(page, "client");
   await page.getByLabel("API key", { exact: true }).waitFor();
   await page.locator("#signed-in", { hasText: "oidc:ann@example.com (admin)" }).waitFor();
   expect(faults.filter((each) => !each.startsWith(`foreign request: ${provider.issuer}/`))).toEqual([]);
@@ -265,7 +266,7 @@ test("two servers on one host keep their sessions apart", SLOW, async () => {
   await page.goto(second);
   await signIn(page, "API key", "k-client");
   await chat(page);
-  await page.getByRole("button", { name: "Sign out" }).click();
+  await signOut(page, "client");
   await page.getByLabel("API key", { exact: true }).waitFor();
   await page.goto(first);
   await chat(page);

@@ -12,6 +12,7 @@ import { silent, whole } from "../helpers/canned-answers.js";
 import { FleetProcess } from "../helpers/fleet-process.js";
 import { freePort } from "../helpers/free-port.js";
 import { answerJson, startStandIn } from "../helpers/stand-in.js";
+import { signOut } from "../helpers/web-fleet.js";
 import { startWholeGateway } from "../helpers/whole-gateway.js";
 
 let browser: Browser;
@@ -128,7 +129,7 @@ test(
     const search = first.getByRole("searchbox", { name: "Search chats" });
     await search.fill("a river");
     await first.locator(".history mark", { hasText: "a river" }).waitFor();
-    await first.getByRole("button", { name: "Sign out as client" }).click();
+    await signOut(first, "client");
     await first.locator("#place", { hasText: "Kept in this browser" }).waitFor();
     expect(await titles(first).count()).toBe(0);
     expect(await questions(first).count()).toBe(0);

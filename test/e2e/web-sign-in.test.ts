@@ -7,6 +7,7 @@ import { Secret } from "../../src/core/config-values.js";
 import { adminHandler } from "../../src/fleet/admin.js";
 import { adminTarget } from "../helpers/admin-target.js";
 import { chromiumPath, launchBrowser, openPage, skipWithoutBrowser } from "../helpers/browser.js";
+import { signOut } from "../helpers/web-fleet.js";
 
 let browser: Browser;
 let server: Server;
@@ -103,7 +104,7 @@ test("a viewer sees and an operator changes, until the sign-out; no key stays in
   const [cookie] = await page.context().cookies();
   expect(cookie).toMatchObject({ path: "/sub", httpOnly: true, sameSite: "Strict", secure: false });
   expect(await page.evaluate("JSON.stringify([sessionStorage, localStorage, document.cookie])")).not.toContain("k-");
-  await page.getByRole("button", { name: "Sign out" }).click();
+  await signOut(page, "operator");
   await signIn("k-operator");
   await page.locator("#signed-in", { hasText: "otto (operator)" }).waitFor();
   await page.getByRole("button", { name: "One more" }).click();

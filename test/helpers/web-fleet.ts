@@ -67,6 +67,18 @@ export async function useClientKey(page: Page, key: string): Promise<void> {
   await page.locator("#signed-in-client").waitFor();
 }
 
+/** Opens the menu of sign-ins first. */
+export async function signOut(page: Page, as: "operator" | "client"): Promise<void> {
+  await page.locator(".who summary").click();
+  await page.getByRole("button", { name: `Sign out as ${as}` }).click();
+}
+
+/** Opens the menu of further pages first. */
+export async function openMorePage(page: Page, name: string): Promise<void> {
+  await page.locator("nav summary").click();
+  await page.getByRole("link", { name }).click();
+}
+
 /** A key as an administrator's program makes it. */
 export async function makeKey({ fleet }: WebFleet, fields: object): Promise<string> {
   const response = await fetch(`${fleet.url}/admin/keys`, {

@@ -338,6 +338,16 @@ describe("wrong inputs: each a clear, coded answer", () => {
       [...OK, "--rps", "100000", "--slo", "tpot=0.1ms"],
       /plan_targets_missed.*more requests come than it can serve/,
     ],
+    [
+      "the host's memory beside several hosts",
+      ["--model", "qwen3-30b-a3b", "--hardware", "rtx4090", "--hosts", "2", "--host-memory", "64"],
+      /invalid_option.*expected --hosts 1 beside --host-memory, got 2$/,
+    ],
+    [
+      "a model that is too large, where several weight types are",
+      ["--model", "deepseek-v3", "--hardware", "rtx4090"],
+      /plan_does_not_fit.*expected deepseek-v3 to fit on RTX 4090 24 GB, got$/,
+    ],
     ["no prompt", [...OK, "--input-tokens", "0"], /invalid_option.*--input-tokens/],
     ["no answer", [...OK, "--output-tokens", "0"], /invalid_option.*--output-tokens/],
     ["tokens in words", [...OK, "--input-tokens", "1k"], /invalid_option.*got "1k"/],

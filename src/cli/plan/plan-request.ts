@@ -76,7 +76,7 @@ function checkHosts({ hosts = 1, network }: PlanFlags, machine: Machine, engine:
 }
 
 function checkHostMemory(
-  { hostMemory, hostBandwidth, engine }: PlanFlags,
+  { hostMemory, hostBandwidth, engine, hosts = 1 }: PlanFlags,
   model: PlannedModel,
   machine: Machine,
 ): void {
@@ -95,6 +95,7 @@ function checkHostMemory(
   };
   if (machine.kind === "cpu" || machine.count > 1) of("one GPU as --hardware", machineLabel(machine));
   if (engine !== undefined && engine !== "llama-server") of("--engine llama-server", engine);
+  if (hosts > 1) of("--hosts 1", String(hosts));
   if (expertsOf(model) === undefined) of("a mixture of experts as --model", model.name);
 }
 

@@ -9,13 +9,13 @@ export function refuseUnfit(plan: Plan): void {
 
 export function unfit({ request, refusals, nearest }: Plan): MillraceError {
   const missing = refusals.map(({ what, because }) => (because.startsWith(what) ? because : `${what}: ${because}`));
-  const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got ${listed(missing)}`;
-  return new MillraceError("plan_does_not_fit", message, { hint: listed(nearest) });
+  const message = `expected ${request.model.name} to fit on ${machineLabel(request.machine)}, got${listed(missing)}`;
+  return new MillraceError("plan_does_not_fit", message, { hint: listed(nearest).trimStart() });
 }
 
-/** Several items stand one a line: each is a sentence with figures of its own. */
+/** Behind a space or, where they are several, one a line: each is a sentence with figures of its own. */
 const listed = (items: readonly string[]): string =>
-  items.length === 1 ? items[0]! : items.map((item) => `\n  ${item}`).join("");
+  items.length === 1 ? ` ${items[0]}` : items.map((item) => `\n  ${item}`).join("");
 
 /** The plan is printed before this refusal: it shows what is possible. */
 export function refuseMissed({ configurations }: Plan, targets: string): void {

@@ -39,3 +39,22 @@ test("a stream with separators that end a line in JavaScript alone is stored", (
     response: { output_text: "a\u2028b\u2029c", store: true },
   });
 });
+
+// An expression that tried every line as the beginning took hours for an event of the most bytes.
+test("an event of many lines without data passes unchanged", () => {
+  const { turn, finish } = setUp();
+  const event = Buffer.from(`event: response.completed\n${"id: 1\n".repeat(200_000)}\n`);
+  expect(new ResponseKeeper(turn, true).push(event).equals(event)).toBe(true);
+  expect(finish).not.toHaveBeenCalled();
+});
+
+test("what stands around an event's data stays as it is", () => {
+  const { turn } = setUp();
+  const data = JSON.stringify({ type: "response.completed", response: {} });
+  const sent = new ResponseKeeper(turn, true).push(
+    Buffer.from(`id: 7\nevent: response.completed\ndata:${data}\r\nretry: 5\n\n`),
+  );
+  expect(sent.toString()).toBe(
+    'id: 7\nevent: response.completed\ndata:{"type":"response.completed","response":{"previous_response_id":null,"store":true}}\r\nretry: 5\n\n',
+  );
+});

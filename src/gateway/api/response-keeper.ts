@@ -10,6 +10,7 @@ const MAX_WHOLE_BYTES = 32 * 1024 * 1024;
 
 /** Events that contain the response so far; the last one contains all of it. */
 const WITH_RESPONSE = /^event: ?response\.(?:created|queued|in_progress|completed|incomplete|failed)\r?$/m;
+const DATA_LINE = /^(data: ?)([^\r\n]*)/m;
 /** States in which an answer is stored. */
 const WHOLE: readonly unknown[] = ["completed", "incomplete"];
 
@@ -64,7 +65,10 @@ export class ResponseKeeper {
   }
 
   #editEvent(event: string): string {
-    const [, head = "", json = "", tail = ""] = /^([\s\S]*?^data: ?)([^\r\n]*)([\s\S]*)$/m.exec(event) ?? [];
+    const line = DATA_LINE.exec(event);
+    if (line === null) return event;
+    const [, field = "", json = ""] = line;
+    const begin = line.index + field.length;
     const data = parse(json);
     const response = data?.response;
     if (data === undefined || typeof response !== "object" || response === null) return event;
@@ -72,7 +76,7 @@ export class ResponseKeeper {
     const shown = WHOLE.includes(state)
       ? this.#finished(response as Json)
       : this.#shown(response as Json, state !== "failed" && this.turn.isToBeStored);
-    return `${head}${JSON.stringify({ ...data, response: shown })}${tail}`;
+    return event.slice(0, begin) + JSON.stringify({ ...data, response: shown }) + event.slice(begin + json.length);
   }
 }
 

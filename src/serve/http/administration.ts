@@ -9,7 +9,7 @@ import { createReportsApp } from "../../observe/reports/reports-app.js";
 import type { AppContext, AppEnv, AppOptions } from "./context.js";
 import { isAdministrator } from "./sign-in.js";
 
-const REPORTS_REMEDY = "start the server with --reports and the name of a folder";
+const REPORTS_REMEDY = "it needs --reports and the name of a folder at its start";
 export const ADMIN_KEY_REMEDY = "start the server with --admin-key";
 
 /** Throws not_found where the server has no such key, and invalid_api_key. */

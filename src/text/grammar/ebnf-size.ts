@@ -16,10 +16,11 @@ export function assertCompilable(grammar: string): void {
 
 /**
  * A literal, a class, a reference, a group or an operator with its repetition. Malformed grammars may pass: the grammar
- * engine names their fault.
+ * engine names their fault. A literal or class without an end is one piece to the end of the text, and no two parts of
+ * a repetition match the same spaces: hostile grammars, too, are read in a time in proportion to their length.
  */
 const PIECE =
-  /"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|#[^\n]*|[()]|\{\s*(\d*)\s*(,?)\s*(\d*)\s*\}|[A-Za-z_][\w.-]*|./gsu;
+  /"(?:[^"\\]|\\.)*"?|\[(?:[^\]\\]|\\.)*\]?|#[^\n]*|[()]|(?<repetition>\{\s*(?:(?<least>\d+)\s*)?(?:,\s*(?:(?<most>\d+)\s*)?)?\})|[A-Za-z_][\w.-]*|./gsu;
 
 class SizeReader {
   /** Elements of the groups that are open, the innermost last. */
@@ -32,13 +33,13 @@ class SizeReader {
   constructor(private readonly grammar: string) {}
 
   read(): void {
-    for (const [piece, least, comma, most] of this.grammar.matchAll(PIECE)) {
+    for (const { 0: piece, groups } of this.grammar.matchAll(PIECE)) {
       const first = piece[0]!;
       if (first === '"') this.#add(Math.max(1, piece.length - 2));
       else if (first === "[" || /[A-Za-z_]/.test(first)) this.#add(1);
       else if (first === "(") this.#enter();
       else if (first === ")") this.#leave();
-      else if (least !== undefined) this.#repeat(Number(most === "" || comma === "" ? least : most));
+      else if (groups?.repetition !== undefined) this.#repeat(Number(groups.most ?? groups.least ?? 0));
     }
   }
 

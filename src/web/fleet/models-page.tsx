@@ -70,7 +70,7 @@ function Instances() {
       {[...new Set(instances.map(({ model }) => model))].map((model) => (
         <p class="row" key={model}>
           <span>
-            {model}: {numOf(model)} instances
+            {model}: {numOf(model) === 1 ? "1 instance" : `${numOf(model)} instances`}
           </span>
           <Allowed least="operator">
             {[1, -1].map((by) => (

@@ -93,11 +93,11 @@ export function ReportsPage() {
   return (
     <div class="page">
       <h2>Reports</h2>
-      <p class="hint">Choose two of one kind to compare them.</p>
+      {reports.length > 0 && <p class="hint">Choose two of one kind to compare them.</p>}
       <button type="button" class="plain" onClick={() => void reload()}>
         Load again
       </button>
-      {error !== undefined && <p class="error">{error}</p>}
+      {error !== undefined && <p class={data === undefined ? "hint" : "error"}>{error}</p>}
       {data !== undefined && reports.length === 0 && <p class="hint">The folder has no reports yet.</p>}
       {reports.length > 0 && (
         <Table columns={["Compare", "Report", "Kind", "At", "Version", "Machine", "First figure", "Page"]}>

@@ -58,7 +58,7 @@ function Spend() {
       {error !== undefined && <p class="error">{error}</p>}
       <Table
         columns={[
-          group.value,
+          group.value.charAt(0).toUpperCase() + group.value.slice(1),
           "Requests",
           "Prompt tokens",
           "… from a cache",

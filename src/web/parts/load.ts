@@ -18,8 +18,14 @@ interface LoadOptions {
   readonly everyMs?: number;
 }
 
+/** Whether the server lacks a part that its operator may switch on. */
+const isSwitchedOff = (thrown: unknown): thrown is ApiError =>
+  thrown instanceof ApiError && thrown.status === 404 && thrown.hint?.startsWith("it needs ") === true;
+
 export function errorText(thrown: unknown): string {
   if (thrown instanceof ApiError && thrown.status === 401) return "Sign in to see this.";
+  // The hint says what to add to the file; the message names a path, which no visitor has asked for.
+  if (isSwitchedOff(thrown)) return `Not switched on here: ${thrown.hint}.`;
   const { message, hint } = thrown as Error & { hint?: string };
   return hint === undefined ? message : `${message} – ${hint}`;
 }

@@ -86,7 +86,7 @@ export function Cascades() {
                   <td>
                     {num_samples === 0
                       ? "no audit yet"
-                      : `${percent(loss.mean)} (${percent(loss.low)} to ${percent(loss.high)}), ${num_samples} audits`}
+                      : `${percent(loss.mean)} (${percent(loss.low)} to ${percent(loss.high)}), ${num_samples === 1 ? "1 audit" : `${num_samples} audits`}`}
                     , allowed {percent(max_loss)}
                   </td>
                   <td>
