@@ -323,9 +323,9 @@ function partsOf(model: ServableModel): Json {
   if (noRopePeriod !== undefined) {
     parts.no_rope_layers = attentionMixers(model).map(({ rope }) => (rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
-    // The class's own is beyond smaller vocabularies, which transformers refuses.
-    parts.pad_token_id = null;
   }
+  // The classes' own is beyond smaller vocabularies, which transformers refuses.
+  if (noRopePeriod !== undefined || architecture === "glm4") parts.pad_token_id = null;
   return parts;
 }
 

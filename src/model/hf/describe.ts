@@ -155,8 +155,7 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const usual = { numKvHeads, headDim, valueDim: headDim };
   const headsOf = hasOwnHeads ? headsByLayer(text, traits, facts) : () => usual;
   const ropeOfWindows = localRope === undefined ? 0 : 1;
-  const hasNoWindow = Object.hasOwn(text.raw, "sliding_window") && !text.has("sliding_window");
-  const hasRopeBesides = areAloneRotated === undefined || (areAloneRotated === "ifAny" && hasNoWindow);
+  const hasRopeBesides = areAloneRotated === undefined || (areAloneRotated === "ifAny" && !mayHaveWindow(text, traits));
   const isRotated = hasRopeBesides ? layersWithRope(text, traits, context.numLayers) : () => false;
   return (index) => {
     const local = hasWindow(index)
@@ -213,13 +212,17 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
   };
 }
 
-/** 0 = none, or as long as the context. An explicit null is none even where the class has a default. */
-function readWindow(text: JsonObject, { architecture, defaults, windows }: TypeTraits, contextLength: number): number {
-  if (windows === "none") return 0;
-  const { window: fallback } = defaults;
+/** An explicit null is none even where the class has a default. */
+function mayHaveWindow(text: JsonObject, { defaults }: TypeTraits): boolean {
   const isStated = Object.hasOwn(text.raw, "sliding_window");
-  if (isStated ? !text.has("sliding_window") : fallback === undefined) return 0;
-  const window = new ConfigReader(text).size("sliding_window", MODEL_LIMITS.context, fallback);
+  return isStated ? text.has("sliding_window") : defaults.window !== undefined;
+}
+
+/** 0 = none, or as long as the context. */
+function readWindow(text: JsonObject, traits: TypeTraits, contextLength: number): number {
+  if (traits.windows === "none" || !mayHaveWindow(text, traits)) return 0;
+  const { architecture, defaults } = traits;
+  const window = new ConfigReader(text).size("sliding_window", MODEL_LIMITS.context, defaults.window);
   // Encoders' files state it without the token itself.
   if (architecture !== undefined && isEncoder(architecture)) return windowOfBothSides(window, contextLength);
   return window >= contextLength ? 0 : window;

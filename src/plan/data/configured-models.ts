@@ -44,6 +44,9 @@ const WIDE_GEMMA4_CONFIG = {
   sliding_window: 1024,
 } as const;
 
+/** Numbers of both are those of their classes. */
+const ERNIE = { family: "ernie4.5" } as const;
+
 const LFM2 = { family: "lfm2", toolCalls: "lfm2" } as const;
 const lfm2Config = (count: number, attending: readonly number[]) => ({
   hidden_size: 2048,
@@ -52,6 +55,20 @@ const lfm2Config = (count: number, attending: readonly number[]) => ({
 });
 
 export const CONFIGURED_MODELS: readonly KnownModel[] = [
+  configured(
+    { ...ERNIE, name: "ernie-4.5-0.3b", repo: "baidu/ERNIE-4.5-0.3B-PT", publishedParameters: 0.36e9 },
+    { model_type: "ernie4_5", hidden_size: 1024, num_hidden_layers: 18 },
+  ),
+  configured(
+    {
+      ...ERNIE,
+      name: "ernie-4.5-21b-a3b",
+      repo: "baidu/ERNIE-4.5-21B-A3B-PT",
+      publishedParameters: 21.8e9,
+      publishedActiveParameters: 3e9,
+    },
+    { model_type: "ernie4_5_moe", hidden_size: 2560, num_hidden_layers: 28 },
+  ),
   configured(
     {
       ...QWEN36,

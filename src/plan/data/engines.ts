@@ -17,7 +17,7 @@ const EVERYWHERE = ["llama", "qwen2", "mistral", "mixtral", "deepseek_v3", "gemm
 const NEWER = ["qwen3", "qwen3_moe", "gpt_oss"];
 const NEWEST = ["gemma2", "qwen3_5", "qwen3_5_moe", "qwen3_next", "gemma4", "gemma4_unified"];
 /** In the model registries of vLLM 0.33, SGLang 0.5.23 and llama.cpp. */
-const OTHERS = ["glm4_moe", "glm4_moe_lite", "minimax_m2"];
+const OTHERS = ["glm4_moe", "glm4_moe_lite", "minimax_m2", "ernie4_5", "ernie4_5_moe"];
 
 /** Without the embedded engine, whose own loader is asked. */
 export const LISTED_MODEL_TYPES: Readonly<Record<Exclude<PlannedEngine, "millrace">, readonly string[]>> = {

@@ -1,0 +1,125 @@
+/** What config.json files of EXAONE 4.0, ERNIE 4.5, Hunyuan and MiniMax M2 say that others do not. */
+import { describe, expect, it } from "vitest";
+import { JsonObject } from "../../formats/files/json.js";
+import { NO_ROPE } from "../description/model-description.js";
+import { attentionMixers } from "../description/servable.js";
+import { servableConfig } from "./servable.js";
+
+const SIZES = { hidden_size: 2048, num_hidden_layers: 4, num_attention_heads: 16, head_dim: 128 };
+const LLAMA = { model_type: "llama", intermediate_size: 64, max_position_embeddings: 64 };
+const modelOf = (config: object) =>
+  servableConfig(new JsonObject({ ...SIZES, ...config }, "config.json", ""), "m", {
+    numEmbeddings: 1000,
+    hasOutput: true,
+  }).model;
+const refusal = (code: string, message: RegExp) =>
+  expect.objectContaining({ code, message: expect.stringMatching(message) });
+
+describe("a config.json of EXAONE 4.0", () => {
+  const layersOf = (config: object) =>
+    attentionMixers(
+      modelOf({ model_type: "exaone4", intermediate_size: 64, max_position_embeddings: 8192, ...config }),
+    ).map(({ window, rope }) => [window, rope]);
+  const [local, all] = [
+    [4096, 0],
+    [0, NO_ROPE],
+  ];
+
+  it("has a window of its class in three of four layers, and a rope in these alone", () => {
+    expect(layersOf({})).toEqual([local, local, local, all]);
+    expect(layersOf({ sliding_window_pattern: 2 })).toEqual([local, all, local, all]);
+    expect(layersOf({ layer_types: Array(4).fill("full_attention") })).toEqual([all, all, all, all]);
+  });
+
+  it("has a rope in every layer where it says that there is no window", () => {
+    const layer_types = Array(4).fill("full_attention");
+    expect(layersOf({ sliding_window: null, layer_types })).toEqual(Array(4).fill([0, 0]));
+  });
+
+  it("is refused for a pattern in letters, which transformers takes for no number either", () => {
+    const wrong = refusal("model_config", /sliding_window_pattern to be a number, got "LLLG"/);
+    expect(() => layersOf({ sliding_window_pattern: "LLLG" })).toThrow(wrong);
+  });
+});
+
+describe("a config.json of ERNIE 4.5", () => {
+  const kindsOf = (config: object) =>
+    modelOf({ model_type: "ernie4_5_moe", ...config }).layers.map(({ feedForward }) => feedForward.kind);
+
+  it("has its class's experts behind a dense layer, chosen with a bias", () => {
+    const { layers, routing, isNeoxRope, ropes } = modelOf({ model_type: "ernie4_5_moe" });
+    const experts = { kind: "experts", count: 64, active: 6, width: 1536, sharedWidth: 3072 };
+    expect(layers.map(({ feedForward }) => feedForward)).toEqual([
+      { kind: "dense", width: 12_288 },
+      ...Array(3).fill(experts),
+    ]);
+    expect(routing).toMatchObject({ scoring: "softmax", normalises: true, hasBias: true });
+    expect({ isNeoxRope, base: ropes[0]!.base }).toEqual({ isNeoxRope: false, base: 500_000 });
+  });
+
+  it("says which layers have experts by a start, an end and an interval", () => {
+    expect(kindsOf({ moe_layer_start_index: 0 })).toEqual(Array(4).fill("experts"));
+    expect(kindsOf({ moe_layer_interval: 2 })).toEqual(["dense", "experts", "dense", "experts"]);
+    expect(kindsOf({ moe_layer_end_index: 2 })).toEqual(["dense", "experts", "experts", "dense"]);
+    expect(() => kindsOf({ moe_layer_interval: 0 })).toThrow(refusal("model_config", /decoder_sparse_step/));
+  });
+});
+
+describe("a config.json of Hunyuan", () => {
+  const A13B = {
+    model_type: "hunyuan_v1_moe",
+    intermediate_size: 3072,
+    num_experts: 64,
+    moe_topk: [8, 8, 8, 8],
+    num_shared_expert: [1, 1, 1, 1],
+    moe_intermediate_size: [3072, 3072, 3072, 3072],
+  };
+
+  it("has lists of numbers that are alike in every layer", () => {
+    const experts = { kind: "experts", count: 64, active: 8, width: 3072, sharedWidth: 3072 };
+    expect(modelOf(A13B).layers[3]!.feedForward).toEqual(experts);
+    const wrong = refusal("model_config", /num_experts_per_tok to be a number, got \[8,8,8,4\]/);
+    expect(() => modelOf({ ...A13B, moe_topk: [8, 8, 8, 4] })).toThrow(wrong);
+  });
+
+  it("raises the rope's base by its alpha", () => {
+    const baseOf = (rope_scaling: object, config: object = {}) =>
+      modelOf({ ...A13B, rope_theta: 10_000, rope_scaling, ...config }).ropes[0]!.base;
+    expect(baseOf({ type: "dynamic", alpha: 1000, factor: 1 })).toBeCloseTo(11_158_839.925, 2);
+    expect(baseOf({ type: "dynamic", factor: 2 })).toBe(10_000);
+    const wrong = refusal("model_config", /expected a finite base of 2 values by .*alpha, got Infinity/);
+    expect(() => baseOf({ type: "dynamic", alpha: 1000 }, { head_dim: 2 })).toThrow(wrong);
+    expect(() => baseOf({ type: "dynamic", alpha: -1 })).toThrow(
+      refusal("model_config", /alpha to be a positive number/),
+    );
+    const llama = { ...LLAMA, rope_scaling: { type: "dynamic", alpha: 1000 } };
+    expect(() => modelOf(llama)).toThrow(refusal("architecture_unsupported", /dynamic with alpha/));
+  });
+
+  it("is refused where layers would read the keys of others", () => {
+    expect(() => modelOf({ ...A13B, use_cla: true })).toThrow(refusal("architecture_unsupported", /no .*use_cla/));
+  });
+});
+
+describe("a config.json of MiniMax M2", () => {
+  const M2 = { model_type: "minimax_m2", rotary_dim: 64 };
+
+  it("states how much of a head is rotated", () => {
+    const dimOf = (config: object) => modelOf({ ...M2, ...config }).ropes[0]!.dim;
+    expect(dimOf({})).toBe(64);
+    expect(dimOf({ partial_rotary_factor: 0.25 })).toBe(32);
+    expect(dimOf({ rotary_dim: null })).toBe(128);
+    expect(() => dimOf({ rotary_dim: 256 })).toThrow(refusal("model_config", /even and in \[2, 128\], got 256/));
+    // Of others the key says nothing.
+    expect(dimOf({ ...LLAMA })).toBe(128);
+  });
+
+  it("weighs experts by sigmoid, without a part that every token passes", () => {
+    const { layers, routing } = modelOf(M2);
+    const experts = { kind: "experts", count: 256, active: 8, width: 1536, sharedWidth: 0 };
+    expect(layers[0]!.feedForward).toEqual(experts);
+    expect(routing).toMatchObject({ scoring: "sigmoid", normalises: true, hasBias: true });
+    const wrong = refusal("architecture_unsupported", /no .*shared_intermediate_size, got 1536/);
+    expect(() => modelOf({ ...M2, shared_intermediate_size: 1536 })).toThrow(wrong);
+  });
+});
