@@ -107,6 +107,7 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "olmoe",
   "granitemoe",
   "dots1",
+  "deepseek",
   "gpt-oss",
   "glm4moe",
   "qwen3next",
@@ -274,6 +275,8 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       return { "rope.dimension_count": u32(headDim / 4) };
     case "starcoder2":
       return window;
+    case "deepseek":
+      return { leading_dense_block_count: u32(1), expert_shared_count: u32(2) };
     case "qwen2moe":
       return { expert_shared_feed_forward_length: u32(ff) };
     case "dots1":
@@ -474,7 +477,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
   const isRecurrent = (isDelta || isConvolution) && layer % 2 === 0 && layer < dimensions.layers;
   const isDots = architecture === "dots1";
-  const hasDenseFirst = isGlm || isDots || isConvolution;
+  const isDeepseek = architecture === "deepseek";
+  const hasDenseFirst = isGlm || isDots || isDeepseek || isConvolution;
   const hasExperts = experts.count > 0 && !(hasDenseFirst && layer === 0);
   const numExperts = hasExperts ? experts.count : 0;
   const exps = hasExperts ? "_exps" : "";
@@ -506,8 +510,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     }
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
   }
-  if (hasDenseFirst && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
-  if ((isGlm || isDots || architecture === "granitemoe") && hasExperts) {
+  if (hasDenseFirst && !isDeepseek && hasExperts) tensors.push(create.bias(name("exp_probs_b.bias"), experts.count));
+  if ((isGlm || isDots || isDeepseek || architecture === "granitemoe") && hasExperts) {
     tensors.push(create.matrix(name("ffn_gate_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_up_shexp.weight"), width, 2 * ff));
     tensors.push(create.matrix(name("ffn_down_shexp.weight"), 2 * ff, width));

@@ -74,6 +74,7 @@ const CLASSES: Readonly<Record<DecoderArchitecture, HfClass>> = {
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
+  deepseek: hfClass("deepseek", "Deepseek", "none"),
   dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS),
   // It is a llama under other names, which transformers has no class for.
   internlm2: hfClass("llama", "Llama", "none"),
@@ -146,7 +147,8 @@ function lfm2ExpertsJson(model: ServableModel, { count, active, width }: Experts
 function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
   const { count, active, width, isSharedGated, sharedWidth } = experts;
   if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
-  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid") return sharingExpertsJson(model, source, experts);
+  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid" || model.architecture === "deepseek")
+    return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
   if (model.architecture.startsWith("qwen") || model.architecture === "olmoe") {
     return {

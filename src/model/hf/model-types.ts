@@ -411,6 +411,14 @@ const TRAITS = {
       vocabSize: 152_064,
     },
   },
+  deepseek: {
+    ...LLAMA,
+    architecture: "deepseek",
+    // It weighs them by softmax alone, and has them in each layer behind the dense ones.
+    unservedKeys: ["attention_bias", "use_mla"],
+    experts: { count: 0, active: 1, width: 1407, widthKey: "moe_intermediate_size", hasChoice: true },
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+  },
   internlm2: {
     ...LLAMA,
     architecture: "internlm2",

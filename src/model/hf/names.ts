@@ -233,6 +233,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
   dots1: GLM4_MOE_PARTS,
+  deepseek: GLM4_MOE_PARTS,
   internlm2: INTERNLM2_PARTS,
   starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
   lfm2: LFM2_PARTS,
