@@ -256,6 +256,7 @@ const TRAITS = {
       widthKey: "moe_intermediate_size",
       hasChoice: true,
       sharedWidth: 5632,
+      sharedKey: "shared_expert_intermediate_size",
     },
     defaults: {
       ...LLAMA.defaults,
