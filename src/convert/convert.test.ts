@@ -432,7 +432,7 @@ test("a window that llama.cpp leaves out is noted", () => {
     for (const _ of writeCopy(file, true, source, plainStorage("F32"), progress));
     return notes;
   };
-  for (const name of ["phi3", "mistral"]) {
+  for (const name of ["phi3", "mistral", "starcoder2"]) {
     expect(notesOf(name, 16), name).toEqual([{ text: expect.stringContaining("llama.cpp"), isAboutTokens: false }]);
     expect(notesOf(name, null), name).toEqual([]);
   }

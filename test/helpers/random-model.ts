@@ -118,6 +118,7 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "olmoe",
   "granitemoe",
   "dots1",
+  "deepseek",
   "gpt-oss",
   "glm4moe",
   "deepseek2",
@@ -131,7 +132,15 @@ export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "nemotron_h_moe",
 ];
 /** Their first layer has no experts; of ERNIE every second one. */
-const DENSE_FIRST: readonly RandomArchitecture[] = ["glm4moe", "deepseek2", "dots1", "lfm2", "lfm2moe", "ernie4_5-moe"];
+const DENSE_FIRST: readonly RandomArchitecture[] = [
+  "glm4moe",
+  "deepseek",
+  "deepseek2",
+  "dots1",
+  "lfm2",
+  "lfm2moe",
+  "ernie4_5-moe",
+];
 /** Their routers' scores have biases. */
 const SCORE_BIASED: readonly RandomArchitecture[] = [
   "glm4moe",
@@ -144,6 +153,7 @@ const SCORE_BIASED: readonly RandomArchitecture[] = [
 /** Widths of the parts that every token passes beside its experts, in experts. */
 const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   glm4moe: 2,
+  deepseek: 2,
   deepseek2: 2,
   dots1: 2,
   granitemoe: 2,
@@ -342,6 +352,8 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       return { "rope.dimension_count": u32(headDim / 4) };
     case "starcoder2":
       return window;
+    case "deepseek":
+      return { leading_dense_block_count: u32(1), expert_shared_count: u32(2) };
     case "qwen2moe":
       return { expert_shared_feed_forward_length: u32(ff) };
     case "deepseek2":

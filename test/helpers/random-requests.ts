@@ -54,6 +54,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "internlm2", seed: 45, type: "Q8_0" },
   { architecture: "command-r", seed: 46, type: "Q4_0" },
   { architecture: "cohere2", seed: 47, type: "F16" },
+  { architecture: "deepseek", seed: 50, type: "Q8_0" },
   { architecture: "stablelm", seed: 48, type: "Q8_0" },
   { architecture: "starcoder2", seed: 49, type: "BF16" },
   { architecture: "deepseek2", seed: 50, type: "Q8_0" },

@@ -97,6 +97,7 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   exaone4: hfClass("exaone4", "Exaone4", "listed"),
   "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
   glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
+  deepseek: hfClass("deepseek", "Deepseek", "none"),
   dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS),
   // It is a llama under other names, which transformers has no class for.
   internlm2: hfClass("llama", "Llama", "none"),
@@ -211,7 +212,8 @@ function expertsJson(model: ServableModel, source: TensorSource, experts: Expert
   if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
   if (model.architecture === "ernie4_5-moe") return ernieExpertsJson(model, experts);
   if (model.architecture === "hunyuan-moe") return hunyuanExpertsJson(experts);
-  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid") return sharingExpertsJson(model, source, experts);
+  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid" || model.architecture === "deepseek")
+    return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
   if (model.architecture.startsWith("qwen") || model.architecture === "olmoe") {
     return {

@@ -32,6 +32,7 @@ export const DECODERS = [
   "gpt-oss",
   "glm4moe",
   "dots1",
+  "deepseek",
   "internlm2",
   "command-r",
   "cohere2",
@@ -349,6 +350,8 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // GLM-4.5 to 4.7.
   glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
   dots1: { ...NEOX, hasHeadNorms: true, experts: { weighedBy: "sigmoid", mayShare: true } },
+  // DeepSeek-MoE, and later models without latent attention.
+  deepseek: { ...LLAMA, experts: { weighedBy: "softmax", mayShare: true, normalisesInFiles: false } },
   // InternLM2 and 2.5.
   internlm2: LLAMA,
   // Command R, and R7B to A.

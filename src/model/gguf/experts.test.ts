@@ -90,6 +90,17 @@ describe("the header", () => {
     refused("expert_weights_scale", f32(-1)).toThrow(/expert_weights_scale to be a positive number/);
   });
 
+  it.each([
+    "qwen2moe",
+    "olmoe",
+    "deepseek",
+  ] as const)("of %s weighs experts among all of them without saying so, as llama.cpp does", (architecture) => {
+    const normalises = (metadata: RandomModelOptions["metadata"] = {}) =>
+      openModel(written({ architecture, metadata })).config.routing.normalises;
+    expect(normalises()).toBe(false);
+    expect(normalises({ [`${architecture}.expert_weights_norm`]: bool(true) })).toBe(true);
+  });
+
   it("of lfm2moe weighs experts relative to one another without saying so, as llama.cpp does", () => {
     const lfm2 = (metadata: RandomModelOptions["metadata"] = {}) =>
       openModel(written({ architecture: "lfm2moe", metadata })).config;

@@ -319,6 +319,7 @@ export const TRAITS = {
       widthKey: "moe_intermediate_size",
       hasChoice: true,
       sharedWidth: 5632,
+      sharedWidthKey: "shared_expert_intermediate_size",
     },
     defaults: {
       ...LLAMA.defaults,
@@ -479,6 +480,14 @@ export const TRAITS = {
       window: 4096,
       vocabSize: 152_064,
     },
+  },
+  deepseek: {
+    ...LLAMA,
+    architecture: "deepseek",
+    // It weighs them by softmax alone, and has them in each layer behind the dense ones.
+    unservedKeys: ["attention_bias", "use_mla"],
+    experts: { count: 0, active: 1, width: 1407, widthKey: "moe_intermediate_size", hasChoice: true },
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
   },
   internlm2: {
     ...LLAMA,

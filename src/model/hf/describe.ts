@@ -20,6 +20,7 @@ import {
   NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
+import { unservedVariant } from "../description/servable.js";
 import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
@@ -307,6 +308,8 @@ function layersWithExperts(
   }
   const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
   const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
+  const frequency = architecture === "deepseek" ? (text.number("moe_layer_freq") ?? 1) : 1;
+  if (frequency !== 1) throw unservedVariant(`expected ${text.nameOf("moe_layer_freq")} to be 1, got ${frequency}`);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   // ERNIE's: the last layer that may have experts; -1 for the last of all.
   const end = text.number("moe_layer_end_index") ?? -1;

@@ -51,6 +51,15 @@ it.each([
   ["qwen3_moe", { count: 128, active: 8, width: 768 }, { numHeads: 32, numKvHeads: 4, window: 0 }, 32_768, 1e-6],
   ["gpt_oss", { count: 128, active: 4, width: 2880 }, { numHeads: 64, numKvHeads: 8, headDim: 64 }, 131_072, 1e-5],
   ["mixtral", { count: 8, active: 2, width: 14_336 }, { numHeads: 32, numKvHeads: 8, window: 0 }, 131_072, 1e-5],
+  [
+    "qwen2_moe",
+    { count: 60, active: 4, width: 1408, sharedWidth: 5632 },
+    { numHeads: 16, numKvHeads: 16 },
+    32_768,
+    1e-6,
+  ],
+  ["olmoe", { count: 64, active: 8, width: 2048 }, { numHeads: 16, numKvHeads: 16 }, 4096, 1e-5],
+  ["granitemoe", { count: 8, active: 2, width: 11_008 }, { numHeads: 32, numKvHeads: 32 }, 2048, 1e-6],
 ] as const)("a %s that says next to nothing has its class's experts", (model_type, experts, mixer, context, eps) => {
   const json = { model_type, hidden_size: 4096, num_hidden_layers: 2, rope_scaling: { rope_type: "default" } };
   const { model } = servableConfig(new JsonObject(json, "config.json", ""), "m");
@@ -69,6 +78,31 @@ it("a glm4_moe that says next to nothing has its class's experts behind a dense 
   ]);
   expect(routing).toMatchObject({ scoring: "sigmoid", normalises: true, scale: 1, numGroups: 1, numUsedGroups: 1 });
   expect(ropes[0]!.dim).toBe(64);
+});
+
+it.each([
+  ["qwen2_moe", { use_sliding_window: true }, /expected no .*use_sliding_window, got true/],
+  ["olmoe", { clip_qkv: 8 }, /expected no .*clip_qkv, got 8/],
+  ["deepseek", { attention_bias: true }, /expected no .*attention_bias, got true/],
+  ["deepseek", { moe_layer_freq: 2 }, /expected .*moe_layer_freq to be 1, got 2/],
+  ["internlm2", { bias: true }, /expected no .*bias, got true/],
+  ["cohere", { use_qk_norm: true }, /expected no .*use_qk_norm, got true/],
+  ["cohere2", { sliding_window: null }, /expected a sliding_window/],
+  ["stablelm", { use_parallel_residual: true }, /expected no .*use_parallel_residual, got true/],
+] as const)("a %s with %j, which would compute something else, is refused", (name, settings, message) => {
+  const refusal = expect.objectContaining({
+    code: "architecture_unsupported",
+    message: expect.stringMatching(message),
+  });
+  expect(() => openModel(changed(name, settings))).toThrow(refusal);
+});
+
+it("a dots1 has windows from max_window_layers on, without a switch", () => {
+  const windows = (settings: object) =>
+    attentionMixers(openModel(changed("dots1", { layer_types: null, ...settings })).config).map(({ window }) => window);
+  expect(windows({ sliding_window: 16, max_window_layers: 2 })).toEqual([0, 0, 16]);
+  expect(windows({ sliding_window: 16, max_window_layers: 3 })).toEqual([0, 0, 0]);
+  expect(windows({ sliding_window: null, max_window_layers: 2 })).toEqual([0, 0, 0]);
 });
 
 it("qwen3moe's number of experts has two names, and one of none is dense", () => {

@@ -4,6 +4,7 @@ import type { HfFolder } from "../../formats/hf/folder.js";
 import { type Architecture, factsOf } from "../description/architectures.js";
 import { ENCODER_NAMES, encoderNameOf, type HfPrefixes } from "./encoder-names.js";
 import { textConfig, traitsOf } from "./model-types.js";
+import { INTERNLM2_PARTS } from "./row-parts.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
 
@@ -170,18 +171,6 @@ const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
   attn_sinks: "self_attn.sinks",
   ffn_gate_inp: "mlp.router",
 };
-/** Queries, keys and values are rows of one matrix. */
-const INTERNLM2_PARTS: Readonly<Record<string, string>> = {
-  attn_norm: "attention_norm",
-  attn_q: "attention.wqkv",
-  attn_k: "attention.wqkv",
-  attn_v: "attention.wqkv",
-  attn_output: "attention.wo",
-  ffn_norm: "ffn_norm",
-  ffn_gate: "feed_forward.w1",
-  ffn_up: "feed_forward.w3",
-  ffn_down: "feed_forward.w2",
-};
 const LFM2_PARTS: Readonly<Record<string, string>> = {
   ...LAYER_PARTS,
   attn_norm: "operator_norm",
@@ -308,6 +297,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "gpt-oss": GPT_OSS_PARTS,
   glm4moe: GLM4_MOE_PARTS,
   dots1: GLM4_MOE_PARTS,
+  deepseek: GLM4_MOE_PARTS,
   internlm2: INTERNLM2_PARTS,
   starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
   deepseek2: LATENT_PARTS,

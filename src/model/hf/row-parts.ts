@@ -2,6 +2,19 @@
 import { attentionMixers, type ServableModel } from "../description/servable.js";
 import { expertsOf, keyWidth, queryWidth } from "../description/sizes.js";
 
+/** Queries, keys and values are rows of one matrix. */
+export const INTERNLM2_PARTS: Readonly<Record<string, string>> = {
+  attn_norm: "attention_norm",
+  attn_q: "attention.wqkv",
+  attn_k: "attention.wqkv",
+  attn_v: "attention.wqkv",
+  attn_output: "attention.wo",
+  ffn_norm: "ffn_norm",
+  ffn_gate: "feed_forward.w1",
+  ffn_up: "feed_forward.w3",
+  ffn_down: "feed_forward.w2",
+};
+
 /** `rows` rows of each group, from row `offset` of the group on. */
 export interface RowPart {
   readonly numGroups: number;

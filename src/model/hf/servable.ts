@@ -64,6 +64,7 @@ export function servableConfig(
   if (facts.hasConvolutions) assertLfm2(text);
   if (facts.hasMamba) assertMamba(text);
   if (traits.hasOwnRope) assertRopeStated(text);
+  assertWindows(text, traits);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });
   const [latent] = latentMixers({ layers });
@@ -108,6 +109,14 @@ export function servableConfig(
     ...(isEncoder(architecture) ? encoderParts(text, traits, description, modules) : {}),
   };
   return { model: Object.freeze(model), ropeFactors: factors };
+}
+
+/** Where layers with the window alone have the rope, none has it without a window. */
+function assertWindows(text: JsonObject, traits: ServedTraits): void {
+  const isNone = Object.hasOwn(text.raw, "sliding_window") && !text.has("sliding_window");
+  if (isNone && traits.architecture === "cohere2") {
+    throw unservedVariant("expected a sliding_window, without which no layer has a rope, got null");
+  }
 }
 
 /** Gates as models with recurrent layers have them; files that leave them out mean these. */
