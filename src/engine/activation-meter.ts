@@ -237,10 +237,7 @@ function latentInputs(
   const queries =
     compression === undefined
       ? [ofWidth(query.weight, "attn_q")]
-      : [
-          ofWidth(compression.linear.weight, "attn_q_a"),
-          { first: query.weight, names: ["attn_q_b"], cols: queryRank },
-        ];
+      : [ofWidth(compression.linear.weight, "attn_q_a"), { first: query.weight, names: ["attn_q_b"], cols: queryRank }];
   const ofHead = { rowsPerToken: numHeads, isRouted: true } as const;
   return [
     ...queries,

@@ -3,8 +3,7 @@
 import type { Backend } from "../backend/backend.js";
 import { MillraceError } from "../core/errors.js";
 import { type ServableModel, windowOf } from "../model/description/servable.js";
-import { keyWidth } from "../model/description/sizes.js";
-import { isRecurrent } from "../model/description/sizes.js";
+import { isRecurrent, keyWidth } from "../model/description/sizes.js";
 import type { EngineOptions } from "./api/options.js";
 import { NO_SPECULATION } from "./api/speculative-config.js";
 
@@ -88,7 +87,9 @@ function checkEviction(config: ServableModel, options: EngineOptions): void {
   }
   const length = resolveMaxModelLen(maxModelLen, config.contextLength);
   // As kvGroups has it: a window that no text leaves is full attention.
-  const full = config.layers.filter((layer) => keyWidth(layer) > 0 && (windowOf(layer) === 0 || windowOf(layer) >= length));
+  const full = config.layers.filter(
+    (layer) => keyWidth(layer) > 0 && (windowOf(layer) === 0 || windowOf(layer) >= length),
+  );
   if (full.length === 0) refuse("a model with layers of full attention", "sliding windows in every layer");
   const shapes = new Set(
     full.map(({ mixer }) =>

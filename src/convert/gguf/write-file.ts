@@ -20,7 +20,13 @@ import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, latentMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
+import {
+  attentionMixers,
+  isAttention,
+  latentMixers,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";

@@ -82,7 +82,9 @@ function classOf(model: ServableModel): HfClass {
   if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
   if (architecture === "deepseek2") {
-    throw unservedVariant("expected a model whose folders have the tensors of its files, got one with latent attention");
+    throw unservedVariant(
+      "expected a model whose folders have the tensors of its files, got one with latent attention",
+    );
   }
   if (!isEncoder(architecture)) return CLASSES[architecture];
   throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);

@@ -36,7 +36,10 @@ export class AttentionCounts {
   ) {
     for (const layer of groups.flatMap(({ window, layers }) => (window === 0 ? layers : []))) {
       const unit =
-        2 ** Math.floor(Math.log2(MOST_SUM / (numObserved * (layers[layer]!.mixer as AttentionMixer | LatentMixer).numHeads)));
+        2 **
+        Math.floor(
+          Math.log2(MOST_SUM / (numObserved * (layers[layer]!.mixer as AttentionMixer | LatentMixer).numHeads)),
+        );
       // The operating system provides the buffer page by page as it is written, so short sequences use little memory.
       const counts = backend.allocate(numSeats * countStride * 4);
       this.#layers.set(layer, { counts, entropies: backend.allocate(numSeats * 4), countStride, unit });
