@@ -83,6 +83,7 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["qwen3moe", {}],
   ["gpt-oss", {}],
   ["glm4moe", {}],
+  ["deepseek2", {}],
   ["qwen35", {}],
   ["lfm2", {}],
 ];
