@@ -17,7 +17,10 @@ test.each([
   ["qwen35", "blk.0.attn_qkv", "blk.0.ssm_out", 256],
   ["qwen3next", "blk.0.ssm_ba", "blk.0.ssm_out", 256],
   ["lfm2", "blk.0.shortconv.in_proj", "blk.0.shortconv.out_proj", 64],
-] as const)("%s: inputs of recurrent layers too, whatever the chunks", async (architecture, name, output, cols) => {
+  ["deepseek2", "blk.0.attn_kv_a_mqa", "blk.0.attn_output", 256],
+  ["deepseek2", "blk.0.attn_q_a", "blk.0.attn_k_b", 32],
+  ["deepseek2", "blk.0.attn_q_a", "blk.0.attn_v_b", 96],
+] as const)("%s: inputs of other layers than plain attention too, whatever the chunks", async (architecture, name, output, cols) => {
   const modelPath = join(folder, `${architecture}.gguf`);
   writeRandomModel(modelPath, { architecture, seed: 1, type: "F32", width: 64, ff: 96, layers: 2 });
   const options = { ...DEFAULT_ENGINE_OPTIONS, modelPath, numThreads: 1, kvCacheMemoryBytes: 2 ** 22, maxModelLen: 64 };
@@ -30,7 +33,7 @@ test.each([
   const [measured, inChunks] = [await measure(64), await measure(7)];
   const of = (wanted: string) => measured.find(({ names }) => names.includes(wanted))!;
   expect(of(name).sums).toHaveLength(64);
-  expect(of(name).sums).not.toEqual(of("blk.1.attn_q").sums);
+  expect(of(name).sums).not.toEqual(of(architecture === "deepseek2" ? "blk.1.attn_q_a" : "blk.1.attn_q").sums);
   expect(of(output).sums).toHaveLength(cols);
   for (const [index, { names, sums, numRows }] of measured.entries()) {
     expect({ names, isPositive: sums.every((sum) => sum > 0) }).toEqual({ names, isPositive: true });

@@ -87,6 +87,7 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["starcoder2", {}],
   ["gpt-oss", {}],
   ["glm4moe", {}],
+  ["deepseek2", {}],
   ["qwen35", {}],
   ["lfm2", {}],
 ];

@@ -48,6 +48,7 @@ describe("a folder", () => {
     ["glm4_moe", "model.layers.1.mlp.gate.bias"],
     ["glm4_moe", "model.layers.1.mlp.shared_expert_gate.weight"],
     ["glm4_moe", "model.layers.0.mlp.gate.e_score_correction_bias"],
+    ["deepseek_v2_lite", "model.layers.0.self_attn.q_a_proj.weight"],
     ["gemma4", "model.language_model.layers.1.self_attn.v_proj.weight"],
     ["gemma4_e", "model.layers.3.self_attn.v_norm.weight"],
     ["gemma4_e", "model.per_layer_projection_norm.bias"],
@@ -94,13 +95,17 @@ describe("blocks behind the layers that draft later tokens", () => {
       tensors: (stored) => ({ ...stored, [`model.layers.${layer}.enorm.weight`]: bias(7) }),
     });
 
-  test("change nothing in a folder that says how many there are", async () => {
-    expect(await completionsOf(drafting("glm4_moe", 1, 3))).toEqual(await completionsOf(fixture("hf/glm4_moe")));
+  test.each([
+    "glm4_moe",
+    "deepseek_v3",
+  ])("change nothing in a folder of %s that says how many there are", async (name) => {
+    expect(await completionsOf(drafting(name, 1, 3))).toEqual(await completionsOf(fixture(`hf/${name}`)));
   });
 
   test.each([
     ["glm4_moe", 0, 3],
     ["glm4_moe", 1, 4],
+    ["deepseek_v3", 0, 3],
     ["glm4_moe", 1, 2],
     ["llama", 1, 2],
   ])("are refused in a folder of %s that says there are %i, with layer %i", async (model, numDrafting, layer) => {

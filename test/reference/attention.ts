@@ -24,7 +24,7 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
   const keyCache = operands.kvCache("keyCache", shape);
   const valueCache = operands.kvCache("valueCache", shape);
   const numBlocks = Math.min(keyCache.numBlocks, valueCache.numBlocks);
-  const valueOf = (slot: number, kvHead: number): Float64Array =>
+  const valueAt = (slot: number, kvHead: number): Float64Array =>
     latentDim === 0
       ? loadEntry(valueCache, "value", slot, kvHead)
       : loadEntry(keyCache, "key", slot, kvHead).subarray(headDim - latentDim);
@@ -62,7 +62,7 @@ export function pagedAttention(operands: Operands<"pagedAttention">): Work {
         const from = (m * numHeads + head) * headDim;
         const query = q.slice(from, from + headDim);
         const weights = weightsOfHead(query, keyCache, slots, kvHead, scale, cap, sinks?.[head]);
-        const values = slots.map((slot) => valueOf(slot, kvHead));
+        const values = slots.map((slot) => valueAt(slot, kvHead));
         out.set(weightedSum(weights, values, valueDim), (m * numHeads + head) * valueDim);
       }
     }

@@ -12,6 +12,7 @@ import { gatedOperands, type KvShape, kvEntryBytes } from "../../src/backend/pro
 import { BLOCK_LAYOUT, WEIGHT_TYPES } from "../../src/formats/dequantize.js";
 import { type Bench, extremes, joined, normals, type Tolerance, weightBytes } from "./compare.js";
 import { EXPERT_CASES } from "./expert-cases.js";
+import { copyColumnsCases, latentCases } from "./latent-cases.js";
 import type { OpCase, Result } from "./op-case.js";
 import { recordAttention, recordCounts, recordSample, storeSequences } from "./recorders.js";
 import { RECURRENT_CASES } from "./recurrent-cases.js";
@@ -291,25 +292,6 @@ function recordRope(
   ];
 }
 
-function copyColumnsCases(): OpCase[] {
-  const layouts = [
-    { width: 5, outWidth: 5, to: 0, xWidth: 5, from: 0 },
-    { width: 3, outWidth: 8, to: 5, xWidth: 7, from: 2 },
-  ];
-  return layouts.flatMap((layout) =>
-    [undefined, [3, 0, -1, 1, 4]].map((rows) => ({
-      op: "copyColumns" as const,
-      label: `${JSON.stringify(layout)} of ${rows === undefined ? "each row" : `rows ${rows}`}`,
-      record: (bench: Bench): readonly Result[] => {
-        const out = bench.f32(normals(5 * layout.outWidth, 15));
-        const x = bench.f32(extremes(5 * layout.xWidth, 16));
-        bench.program.record("copyColumns", { ...layout, out, x, rows: rows && bench.i32(rows), numRows: 5 });
-        return [f32Result("out", out, EXACT)];
-      },
-    })),
-  );
-}
-
 function gatherRowsCases(): OpCase[] {
   return [1, 5, 100].map((width) => ({
     op: "gatherRows",
@@ -424,37 +406,6 @@ function pagedAttentionCases(): OpCase[] {
     },
   };
   return [...causal, bothSides, ...latentCases()];
-}
-
-/** Many query heads over one of keys, whose last numbers are the values. */
-function latentCases(): OpCase[] {
-  const shapes = [
-    { numHeads: 2, headDim: 24, latentDim: 16 },
-    { numHeads: 20, headDim: 43, latentDim: 34 },
-    { numHeads: 70, headDim: 80, latentDim: 80 },
-  ];
-  const lengths = [300, 9];
-  return shapes.flatMap(({ latentDim, ...heads }) =>
-    KV_TYPES.map((kvType) => ({
-      op: "pagedAttention" as const,
-      label: `latent, ${kvType}, ${heads.numHeads} heads of ${heads.headDim}, ${latentDim} of them values`,
-      record: (bench: Bench): readonly Result[] => {
-        const shape: KvShape = { ...heads, numKvHeads: 1, kvType, blockSize: 8 };
-        const texts = lengths.map((length, i) => ({
-          keys: normals(length * shape.headDim, 70 + i),
-          values: normals(length * shape.headDim, 72 + i),
-        }));
-        const rows = [300, 9, 1, 0, 157].map((kvLength, i) => ({
-          sequence: i % 2,
-          kvLength: Math.min(kvLength, lengths[i % 2]!),
-          q: normals(shape.numHeads * shape.headDim, 74 + i),
-        }));
-        const stored = storeSequences(bench, shape, texts, 1);
-        const out = recordAttention(bench, stored, rows, { scale: 0.2, window: 0, latentDim });
-        return [f32Result("out", out, { relative: 1e-5, absolute: 1e-5 })];
-      },
-    })),
-  );
 }
 
 function countAttentionCases(): OpCase[] {

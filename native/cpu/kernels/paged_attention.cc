@@ -6,6 +6,8 @@
 // the sum are taken lane by lane, lane = position modulo kLanes, and V is accumulated entry by entry; parts are merged
 // left to right. Doing several queries side by side, finding entries in blocks of another size or in another sequence's
 // table, or computing parts apart and merging them later changes no bit.
+//
+// size: one algorithm, whose steps share a task's workspace.
 #include "attention_tiles.h"
 #include "kernel.h"
 #include "math.h"

@@ -25,8 +25,8 @@ import { addToResidual } from "./residual.js";
 import type { RopeTable } from "./rope-tables.js";
 import type { LatentWeights } from "./weights.js";
 
-/** Scratch of a step's rows, M = maxRows, of H heads; all layers share it. Of `AttentionScratch`: queries and keys. */
-interface LatentScratch extends Pick<AttentionScratch, "normed" | "query" | "attended" | "key" | "copiedKey"> {
+/** Scratch of a step's rows, M = maxRows, of H heads; all layers share it. */
+interface LatentScratch extends AttentionScratch {
   /** f32 [M, queryRank] */
   readonly compressed: BufferHandle;
   /** f32 [M, H, headDim + ropeDim] */
@@ -52,7 +52,7 @@ export function allocateLatentScratch(
   config: ServableModel,
   backend: Backend,
   maxRows: number,
-  { normed, query, attended, key, copiedKey }: AttentionScratch,
+  ofAttention: AttentionScratch,
 ): LatentScratch | undefined {
   const mixers = latentMixers(config);
   if (mixers.length === 0) return undefined;
@@ -61,11 +61,7 @@ export function allocateLatentScratch(
   const numHeads = most((mixer) => mixer.numHeads);
   const length = maxRows * numHeads;
   return {
-    normed,
-    query,
-    attended,
-    key,
-    copiedKey,
+    ...ofAttention,
     compressed: floats(
       Math.max(
         1,
@@ -113,22 +109,15 @@ export class LatentAttention implements LayerMixer {
     this.#recordEntries(program, numRows);
     const { group, keys, shape } = this.parts.cache;
     const { table, half } = this.parts.rope;
-    const cache = { ...shape, keyCache: keys, valueCache: keys, isNeox: this.config.isNeoxRope, table };
-    const slots = batch.kvSlots[group]!.buffer;
-    program.record("ropeAndWriteKv", { q: query, k: key, v: key, slots, numRows, half, ...cache });
+    const cache = { ...shape, q: query, keyCache: keys, valueCache: keys, isNeox: this.config.isNeoxRope, table };
+    const write = (k: BufferHandle, slots: BufferHandle, count: number, turned: number) =>
+      program.record("ropeAndWriteKv", { ...cache, k, v: k, slots, numRows: count, half: turned });
+    write(key, batch.kvSlots[group]!.buffer, numRows, half);
     if (batch.numKvCopies === 0) return;
     const copied = { numRows: batch.numKvCopies, width: latentWidth(this.mixer) };
     program.record("gatherRows", { out: copiedKey, x: key, rows: batch.kvCopyRows.buffer, ...copied });
-    // The copied keys are rotated already (`half: 0`), so both copies have the same bits.
-    program.record("ropeAndWriteKv", {
-      q: query,
-      k: copiedKey,
-      v: copiedKey,
-      slots: batch.kvCopySlots[group]!.buffer,
-      numRows: batch.numKvCopies,
-      half: 0,
-      ...cache,
-    });
+    // The copied keys are rotated already, so both copies have the same bits.
+    write(copiedKey, batch.kvCopySlots[group]!.buffer, batch.numKvCopies, 0);
   }
 
   /** The heads' queries, the latent vectors, and the keys' parts that will be rotated. */
@@ -163,23 +152,19 @@ export class LatentAttention implements LayerMixer {
     const { headQueries, ofHeads, query, placed, places } = this.parts.scratch;
     const numSlots = numRows * numHeads;
     const xWidth = headDim + ropeDim;
-    const plain = { numRows: numSlots, width: headDim, xWidth, from: 0, outWidth: headDim, to: 0 };
-    program.record("copyColumns", { out: ofHeads, x: headQueries, ...plain });
-    this.#multiplyByHead(program, ofHeads, headDim, this.weights.keys, numRows);
     const outWidth = latentWidth(this.mixer);
-    const absorbed = { numRows: numSlots, width: kvRank, xWidth: kvRank, from: 0, outWidth, to: ropeDim };
-    program.record("copyColumns", { out: query, x: placed, rows: places, ...absorbed });
-    const toRotate = { numRows: numSlots, width: ropeDim, xWidth, from: headDim, outWidth, to: 0 };
-    program.record("copyColumns", { out: query, x: headQueries, ...toRotate });
+    copyColumns(program, numSlots, headDim, [headQueries, xWidth, 0], [ofHeads, headDim, 0]);
+    this.#multiplyByHead(program, ofHeads, headDim, this.weights.keys, numRows);
+    copyColumns(program, numSlots, kvRank, [placed, kvRank, 0], [query, outWidth, ropeDim], places);
+    copyColumns(program, numSlots, ropeDim, [headQueries, xWidth, headDim], [query, outWidth, 0]);
   }
 
   #recordEntries(program: Program, numRows: number): void {
     const { ropeDim, kvRank } = this.mixer;
     const { key, latent, rotated } = this.parts.scratch;
     const outWidth = latentWidth(this.mixer);
-    const columns = (width: number, to: number) => ({ numRows, width, xWidth: width, from: 0, outWidth, to });
-    program.record("copyColumns", { out: key, x: rotated, ...columns(ropeDim, 0) });
-    program.record("copyColumns", { out: key, x: latent, ...columns(kvRank, ropeDim) });
+    copyColumns(program, numRows, ropeDim, [rotated, ropeDim, 0], [key, outWidth, 0]);
+    copyColumns(program, numRows, kvRank, [latent, kvRank, 0], [key, outWidth, ropeDim]);
   }
 
   /** placed [H · numRows, outputs] = x [numRows, H, cols] · matrixᵀ of each head, with `places` of the rows' heads. */
@@ -187,14 +172,8 @@ export class LatentAttention implements LayerMixer {
     const { numHeads } = this.mixer;
     const { placed, chosen, places, groups, inputs } = this.parts.scratch;
     const numSlots = numRows * numHeads;
-    program.record("groupExperts", {
-      groups,
-      places,
-      experts: chosen,
-      numRows,
-      numExperts: numHeads,
-      numChosen: numHeads,
-    });
+    const choice = { numRows, numExperts: numHeads, numChosen: numHeads };
+    program.record("groupExperts", { groups, places, experts: chosen, ...choice });
     this.parts.products.measure(program, weights, x, numSlots, cols);
     const [input] = inputs.dispatch(program, x, [weights], { places, numRows: numSlots, numChosen: 1 }, cols);
     program.record("expertLinear", { out: placed, x: input!, weights, biases, groups, numSlots });
@@ -213,9 +192,23 @@ export class LatentAttention implements LayerMixer {
     const { numRows } = rows;
     recordPagedAttention(program, batch, rows, this.config, cache, attended);
     this.#multiplyByHead(program, attended, kvRank, this.weights.values, numRows);
-    const columns = { width: valueDim, xWidth: valueDim, from: 0, outWidth: valueDim, to: 0 };
-    program.record("copyColumns", { out: ofHeads, x: placed, rows: places, numRows: numRows * numHeads, ...columns });
+    copyColumns(program, numRows * numHeads, valueDim, [placed, valueDim, 0], [ofHeads, valueDim, 0], places);
     const residual = { normed, width, rmsEps, residualScale, postNorm: undefined, sumNorm: undefined };
     addToResidual(program, products, residual, rows, ofHeads, numHeads * valueDim, this.weights.output);
   }
+}
+
+/** A matrix [rows, width], and a column of it. */
+type Columns = readonly [matrix: BufferHandle, width: number, first: number];
+
+/** Records that `width` columns are copied. @param rows those of the source, where it is not row by row */
+function copyColumns(
+  program: Program,
+  numRows: number,
+  width: number,
+  [x, xWidth, from]: Columns,
+  [out, outWidth, to]: Columns,
+  rows?: BufferHandle,
+): void {
+  program.record("copyColumns", { out, x, rows, numRows, width, outWidth, to, xWidth, from });
 }

@@ -178,6 +178,17 @@ describe.each(["qwen3moe", "mixtral"])("fused experts of %s", (name) => {
 describe("a folder is refused", () => {
   it.each([
     ["glm4_moe", { n_group: 3 }, "architecture_unsupported", /8 experts in whole groups/],
+    ["deepseek_v2", { norm_topk_prob: true }, "architecture_unsupported", /norm_topk_prob to be false, got true/],
+    [
+      "deepseek_v2",
+      { topk_method: "noaux_tc" },
+      "architecture_unsupported",
+      /to be greedy or group_limited_greedy, got/,
+    ],
+    ["deepseek_v3", { scoring_func: "softmax" }, "architecture_unsupported", /scoring_func to be sigmoid, got softmax/],
+    ["deepseek_v3", { moe_layer_freq: 2 }, "architecture_unsupported", /moe_layer_freq to be 1, got 2/],
+    ["glm4_moe_lite", { mlp_layer_types: ["dense"] }, "model_config", /mlp_layer_types to name 3 layers, got 1/],
+    ["deepseek_v3", { kv_lora_rank: null }, "model_config", /kv_lora_rank to be an integer/],
     ["glm4_moe", { topk_group: 1 }, "architecture_unsupported", /with 3 in those that a token uses, got 1 of 4 groups/],
     ["glm4_moe", { topk_group: 5 }, "model_config", /topk_group to be an integer in \[1, 4\], got 5/],
     ["glm4_moe", { routed_scaling_factor: 0 }, "model_config", /routed_scaling_factor to be a positive number/],

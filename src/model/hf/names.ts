@@ -444,8 +444,10 @@ const withFusedNames = (name: string): string => name.replace(".block_sparse_moe
 export class HfNames {
   readonly #prefixes: HfPrefixes;
   readonly #hasFusedNames: boolean;
+  readonly #numStatedDrafts: number;
 
   constructor({ files, prefix, config }: HfFolder) {
+    this.#numStatedDrafts = textConfig(config).number("num_nextn_predict_layers") ?? 0;
     this.#hasFusedNames = files.tensors.has(`${prefix}layers.0.${FUSED_EXPERTS.ffn_down_exps}`);
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
     this.#prefixes = {
@@ -467,9 +469,9 @@ export class HfNames {
 
   /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */
   isOfModel(stored: string, architecture: Architecture): boolean {
-    const { model, head, firstDraft = Number.POSITIVE_INFINITY } = this.#prefixes;
+    const { model, head } = this.#prefixes;
     // Layers with latent attention that draft are not computed.
-    if (factsOf(architecture).isLatent && this.layerOf(stored) >= firstDraft) return false;
+    if (factsOf(architecture).isLatent && this.isOfDraft(stored, architecture, this.#numStatedDrafts)) return false;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
       `${model}${embeddings(architecture)}.`,

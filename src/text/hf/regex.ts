@@ -35,6 +35,7 @@ export function onigurumaOf(source: string): string {
     .replaceAll("(?<!\\p{White_Space})\\p{White_Space}+$", "\\p{White_Space}+$")
     .replaceAll("\\p{White_Space}", "\\s")
     .replaceAll("\\P{White_Space}", "\\S")
+    .replaceAll("{Script=", "{")
     .replaceAll("\\/", "/")
     .replace(/\\u\{([0-9a-f]+)\}|\\u([0-9a-f]{4})|\\x([0-9a-f]{2})/gi, (_, long, four, two) =>
       String.fromCodePoint(Number.parseInt(long ?? four ?? two, 16)),

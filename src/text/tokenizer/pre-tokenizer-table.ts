@@ -37,15 +37,21 @@ const LLAMA3 = cl100k("\\p{N}{1,3}");
 const QWEN2 = cl100k("\\p{N}");
 const QWEN35 = `${CONTRACTION_ANY_CASE}|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^${SPACE}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|${LINE_ENDS}|${SPACES}`;
 
-/** The o200k family: a word is upper-case letters followed by lower-case ones; `suffix` may follow a word. */
-function o200k(suffix: string, numbers: string): string {
-  const upper = "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]";
-  const lower = "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]";
+/**
+ * The o200k family: a word is upper-case letters followed by lower-case ones; `suffix` may follow a word.
+ * @param before matches nothing where a letter is of no word
+ */
+function o200k(suffix: string, numbers: string, symbolsEnd = "[\\r\\n/]*", before = ""): string {
+  const letters = (kinds: string) => (before === "" ? `[${kinds}]` : `(?:${before}[${kinds}])`);
+  const upper = letters("\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}");
+  const lower = letters("\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}");
   const prefix = "[^\\r\\n\\p{L}\\p{N}]?";
-  return `${prefix}${upper}*${lower}+${suffix}|${prefix}${upper}+${lower}*${suffix}|${numbers}|${SYMBOLS}[\\r\\n/]*|${LINE_ENDS}|${SPACES}`;
+  return `${prefix}${upper}*${lower}+${suffix}|${prefix}${upper}+${lower}*${suffix}|${numbers}|${SYMBOLS}${symbolsEnd}|${LINE_ENDS}|${SPACES}`;
 }
 const GPT4O = o200k(`(?:${CONTRACTION_ANY_CASE})?`, "\\p{N}{1,3}");
 const TEKKEN = o200k("", "\\p{N}");
+/** Runs of Han are words of their own, and stand in no other (`pat_str` of Kimi K2's tokenization_kimi.py). */
+const KIMI = `\\p{Script=Han}+|${o200k(`(?:${CONTRACTION_ANY_CASE})?`, "\\p{N}{1,3}", "[\\r\\n]*", "(?!\\p{Script=Han})")}`;
 
 const ASCII_PUNCTUATION = "!\"#$%&'()*+,\\-.\\/:;<=>?@\\[\\\\\\]^_`\\{\\|\\}~";
 const DEEPSEEK3_WORDS = `[${ASCII_PUNCTUATION}][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|${LINE_ENDS}|${SPACES}`;
@@ -134,6 +140,7 @@ const ENTRIES: readonly Entry[] = [
   { names: ["deepseek-v3", "hunyuan-dense", "joyai-llm"], expressions: ["\\p{N}{1,3}", HAN_AND_KANA, DEEPSEEK3_WORDS] },
   { names: ["tekken"], expressions: [TEKKEN], ignoresMerges: true, addsBos: true },
   { names: ["gpt-4o", "llama4", "kanana2", "minimax-m2"], expressions: [GPT4O] },
+  { names: ["kimi-k2"], expressions: [KIMI] },
   { names: ["poro-chat", "bloom", "gpt3-finnish"], expressions: [BLOOM] },
   { names: ["viking"], expressions: [BLOOM, "\\p{N}"] },
   {

@@ -19,6 +19,7 @@ describe("splitWords", () => {
     ["tekken", "don|'t| DON|'T"],
     ["gpt-4o", "don't| DON'T| Camel|Case"],
     ["deepseek-v3", "don|'t| _|foo"],
+    ["kimi-k2", "don't| _|foo"],
   ])("%s cuts contractions: %s", splits);
 
   it.each([
@@ -32,6 +33,7 @@ describe("splitWords", () => {
     ["deepseek-llm", "1234| |567"],
     ["deepseek-coder", "1|2| |3"],
     ["deepseek-v3", "123|4| |56"],
+    ["kimi-k2", "123|4| |56"],
     ["tekken", "1|2"],
     ["gpt-4o", "123|4"],
     ["default", "123|456|7"],
@@ -62,6 +64,8 @@ describe("splitWords", () => {
     ["llama-bpe", "我想|。ok"],
     ["deepseek-llm", "ok|我想|。|ok"],
     ["deepseek-v3", "ok|我想かな|한국"],
+    ["kimi-k2", "ok|我想|。ok"],
+    ["kimi-k2", "ok|我想|かな한국"],
     ["deepseek-coder", "ok|我想"],
     ["qwen35", "कि| कि"],
     ["qwen2", "क|ि| क|ि"],
