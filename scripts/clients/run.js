@@ -29,6 +29,7 @@ const PACKAGES = {
   "pydantic-ai": "pydantic-ai-slim[openai]",
   langchain: "langchain-openai",
   instructor: "instructor",
+  types: "openai anthropic",
   // Without its extra, calls with tools fail at an import.
   litellm: "litellm[mcp]",
   guidellm: "guidellm",
@@ -48,7 +49,7 @@ const pythonClient = (name, command) => ({
 
 /** Name, its packages, their version, and what runs it: the exit status says whether it passed. */
 const CLIENTS = [
-  ...["openai-agents", "pydantic-ai", "langchain", "instructor", "litellm"].map((name) => pythonClient(name)),
+  ...["openai-agents", "pydantic-ai", "langchain", "instructor", "litellm", "types"].map((name) => pythonClient(name)),
   { name: "ai-sdk", install: installNode, version: nodeVersion, command: aiSdk },
   pythonClient("guidellm", guidellm),
   pythonClient("lm-eval", lmEval),
@@ -67,12 +68,12 @@ function installPython(client, requirement) {
   const marker = join(folder, client, "installed");
   if (existsSync(marker)) return;
   check(spawnSync("python3", ["-m", "venv", join(folder, client)]), "python3 -m venv");
-  check(spawnSync(python(client), ["-m", "pip", "install", "--quiet", requirement]), "pip install");
+  check(spawnSync(python(client), ["-m", "pip", "install", "--quiet", ...requirement.split(" ")]), "pip install");
   writeFileSync(marker, requirement);
 }
 
 function pythonVersion(client, requirement) {
-  const name = requirement.replace(/\[.*/, "");
+  const name = requirement.replace(/[[ ].*/, "");
   const print = "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))";
   const found = spawnSync(python(client), ["-c", print, name], { encoding: "utf8" });
   check(found, name);

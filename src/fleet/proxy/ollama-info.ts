@@ -58,6 +58,7 @@ const TOLD = z
     size: z.int().nonnegative().catch(0),
     digest: z.string().catch(""),
     details: z.looseObject({}).catch(NO_DETAILS),
+    capabilities: z.array(z.string()).optional().catch(undefined),
   })
   .catch({ size: 0, digest: "", details: NO_DETAILS });
 

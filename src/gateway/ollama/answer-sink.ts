@@ -40,6 +40,7 @@ interface Choice {
   /** Text of a completion. */
   readonly text?: string;
   readonly finish_reason?: string | null;
+  readonly logprobs?: { readonly content?: readonly object[] | null } | null;
 }
 
 interface Message {
@@ -65,6 +66,8 @@ export class OllamaSink extends PassingSink {
   readonly #events = new EventReader();
   readonly #held = new Pieces();
   readonly #calls: Call[] = [];
+  /** Log-probabilities that no line has told yet: Ollama's form of a token is that of a chat of OpenAI's. */
+  #scored: object[] = [];
   #head: AnswerHead | undefined;
   #firstAtMs: number | undefined;
   #finish: string | undefined;
@@ -158,6 +161,7 @@ export class OllamaSink extends PassingSink {
     this.#finish = choice.finish_reason ?? undefined;
     const { message = {}, text } = choice;
     this.#addCalls(message);
+    this.#addScored(choice);
     const news = { content: message.content ?? text ?? "", thinking: thoughtsOf(message), calls: this.#callObjects() };
     return { ...this.#line(news), ...this.#lastFields() };
   }
@@ -174,6 +178,7 @@ export class OllamaSink extends PassingSink {
     const { delta = {}, text, finish_reason: finish } = choice;
     this.#finish = finish ?? this.#finish;
     this.#addCalls(delta);
+    this.#addScored(choice);
     const news = { content: delta.content ?? text ?? "", thinking: thoughtsOf(delta), calls: [] };
     if (news.content === "" && news.thinking === "") return;
     this.#firstAtMs ??= performance.now();
@@ -190,6 +195,10 @@ export class OllamaSink extends PassingSink {
     }
   }
 
+  #addScored({ logprobs }: Choice): void {
+    for (const token of logprobs?.content ?? []) this.#scored.push(token);
+  }
+
   /** Calls are sent whole, since their arguments are objects. */
   #callObjects(): readonly object[] {
     const calls = this.#calls.filter((call) => call !== undefined);
@@ -197,7 +206,10 @@ export class OllamaSink extends PassingSink {
   }
 
   #line(news: Parameters<LineShape>[0]): object {
-    return { model: this.model, created_at: new Date().toISOString(), ...this.shapes.line(news), done: false };
+    const scored = this.#scored.length === 0 ? {} : { logprobs: this.#scored };
+    this.#scored = [];
+    const created_at = new Date().toISOString();
+    return { model: this.model, created_at, ...this.shapes.line(news), ...scored, done: false };
   }
 
   /**

@@ -124,8 +124,18 @@ function generationOf(body: RequestBody): Json {
   };
 }
 
+/** Completions have another form of these, which tells less. */
+const logprobsOf = ({ logprobs, top_logprobs }: RequestBody): Json =>
+  logprobs === true ? { logprobs, top_logprobs } : {};
+
 const chatOf = (body: RequestBody, messages: readonly object[]): RequestBody =>
-  known({ messages, tools: plainTools(body.tools), ...generationOf(body), ...thinkingOf(body.think) });
+  known({
+    messages,
+    tools: plainTools(body.tools),
+    ...generationOf(body),
+    ...thinkingOf(body.think),
+    ...logprobsOf(body),
+  });
 
 /** The request behind /api/chat. */
 export const ofChat = (body: RequestBody): RequestBody => chatOf(body, chatMessages(body.messages));

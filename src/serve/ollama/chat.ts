@@ -86,7 +86,8 @@ export async function chat(c: AppContext, context: ServeContext): Promise<Respon
   const shape = shapeFor(body.tools);
   const options = { model: request.model ?? resolveModelName(context, undefined), shape, promptField: "messages" };
   resolveModelName(context, request.model);
-  if (request.messages === undefined || request.messages.length === 0) return answerLoaded(c, request, options);
+  if (request.messages === undefined || request.messages.length === 0)
+    return answerLoaded(c, context, request, options);
   const form = formOf(request);
   const fields = { ...thinkingFields(request, context), tools: request.tools };
   const plan = await planChat(context, plainMessages(request.messages), fields, form);

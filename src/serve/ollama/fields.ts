@@ -3,6 +3,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { takenTemperature } from "../../core/ollama-api.js";
+import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
 import type { ServeContext } from "../http/context.js";
 import { llamaSamplingShape, MAX_INT, samplingFieldsOf } from "../llama/sampling-fields.js";
@@ -39,6 +40,8 @@ export const generationShape = {
   options: optionsField.optional(),
   think: z.union([z.boolean(), z.enum(["low", "medium", "high"])]).optional(),
   keep_alive: keepAliveField.optional(),
+  logprobs: z.boolean().optional(),
+  top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
 } as const;
 
 export type GenerationFields = z.output<z.ZodObject<typeof generationShape>>;

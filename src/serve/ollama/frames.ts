@@ -3,7 +3,7 @@ import { ollamaErrorBody } from "../../core/error-body.js";
 import { readArguments } from "../../text/answer/read-arguments.js";
 import { AnswerClock } from "../generation/answer-clock.js";
 import { type AnswerItem, addPart, itemsOf, partsOf, textOfPart } from "../generation/answer-items.js";
-import type { GenerationEnd } from "../generation/generation.js";
+import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import { evictedField, type JobTotals } from "../generation/job.js";
 import type { ChoiceResult, StreamFrames } from "../http/respond.js";
 
@@ -20,6 +20,8 @@ export interface AnswerFacts {
   /** `performance.now()` when the request came. */
   readonly startMs: number;
   readonly shape: LineShape;
+  /** The field with the log-probabilities of these tokens; empty for no tokens. */
+  readonly logprobs: (said: readonly ScoredToken[]) => object;
   readonly requestId: string;
 }
 
@@ -61,7 +63,8 @@ export function answerObject(facts: AnswerFacts, result: ChoiceResult, clock: An
       .join("");
   const calls = items.filter(({ kind }) => kind === "call").map(callObject);
   const news = { content: textOf("content"), thinking: textOf("reasoning"), calls };
-  return { ...head(facts), ...facts.shape(news), ...lastFields(facts, clock, result.end, totals) };
+  const scored = facts.logprobs(result.said);
+  return { ...head(facts), ...facts.shape(news), ...scored, ...lastFields(facts, clock, result.end, totals) };
 }
 
 /** An answer to a request without a prompt, with which clients load a model beforehand. */
@@ -75,8 +78,13 @@ export function answerFrames(facts: AnswerFacts): StreamFrames {
   const clock = new AnswerClock(facts.startMs);
   let numCallsSent = 0;
   let end: GenerationEnd = { reason: "stop", stopReason: null };
-  const line = (news: Parameters<LineShape>[0], last: object = { done: false }): string =>
-    `${JSON.stringify({ ...head(facts), ...facts.shape(news), ...last })}\n`;
+  /** Tokens that no line has told yet. */
+  let said: ScoredToken[] = [];
+  const line = (news: Parameters<LineShape>[0], last: object = { done: false }): string => {
+    const scored = facts.logprobs(said);
+    said = [];
+    return `${JSON.stringify({ ...head(facts), ...facts.shape(news), ...scored, ...last })}\n`;
+  };
   /** Calls are sent whole, since their arguments are objects. */
   const endedCalls = (isOver: boolean): string => {
     const calls = items.filter(({ kind }, i) => kind === "call" && (isOver || i < items.length - 1));
@@ -90,6 +98,7 @@ export function answerFrames(facts: AnswerFacts): StreamFrames {
     onUpdate(_index, update) {
       clock.update(update);
       if (update.end !== undefined) end = update.end;
+      for (const token of update.said) said.push(token);
       let lines = "";
       for (const part of partsOf(update)) {
         if (addPart(items, part)) lines += endedCalls(false);

@@ -65,7 +65,7 @@ export async function generate(c: AppContext, context: ServeContext): Promise<Re
   resolveModelName(context, request.model);
   assertNoImages(request.images, "images");
   const { prompt = "", suffix = "", raw } = request;
-  if (prompt === "" && suffix === "") return answerLoaded(c, request, options);
+  if (prompt === "" && suffix === "") return answerLoaded(c, context, request, options);
   const form = formOf(request);
   // A model without a template takes every prompt as it is, as Ollama's do.
   const isRaw = raw === true || suffix !== "" || context.chatTemplate === undefined;

@@ -70,7 +70,8 @@ function entries(context: ServeContext): readonly object[] {
 }
 
 export function tags(c: AppContext, context: ServeContext): Response {
-  return c.json({ models: entries(context).map((entry) => ({ ...entry, modified_at: startOf(context) })) });
+  const facts = { capabilities: capabilitiesOf(context), modified_at: startOf(context) };
+  return c.json({ models: entries(context).map((entry) => ({ ...entry, ...facts })) });
 }
 
 export function running(c: AppContext, context: ServeContext): Response {
@@ -82,10 +83,12 @@ export function apiVersion(c: AppContext, context: ServeContext): Response {
   return c.json({ version: OLLAMA_API_VERSION, millrace: context.version });
 }
 
+/** As in Ollama, only models that cannot answer have `embedding`: clients leave those out of their lists of chat models. */
 function capabilitiesOf({ engine: { info }, chatFormat }: ServeContext): readonly string[] {
+  const isAnswering = info.tasks.includes("generate");
   return [
-    ...(info.tasks.includes("generate") ? ["completion"] : []),
-    ...(info.tasks.includes("embed") ? ["embedding"] : []),
+    ...(isAnswering ? ["completion"] : []),
+    ...(!isAnswering && info.tasks.includes("embed") ? ["embedding"] : []),
     ...(chatFormat.takesTools ? ["tools"] : []),
     ...(chatFormat.hasReasoning ? ["thinking"] : []),
   ];

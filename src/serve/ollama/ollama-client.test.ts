@@ -45,6 +45,22 @@ describe("chats", () => {
     expect(last).toMatchObject({ done: true, done_reason: "stop", eval_count: whole.eval_count });
   });
 
+  it("have the log-probabilities of their tokens, whole and streamed", async () => {
+    const client = await connect(() => "Hello.");
+    const asked = { model: "fake", messages, logprobs: true, top_logprobs: 2 };
+    const whole = await client.chat(asked);
+    const scored = whole.logprobs ?? [];
+    expect(scored.map(({ token }) => token).join("")).toBe("Hello.");
+    expect(scored[0]!.logprob).toBeLessThanOrEqual(0);
+    expect(scored[0]!.top_logprobs).toHaveLength(2);
+    const streamed: object[] = [];
+    for await (const { logprobs = [] } of await client.chat({ ...asked, stream: true })) streamed.push(...logprobs);
+    expect(streamed).toEqual(scored);
+    const generated = await client.generate({ model: "fake", prompt: "a", raw: true, logprobs: true });
+    expect(generated.logprobs).toMatchObject([{ top_logprobs: [] }, {}, {}, {}, {}, {}]);
+    expect(await client.chat({ model: "fake", messages })).not.toHaveProperty("logprobs");
+  });
+
   it("end at num_predict and at stop texts", async () => {
     const client = await connect(() => "one two three");
     const cut = await client.chat({ model: "fake", messages, options: { num_predict: 3 } });
@@ -129,6 +145,17 @@ describe("chats", () => {
     expect(await client.generate({ model: "fake", prompt: "", keep_alive: 0 })).toMatchObject({
       done_reason: "unload",
     });
+  });
+});
+
+describe("models", () => {
+  it("that answer are no embedding models, although they give vectors: clients list those apart", async () => {
+    const client = await connect(() => "x");
+    expect((await client.embed({ model: "fake", input: "a" })).embeddings).toHaveLength(1);
+    const { capabilities } = await client.show({ model: "fake" });
+    expect(capabilities).toContain("completion");
+    expect(capabilities).not.toContain("embedding");
+    expect((await client.list()).models).toMatchObject([{ capabilities }]);
   });
 });
 
