@@ -129,6 +129,17 @@ export function isTooDeep(bytes: Uint8Array): boolean {
   return shapeOf(bytes).isTooDeep;
 }
 
+/** The JSON object in the bytes; undefined: they hold something else, or nest too deeply. */
+export function jsonObjectIn(bytes: Buffer): JsonObject | undefined {
+  try {
+    if (isTooDeep(bytes)) return undefined;
+    const value: unknown = JSON.parse(bytes.toString("utf8"));
+    return isPlainObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 const SPACE = 0x20;
 const QUOTE = 0x22;
 const COMMA = 0x2c;

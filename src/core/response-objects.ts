@@ -43,7 +43,7 @@ export interface ResponseItem {
   readonly text: string;
   /** The log-probabilities of the content's tokens; empty unless the request asked for them. */
   readonly logprobs: readonly object[];
-  /** What a summary's client is to repeat unread. */
+  /** The encrypted content that a client repeats unread in its next request. */
   readonly encrypted?: string | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** The folder of a distillation: one teacher's answers under fixed terms, and the files that trainers read. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { MillraceError } from "../core/errors.js";
+import { keepTerms } from "../core/kept-terms.js";
 import { type AnsweredPrompt, type AnswerFile, answered, corpusOf, openAnswers } from "./answers.js";
 import type { Split } from "./prompts.js";
 
@@ -17,12 +17,12 @@ interface CollectionTerms {
   readonly settings: Readonly<Record<string, string | number | undefined>>;
 }
 
-const termsPath = (folder: string): string => join(folder, "collection.json");
+const TERMS_FILE = "collection.json";
 
 /** The terms of a folder's answers; undefined for a new folder, or one without answers. */
 export function termsOf(folder: string): Partial<CollectionTerms> | undefined {
   try {
-    return JSON.parse(readFileSync(termsPath(folder), "utf8")) as Partial<CollectionTerms>;
+    return JSON.parse(readFileSync(join(folder, TERMS_FILE), "utf8")) as Partial<CollectionTerms>;
   } catch {
     return undefined;
   }
@@ -30,15 +30,7 @@ export function termsOf(folder: string): Partial<CollectionTerms> | undefined {
 
 /** Throws invalid_option if the folder has answers under other terms. */
 export function openCollection(folder: string, terms: CollectionTerms): AnswerFile {
-  mkdirSync(folder, { recursive: true });
-  const path = termsPath(folder);
-  const text = `${JSON.stringify(terms)}\n`;
-  if (!existsSync(path)) writeFileSync(path, text);
-  const there = readFileSync(path, "utf8");
-  if (there !== text) {
-    const message = `expected answers under ${text.trim()} in ${folder}, got ${there.trim()}`;
-    throw new MillraceError("invalid_option", message, { hint: "use another --out, or the same terms" });
-  }
+  keepTerms(folder, TERMS_FILE, terms);
   return openAnswers(join(folder, "answers.jsonl"));
 }
 

@@ -1,6 +1,6 @@
 /**
  * Damaged models of the families whose files have many parts: sentence-transformers' folders, encoders in GGUF files,
- * and mixtures of experts. Whatever the damage, a model is refused with a code, or computes numbers, or fails the
+ * mixtures of experts, recurrent layers, layers that draft, and matrices of NVFP4. Whatever the damage, a model is refused with a code, or computes numbers, or fails the
  * request with a code.
  */
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -54,7 +54,9 @@ async function outcomeOf(path: string): Promise<string> {
 }
 
 const encoders = readdirSync(fixture("hf-encoders")).map((name) => `hf-encoders/${name}`);
-const folders = [...encoders, "hf/gptoss", "hf/gptoss_plain", "hf/glm4_moe"];
+const HF = ["gptoss", "gptoss_plain", "glm4_moe", "gemma4_e", "gemma4_moe", "lfm2_moe", "qwen3next"];
+const NVFP4 = ["hf-quantized/nvfp4-modelopt", "hf-quantized/nvfp4-pack"];
+const folders = [...encoders, ...HF.map((name) => `hf/${name}`), ...NVFP4];
 const SETTINGS = ["config.json", "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"];
 const MODULES = ["1_Pooling/config.json", "2_Dense/config.json", "1_LogitScore/config.json"];
 

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { text } from "node:stream/consumers";
+import { Hono } from "hono";
 import { afterEach, expect, test } from "vitest";
 import { tempTree } from "../../test/scripts/temp-tree.js";
 import { Secret } from "../core/config-values.js";
@@ -59,7 +60,7 @@ async function start(adminKey: string | undefined, needsKeys = false, reports?: 
     metrics: async () => ({ text: "up 1\n", contentType: "text/plain" }),
     tenantMetrics: () => "by_tenant 1\n",
     live,
-    parts: [],
+    parts: [new Hono().get("/quality", (c) => c.json({}))],
     reports,
     requests: async ({ limit }) => ({ rows: [], kept: limit }),
     needsKeys: () => needsKeys,
@@ -179,8 +180,9 @@ test.each([
 test.each([
   ["/admin/ledger/spend?group_by=day", "got GET /admin/ledger/spend; it needs ledger: {} in the gateway's file"],
   ["/admin/keys", "got GET /admin/keys; it needs managed-keys: true in the gateway's file"],
+  ["/admin/quality/none", "got GET /admin/quality/none; docs/guides/ has the paths of each part"],
   ["/admin/constructor", "got GET /admin/constructor; docs/guides/ has the paths of each part"],
-])("%s of a part that is off says what turns it on", async (path, message) => {
+])("%s says what turns a part on that is off", async (path, message) => {
   const { ask } = await start("boss");
   expect(JSON.parse((await ask("GET", path, "boss")).text).error.message).toContain(message);
 });

@@ -74,12 +74,17 @@ function bestOf(
   return ranked(request, found)[0];
 }
 
+type Predicted = Pick<Evaluation, "cost" | "prediction">;
+
 interface Beside {
-  readonly before: Evaluation;
-  readonly after: Evaluation | undefined;
+  readonly before: Predicted;
+  readonly after: Predicted | undefined;
   /** The request that `after` serves, if the technique changes the request. */
   readonly request?: PlanRequest;
 }
+
+/** In proportion to the dollars of a request. */
+const costPerRequest = ({ cost, prediction }: Predicted): number => cost.usdPerHour / prediction.requestsPerS;
 
 /** Dollars and time of a request, as shares of those without the technique. */
 function shares(
@@ -87,9 +92,8 @@ function shares(
   { before, after, request: other = request }: Beside,
 ): Pick<Technique, "cost" | "latency"> {
   if (after === undefined) return { cost: undefined, latency: undefined };
-  const perRequest = ({ cost, prediction }: Evaluation): number => cost.usdPerHour / prediction.requestsPerS;
   return {
-    cost: perRequest(after) / perRequest(before),
+    cost: costPerRequest(after) / costPerRequest(before),
     latency: millisecondsOf(other, after) / millisecondsOf(request, before),
   };
 }
@@ -134,101 +138,121 @@ function quantized(request: PlanRequest, before: Evaluation, id: QuantizationId)
   };
 }
 
-function techniquesOf(asked: PlanRequest, before: Evaluation): Technique[] {
+function techniquesOf(asked: PlanRequest, before: Evaluation): readonly Technique[] {
   // The engine stays: shared prefixes may call for another one, whose gain is not the technique's.
   const request: PlanRequest = { ...asked, engine: before.engine };
-  const { machine, model, load } = request;
-  const { engine } = before;
-  const same = { quantization: before.quantization, kv: before.kv };
-  const shorter = { ...request, inputTokens: Math.max(1, Math.round(request.inputTokens * SHORTER_PROMPT)) };
-  const shared = { ...request, prefixShare: Math.max(request.prefixShare, SHARED_PROMPT) };
   const [eight, four] = takesGguf(request)
     ? (["q8_0", "q4_k_m"] as const)
-    : ([machine.device.flops.fp8 === undefined ? "int8" : "fp8", "awq"] as const);
-  const [inEight, inFour] = [quantized(request, before, eight), quantized(request, before, four)];
-  const narrowKv = kvTypesOf(machine, engine).at(-1)!;
-  const canDraft = draftings(request, engine, instanceFor(request, before.quantization, 1)).length > 1;
+    : ([request.machine.device.flops.fp8 === undefined ? "int8" : "fp8", "awq"] as const);
+  return [
+    shorterPrompts(request, before),
+    CACHED_RESPONSES,
+    continuousBatching(request, before),
+    sharedAndNarrowKeys(request, before),
+    fewerBits(request, before, { bits: 8, id: eight, quality: "under 1 % lost", effort: "low" }),
+    fewerBits(request, before, { bits: 4, id: four, quality: "2 to 5 % lost", effort: "medium" }),
+    speculativeDecoding(request, before),
+    distillation(asked, before),
+  ];
+}
+
+const typesOf = ({ quantization, kv }: Evaluation) => ({ quantization, kv });
+
+function shorterPrompts(request: PlanRequest, before: Evaluation): Technique {
+  const shorter = { ...request, inputTokens: Math.max(1, Math.round(request.inputTokens * SHORTER_PROMPT)) };
+  return {
+    name: "shorter prompts",
+    ...shares(request, { before, after: bestOf(shorter, typesOf(before)), request: shorter }),
+    quality: "none lost",
+    effort: "low",
+    note: `${Math.round(100 * (1 - SHORTER_PROMPT))} % fewer prompt tokens`,
+  };
+}
+
+const CACHED_RESPONSES: Technique = {
+  name: "cached responses",
+  cost: 1 - REPEATED,
+  latency: 1 - REPEATED,
+  quality: "none lost for exact repeats",
+  effort: "low",
+  note: `${Math.round(100 * REPEATED)} % of the requests repeat: count them in your logs first`,
+};
+
+function continuousBatching(request: PlanRequest, before: Evaluation): Technique {
+  const { load } = request;
   const one = evaluate(
     { ...request, load: { concurrency: 1 } },
     { ...before, instances: 1 },
     requiredLengthOf(request),
   )!;
   const perInstance = before.cost.usdPerHour / before.instances / one.prediction.requestsPerS;
-  const smaller = model.stored === undefined ? smallerOf(model) : undefined;
+  return {
+    name: "continuous batching",
+    cost: costPerRequest(before) / perInstance,
+    latency: millisecondsOf(request, before) / millisecondsOf(request, one),
+    quality: "none lost",
+    effort: "low",
+    note: `beside one request at a time; every engine here has it${"concurrency" in load ? `; ${load.concurrency} at once` : ""}`,
+  };
+}
+
+function sharedAndNarrowKeys(request: PlanRequest, before: Evaluation): Technique {
+  const shared = { ...request, prefixShare: Math.max(request.prefixShare, SHARED_PROMPT) };
+  const narrow = kvTypesOf(request.machine, before.engine).at(-1)!;
+  return {
+    name: "KV cache: shared prefixes, narrow keys",
+    ...shares(request, { before, after: bestOf(shared, { ...typesOf(before), kv: narrow }) }),
+    quality: narrow.id === "16" ? "none lost" : narrow.evidence,
+    effort: "low",
+    note: `${Math.round(100 * shared.prefixShare)} % of each prompt shared${narrow.id === before.kv.id ? "" : `, keys in ${narrow.label}`}`,
+  };
+}
+
+interface FewerBits extends Pick<Technique, "quality" | "effort"> {
+  readonly bits: number;
+  readonly id: QuantizationId;
+}
+
+function fewerBits(request: PlanRequest, before: Evaluation, { bits, id, quality, effort }: FewerBits): Technique {
+  const weights = quantized(request, before, id);
+  const name = `${bits}-bit weights (${id.toUpperCase()})`;
+  return { name, ...shares(request, weights), quality, effort, note: weights.note };
+}
+
+function speculativeDecoding(request: PlanRequest, before: Evaluation): Technique {
+  const { engine, quantization } = before;
+  const canDraft = draftings(request, engine, instanceFor(request, quantization, 1)).length > 1;
+  const whyNot =
+    request.model.eagle3 === undefined
+      ? "no drafter of this model is known here"
+      : `none are planned for ${engine} here`;
+  return {
+    name: "speculative decoding",
+    ...shares(request, { before, after: canDraft ? bestOf(request, typesOf(before), true) : undefined }),
+    quality: "none lost",
+    effort: "high",
+    note: canDraft ? "EAGLE-3, a chain of three" : whyNot,
+  };
+}
+
+/** @param asked of any engine: the student's may be another one */
+function distillation(asked: PlanRequest, before: Evaluation): Technique {
+  const smaller = asked.model.stored === undefined ? smallerOf(asked.model) : undefined;
   const student =
     smaller === undefined
       ? undefined
       : makePlan({ ...asked, model: smaller, objective: "cost", quantization: undefined, maxModelLen: undefined })
           .configurations[0];
-  const perRequest = before.cost.usdPerHour / before.prediction.requestsPerS;
-  return [
-    {
-      name: "shorter prompts",
-      ...shares(request, { before, after: bestOf(shorter, same), request: shorter }),
-      quality: "none lost",
-      effort: "low",
-      note: `${Math.round(100 * (1 - SHORTER_PROMPT))} % fewer prompt tokens`,
-    },
-    {
-      name: "cached responses",
-      cost: 1 - REPEATED,
-      latency: 1 - REPEATED,
-      quality: "none lost for exact repeats",
-      effort: "low",
-      note: `${Math.round(100 * REPEATED)} % of the requests repeat: count them in your logs first`,
-    },
-    {
-      name: "continuous batching",
-      cost: perRequest / perInstance,
-      latency: millisecondsOf(request, before) / millisecondsOf(request, one),
-      quality: "none lost",
-      effort: "low",
-      note: `beside one request at a time; every engine here has it${"concurrency" in load ? `; ${load.concurrency} at once` : ""}`,
-    },
-    {
-      name: "KV cache: shared prefixes, narrow keys",
-      ...shares(request, { before, after: bestOf(shared, { ...same, kv: narrowKv }) }),
-      quality: narrowKv.id === "16" ? "none lost" : narrowKv.evidence,
-      effort: "low",
-      note: `${Math.round(100 * shared.prefixShare)} % of each prompt shared${narrowKv.id === before.kv.id ? "" : `, keys in ${narrowKv.label}`}`,
-    },
-    {
-      name: `8-bit weights (${eight.toUpperCase()})`,
-      ...shares(request, inEight),
-      quality: "under 1 % lost",
-      effort: "low",
-      note: inEight.note,
-    },
-    {
-      name: `4-bit weights (${four.toUpperCase()})`,
-      ...shares(request, inFour),
-      quality: "2 to 5 % lost",
-      effort: "medium",
-      note: inFour.note,
-    },
-    {
-      name: "speculative decoding",
-      ...shares(request, { before, after: canDraft ? bestOf(request, same, true) : undefined }),
-      quality: "none lost",
-      effort: "high",
-      note: canDraft
-        ? "EAGLE-3, a chain of three"
-        : model.eagle3 === undefined
-          ? "no drafter of this model is known here"
-          : `none are planned for ${engine} here`,
-    },
-    {
-      name: "distillation",
-      cost: student === undefined ? undefined : student.cost.usdPerHour / student.prediction.requestsPerS / perRequest,
-      latency: student === undefined ? undefined : millisecondsOf(request, student) / millisecondsOf(request, before),
-      quality: "5 to 10 % lost, on its task alone",
-      effort: "very high",
-      note:
-        smaller === undefined
-          ? "no smaller model of the family is known here"
-          : `to ${smaller.name}; plan costs says when it pays back`,
-    },
-  ];
+  return {
+    name: "distillation",
+    ...shares(asked, { before, after: student }),
+    quality: "5 to 10 % lost, on its task alone",
+    effort: "very high",
+    note:
+      smaller === undefined
+        ? "no smaller model of the family is known here"
+        : `to ${smaller.name}; plan costs says when it pays back`,
+  };
 }
 
 /** Names of the techniques that improve the bottleneck's figure, in the order to try them in. */

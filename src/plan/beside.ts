@@ -1,4 +1,4 @@
-/** What a configuration is compared with: the best of the plan that chooses otherwise. */
+/** The alternatives that a configuration is compared with: the best plan for each other choice. */
 import { against } from "./compare.js";
 import type { Evaluation } from "./evaluate.js";
 import type { Choice, PlanRequest, Refusal } from "./request.js";

@@ -3,16 +3,19 @@
  * resumes.
  */
 import { setMaxListeners } from "node:events";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { MillraceError } from "../core/errors.js";
+import { keepTerms } from "../core/kept-terms.js";
 import { RecordFile } from "../core/record-file.js";
 import type { StartStage } from "../core/stages.js";
 import type { Prompt } from "../distill/prompts.js";
 import type { AnswerSignals } from "../gateway/cascade/answer-signals.js";
 import { isRefusal, runAll, seedOf } from "../quality/ask.js";
 import type { ModelClient } from "./ask-model.js";
+
+const TERMS_FILE = "pairs.json";
 
 const recordSchema = z.object({
   id: z.string(),
@@ -50,21 +53,13 @@ const round = (value: number): number => Math.round(value * 1e4) / 1e4;
 
 /** Opens the folder's files. Throws invalid_option if it has answers under other terms. */
 export function openPairs(folder: string, terms: PairTerms) {
-  mkdirSync(folder, { recursive: true });
-  const path = join(folder, "pairs.json");
-  const text = `${JSON.stringify(terms)}\n`;
-  if (!existsSync(path)) writeFileSync(path, text);
-  const there = readFileSync(path, "utf8");
-  if (there !== text) {
-    const message = `expected answers under ${text.trim()} in ${folder}, got ${there.trim()}`;
-    throw new MillraceError("invalid_option", message, { hint: "use another --out, or the same terms" });
-  }
+  keepTerms(folder, TERMS_FILE, terms);
   return filesOf(folder);
 }
 
 /** The terms of a folder. Throws file_unreadable. */
 export function termsOf(folder: string): PairTerms {
-  const path = join(folder, "pairs.json");
+  const path = join(folder, TERMS_FILE);
   try {
     return JSON.parse(readFileSync(path, "utf8")) as PairTerms;
   } catch (cause) {

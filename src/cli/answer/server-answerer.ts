@@ -79,7 +79,7 @@ function samplingFields({ maxTokens, temperature, topP, topK, minP, seed, stop }
   if (seed !== undefined && !Number.isSafeInteger(Number(seed))) {
     throw optionError("--seed", "a number of up to 53 bits with --url", String(seed));
   }
-  // What is undefined is not written.
+  // JSON leaves out fields that are undefined.
   return {
     max_tokens: maxTokens,
     temperature,

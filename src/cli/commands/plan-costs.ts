@@ -50,61 +50,70 @@ async function runCosts(flags: CostFlags): Promise<void> {
     `${request.model.name} on ${machineLabel(request.machine)}: ${best.quantization.label}, ${shape}`,
     loadText(request),
     `${formatUsd(best.cost.usdPerHour)} an hour, ${formatUsd(best.cost.usdPerMillionOutput)} a million output tokens at this load around the clock (prices of ${request.price.date}: ${request.price.source})`,
-    "",
-    "Break-even: above so many output tokens a month the machine costs less",
-    formatTable([
-      ["API", "date", "$/M out with its input", "M tokens a month", "use of the machine"],
-      ...costs.breakEven.map(breakEvenRow),
-    ]),
-    "",
-    `Scale: the busiest hour has ${PEAK_FACTOR} times the mean's requests; API: ${costs.comparedWith}`,
-    formatTable([
-      ["", "requests a day", "M tokens out a month", "machines", "self-hosted a month", "API a month"],
-      ...costs.scales.map((each) => [
-        each.name,
-        each.requestsPerDay.toLocaleString("en-US"),
-        each.millionOutputPerMonth.toFixed(0),
-        String(each.numMachines),
-        formatUsd(each.usdPerMonth),
-        formatUsd(each.apiUsdPerMonth),
-      ]),
-    ]),
-    "",
-    `Tokens a day, prompts and answers: the busiest hour has ${PEAK_FACTOR} times the mean's; vanilla: 16 bits, one instance, no drafts, within the same targets`,
-    formatTable([
-      [
-        "tokens a day",
-        "machines",
-        "a month",
-        "vanilla",
-        "saved",
-        "$ per 1,000 requests",
-        "kW",
-        "distillation pays back",
-      ],
-      ...costs.tokenScales.map(tokenRow),
-    ]),
-    "",
-    "What a month's money is spent on",
-    formatTable([
-      [
-        "tokens a day",
-        "arithmetic",
-        "bandwidth",
-        "links and host",
-        "capacity: holding weights",
-        "idle: waiting for the peak",
-      ],
-      ...costs.tokenScales.map(({ tokensPerDay, split }) => [
-        tokensPerDay.toLocaleString("en-US"),
-        ...[split.arithmetic, split.bandwidth, split.linksAndHost, split.capacity, split.idle].map(percent),
-      ]),
-    ]),
+    ...breakEvenLines(costs),
+    ...scaleLines(costs),
+    ...tokenScaleLines(costs),
+    ...spendingLines(costs),
     "",
     "Machines are paid for whether they work or not; people who run them are not in these figures.",
   ];
   process.stdout.write(`${lines.join("\n")}\n`);
 }
+
+type Costs = ReturnType<typeof costsOf>;
+
+const breakEvenLines = (costs: Costs): readonly string[] => [
+  "",
+  "Break-even: above so many output tokens a month the machine costs less",
+  formatTable([
+    ["API", "date", "$/M out with its input", "M tokens a month", "use of the machine"],
+    ...costs.breakEven.map(breakEvenRow),
+  ]),
+];
+
+const scaleLines = (costs: Costs): readonly string[] => [
+  "",
+  `Scale: the busiest hour has ${PEAK_FACTOR} times the mean's requests; API: ${costs.comparedWith}`,
+  formatTable([
+    ["", "requests a day", "M tokens out a month", "machines", "self-hosted a month", "API a month"],
+    ...costs.scales.map((each) => [
+      each.name,
+      each.requestsPerDay.toLocaleString("en-US"),
+      each.millionOutputPerMonth.toFixed(0),
+      String(each.numMachines),
+      formatUsd(each.usdPerMonth),
+      formatUsd(each.apiUsdPerMonth),
+    ]),
+  ]),
+];
+
+const tokenScaleLines = (costs: Costs): readonly string[] => [
+  "",
+  `Tokens a day, prompts and answers: the busiest hour has ${PEAK_FACTOR} times the mean's; vanilla: 16 bits, one instance, no drafts, within the same targets`,
+  formatTable([
+    ["tokens a day", "machines", "a month", "vanilla", "saved", "$ per 1,000 requests", "kW", "distillation pays back"],
+    ...costs.tokenScales.map(tokenRow),
+  ]),
+];
+
+const spendingLines = (costs: Costs): readonly string[] => [
+  "",
+  "What a month's money is spent on",
+  formatTable([
+    [
+      "tokens a day",
+      "arithmetic",
+      "bandwidth",
+      "links and host",
+      "capacity: holding weights",
+      "idle: waiting for the peak",
+    ],
+    ...costs.tokenScales.map(({ tokensPerDay, split }) => [
+      tokensPerDay.toLocaleString("en-US"),
+      ...[split.arithmetic, split.bandwidth, split.linksAndHost, split.capacity, split.idle].map(percent),
+    ]),
+  ]),
+];
 
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`;
 

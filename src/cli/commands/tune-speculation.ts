@@ -17,7 +17,7 @@ import { contentHashOf } from "../../formats/content-hash.js";
 import { locateModel } from "../../formats/locate-model.js";
 import type { EngineBench, Temperatures } from "../../lab/speculation/engine-bench.js";
 import type { ClassedAnswer } from "../../lab/speculation/journal.js";
-import type { Ranked, SpeculationTuning } from "../../lab/speculation/search.js";
+import type { Ranked } from "../../lab/speculation/search.js";
 import type { PromptRequest } from "../../prompts/requests.js";
 import { loadTextSide } from "../../text/text-side.js";
 import { modelOption } from "../flags/model-option.js";
@@ -109,6 +109,17 @@ function temperaturesFrom(text: string): Temperatures {
   return [...new Set(listOf("--temperatures")(text, undefined).map(numberIn("--temperatures", 0, 2)))];
 }
 
+/** The drafters to try, and each with its depths. */
+function searchSpaceOf(
+  { drafter, depths = USUAL_DEPTHS.map(String), fixed = false }: SpeculationFlags,
+  modelPath: string,
+  { candidatesOf, drafterFrom, draftersBeside }: typeof import("../../lab/speculation/candidates.js"),
+) {
+  const named = (drafter ?? USUAL_DRAFTERS).map((word) => drafterFrom("--drafter", word));
+  const drafters = drafter === undefined ? [...named, ...draftersBeside(modelPath)] : named;
+  return { drafters, candidates: candidatesOf(drafters, depths.map(integerIn("--depths", 1, 64)), fixed) };
+}
+
 async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal): Promise<void> {
   const [lab, engines, { SpeculationJournal }, classes, { tuneSpeculation }, files, shown] = await Promise.all([
     import("../../lab/speculation/candidates.js"),
@@ -121,14 +132,10 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
   ]);
   const { configKeys } = lab;
   const deadlineMs = performance.now() + MS_PER_MINUTE * flags.maxMinutes;
-  const { json, out, preset, rounds, concurrency, perRound, fixed = false, maxTokens } = flags;
+  const { json, out, preset, rounds, concurrency, perRound, maxTokens } = flags;
   const startStage = json && !process.stderr.isTTY ? silentStages : stagesTo(process.stderr);
   const model = await locateModel(flags.model, startStage);
-  const depths = (flags.depths ?? USUAL_DEPTHS.map(String)).map(integerIn("--depths", 1, 64));
-  const drafters =
-    flags.drafter?.map((word) => lab.drafterFrom("--drafter", word)) ??
-    USUAL_DRAFTERS.map((word) => lab.drafterFrom("--drafter", word)).concat(lab.draftersBeside(model.path));
-  const candidates = lab.candidatesOf(drafters, depths, fixed);
+  const { drafters, candidates } = searchSpaceOf(flags, model.path, lab);
   const presetText = preset === undefined ? undefined : readPreset(preset);
   // A preset that cannot be written is refused now, before hours of measuring.
   if (presetText !== undefined) files.presetWith(presetText, preset!, model.name, configKeys(NO_SPECULATION), "");
@@ -180,30 +187,26 @@ async function runTuneSpeculation(flags: SpeculationFlags, signal: AbortSignal):
     }
     const words = ["millrace", ...(flags.model === undefined ? [] : ["--model", flags.model])];
     const command = [...words, "--speculative-config", JSON.stringify(keys)].map(shellWord).join(" ");
-    print(tuning, command);
-
-    function print(found: SpeculationTuning, launch: string): void {
-      if (json) {
-        const cellShares = cells.map(({ className, temperature, share }) => ({ className, temperature, share }));
-        const about = { model: model.name, machine: machineInfo(), versions: versions(), temperatures, concurrency };
-        const { numSkipped } = asked;
-        process.stdout.write(
-          `${jsonText({ ...about, classes: counts, numSkipped, cells: cellShares, ...found, speculativeConfig: keys, command: launch })}\n`,
-        );
-        return;
-      }
-      const written = [join(out, "millrace.yaml"), ...(preset === undefined ? [] : [preset])];
-      const lines = [
-        shown.cellTable(cells, found, flags.top),
-        "",
-        shown.rankingTable(cells, found),
-        "",
-        shown.choiceText(found),
-        `start it by: ${launch}`,
-        `written: ${written.join(", ")}`,
-      ];
-      process.stdout.write(`${lines.join("\n")}\n`);
+    if (json) {
+      const cellShares = cells.map(({ className, temperature, share }) => ({ className, temperature, share }));
+      const about = { model: model.name, machine: machineInfo(), versions: versions(), temperatures, concurrency };
+      const { numSkipped } = asked;
+      process.stdout.write(
+        `${jsonText({ ...about, classes: counts, numSkipped, cells: cellShares, ...tuning, speculativeConfig: keys, command })}\n`,
+      );
+      return;
     }
+    const written = [join(out, "millrace.yaml"), ...(preset === undefined ? [] : [preset])];
+    const lines = [
+      shown.cellTable(cells, tuning, flags.top),
+      "",
+      shown.rankingTable(cells, tuning),
+      "",
+      shown.choiceText(tuning),
+      `start it by: ${command}`,
+      `written: ${written.join(", ")}`,
+    ];
+    process.stdout.write(`${lines.join("\n")}\n`);
   } finally {
     await bench.close();
   }

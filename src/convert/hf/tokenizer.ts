@@ -9,11 +9,9 @@ import { type MergePair, parseMerges } from "../../text/tokenizer/merge-table.js
 import { findPreTokenizer } from "../../text/tokenizer/pre-tokenizers.js";
 import { hasPhi3Spacing, takesSpaceAfter } from "../../text/tokenizer/special-tokens.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
-import { readVocabulary, TOKEN_TYPE, type Vocabulary } from "../../text/tokenizer/vocabulary.js";
+import { readVocabulary, SPACE_MARK, TOKEN_TYPE, type Vocabulary } from "../../text/tokenizer/vocabulary.js";
 
 type Json = Record<string, unknown>;
-
-const SPACE_MARK = "\u2581";
 
 interface TokenizerFiles {
   readonly "tokenizer.json": Json;

@@ -34,7 +34,7 @@ interface DeltaScratch {
   /** [M, heads] */
   readonly alpha: BufferHandle;
   readonly beta: BufferHandle;
-  /** What matrices for several of these give, and where each lies in it; undefined: there are none. */
+  /** The outputs of matrices that compute several of these at once, and the place of each; undefined: there are none. */
   readonly fused: FusedScratch | undefined;
 }
 

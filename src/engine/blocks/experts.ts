@@ -214,7 +214,7 @@ export class Experts {
     program.record("groupExperts", { ...choice, groups, places, experts: chosen });
   }
 
-  /** What `downs` multiply, into the scratch's `gate` [numRows · k, inner]. */
+  /** Records the inputs of `downs`, into the scratch's `gate` [numRows · k, inner]. */
   #recordInner(program: Program, input: BufferHandle, numRows: number): void {
     const { width, activation } = this.config;
     const { part, gates, ups } = this.weights;

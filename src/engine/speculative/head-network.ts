@@ -1,4 +1,4 @@
-/** What trained heads compute, up to the output matrix, and the parts of their model that they read. */
+/** The layers of trained heads up to the output matrix, and the parts of the model that they read. */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";

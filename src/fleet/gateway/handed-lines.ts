@@ -131,7 +131,7 @@ export class HandedLines implements HandedModels {
       translation.begin(status, { "content-type": "application/json" });
       const bytes = Buffer.concat([translation.push(body), translation.end()]);
       const { failure } = translation;
-      // What cannot be translated is paid for all the same.
+      // The provider charges for answers that cannot be translated, too.
       const counts = new AnswerCounts(true, failure === undefined ? translation : undefined);
       counts.reader?.push(failure === undefined ? bytes : body);
       attempt.firstByteMs = performance.now();

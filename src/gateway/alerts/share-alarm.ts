@@ -6,7 +6,7 @@
  */
 
 export interface ShareRules<Hour> {
-  /** Requests of an hour, and those of them that are counted. */
+  /** Requests of an hour, and how many of these are counted. */
   readonly allOf: (hour: Hour) => number;
   readonly someOf: (hour: Hour) => number;
   readonly direction: "rises" | "falls";

@@ -230,7 +230,7 @@ export async function callerNow(callerOf: CallerOf, owner: CallerIdentity): Prom
   }
 }
 
-/** Who pays for what a key asked that is gone meanwhile: its team and organisation, as far as they are there. */
+/** The payer of lines whose key has been deleted: its team and organisation, as far as they still exist. */
 async function payerNow(callerOf: CallerOf, { tenant, keyId, scopes = [] }: CallerIdentity): Promise<Caller> {
   for (let count = scopes.length - 1; count > 0; count--) {
     const found = await callerNow(callerOf, { tenant, scopes: scopes.slice(0, count) });

@@ -269,8 +269,8 @@ function isLost({ stage, batchId, model, from, to }: Part, lines: BatchLines): b
 }
 
 /**
- * What its providers have of a batch that is over: has the files of its parts deleted. Of a batch whose lines are lost,
- * parts may be under way: ends them, and their reservations.
+ * Has the files deleted that providers keep of a finished batch's parts. If the batch's lines are lost, parts may still
+ * run: ends them, and their reservations.
  */
 export async function dropParts(
   { folders, handed, cleanup }: Pick<HandedContext, "folders" | "handed" | "cleanup">,

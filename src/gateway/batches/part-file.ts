@@ -52,7 +52,7 @@ export type PartName = Pick<Part, "model" | "number">;
 /** Nobody knows any more which lines the provider has. */
 export class BrokenPart extends MillraceError {}
 
-/** What a line has reserved of budgets. */
+/** The reservation of a line in its budgets. */
 export interface LineCost extends Amounts {
   /** Position of the line in the batch's index, from 0. */
   readonly index: number;
@@ -62,7 +62,7 @@ const nameOf = ({ model, number }: PartName): string => `part-${model}-${number}
 const NAME = /^part-(\d+)-(\d+)\.json$/;
 const BYTES_PER_COST = 3 * Float64Array.BYTES_PER_ELEMENT;
 
-/** What the lines that have no result yet have reserved together. */
+/** The sum of the reservations of lines without a result. */
 export function sumOfOpen(costs: readonly LineCost[], isOpen: (index: number) => boolean): Amounts {
   let [money, tokens] = [0, 0];
   for (const cost of costs.filter(({ index }) => isOpen(index)))
@@ -115,7 +115,7 @@ export class PartFiles {
     await this.#sync();
   }
 
-  /** What each line of a part has reserved; undefined: nobody knows. */
+  /** The reservation of each line of a part; undefined: unknown. */
   async costs(of: PartName): Promise<readonly LineCost[] | undefined> {
     const bytes = await readFile(this.#costs(of)).catch((thrown: NodeJS.ErrnoException) => {
       if (thrown.code === "ENOENT") return undefined;

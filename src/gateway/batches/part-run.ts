@@ -284,7 +284,7 @@ export class PartRun {
     if (left !== undefined) await this.context.handed.budget.shrink(this.#id, left);
   }
 
-  /** What lines without a result have reserved. Undefined: no budget applies. */
+  /** The sum of the reservations of lines without a result. Undefined: no budget applies. */
   async #reservedNow(): Promise<Part["reserved"]> {
     const { reserved } = this.#part;
     if (reserved === undefined) return undefined;

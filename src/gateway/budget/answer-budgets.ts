@@ -35,7 +35,7 @@ const PAID_BYTES_PER_TOKEN = 3;
 /** No answer is longer than this. */
 const MAX_USUAL_TOKENS = 262_144;
 
-/** What is held for a request, of all its scopes. */
+/** The reservation of a request in all its scopes. */
 export interface Reserved {
   readonly amounts: Amounts;
   readonly levels: Levels | undefined;

@@ -38,7 +38,7 @@ export interface RequestSize extends AnswerSize {
   readonly templateTokens: number;
 }
 
-/** What a model's instances say of its prompts; undefined: nothing. */
+/** Facts about a model's prompts that its instances report; undefined: not reported. */
 export interface PromptFacts {
   /** Most tokens of a prompt with its answer. */
   readonly maxModelLen: number | undefined;

@@ -10,7 +10,7 @@ export interface Bounds {
 const MIN_VALUES = 30;
 /** Values at which the bounds are tightest, divided by about eight. */
 const TUNING = 12;
-/** Probability that a bound fails at any of all looks: a canary has five of them, three ratios and two limits. */
+/** Probability that a bound fails at any look. A canary has five bounds: three ratios and two limits. */
 const ALPHA = 0.05 / 5;
 
 /** Count, mean and variance of logarithms, one value at a time (Welford, Technometrics 4, 1962). */

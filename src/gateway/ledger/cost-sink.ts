@@ -196,7 +196,7 @@ function bodyWithCost(body: Buffer, nanoDollars: bigint): Buffer {
   try {
     place = membersOf(body).get("usage");
   } catch {
-    // What is no JSON has no report.
+    // A body that is no JSON has no report of usage.
   }
   if (place === undefined || body[place.end - 1] !== CLOSE_BRACE) return body;
   const report = reportWithCost(body.toString("latin1", place.start, place.end), nanoDollars);
@@ -224,7 +224,7 @@ function placeOf(text: string, path: readonly string[]): ByteRange | undefined {
       [start, end] = [start + found.start, start + found.end];
     }
   } catch {
-    // What is no JSON has no report.
+    // A body that is no JSON has no report of usage.
     return undefined;
   }
   return text[end - 1] === "}" ? { start, end } : undefined;

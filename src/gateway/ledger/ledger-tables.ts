@@ -80,8 +80,8 @@ export const ATTEMPT_COLUMNS = [
 ] as const;
 
 /**
- * What the usual request with one attempt has in common with many others: its row has the id of these words in place of
- * them, and no row for the attempt beside it.
+ * Columns whose values a usual request, of one attempt, shares with many others: its row has the id of these words in
+ * their place, and needs no second row for the attempt.
  */
 export const WORD_COLUMNS = [
   "tenant",

@@ -32,7 +32,7 @@ export type Look =
   /** No line ran. @property isForNow the same lines may be sent again later */
   | { readonly kind: "failed"; readonly message: string; readonly isForNow: boolean };
 
-/** What became of a line. */
+/** The result of a line. */
 export type LineOutcome =
   | { readonly kind: "answer"; readonly status: number; readonly body: Buffer }
   | { readonly kind: "failed"; readonly message: string }

@@ -22,7 +22,7 @@ export interface KeptSample {
   readonly tenant: string;
   readonly key: string;
   readonly model: string;
-  /** Identity of what answered; "" where it is unknown. */
+  /** Identity of the model version that answered; "": unknown. */
   readonly version: string;
   readonly path: string;
   /** Inverse of the chance to be sampled. */

@@ -1,6 +1,6 @@
 /** Reads a request and its whole answer, of any dialect, into the texts that checks look at. */
 import { isPlainObject } from "../../core/is-plain-object.js";
-import { isTooDeep, type JsonObject } from "../../core/json-body.js";
+import { type JsonObject, jsonObjectIn } from "../../core/json-body.js";
 import { askedForm } from "../api/asked-form.js";
 import { signalsOf } from "../cascade/answer-signals.js";
 import { answerPartsOf } from "../dialects/answer/answer-parts-of.js";
@@ -24,22 +24,12 @@ const ROLES: readonly string[] = ["system", "user", "assistant", "tool", "functi
  * @returns undefined for a request or an answer in no known form, and for several choices
  */
 export function readSample(path: string, request: Buffer, answer: Buffer, isEventStream: boolean): Sample | undefined {
-  const body = parsed(request);
+  const body = jsonObjectIn(request);
   const read = body === undefined ? undefined : readAnswer(path, answer, isEventStream);
   if (body === undefined || read === undefined || (typeof body.n === "number" && body.n > 1)) return undefined;
   const prompt = new PromptTexts();
   prompt.read(body);
   return { messages: prompt.messages, isPlain: prompt.isPlain, format: formatOf(body), answer: read };
-}
-
-function parsed(json: Buffer): JsonObject | undefined {
-  try {
-    if (isTooDeep(json)) return undefined;
-    const value: unknown = JSON.parse(json.toString("utf8"));
-    return isPlainObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** As `response_format` of chats has it. */

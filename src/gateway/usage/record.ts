@@ -78,8 +78,8 @@ export const NOTE = {
 } as const;
 
 /**
- * What a request is charged at. batch: a line of a batch that the gateway runs itself; provider-batch: one that the
- * provider's own batch endpoint answers.
+ * The price list that a request pays by. batch: a line of a batch that the gateway runs itself; provider-batch: one
+ * that the provider's own batch endpoint answers.
  */
 export type Rate = "full" | "batch" | "provider-batch";
 

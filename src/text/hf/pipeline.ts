@@ -5,10 +5,9 @@
 import { MillraceError } from "../../core/errors.js";
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import { bertNormalizer, bertWords, lowercase } from "../tokenizer/bert-text.js";
-import { SPACE_MARK } from "../tokenizer/char-bpe.js";
 import { charsmapNormalizer } from "../tokenizer/charsmap.js";
 import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
-import { corrupt } from "../tokenizer/vocabulary.js";
+import { corrupt, SPACE_MARK } from "../tokenizer/vocabulary.js";
 import { literal, translateRegex } from "./regex.js";
 
 export type Normalize = (text: string) => string;

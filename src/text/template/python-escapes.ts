@@ -3,7 +3,7 @@
  * character for.
  */
 
-/** What the library reads itself: `\u1234` and `\x41` too. Names (`\N{…}`) and false numbers it refuses. */
+/** Escapes that the library reads itself, `\u1234` and `\x41` too. It refuses names (`\N{…}`) and false numbers. */
 const READ_BY_LIBRARY = /[ntrbfv'"\\uxUN]/;
 /** Characters by their number in octal or in eight digits, and BEL, which the library has no escapes for. */
 const NUMBERED = /\\(?:([0-7]{1,3})|U([0-9a-fA-F]{8})|a)/y;

@@ -9,7 +9,7 @@
  */
 const BASE_WORK = 64_000_000;
 /**
- * What the input adds: its characters and its values (texts, numbers, lists, objects), each of which a template may
+ * The input adds work for its characters and its values (texts, numbers, lists, objects), each of which a template may
  * meet in nested loops.
  */
 const WORK_PER_INPUT_CHARACTER = 512;

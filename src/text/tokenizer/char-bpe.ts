@@ -6,13 +6,10 @@ import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger } from "./bpe-merge.js";
 import { type MergePair, MergeTable, parseMerges, type RankOfRepeated } from "./merge-table.js";
 import type { PieceEncoder } from "./piece-encoder.js";
-import { corrupt, parseByteToken, readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+import { bytesOfPiece, corrupt, parseByteToken, readTokenId, SPACE_MARK, type Vocabulary } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
-
-/** U+2581, which stands for a space in the vocabulary. */
-export const SPACE_MARK = "\u2581";
 
 interface CharBpeOptions {
   readonly hasByteFallback: boolean;
@@ -110,12 +107,7 @@ export class CharBpe {
   }
 
   bytesOf(id: number): Uint8Array {
-    const text = this.#vocab.texts[id]!;
-    const type = this.#vocab.types[id];
-    const byte = type === TOKEN_TYPE.byte ? parseByteToken(text) : undefined;
-    if (byte !== undefined) return Uint8Array.of(byte);
-    const isPlain = type === TOKEN_TYPE.normal || type === TOKEN_TYPE.userDefined;
-    return UTF8.encode(isPlain ? text.replaceAll(SPACE_MARK, " ") : text);
+    return bytesOfPiece(this.#vocab, id);
   }
 
   #mergeWord(word: string): readonly number[] {

@@ -5,11 +5,9 @@ import { charsmapNormalizer } from "./charsmap.js";
 import type { PieceEncoder } from "./piece-encoder.js";
 import type { PairTemplate } from "./tokenizer.js";
 import { Unigram } from "./unigram.js";
-import { corrupt, readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+import { corrupt, readTokenId, SPACE_MARK, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
 import { WordPiece } from "./word-piece.js";
 
-/** U+2581, which files put before tokens that begin a word. */
-const SPACE_MARK = "\u2581";
 /** As in Hugging Face's files, which GGUF files do not repeat. */
 const MAX_WORD_LENGTH = 100;
 

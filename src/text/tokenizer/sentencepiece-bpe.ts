@@ -6,13 +6,18 @@
 import type { GgufMetadata } from "../../formats/gguf/types.js";
 import { BpeMerger, type MergeRules } from "./bpe-merge.js";
 import type { PieceEncoder } from "./piece-encoder.js";
-import { corrupt, parseByteToken, readTokenId, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+import {
+  bytesOfPiece,
+  corrupt,
+  parseByteToken,
+  readTokenId,
+  SPACE_MARK,
+  TOKEN_TYPE,
+  type Vocabulary,
+} from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
-
-/** U+2581, which represents a space in the vocabulary. */
-const SPACE_MARK = "\u2581";
 
 export function createSentencePieceBpe(metadata: GgufMetadata, vocab: Vocabulary): PieceEncoder {
   if (vocab.scores === undefined) throw corrupt("expected tokenizer.ggml.scores to list the scores, got none");
@@ -73,16 +78,7 @@ class SentencePieceBpe implements PieceEncoder {
   }
 
   bytesOf(id: number): Uint8Array {
-    const text = this.#vocab.texts[id]!;
-    switch (this.#vocab.types[id]) {
-      case TOKEN_TYPE.byte:
-        return Uint8Array.of(parseByteToken(text)!);
-      case TOKEN_TYPE.normal:
-      case TOKEN_TYPE.userDefined:
-        return UTF8.encode(text.replaceAll(SPACE_MARK, " "));
-      default:
-        return UTF8.encode(text);
-    }
+    return bytesOfPiece(this.#vocab, id);
   }
 
   #mergeWord(word: string): readonly number[] {

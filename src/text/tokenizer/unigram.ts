@@ -2,12 +2,10 @@
  * Unigram (SentencePiece's, arXiv 1804.10959): of all ways to cut a piece into tokens, the one whose scores have the
  * largest sum. A character that begins no token is unknown; neighbouring unknown characters are one token.
  */
-import { corrupt, parseByteToken, TOKEN_TYPE, type Vocabulary } from "./vocabulary.js";
+import { bytesOfPiece, corrupt, parseByteToken, type Vocabulary } from "./vocabulary.js";
 import { WordCache } from "./word-cache.js";
 
 const UTF8 = new TextEncoder();
-/** U+2581, which stands for a space in the vocabulary. */
-const SPACE_MARK = "\u2581";
 /** Cost of an unknown character beyond the worst token. */
 const UNKNOWN_PENALTY = 10;
 
@@ -65,12 +63,7 @@ export class Unigram {
   }
 
   bytesOf(id: number): Uint8Array {
-    const text = this.vocab.texts[id]!;
-    const type = this.vocab.types[id];
-    const byte = type === TOKEN_TYPE.byte ? parseByteToken(text) : undefined;
-    if (byte !== undefined) return Uint8Array.of(byte);
-    const isPlain = type === TOKEN_TYPE.normal || type === TOKEN_TYPE.userDefined;
-    return UTF8.encode(isPlain ? text.replaceAll(SPACE_MARK, " ") : text);
+    return bytesOfPiece(this.vocab, id);
   }
 
   #insert(text: string, id: number): void {

@@ -90,3 +90,18 @@ export function parseByteToken(text: string): number | undefined {
   const match = /^<0x([0-9A-Fa-f]{2})>$/.exec(text);
   return match === null ? undefined : Number.parseInt(match[1]!, 16);
 }
+
+/** U+2581, which stands for a space in the vocabularies of SentencePiece. */
+export const SPACE_MARK = "\u2581";
+
+const UTF8 = new TextEncoder();
+
+/** What a token of SentencePiece's vocabularies stands for: its byte, or its text with spaces in place of their marks. */
+export function bytesOfPiece({ texts, types }: Vocabulary, id: number): Uint8Array {
+  const text = texts[id]!;
+  const type = types[id];
+  const byte = type === TOKEN_TYPE.byte ? parseByteToken(text) : undefined;
+  if (byte !== undefined) return Uint8Array.of(byte);
+  const isPlain = type === TOKEN_TYPE.normal || type === TOKEN_TYPE.userDefined;
+  return UTF8.encode(isPlain ? text.replaceAll(SPACE_MARK, " ") : text);
+}

@@ -14,7 +14,7 @@ const bases = new Map<string, number>();
 export const isInBrowser = (id: string): boolean => inBrowser.value.some((one) => one.id === id);
 
 /**
- * What the browser has by now. What is unchanged is the page's own, with the probabilities of its tokens.
+ * The chats that the browser has now. An unchanged one is the page's own copy, which has its tokens' probabilities.
  */
 const readAgain = (): readonly Conversation[] =>
   readChats(localStorage).map((chat) => {

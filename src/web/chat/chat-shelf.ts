@@ -339,7 +339,7 @@ async function putAll(
   for (const chat of [...chats].sort((a, b) => b.updatedMs - a.updatedMs)) {
     try {
       const id = await putOrCopy(withServerId(chat), revisionOf, client, isShown);
-      // What the page keeps of it from now on goes there.
+      // Later changes of the chat on this page are kept under the new id.
       if (isShown && id !== chat.id) copies.set(chat.id, id);
       takeFromBrowser(chat.id);
     } catch (thrown) {

@@ -52,7 +52,7 @@ function DroppedNote({ count }: { readonly count: number }) {
 export function Composer() {
   const input = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
-  // What the visitor has gone to keeps the focus.
+  // An element that the visitor has focused keeps the focus.
   useEffect(() => {
     if (document.activeElement === document.body) focusInput();
   }, []);

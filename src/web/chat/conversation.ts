@@ -66,7 +66,7 @@ export interface Turn {
   /** Cost in dollars, including that of the answers that it continues; absent: the server does not report it. */
   readonly cost?: number;
   readonly trouble?: Trouble;
-  /** What the server says about the trouble. */
+  /** The server's message about the error. */
   readonly error?: string;
   readonly feedback?: Feedback;
   /** It is shown, and not sent any more. */

@@ -23,7 +23,7 @@ import { isPicture } from "./picture.js";
 export const CHATS_KEY = "millrace-chats";
 const MOST_CHATS = 1000;
 
-/** What the store needs of localStorage. */
+/** The part of localStorage that the store needs. */
 export interface TextStore {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;

@@ -23,7 +23,7 @@ export interface FoundChat {
 const BEFORE_CHARACTERS = 30;
 const AFTER_CHARACTERS = 90;
 
-/** What the visitor looks for. */
+/** The words that the visitor searches for. */
 export const wanted = signal("");
 /** Why some texts were not searched. */
 export const searchError = signal<string | undefined>(undefined);

@@ -21,7 +21,7 @@ export interface Binding {
   readonly name: "memory" | "seats" | "queue" | "host" | "prefill" | "decode" | "steps" | "nothing";
   /** The metric that says so, with its value. */
   readonly evidence: string;
-  /** What would help. */
+  /** A change that would help. */
   readonly advice: string;
 }
 

@@ -1,6 +1,5 @@
 /** The last requests: who asked, what came, and a bar with the time of each part. */
-import { useSignal } from "@preact/signals";
-import { Fragment } from "preact";
+import { type Signal, useSignal } from "@preact/signals";
 import { getJson } from "../api/client.js";
 import { health, isFleet } from "../fleet/server-kind.js";
 import { useLoaded } from "../parts/load.js";
@@ -130,6 +129,105 @@ function outputText({ output_tokens: output, draft_tokens: drafted = 0 }: Row): 
   return drafted === 0 ? String(output) : `${output}, ${drafted} drafted`;
 }
 
+interface Filter {
+  readonly isFailed: Signal<boolean>;
+  /** Milliseconds as text; "": any time. */
+  readonly slow: Signal<string>;
+  readonly id: Signal<string>;
+}
+
+function FilterForm({ isFailed, slow, id }: Filter) {
+  return (
+    <form class="fields" onSubmit={(event) => event.preventDefault()}>
+      <div class="field">
+        <label for="requests-slow">Took</label>
+        <select
+          id="requests-slow"
+          value={slow.value}
+          onChange={({ currentTarget }) => {
+            slow.value = currentTarget.value;
+          }}
+        >
+          {Object.entries(SLOW).map(([value, label]) => (
+            <option key={value} value={value}>
+              {label}
+            </option>
+          ))}
+        </select>
+      </div>
+      <div class="field">
+        <label for="requests-id">Id</label>
+        <input
+          id="requests-id"
+          maxLength={128}
+          value={id.value}
+          placeholder="any"
+          onChange={({ currentTarget }) => {
+            id.value = currentTarget.value.trim();
+          }}
+        />
+      </div>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={isFailed.value}
+          onChange={({ currentTarget }) => {
+            isFailed.value = currentTarget.checked;
+          }}
+        />
+        Only failed ones
+      </label>
+    </form>
+  );
+}
+
+interface RequestRowsProps {
+  readonly row: Row;
+  readonly longestMs: number;
+  readonly numColumns: number;
+  readonly isOpen: boolean;
+  /** Opens the row's detail, or closes it. */
+  toggle(): void;
+}
+
+/** A request, and its detail where it is open. */
+function RequestRows({ row, longestMs, numColumns, isOpen, toggle }: RequestRowsProps) {
+  return (
+    <>
+      <tr>
+        <td>
+          <button type="button" class="plain" aria-expanded={isOpen} onClick={toggle}>
+            {time.format(row.at_ms)}
+          </button>
+        </td>
+        <td>{row.model}</td>
+        {isFleet.value && <td>{row.instance ?? "–"}</td>}
+        <td class={`state ${row.outcome}`}>
+          {row.outcome}
+          {row.status !== undefined && row.status !== 200 ? ` ${row.status}` : ""}
+        </td>
+        <td>{tokensText(row)}</td>
+        <td>{outputText(row)}</td>
+        <td>{milliseconds(row.ttft_ms)}</td>
+        <td>{milliseconds(row.tpot_ms)}</td>
+        <td>{milliseconds(row.total_ms)}</td>
+        <td>
+          <Bar row={row} longestMs={longestMs} />
+        </td>
+      </tr>
+      {isOpen && (
+        <tr>
+          <td colSpan={numColumns}>
+            <Detail row={row} />
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+const COLUMNS = ["Came", "Model", "Answer", "Prompt", "Output", "TTFT", "Per token", "In all", "Parts"];
+
 export function RequestsPage() {
   const isFailed = useSignal(false);
   const slow = useSignal<string>("");
@@ -147,96 +245,31 @@ export function RequestsPage() {
   const { data, error } = useLoaded(get, { when: [path, asker, isLearnt], everyMs: EVERY_MS });
   const rows = data?.data ?? [];
   const longestMs = Math.max(1, ...rows.map(({ total_ms: total = 0 }) => total));
-  const columns = ["Came", "Model", "Answer", "Prompt", "Output", "TTFT", "Per token", "In all", "Parts"];
+  const columns = isFleet.value ? [...COLUMNS.slice(0, 2), "Instance", ...COLUMNS.slice(2)] : COLUMNS;
   return (
     <div class="page">
       <h2>Requests</h2>
       {error !== undefined && <p class="error">{error}</p>}
-      <form class="fields" onSubmit={(event) => event.preventDefault()}>
-        <div class="field">
-          <label for="requests-slow">Took</label>
-          <select
-            id="requests-slow"
-            value={slow.value}
-            onChange={({ currentTarget }) => {
-              slow.value = currentTarget.value;
-            }}
-          >
-            {Object.entries(SLOW).map(([value, label]) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </div>
-        <div class="field">
-          <label for="requests-id">Id</label>
-          <input
-            id="requests-id"
-            maxLength={128}
-            value={id.value}
-            placeholder="any"
-            onChange={({ currentTarget }) => {
-              id.value = currentTarget.value.trim();
-            }}
-          />
-        </div>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={isFailed.value}
-            onChange={({ currentTarget }) => {
-              isFailed.value = currentTarget.checked;
-            }}
-          />
-          Only failed ones
-        </label>
-      </form>
+      <FilterForm isFailed={isFailed} slow={slow} id={id} />
       <Legend />
-      {data !== undefined && rows.length === 0 && <p class="hint">No request of the last {data.kept} is so.</p>}
+      {data !== undefined && rows.length === 0 && (
+        <p class="hint">None of the last {data.kept} requests is one of these.</p>
+      )}
       {rows.length > 0 && (
-        <Table columns={isFleet.value ? [...columns.slice(0, 2), "Instance", ...columns.slice(2)] : columns}>
+        <Table columns={columns}>
           {rows.map((row) => {
-            const key = `${row.id} ${row.at_ms}`;
             const isOpen = open.value?.id === row.id && open.value.at_ms === row.at_ms;
             return (
-              <Fragment key={key}>
-                <tr>
-                  <td>
-                    <button
-                      type="button"
-                      class="plain"
-                      aria-expanded={isOpen}
-                      onClick={() => {
-                        open.value = isOpen ? undefined : row;
-                      }}
-                    >
-                      {time.format(row.at_ms)}
-                    </button>
-                  </td>
-                  <td>{row.model}</td>
-                  {isFleet.value && <td>{row.instance ?? "–"}</td>}
-                  <td class={`state ${row.outcome}`}>
-                    {row.outcome}
-                    {row.status !== undefined && row.status !== 200 ? ` ${row.status}` : ""}
-                  </td>
-                  <td>{tokensText(row)}</td>
-                  <td>{outputText(row)}</td>
-                  <td>{milliseconds(row.ttft_ms)}</td>
-                  <td>{milliseconds(row.tpot_ms)}</td>
-                  <td>{milliseconds(row.total_ms)}</td>
-                  <td>
-                    <Bar row={row} longestMs={longestMs} />
-                  </td>
-                </tr>
-                {isOpen && (
-                  <tr>
-                    <td colSpan={columns.length + (isFleet.value ? 1 : 0)}>
-                      <Detail row={row} />
-                    </td>
-                  </tr>
-                )}
-              </Fragment>
+              <RequestRows
+                key={`${row.id} ${row.at_ms}`}
+                row={row}
+                longestMs={longestMs}
+                numColumns={columns.length}
+                isOpen={isOpen}
+                toggle={() => {
+                  open.value = isOpen ? undefined : row;
+                }}
+              />
             );
           })}
         </Table>

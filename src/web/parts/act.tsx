@@ -1,11 +1,11 @@
-/** What a visitor does on the server, and what comes of it. */
+/** Acts of a visitor on the server, and their results. */
 import { useSignal } from "@preact/signals";
 import { errorText } from "./load.js";
 
 interface Acts {
   /** Why the last act failed. It stays until the next one; what is loaded again would wipe it off. */
   readonly problem: string | undefined;
-  /** What the last act has done, if it says so. */
+  /** The result of the last act, in words; undefined: the act has none. */
   readonly said: string | undefined;
   /** @returns whether it is done */
   act(what: () => Promise<unknown>, sayDone?: string): Promise<boolean>;

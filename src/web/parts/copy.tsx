@@ -10,7 +10,7 @@ function copySelected(text: string): boolean {
   const before = document.activeElement;
   const field = document.createElement("textarea");
   field.className = "sr";
-  // What is not wrapped is copied without its spaces.
+  // Without wrapping, browsers copy the text without its spaces.
   field.style.whiteSpace = "pre-wrap";
   field.readOnly = true;
   field.value = text;

@@ -35,7 +35,7 @@ export class AnswerOrder {
   #numAsked = 0;
   #numPast = 0;
 
-  /** What was asked for until now is shown no more. */
+  /** Answers to requests from before this call are not shown. */
   forget(): void {
     this.#numPast = this.#numAsked;
   }
@@ -71,7 +71,7 @@ export function useLoaded<T>(get: () => Promise<T>, { when = [], everyMs }: Load
       error.value = errorText(thrown);
       return;
     }
-    // What was asked for before it was done knows nothing about it.
+    // Answers to requests from before the act do not show its effect.
     order.forget();
     await reload();
   };

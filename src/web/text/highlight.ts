@@ -3,7 +3,7 @@ import { loadedLater } from "./loaded-later.js";
 
 const highlighterOf = loadedLater(async () => (await import("./languages.js")).highlighter);
 
-/** What is longer takes too long to be coloured with every token of an answer. */
+/** Longer code takes too long to be coloured with every token of an answer. */
 const MOST_CHARACTERS = 50_000;
 
 /** @returns HTML; undefined: it is too long, the language is not known, or the highlighter is still on its way */

@@ -11,7 +11,7 @@ export interface MathToken extends Tokens.Generic {
   readonly isDisplay: boolean;
 }
 
-/** What is longer is no formula. */
+/** Longer texts are no formulas. */
 const MOST_CHARACTERS = 3000;
 
 const CLOSERS: Readonly<Record<string, string>> = { "\\(": "\\)", "\\[": "\\]", $$: "$$", $: "$" };

@@ -1,6 +1,5 @@
 /** Reads a whole answer that a client got, of any dialect that has a reader, into its parts. */
-import { isPlainObject } from "../../../core/is-plain-object.js";
-import { isTooDeep, type JsonObject } from "../../../core/json-body.js";
+import { type JsonObject, jsonObjectIn } from "../../../core/json-body.js";
 import type { AnswerPart, AnswerReader } from "../conversation/answer-parts.js";
 import { EventReader } from "../wire/sse.js";
 import { ChatAnswerReader } from "./read-chat-answer.js";
@@ -16,7 +15,7 @@ const READERS: ReadonlyMap<string, () => AnswerReader> = new Map<string, () => A
 /** @param path of the request, one of the three above; throws upstream_failed for an answer of another form */
 export function answerPartsOf(path: string, body: Buffer, isEventStream: boolean): readonly AnswerPart[] {
   const reader = READERS.get(path)!();
-  if (!isEventStream) return reader.whole(parsed(body) ?? {});
+  if (!isEventStream) return reader.whole(jsonObjectIn(body) ?? {});
   return [...answerEvents(body).flatMap(({ name, data }) => reader.event(data, name)), ...reader.end()];
 }
 
@@ -29,18 +28,8 @@ interface AnswerEvent {
 function answerEvents(body: Buffer): readonly AnswerEvent[] {
   const events: AnswerEvent[] = [];
   new EventReader().push(body, ({ name, data }) => {
-    const value = parsed(Buffer.from(data));
+    const value = jsonObjectIn(Buffer.from(data));
     if (value !== undefined) events.push({ name, data: value });
   });
   return events;
-}
-
-function parsed(json: Buffer): JsonObject | undefined {
-  try {
-    if (isTooDeep(json)) return undefined;
-    const value: unknown = JSON.parse(json.toString("utf8"));
-    return isPlainObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -15,7 +15,7 @@ export function signatureOf(thoughtSignature: string): string | undefined {
 }
 
 /**
- * What a client of responses repeats unread, as the encrypted content of a reasoning item: the signature of the item's
+ * The encrypted content of a reasoning item, which a client of responses repeats unread: the signature of the item's
  * thought ("" if it has none), that of the call behind it, or thoughts that the provider has encrypted.
  */
 export interface Sealed {
