@@ -22,6 +22,7 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   qwen35_vision: "qwen35",
   lfm2_moe: "lfm2moe",
   granitehybrid_dense: "granitehybrid",
+  nemotron_h_mixed: "nemotron_h_moe",
 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = {
