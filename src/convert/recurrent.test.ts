@@ -68,7 +68,9 @@ describe.each(["granitehybrid", "granitehybrid_dense", "nemotron_h", "nemotron_h
 });
 
 test("a Nemotron whose layers have experts or a dense part becomes no file", () => {
-  expect(() => weightsOnly(fixture("hf/nemotron_h_mixed"), place(".gguf"))).toThrow(/experts in every feed-forward part/);
+  expect(() => weightsOnly(fixture("hf/nemotron_h_mixed"), place(".gguf"))).toThrow(
+    /experts in every feed-forward part/,
+  );
 });
 
 describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (architecture) => {

@@ -66,7 +66,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, width),
-    rmsEps: read.positive("attention.layer_norm_rms_epsilon", 1e-5),
+    rmsEps: read.positive("attention.layer_norm_rms_epsilon", read.positive("attention.layer_norm_epsilon", 1e-5)),
     attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
     activation,
