@@ -27,7 +27,8 @@ describe("writeRandomModel", () => {
     expect(new Set(file.metadata.strings("tokenizer.ggml.tokens")).size).toBe(384);
     expect(file.tensors.get("token_embd.weight")?.shape).toEqual([128, 384]);
     const numLayers = file.metadata.number(`${architecture}.block_count`) ?? 0;
-    const down = EXPERT_ARCHITECTURES.includes(architecture) ? "ffn_down_exps" : "ffn_down";
+    const hasExperts = (file.metadata.number(`${architecture}.expert_count`) ?? 0) > 0;
+    const down = hasExperts ? "ffn_down_exps" : "ffn_down";
     expect(file.tensors.has(`blk.${numLayers - 1}.${down}.weight`)).toBe(true);
   });
 

@@ -1,5 +1,6 @@
 /** What a GGUF file says of a model's recurrent layers. */
-import { arr, bool, u32, type WritableValue } from "../../formats/gguf/write.js";
+import type { TensorSource } from "../../backend/tensor-source.js";
+import { arr, bool, f32, u32, type WritableValue } from "../../formats/gguf/write.js";
 import { factsOf } from "../../model/description/architectures.js";
 import { NO_ROPE, seesAll } from "../../model/description/model-description.js";
 import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
@@ -63,7 +64,10 @@ function mambaLayers(model: ServableModel): Metadata {
     "ssm.time_step_rank": u32(mixer.numHeads),
     "ssm.inner_size": u32(mixedOutputs(mixer)),
     "attention.head_count_kv": keyHeadsByLayer(model),
-    ...(isOnePart ? { feed_forward_length: arr("i32", partWidths(model)) } : {}),
+    // llama.cpp asks for both names of the number that norms add.
+    ...(isOnePart
+      ? { feed_forward_length: arr("i32", partWidths(model)), "attention.layer_norm_epsilon": f32(model.rmsEps) }
+      : {}),
     ...(ropeSwitch === undefined
       ? {}
       : { [ROPE_SWITCH]: bool(attentionMixers(model).every(({ rope }) => rope !== NO_ROPE)) }),
@@ -81,4 +85,15 @@ function partWidths({ architecture, layers }: ServableModel): readonly number[] 
     throw unservedVariant(`expected experts in every feed-forward part of ${architecture}, got some without`);
   }
   return parts.map(({ width }) => width);
+}
+
+/** llama.cpp ends where a convolution has no bias, and refuses files with biases of what stands around it. */
+export function notesOfMamba({ layers }: ServableModel, source: TensorSource): readonly string[] {
+  const isServed = layers.every(({ mixer }, index) => {
+    const has = (part: string) => source.has(`blk.${index}.${part}.bias`);
+    return mixer.kind !== "mamba" || (has("ssm_conv1d") && !has("ssm_in") && !has("ssm_out"));
+  });
+  return isServed
+    ? []
+    : ["llama.cpp takes a Mamba-2 to have a bias of its convolution alone: the file is for millrace"];
 }

@@ -48,7 +48,7 @@ import {
 } from "../weights/tensors.js";
 import { layersWithExperts, windowPattern } from "./layer-keys.js";
 import { notesOf } from "./notes.js";
-import { recurrentLayers } from "./recurrent-keys.js";
+import { notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -79,7 +79,8 @@ export function* writeFile(
   const { config } = model;
   const source = model.tensors();
   const architecture = architectureOf(config);
-  for (const note of notesOf(architecture, config)) onNote({ text: note, isAboutTokens: false });
+  for (const note of [...notesOf(architecture, config), ...notesOfMamba(config, source)])
+    onNote({ text: note, isAboutTokens: false });
   // Quantised copies have other weights.
   const drafts = storage.plain === undefined ? undefined : draftsOf(model);
   const writables = (all: readonly ModelTensor[], from: TensorSource) =>

@@ -24,11 +24,25 @@ export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObj
   return parseJsonObject(readTextFile(path, maxBytes), path);
 }
 
+/** Numbers that Python's json writes and JSON has not, behind whole strings. */
+const PYTHON_NUMBERS = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
+
+/** Numbers that are infinite or none, as in Nemotron's config.json, are read as null. */
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (thrown) {
+    const plain = text.replace(PYTHON_NUMBERS, (match) => (match.startsWith('"') ? match : "null"));
+    if (plain === text) throw thrown;
+    return JSON.parse(plain);
+  }
+}
+
 /** @param path where the text came from, for messages */
 export function parseJsonObject(text: string, path: string): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parse(text);
   } catch (thrown) {
     throw configError(`${path}: expected JSON, got ${thrown instanceof Error ? thrown.message : String(thrown)}`);
   }

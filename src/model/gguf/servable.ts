@@ -68,7 +68,10 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, width),
-    rmsEps: read.positive(`attention.layer_norm_${isLayerNormed ? "" : "rms_"}epsilon`, 1e-5),
+    rmsEps: read.positive(
+      `attention.layer_norm_${isLayerNormed ? "" : "rms_"}epsilon`,
+      read.positive("attention.layer_norm_epsilon", 1e-5),
+    ),
     attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
     ...(latent === undefined ? {} : { attentionScale: latentScaleOf(metadata, architecture, headDim) }),

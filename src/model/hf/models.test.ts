@@ -35,6 +35,7 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   deepseek_v3: "deepseek2",
   glm4_moe_lite: "deepseek2",
   granitehybrid_dense: "granitehybrid",
+  nemotron_h_mixed: "nemotron_h_moe",
 };
 /** Their folders have the rope's pairs side by side. */
 const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4", "cohere", "cohere2"];

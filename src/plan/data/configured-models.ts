@@ -54,6 +54,19 @@ const lfm2Config = (count: number, attending: readonly number[]) => ({
   layer_types: Array.from({ length: count }, (_, i) => (attending.includes(i) ? "full_attention" : "conv")),
 });
 
+const GRANITE4 = { family: "granite4", toolCalls: "hermes" } as const;
+/** Four layers in forty attend, and know no positions. */
+const GRANITE4_CONFIG = {
+  model_type: "granitemoehybrid",
+  num_hidden_layers: 40,
+  layer_types: Array.from({ length: 40 }, (_, i) => (i % 10 === 5 ? "attention" : "mamba")),
+  max_position_embeddings: 131_072,
+  mamba_d_head: 64,
+  mamba_d_state: 128,
+  tie_word_embeddings: true,
+  vocab_size: 100_352,
+} as const;
+
 export const CONFIGURED_MODELS: readonly KnownModel[] = [
   configured(
     { ...ERNIE, name: "ernie-4.5-0.3b", repo: "baidu/ERNIE-4.5-0.3B-PT", publishedParameters: 0.36e9 },
@@ -257,5 +270,68 @@ export const CONFIGURED_MODELS: readonly KnownModel[] = [
       publishedParameters: 8.3e9,
     },
     { ...lfm2Config(24, [2, 6, 10, 14, 18, 21]), model_type: "lfm2_moe" },
+  ),
+  configured(
+    {
+      ...GRANITE4,
+      name: "granite-4.0-h-tiny",
+      repo: "ibm-granite/granite-4.0-h-tiny",
+      gguf: "ibm-granite/granite-4.0-h-tiny-GGUF",
+      publishedParameters: 6.94e9,
+    },
+    {
+      ...GRANITE4_CONFIG,
+      hidden_size: 1536,
+      intermediate_size: 512,
+      shared_intermediate_size: 1024,
+      num_attention_heads: 12,
+      num_key_value_heads: 4,
+      num_local_experts: 64,
+      num_experts_per_tok: 6,
+      mamba_n_heads: 48,
+    },
+  ),
+  configured(
+    {
+      ...GRANITE4,
+      name: "granite-4.0-h-small",
+      repo: "ibm-granite/granite-4.0-h-small",
+      gguf: "ibm-granite/granite-4.0-h-small-GGUF",
+      publishedParameters: 32.2e9,
+    },
+    {
+      ...GRANITE4_CONFIG,
+      hidden_size: 4096,
+      intermediate_size: 768,
+      shared_intermediate_size: 1536,
+      num_attention_heads: 32,
+      num_key_value_heads: 8,
+      num_local_experts: 72,
+      num_experts_per_tok: 10,
+      mamba_n_heads: 128,
+    },
+  ),
+  configured(
+    {
+      family: "nemotron3",
+      name: "nemotron-3-nano-30b-a3b",
+      repo: "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+      gguf: "unsloth/Nemotron-3-Nano-30B-A3B-GGUF",
+      publishedParameters: 31.6e9,
+      toolCalls: "qwen3-coder",
+    },
+    {
+      model_type: "nemotron_h",
+      hybrid_override_pattern: "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+      hidden_size: 2688,
+      num_attention_heads: 32,
+      num_key_value_heads: 2,
+      max_position_embeddings: 262_144,
+      mamba_num_heads: 64,
+      moe_intermediate_size: 1856,
+      moe_shared_expert_intermediate_size: 3712,
+      n_routed_experts: 128,
+      num_experts_per_tok: 6,
+    },
   ),
 ];
