@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { readGguf } from "../../src/formats/gguf/read.js";
 import { DECODERS } from "../../src/model/description/architectures.js";
-import { EXPERT_ARCHITECTURES, writeRandomModel } from "./random-model.js";
+import { writeRandomModel } from "./random-model.js";
 import { encodeValues, halfBits } from "./tensor-bytes.js";
 
 const folder = mkdtempSync(join(tmpdir(), "millrace-random-"));
