@@ -26,7 +26,7 @@ import { llama3Json } from "../../text/answer/llama3-json.js";
 import { mistral } from "../../text/answer/mistral.js";
 import { lfm2, olmo3 } from "../../text/answer/pythonic.js";
 import { markerTexts, THINK } from "../../text/answer/reasoning.js";
-import { glm, qwen3Coder, seedOss } from "../../text/answer/tagged-parameters.js";
+import { glm, minimaxM2, qwen3Coder, seedOss } from "../../text/answer/tagged-parameters.js";
 
 /** "form": the answer is a call or an object that keeps to FORM. */
 type Call = "named" | "any" | "free" | "form";
@@ -128,6 +128,7 @@ const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
   ["glm45 on one line", glm("</arg_key><arg_value>")],
   ["qwen3_coder", qwen3Coder],
   ["seed_oss", seedOss],
+  ["minimax_m2", minimaxM2],
 ];
 
 test.each(

@@ -7,7 +7,7 @@ import { granite, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
 import { mistral } from "./mistral.js";
 import { lfm2, olmo3 } from "./pythonic.js";
-import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
+import { glm, minimaxM2, qwen3Coder, seedOss } from "./tagged-parameters.js";
 
 /** In the order of their names, which are vLLM's. */
 const FORMATS = {
@@ -18,6 +18,7 @@ const FORMATS = {
   hermes: () => hermes,
   lfm2: () => lfm2,
   llama3_json: () => llama3Json,
+  minimax_m2: () => minimaxM2,
   mistral,
   olmo3: () => olmo3,
   phi4_mini_json: phi4Mini,
@@ -35,6 +36,7 @@ const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: str
   ["harmony", speaksHarmony],
   ["gemma4", (source) => source.includes("<|tool_call>call:")],
   ["mistral", (source) => source.includes("[TOOL_CALLS]")],
+  ["minimax_m2", (source) => source.includes("<minimax:tool_call>")],
   ["seed_oss", (source) => source.includes("<seed:tool_call>")],
   // The templates of LFM2.5 have no tags around the list, and leave those around calls to the model.
   ["lfm2", (source) => /<\|tool_(call|list)_start\|>|List of tools: \[/.test(source)],

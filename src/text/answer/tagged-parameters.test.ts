@@ -8,12 +8,12 @@ import { parsedCalls } from "../../../test/helpers/parsed-calls.js";
 import type { AnswerPart } from "./answer-part.js";
 import { callOpening, type ToolCallFormat } from "./call-format.js";
 import { lfm2, olmo3 } from "./pythonic.js";
-import { glm, qwen3Coder, seedOss } from "./tagged-parameters.js";
+import { glm, minimaxM2, qwen3Coder, seedOss } from "./tagged-parameters.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 const glm45 = glm("</arg_key>\n<arg_value>");
 const glm47 = glm("</arg_key><arg_value>");
-const FORMATS: readonly ToolCallFormat[] = [glm45, glm47, qwen3Coder, seedOss, olmo3, lfm2];
+const FORMATS: readonly ToolCallFormat[] = [glm45, glm47, qwen3Coder, seedOss, minimaxM2, olmo3, lfm2];
 
 const parameters = {
   type: "object",
@@ -88,6 +88,18 @@ const CALLS: readonly Example[] = [
     seedOss,
     "<seed:tool_call>\n<function=f>\n<parameter=s>a\n</parameter>\n<parameter=l>['x', None]</parameter>\n</function>\n</seed:tool_call>",
     ['f({"s": "a\\n", "l": ["x", null]})'],
+  ],
+  [
+    "minimax's, two in one pair of tags",
+    minimaxM2,
+    'I look.\n<minimax:tool_call>\n<invoke name="f">\n<parameter name="s">a "b"\n</parameter>\n<parameter name="n">5</parameter>\n</invoke>\n<invoke name="g">\n</invoke>\n</minimax:tool_call>',
+    ["I look.", 'f({"s": "a \\"b\\"\\n", "n": 5})', "g({})"],
+  ],
+  [
+    "minimax's whose name goes on",
+    minimaxM2,
+    '<minimax:tool_call>\n<invoke name="f" x>\n</invoke>\n</minimax:tool_call>',
+    ['<minimax:tool_call>\n<invoke name="f" x>\n</invoke>\n</minimax:tool_call>'],
   ],
   [
     "numbers and constants that are text to the schema",

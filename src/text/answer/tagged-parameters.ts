@@ -5,6 +5,8 @@
  *   GLM 4.5 to 4.7: <tool_call>NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> … </tool_call>
  *   Qwen 3 Coder:   <tool_call> <function=NAME> <parameter=KEY> VALUE </parameter> … </function> </tool_call>
  *   Seed-OSS:       the same in <seed:tool_call>, with values that are not on lines of their own
+ *   MiniMax M2:     <minimax:tool_call> <invoke name="NAME"> <parameter name="KEY">VALUE</parameter> … </invoke>
+ *                   </minimax:tool_call>
  */
 import type { CallRegion, CallSink, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
@@ -113,9 +115,12 @@ class TaggedCall implements CallRegion {
     if (start !== "" && start.startsWith(begun)) return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
     if (!begun.startsWith(start)) return "rejected";
     const name = begun.slice(start.length);
-    if (/^[\w-]*$/.test(name)) return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
-    const isEnd = end === "" ? isJsonSpace(char) || char === "<" : char === end;
-    this.#name = name.slice(0, -1);
+    const [word = ""] = /^[\w-]*/.exec(name) ?? [];
+    const rest = name.slice(word.length);
+    const isBegun = rest === "" || (rest !== end && end.startsWith(rest));
+    if (isBegun) return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
+    const isEnd = end === "" ? isJsonSpace(char) || char === "<" : rest === end;
+    this.#name = word;
     if (!isEnd || !this.#sink.tools.has(this.#name)) return "rejected";
     this.#enter("between");
     return char === "<" ? this.#readBetween(char) : "held";
@@ -361,6 +366,21 @@ export const qwen3Coder: ToolCallFormat = {
 export const seedOss = formatOf(
   "seed_oss",
   { ...FUNCTION_TAGS, open: "<seed:tool_call>", close: "</seed:tool_call>", isOnOwnLine: false },
+  "\n",
+);
+
+export const minimaxM2 = formatOf(
+  "minimax_m2",
+  {
+    open: "<minimax:tool_call>",
+    name: ['<invoke name="', '">'],
+    key: ['<parameter name="', '">'],
+    value: "",
+    valueEnd: "</parameter>",
+    end: "</invoke>",
+    close: "</minimax:tool_call>",
+    isOnOwnLine: false,
+  },
   "\n",
 );
 

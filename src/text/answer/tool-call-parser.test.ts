@@ -313,6 +313,7 @@ describe("the format of a template", () => {
     ["qwen3_coder", "<tool_call>\n<function=name>"],
     ["glm45", "<tool_call>{name}\n<arg_key>{key}</arg_key>"],
     ["seed_oss", "<seed:tool_call>\n<function=name>"],
+    ["minimax_m2", "{{- '<minimax:tool_call>' }}\n<invoke name="],
     ["olmo3", "a call wrapped in <function_calls></function_calls> XML tags"],
     ["lfm2", "{{- 'List of tools: <|tool_list_start|>[' -}}"],
     ["lfm2", '{%- set ns.system_prompt = ns.system_prompt + "List of tools: [" -%}'],
