@@ -58,7 +58,7 @@ describe("a folder of", () => {
         architecture: ARCHITECTURE_OF[name] ?? name,
         name,
         vocabSize: 288,
-        isNeoxRope: !INTERLEAVED.includes(name) && !name.startsWith("deepseek"),
+        isNeoxRope: !INTERLEAVED.includes(name) && !name.startsWith("deepseek_"),
       });
       for (const mixer of attentionMixers(config)) {
         expect(mixer).toMatchObject({ numKvHeads: mixer.areValuesKeys ? 1 : (KV_HEADS[name] ?? 2) });
