@@ -10,7 +10,7 @@ import { bias, changedFolder } from "../../test/helpers/changed-folder.js";
 import { completionsOf, expectClose, notesOfFile, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { writeFusedFolder } from "../../test/helpers/fused-experts.js";
-import { isLatentFolder, MODEL_FOLDERS } from "../../test/helpers/hf-models.js";
+import { isReadOnlyFolder, MODEL_FOLDERS } from "../../test/helpers/hf-models.js";
 import { writeRandomModel } from "../../test/helpers/random-model.js";
 import type { encodeSafetensors } from "../../test/helpers/safetensors-writer.js";
 import { readGguf } from "../formats/gguf/read.js";
@@ -37,7 +37,7 @@ test("a GGUF file's fused experts are apart in a copy, and answer alike", async 
 
 describe("a folder", () => {
   // The rope of the llama has too few frequencies to show the settings that they were made with.
-  const written = architectures.filter((name) => name !== "llama" && !isLatentFolder(name));
+  const written = architectures.filter((name) => name !== "llama" && !isReadOnlyFolder(name));
   test.each(written)("of %s has the same class as a folder", (name) => {
     const folder = place();
     weightsOnly(fixture(`hf/${name}`), folder);
