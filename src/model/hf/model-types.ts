@@ -75,6 +75,21 @@ export interface ServedTraits extends TypeTraits {
   readonly architecture: Architecture;
 }
 
+/** Of a class whose config.json says which layers have them, and how they are weighed. */
+const chosenExperts = (
+  count: number,
+  active: number,
+  width: number,
+  more: Partial<ExpertTraits> = {},
+): ExpertTraits => ({
+  count,
+  active,
+  width,
+  widthKey: "moe_intermediate_size",
+  hasChoice: true,
+  ...more,
+});
+
 const ANY: TypeTraits = { windows: "none", isTied: false, defaults: { rmsEps: 1e-6, ropeBase: 10_000 } };
 const LLAMA: ServedTraits = { ...ANY, architecture: "llama" };
 const GEMMA3: ServedTraits = {
@@ -201,15 +216,7 @@ const QWEN35_MOE: ServedTraits = {
 const DEEPSEEK_V3: ServedTraits = {
   ...LLAMA,
   architecture: "deepseek2",
-  experts: {
-    count: 256,
-    active: 8,
-    width: 2048,
-    widthKey: "moe_intermediate_size",
-    hasChoice: true,
-    numDenseLayers: 3,
-    numShared: 1,
-  },
+  experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1 }),
   defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
 };
 
@@ -244,7 +251,7 @@ const TRAITS = {
     ...LLAMA,
     architecture: "qwen3moe",
     windows: "allWhenUsed",
-    experts: { count: 128, active: 8, width: 768, widthKey: "moe_intermediate_size", hasChoice: true },
+    experts: chosenExperts(128, 8, 768),
     defaults: { ...QWEN, numHeads: 32, numKvHeads: 4, ffWidth: 6144, maxPositions: 32_768, vocabSize: 151_936 },
   },
   qwen3_5: QWEN35,
@@ -254,15 +261,7 @@ const TRAITS = {
   qwen3_next: {
     ...QWEN35,
     architecture: "qwen3next",
-    experts: {
-      count: 512,
-      active: 10,
-      width: 512,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      normalises: true,
-      numShared: 1,
-    },
+    experts: chosenExperts(512, 10, 512, { normalises: true, numShared: 1 }),
     defaults: { ...QWEN35.defaults, numKvHeads: 2, ffWidth: 5632, vocabSize: 151_936 },
   },
   mixtral: {
@@ -324,15 +323,7 @@ const TRAITS = {
   glm4_moe: {
     ...LLAMA,
     architecture: "glm4moe",
-    experts: {
-      count: 128,
-      active: 8,
-      width: 1408,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numDenseLayers: 1,
-      numShared: 1,
-    },
+    experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
     defaults: {
       rmsEps: 1e-5,
       ropeBase: 10_000,
@@ -346,15 +337,7 @@ const TRAITS = {
   },
   deepseek_v2: {
     ...DEEPSEEK_V3,
-    experts: {
-      count: 64,
-      active: 1,
-      width: 1407,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numShared: 2,
-      scoring: "softmax",
-    },
+    experts: chosenExperts(64, 1, 1407, { numShared: 2, scoring: "softmax" }),
     defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
   },
   deepseek_v3: DEEPSEEK_V3,
@@ -362,15 +345,7 @@ const TRAITS = {
   kimi_k2: DEEPSEEK_V3,
   glm4_moe_lite: {
     ...DEEPSEEK_V3,
-    experts: {
-      count: 64,
-      active: 4,
-      width: 1536,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numDenseLayers: 1,
-      numShared: 1,
-    },
+    experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1 }),
     defaults: {
       rmsEps: 1e-5,
       ropeBase: 10_000,
@@ -385,14 +360,7 @@ const TRAITS = {
   lfm2_moe: {
     ...LFM2,
     architecture: "lfm2moe",
-    experts: {
-      count: 32,
-      active: 4,
-      width: 1792,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numDenseLayers: 2,
-    },
+    experts: chosenExperts(32, 4, 1792, { numDenseLayers: 2 }),
     defaults: { ...LFM2.defaults, ffWidth: 7168 },
   },
   bert: BERT,
