@@ -79,6 +79,21 @@ export interface ServedTraits extends TypeTraits {
   readonly architecture: Architecture;
 }
 
+/** Of a class whose config.json says which layers have them, and how they are weighed. */
+const chosenExperts = (
+  count: number,
+  active: number,
+  width: number,
+  more: Partial<ExpertTraits> = {},
+): ExpertTraits => ({
+  count,
+  active,
+  width,
+  widthKey: "moe_intermediate_size",
+  hasChoice: true,
+  ...more,
+});
+
 export const ANY: TypeTraits = { windows: "none", isTied: false, defaults: { rmsEps: 1e-6, ropeBase: 10_000 } };
 const LLAMA: ServedTraits = { ...ANY, architecture: "llama" };
 const GEMMA3: ServedTraits = {
@@ -199,15 +214,7 @@ const QWEN35_MOE: ServedTraits = {
 const DEEPSEEK_V3: ServedTraits = {
   ...LLAMA,
   architecture: "deepseek2",
-  experts: {
-    count: 256,
-    active: 8,
-    width: 2048,
-    widthKey: "moe_intermediate_size",
-    hasChoice: true,
-    numDenseLayers: 3,
-    numShared: 1,
-  },
+  experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1 }),
   defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
 };
 
@@ -284,15 +291,7 @@ const NEMOTRON_H: ServedTraits = {
 export const NEMOTRON_H_MOE: ServedTraits = {
   ...NEMOTRON_H,
   architecture: "nemotron_h_moe",
-  experts: {
-    count: 8,
-    active: 2,
-    width: 7688,
-    widthKey: "moe_intermediate_size",
-    hasChoice: true,
-    sharedWidthKey: "moe_shared_expert_intermediate_size",
-    sharedWidth: 7688,
-  },
+  experts: chosenExperts(8, 2, 7688, { sharedWidthKey: "moe_shared_expert_intermediate_size", sharedWidth: 7688 }),
 };
 
 /** By `model_type`. */
@@ -312,15 +311,7 @@ export const TRAITS = {
     architecture: "qwen2moe",
     // Of every second layer among the first ones.
     unservedKeys: ["use_sliding_window"],
-    experts: {
-      count: 60,
-      active: 4,
-      width: 1408,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      sharedWidth: 5632,
-      sharedWidthKey: "shared_expert_intermediate_size",
-    },
+    experts: chosenExperts(60, 4, 1408, { sharedWidth: 5632, sharedWidthKey: "shared_expert_intermediate_size" }),
     defaults: {
       ...LLAMA.defaults,
       ffWidth: 5632,
@@ -344,15 +335,7 @@ export const TRAITS = {
   qwen3_next: {
     ...QWEN35,
     architecture: "qwen3next",
-    experts: {
-      count: 512,
-      active: 10,
-      width: 512,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      normalises: true,
-      numShared: 1,
-    },
+    experts: chosenExperts(512, 10, 512, { normalises: true, numShared: 1 }),
     defaults: { ...QWEN35.defaults, numKvHeads: 2, ffWidth: 5632, vocabSize: 151_936 },
   },
   mixtral: {
@@ -446,15 +429,7 @@ export const TRAITS = {
   glm4_moe: {
     ...LLAMA,
     architecture: "glm4moe",
-    experts: {
-      count: 128,
-      active: 8,
-      width: 1408,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numDenseLayers: 1,
-      numShared: 1,
-    },
+    experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
     defaults: {
       rmsEps: 1e-5,
       ropeBase: 10_000,
@@ -530,15 +505,7 @@ export const TRAITS = {
   },
   deepseek_v2: {
     ...DEEPSEEK_V3,
-    experts: {
-      count: 64,
-      active: 1,
-      width: 1407,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numShared: 2,
-      scoring: "softmax",
-    },
+    experts: chosenExperts(64, 1, 1407, { numShared: 2, scoring: "softmax" }),
     defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
   },
   deepseek_v3: DEEPSEEK_V3,
@@ -546,15 +513,7 @@ export const TRAITS = {
   kimi_k2: DEEPSEEK_V3,
   glm4_moe_lite: {
     ...DEEPSEEK_V3,
-    experts: {
-      count: 64,
-      active: 4,
-      width: 1536,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numDenseLayers: 1,
-      numShared: 1,
-    },
+    experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1 }),
     defaults: {
       rmsEps: 1e-5,
       ropeBase: 10_000,
@@ -569,30 +528,14 @@ export const TRAITS = {
   lfm2_moe: {
     ...LFM2,
     architecture: "lfm2moe",
-    experts: {
-      count: 32,
-      active: 4,
-      width: 1792,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      numDenseLayers: 2,
-    },
+    experts: chosenExperts(32, 4, 1792, { numDenseLayers: 2 }),
     defaults: { ...LFM2.defaults, ffWidth: 7168 },
   },
   ernie4_5: { ...ERNIE, defaults: { ...ERNIE.defaults, headDim: 128, numHeads: 16, numKvHeads: 2, ffWidth: 3072 } },
   ernie4_5_moe: {
     ...ERNIE,
     architecture: "ernie4_5-moe",
-    experts: {
-      count: 64,
-      active: 6,
-      width: 1536,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      normalises: true,
-      numDenseLayers: 1,
-      numShared: 2,
-    },
+    experts: chosenExperts(64, 6, 1536, { normalises: true, numDenseLayers: 1, numShared: 2 }),
     defaults: { ...ERNIE.defaults, numHeads: 20, numKvHeads: 4, ffWidth: 12_288 },
   },
   hunyuan_v1_dense: HUNYUAN,

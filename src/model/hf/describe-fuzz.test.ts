@@ -10,7 +10,7 @@ import { MillraceError } from "../../core/errors.js";
 import { JsonObject } from "../../formats/files/json.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import { ropeFrequencies } from "../description/rope.js";
-import { attentionMixers } from "../description/servable.js";
+import { attentionMixers, latentMixers } from "../description/servable.js";
 import { servableConfig } from "./servable.js";
 
 const folders = ["hf", "hf-encoders"].flatMap((root) => readdirSync(fixture(root)).map((name) => `${root}/${name}`));
@@ -27,8 +27,8 @@ it.each(folders)("%s", (name) => {
         const { model } = servableConfig(config, name, { numEmbeddings: 288, hasOutput: true });
         expect(model.layers.length).toSatisfy((count: number) => count >= 1 && count <= MODEL_LIMITS.layers);
         const { feedForward } = model.layers[0]!;
-        const mixer = attentionMixers(model)[0]!;
-        expect(mixer.numHeads % mixer.numKvHeads).toBe(0);
+        const mixer = attentionMixers(model)[0] ?? latentMixers(model)[0]!;
+        expect(mixer.numHeads % ("numKvHeads" in mixer ? mixer.numKvHeads : 1)).toBe(0);
         for (const size of [model.width, feedForward.width, mixer.headDim, model.contextLength]) {
           expect(size).toSatisfy(
             (value: number) => Number.isInteger(value) && value >= 1 && value <= MODEL_LIMITS.context,
