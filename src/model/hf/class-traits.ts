@@ -325,7 +325,7 @@ export const TRAITS = {
     ...LLAMA,
     architecture: "qwen3moe",
     windows: "allWhenUsed",
-    experts: { count: 128, active: 8, width: 768, widthKey: "moe_intermediate_size", hasChoice: true },
+    experts: chosenExperts(128, 8, 768),
     defaults: { ...QWEN, numHeads: 32, numKvHeads: 4, ffWidth: 6144, maxPositions: 32_768, vocabSize: 151_936 },
   },
   qwen3_5: QWEN35,
@@ -445,7 +445,7 @@ export const TRAITS = {
     ...LLAMA,
     architecture: "dots1",
     windows: "late",
-    experts: { count: 0, active: 1, width: 1408, widthKey: "moe_intermediate_size", hasChoice: true },
+    experts: chosenExperts(0, 1, 1408),
     defaults: {
       ...LLAMA.defaults,
       ffWidth: 10_944,
@@ -461,7 +461,7 @@ export const TRAITS = {
     architecture: "deepseek",
     // It weighs them by softmax alone, and has them in each layer behind the dense ones.
     unservedKeys: ["attention_bias", "use_mla"],
-    experts: { count: 0, active: 1, width: 1407, widthKey: "moe_intermediate_size", hasChoice: true },
+    experts: chosenExperts(0, 1, 1407),
     defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
   },
   internlm2: {
