@@ -83,7 +83,7 @@ export function apiVersion(c: AppContext, context: ServeContext): Response {
   return c.json({ version: OLLAMA_API_VERSION, millrace: context.version });
 }
 
-/** As in Ollama, only models that cannot answer have `embedding`: clients leave those out of their lists of chat models. */
+/** As in Ollama, only models that cannot answer have `embedding`: clients leave those out of their chat models. */
 function capabilitiesOf({ engine: { info }, chatFormat }: ServeContext): readonly string[] {
   const isAnswering = info.tasks.includes("generate");
   return [
