@@ -1,7 +1,7 @@
 /**
  * Damaged models of the families whose files have many parts: sentence-transformers' folders, encoders in GGUF files,
- * mixtures of experts, recurrent layers, layers that draft, and matrices of NVFP4. Whatever the damage, a model is refused with a code, or computes numbers, or fails the
- * request with a code.
+ * mixtures of experts, recurrent layers, and matrices of NVFP4. Whatever the damage, a model is
+ * refused with a code, or computes numbers, or fails the request with a code.
  */
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

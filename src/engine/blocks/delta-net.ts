@@ -34,7 +34,7 @@ interface DeltaScratch {
   /** [M, heads] */
   readonly alpha: BufferHandle;
   readonly beta: BufferHandle;
-  /** The outputs of matrices that compute several of these at once, and the place of each; undefined: there are none. */
+  /** Outputs of matrices that compute several of these at once, and the place of each; undefined: there are none. */
   readonly fused: FusedScratch | undefined;
 }
 

@@ -96,7 +96,7 @@ export const SPACE_MARK = "\u2581";
 
 const UTF8 = new TextEncoder();
 
-/** What a token of SentencePiece's vocabularies stands for: its byte, or its text with spaces in place of their marks. */
+/** The bytes of a token of SentencePiece's vocabularies: its own byte, or its text with spaces in place of marks. */
 export function bytesOfPiece({ texts, types }: Vocabulary, id: number): Uint8Array {
   const text = texts[id]!;
   const type = types[id];
