@@ -2,84 +2,12 @@
  * The kinds of models that config.json files name, and what transformers' configuration class of each takes where a
  * file is silent. size: one table, a row for each kind
  */
-import type { Activation } from "../../backend/ops.js";
 import type { JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
+import { ANY, LLAMA, MORE_TRAITS } from "./more-types.js";
+import type { EncoderTraits, ServedTraits, TypeTraits } from "./type-traits.js";
 
-export interface TypeTraits {
-  /** Absent: the engine does not compute such models. */
-  readonly architecture?: Architecture;
-  /**
-   * The layers with the sliding window where `layer_types` is absent. period: as the architecture's; whenUsed: from
-   * max_window_layers on, if use_sliding_window; late: the same without the switch; allWhenUsed: all, if
-   * use_sliding_window.
-   */
-  readonly windows: "none" | "all" | "period" | "whenUsed" | "late" | "allWhenUsed";
-  readonly isTied: boolean;
-  /** A config.json must state its rope: the class's default is not assumed. */
-  readonly hasOwnRope?: true;
-  /** Names of activations that a file may choose; absent: it may name the architecture's alone. */
-  readonly activations?: Readonly<Record<string, Activation>>;
-  /** Traits of an encoder. EmbeddingGemma has none, because it is read as the Gemma 3 that it is made of. */
-  readonly encoder?: EncoderTraits;
-  /** Absent: models of the class have none. */
-  readonly experts?: ExpertTraits;
-  /** Features of the class that would silently change the answers if they were ignored. */
-  readonly unservedKeys?: readonly string[];
-  readonly defaults: {
-    readonly rmsEps: number;
-    readonly ropeBase: number;
-    readonly ffWidth?: number;
-    readonly headDim?: number;
-    readonly numHeads?: number;
-    readonly numKvHeads?: number;
-    readonly maxPositions?: number;
-    readonly window?: number;
-    readonly vocabSize?: number;
-    readonly attentionScalar?: number;
-    /** Width of heads in layers without a window, where these have their own. */
-    readonly globalHeadDim?: number;
-    readonly layerInputWidth?: number;
-    /** Share of a head that is rotated. */
-    readonly rotatedShare?: number;
-  };
-}
-
-/** Experts of a class, where a config.json is silent. */
-interface ExpertTraits {
-  readonly count: number;
-  readonly active: number;
-  readonly width: number;
-  /** The key of one expert's width. */
-  readonly widthKey: string;
-  /** The config.json says which layers have them, and whether their weights are relative to one another. */
-  readonly hasChoice: boolean;
-  /** With a choice, where the config.json is silent: weights are relative to one another. */
-  readonly normalises?: true;
-  /** Layers at the beginning that have none. */
-  readonly numDenseLayers?: number;
-  /** Width of the part that every token passes, in experts. */
-  readonly numShared?: number;
-  /** The same in values. */
-  readonly sharedWidth?: number;
-  /** The key of that width; absent: one of those that most classes have. */
-  readonly sharedKey?: string;
-}
-
-interface EncoderTraits {
-  readonly epsKey: "layer_norm_eps" | "norm_eps";
-  readonly numTokenTypes: number;
-  /** The first position has the row after that of the padding token's number. */
-  readonly isTablePadded?: true;
-}
-
-export interface ServedTraits extends TypeTraits {
-  readonly architecture: Architecture;
-}
-
-const ANY: TypeTraits = { windows: "none", isTied: false, defaults: { rmsEps: 1e-6, ropeBase: 10_000 } };
-const LLAMA: ServedTraits = { ...ANY, architecture: "llama" };
 const GEMMA3: ServedTraits = {
   architecture: "gemma3",
   windows: "period",
@@ -210,30 +138,9 @@ const LFM2: ServedTraits = {
   },
 };
 
-const COHERE: ServedTraits = {
-  ...LLAMA,
-  architecture: "command-r",
-  isTied: true,
-  // Of Command R+.
-  unservedKeys: ["use_qk_norm"],
-  defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
-    ffWidth: 22_528,
-    numHeads: 64,
-    maxPositions: 8192,
-    vocabSize: 256_000,
-  },
-};
-const GRANITE_MOE = {
-  ...LLAMA,
-  architecture: "granitemoe",
-  experts: { count: 8, active: 2, width: 11_008, widthKey: "intermediate_size", hasChoice: false },
-  defaults: { ...LLAMA.defaults, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
-} as const satisfies ServedTraits;
-
 /** By `model_type`. */
 const TRAITS = {
+  ...MORE_TRAITS,
   llama: LLAMA,
   mistral: { ...LLAMA, architecture: "mistral", windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
   ministral3: {
@@ -244,29 +151,6 @@ const TRAITS = {
   },
   qwen2: { ...LLAMA, architecture: "qwen2", windows: "whenUsed", defaults: QWEN },
   qwen3: { ...LLAMA, architecture: "qwen3", windows: "whenUsed", defaults: { ...QWEN, headDim: 128 } },
-  qwen2_moe: {
-    ...LLAMA,
-    architecture: "qwen2moe",
-    // Of every second layer among the first ones.
-    unservedKeys: ["use_sliding_window"],
-    experts: {
-      count: 60,
-      active: 4,
-      width: 1408,
-      widthKey: "moe_intermediate_size",
-      hasChoice: true,
-      sharedWidth: 5632,
-      sharedKey: "shared_expert_intermediate_size",
-    },
-    defaults: {
-      ...LLAMA.defaults,
-      ffWidth: 5632,
-      numHeads: 16,
-      numKvHeads: 16,
-      maxPositions: 32_768,
-      vocabSize: 151_936,
-    },
-  },
   qwen3_moe: {
     ...LLAMA,
     architecture: "qwen3moe",
@@ -305,23 +189,6 @@ const TRAITS = {
       vocabSize: 32_000,
     },
   },
-  gemma: {
-    architecture: "gemma",
-    windows: "none",
-    isTied: true,
-    // Files that name the exact function mean its approximation by a tanh.
-    activations: { gelu: "geluTanh", gelu_pytorch_tanh: "geluTanh" },
-    defaults: {
-      rmsEps: 1e-6,
-      ropeBase: 10_000,
-      ffWidth: 24_576,
-      headDim: 256,
-      numHeads: 16,
-      numKvHeads: 16,
-      maxPositions: 8192,
-      vocabSize: 256_000,
-    },
-  },
   gemma2: {
     ...GEMMA3,
     architecture: "gemma2",
@@ -341,17 +208,8 @@ const TRAITS = {
     defaults: { rmsEps: 1e-6, ropeBase: 2_000_000, numHeads: 16, numKvHeads: 4, maxPositions: 32_768 },
   },
   granite: { ...LLAMA, architecture: "granite", defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
-  granitemoe: GRANITE_MOE,
-  granitemoeshared: { ...GRANITE_MOE, experts: { ...GRANITE_MOE.experts, sharedKey: "shared_intermediate_size" } },
   olmo2: OLMO2,
   olmo3: { ...OLMO2, windows: "period", defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 } },
-  olmoe: {
-    ...LLAMA,
-    architecture: "olmoe",
-    unservedKeys: ["clip_qkv"],
-    experts: { count: 64, active: 8, width: 2048, widthKey: "intermediate_size", hasChoice: true },
-    defaults: { rmsEps: 1e-5, ropeBase: 10_000, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
-  },
   seed_oss: {
     ...LLAMA,
     architecture: "seed_oss",
@@ -397,68 +255,6 @@ const TRAITS = {
       rotatedShare: 0.5,
     },
   },
-  dots1: {
-    ...LLAMA,
-    architecture: "dots1",
-    windows: "late",
-    experts: { count: 0, active: 1, width: 1408, widthKey: "moe_intermediate_size", hasChoice: true },
-    defaults: {
-      ...LLAMA.defaults,
-      ffWidth: 10_944,
-      numHeads: 32,
-      numKvHeads: 32,
-      maxPositions: 2048,
-      window: 4096,
-      vocabSize: 152_064,
-    },
-  },
-  deepseek: {
-    ...LLAMA,
-    architecture: "deepseek",
-    // It weighs them by softmax alone, and has them in each layer behind the dense ones.
-    unservedKeys: ["attention_bias", "use_mla"],
-    experts: { count: 0, active: 1, width: 1407, widthKey: "moe_intermediate_size", hasChoice: true },
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
-  },
-  internlm2: {
-    ...LLAMA,
-    architecture: "internlm2",
-    unservedKeys: ["bias"],
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 103_168 },
-  },
-  cohere: COHERE,
-  cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
-  stablelm: {
-    ...LLAMA,
-    architecture: "stablelm",
-    // Of the 12B model.
-    unservedKeys: ["qk_layernorm", "use_parallel_residual"],
-    defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
-      ffWidth: 6912,
-      numHeads: 32,
-      numKvHeads: 32,
-      maxPositions: 4096,
-      vocabSize: 50_304,
-      rotatedShare: 0.25,
-    },
-  },
-  starcoder2: {
-    ...LLAMA,
-    architecture: "starcoder2",
-    windows: "all",
-    isTied: true,
-    defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
-      ffWidth: 12_288,
-      numHeads: 24,
-      numKvHeads: 2,
-      maxPositions: 4096,
-      vocabSize: 49_152,
-    },
-  },
   lfm2: LFM2,
   lfm2_vl: LFM2,
   lfm2_moe: {
@@ -488,6 +284,8 @@ const TRAITS = {
     defaults: { rmsEps: 1e-5, ropeBase: 160_000, maxPositions: 8192, numHeads: 12, vocabSize: 50_368, window: 128 },
   },
 } as const satisfies Readonly<Record<string, ServedTraits>>;
+
+export type { ServedTraits, TypeTraits };
 export type ModelType = keyof typeof TRAITS;
 
 export const architectureOf = (type: ModelType): Architecture => TRAITS[type].architecture;
