@@ -61,7 +61,7 @@ interface Mixing {
 /** Width of what latent attention keeps of a token: the rotated part of its keys, then its latent vector. */
 export const latentWidth = ({ kvRank, ropeDim }: LatentMixer): number => kvRank + ropeDim;
 
-/** Values of a token's queries in all heads of a layer with attention; of latent attention, as they meet the entries. */
+/** Values of a token's queries in all heads of a layer with attention; where it is latent, as they meet the entries. */
 export function queryWidth({ mixer }: Mixing): number {
   if (mixer.kind === "latent") return mixer.numHeads * latentWidth(mixer);
   return mixer.kind === "attention" ? mixer.numHeads * mixer.headDim : 0;

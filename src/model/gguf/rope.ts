@@ -32,7 +32,7 @@ function ropeFromMetadata(metadata: GgufMetadata, architecture: Architecture, he
       `expected rope scaling ${ROPE_SCALINGS.join(", ")}, got ${stated}`,
     );
   }
-  // The share of YaRN's magnitude that the model does without: all of it where attention is latent, whose scores have it.
+  // The share of YaRN's magnitude that the model does without: all of it where attention is latent; its scores have it.
   const share = factsOf(architecture).isLatent ? 1 : (number(YARN_LOG_MULTIPLIER) ?? 0);
   const withheld = scaling === "yarn" ? 1 + 0.1 * share * Math.log(factor) : 1;
   if (!(withheld > 0 && Number.isFinite(withheld))) {
