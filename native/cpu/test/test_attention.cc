@@ -106,7 +106,7 @@ Caches store(const char* isa, const KvGeometry& kv, int64_t numBlocks, const std
   const auto number = [](int64_t value) { return static_cast<double>(value); };
   bench.record(OpCode::ropeAndWriteKv, {bench.put(keys), bench.put(keys), bench.put(values), bench.allocate(4), keyCache, valueCache, bench.put(slots),
                                         number(static_cast<int64_t>(slots.size())), number(kv.numKvHeads), number(kv.numKvHeads), number(kv.headDim),
-                                        number(kv.blockSize), static_cast<double>(kv.type), 0, 0});
+                                        number(kv.blockSize), static_cast<double>(kv.type), 0, 0, 0});
   bench.run();
   return {bench.get<uint8_t>(keyCache, numBytes), bench.get<uint8_t>(valueCache, numBytes)};
 }
