@@ -369,7 +369,7 @@ test("the last requests are shown with their parts, filtered, and opened by the 
   await vi.waitFor(async () => expect(await rows.filter({ hasNotText: "400" }).count()).toBe(0), { timeout: 10_000 });
   await rows.filter({ hasText: "answered 400" }).first().waitFor();
   await page.getByLabel("Took").selectOption("10000");
-  await page.getByText("No request of the last 1000").waitFor();
+  await page.getByText("None of the last 1000 requests").waitFor();
   expect(faults).toEqual([]);
   const answer = await fetch(`${web.fleet.url}/watch/requests`, { headers: { authorization: "Bearer fleet-admin" } });
   expect(await answer.text()).not.toContain("secret");
