@@ -37,7 +37,9 @@ test("a GGUF file's fused experts are apart in a copy, and answer alike", async 
 
 describe("a folder", () => {
   // The rope of the llama has too few frequencies to show the settings that they were made with.
-  test.each(architectures.filter((name) => name !== "llama"))("of %s has the same class as a folder", (name) => {
+  // Of Granite 4.0 and Nemotron-H no folders are written.
+  const written = architectures.filter((name) => !/^(?:llama$|granitehybrid|nemotron_h)/.test(name));
+  test.each(written)("of %s has the same class as a folder", (name) => {
     const folder = place();
     weightsOnly(fixture(`hf/${name}`), folder);
     const classOf = (path: string) => {
