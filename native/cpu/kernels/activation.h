@@ -1,8 +1,8 @@
 // The activations of feed-forward layers, of runs of values.
 //
-// All but the erf-GELU and the squared ReLU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 = sigmoid(2u), y = 2 · √(2/π) ·
-// (x + 0.044715 x³) for tanh-GELU. The clamped SwiGLU of gpt-oss has a bounded x, y = 1.702 x, and multiplies by one
-// more than a bounded up.
+// All but the erf-GELU and the squared ReLU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 =
+// sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for tanh-GELU. The clamped SwiGLU of gpt-oss has a bounded x, y =
+// 1.702 x, and multiplies by one more than a bounded up.
 #pragma once
 #include <type_traits>
 

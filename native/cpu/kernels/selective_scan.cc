@@ -1,7 +1,7 @@
-// selectiveScan: a state space of Mamba-2 as a plain recurrence, for prompts too: a chunked form has other sums for other
-// cuts of a prompt. A unit is kStateColumns columns of one head's state, for all rows: the block stays in the first-level
-// cache for all of them. Nothing is fused, and exponentials are computed in double, so that every instruction set gives
-// the same bits.
+// selectiveScan: a state space of Mamba-2 as a plain recurrence, for prompts too: a chunked form has other sums for
+// other cuts of a prompt. A unit is kStateColumns columns of one head's state, for all rows: the block stays in the
+// first-level cache for all of them. Nothing is fused, and exponentials are computed in double, so that every
+// instruction set gives the same bits.
 #include "kernel.h"
 #include "math.h"
 #include "recurrent.h"

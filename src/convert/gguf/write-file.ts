@@ -99,8 +99,8 @@ export function* writeFile(
 }
 
 /**
- * llama.cpp knows Mistral's models as llamas; a window needs a name of its own. It knows Granite 4.0's without a Mamba-2
- * as older ones.
+ * llama.cpp knows Mistral's models as llamas; a window needs a name of its own. It knows Granite 4.0's without a
+ * Mamba-2 as older ones.
  */
 function architectureOf(config: ServableModel): Architecture {
   const { architecture } = config;

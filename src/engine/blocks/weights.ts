@@ -142,7 +142,7 @@ export interface MambaLayerWeights extends FeedForwardWeights {
 }
 
 /** A layer that is a feed-forward part alone. */
-export interface MixerlessWeights extends FeedForwardWeights {
+interface MixerlessWeights extends FeedForwardWeights {
   readonly isMixerless: true;
 }
 

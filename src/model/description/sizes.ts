@@ -74,8 +74,8 @@ export function keyWidth({ mixer }: Mixing): number {
 }
 
 /**
- * Values of a token that the convolution of a layer with a recurrence takes: queries, keys and values of the delta rule,
- * or what a Mamba-2 writes and the vectors by which it writes and reads.
+ * Values of a token that the convolution of a layer with a recurrence takes: queries, keys and values of the delta
+ * rule, or what a Mamba-2 writes and the vectors by which it writes and reads.
  */
 export function mixedWidth(mixer: DeltaMixer | MambaMixer): number {
   const values = mixer.numHeads * mixer.valueDim;

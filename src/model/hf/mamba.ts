@@ -109,7 +109,7 @@ function valueDimOfGranite(text: JsonObject, width: number, numHeads: number): n
   );
 }
 
-export interface MambaContext {
+interface MambaContext {
   readonly numLayers: number;
   readonly width: number;
   /** Layers are one part each. */
