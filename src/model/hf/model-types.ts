@@ -140,7 +140,6 @@ const LFM2: ServedTraits = {
 
 /** By `model_type`. */
 const TRAITS = {
-  ...MORE_TRAITS,
   llama: LLAMA,
   mistral: { ...LLAMA, architecture: "mistral", windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
   ministral3: {
@@ -255,6 +254,7 @@ const TRAITS = {
       rotatedShare: 0.5,
     },
   },
+  ...MORE_TRAITS,
   lfm2: LFM2,
   lfm2_vl: LFM2,
   lfm2_moe: {
