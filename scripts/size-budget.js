@@ -18,7 +18,7 @@ const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests and the files that serve only these (`test-*.ts`). */
-const TOTAL_BUDGET = 136_700;
+const TOTAL_BUDGET = 140_000;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isOtherCode = (path) => /\.(cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);

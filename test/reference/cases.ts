@@ -226,11 +226,11 @@ function ropeTableCases(): OpCase[] {
 
 function ropeAndWriteKvCases(): OpCase[] {
   const shapes = [
+    { numHeads: 4, numKvHeads: 1, headDim: 40, blockSize: 8, half: 4, latentDim: 32 },
     { numHeads: 2, numKvHeads: 1, headDim: 7, blockSize: 16, half: 0 },
     { numHeads: 1, numKvHeads: 1, headDim: 2, blockSize: 8, half: 1 },
     { numHeads: 6, numKvHeads: 2, headDim: 24, blockSize: 16, half: 12 },
     { numHeads: 4, numKvHeads: 4, headDim: 80, blockSize: 32, half: 16 },
-    { numHeads: 4, numKvHeads: 1, headDim: 40, blockSize: 8, half: 4, latentDim: 32 },
   ];
   return shapes.flatMap(({ half, ...shape }) =>
     KV_TYPES.flatMap((kvType) =>

@@ -2,18 +2,12 @@
 import type { JsonObject } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
-import {
-  ANY,
-  GEMMA_EMBEDDING,
-  NEMOTRON_H_MOE,
-  NOMIC_MOE,
-  type ServedTraits,
-  TRAITS,
-  type TypeTraits,
-} from "./class-traits.js";
+import { GEMMA_EMBEDDING, NOMIC_MOE, TRAITS } from "./class-traits.js";
 import { partKinds } from "./mamba.js";
+import { NEMOTRON_H_MOE } from "./more-class-traits.js";
+import { ANY, type ServedTraits, type TypeTraits } from "./trait-types.js";
 
-export type { ServedTraits, TypeTraits } from "./class-traits.js";
+export type { ServedTraits, TypeTraits } from "./trait-types.js";
 
 export type ModelType = keyof typeof TRAITS;
 

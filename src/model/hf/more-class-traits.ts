@@ -1,0 +1,264 @@
+/** Configuration classes of families with a few models each: rows of the table in class-traits.ts. */
+import { chosenExperts, LLAMA, type ServedTraits } from "./trait-types.js";
+
+const OLMO2: ServedTraits = {
+  ...LLAMA,
+  architecture: "olmo2",
+  defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
+};
+const DEEPSEEK_V3: ServedTraits = {
+  ...LLAMA,
+  architecture: "deepseek2",
+  experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1 }),
+  defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
+};
+const ERNIE: ServedTraits = {
+  ...LLAMA,
+  architecture: "ernie4_5",
+  isTied: true,
+  defaults: { rmsEps: 1e-5, ropeBase: 500_000, maxPositions: 131_072, vocabSize: 103_424 },
+};
+const HUNYUAN: ServedTraits = {
+  ...LLAMA,
+  architecture: "hunyuan-dense",
+  // Layers that read the keys of others.
+  unservedKeys: ["use_cla"],
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 11_008,
+    numHeads: 32,
+    maxPositions: 2048,
+    vocabSize: 290_943,
+  },
+};
+const COHERE: ServedTraits = {
+  ...LLAMA,
+  architecture: "command-r",
+  isTied: true,
+  // Of Command R+.
+  unservedKeys: ["use_qk_norm"],
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 22_528,
+    numHeads: 64,
+    maxPositions: 8192,
+    vocabSize: 256_000,
+  },
+};
+const GRANITE_MOE = {
+  ...LLAMA,
+  architecture: "granitemoe",
+  experts: { count: 8, active: 2, width: 11_008, widthKey: "intermediate_size", hasChoice: false },
+  defaults: { ...LLAMA.defaults, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+} as const satisfies ServedTraits;
+const NEMOTRON_H: ServedTraits = {
+  ...LLAMA,
+  architecture: "nemotron_h",
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 21_504,
+    headDim: 128,
+    numHeads: 32,
+    numKvHeads: 8,
+    maxPositions: 4096,
+    vocabSize: 131_072,
+  },
+};
+export const NEMOTRON_H_MOE: ServedTraits = {
+  ...NEMOTRON_H,
+  architecture: "nemotron_h_moe",
+  experts: chosenExperts(8, 2, 7688, { sharedWidthKey: "moe_shared_expert_intermediate_size", sharedWidth: 7688 }),
+};
+
+/** By `model_type`. */
+export const MORE_TRAITS = {
+  smollm3: {
+    ...LLAMA,
+    architecture: "smollm3",
+    isTied: true,
+    defaults: { rmsEps: 1e-6, ropeBase: 2_000_000, numHeads: 16, numKvHeads: 4, maxPositions: 32_768 },
+  },
+  granite: { ...LLAMA, architecture: "granite", defaults: { ...LLAMA.defaults, maxPositions: 2048 } },
+  granitemoe: GRANITE_MOE,
+  granitemoeshared: { ...GRANITE_MOE, experts: { ...GRANITE_MOE.experts, sharedWidthKey: "shared_intermediate_size" } },
+  olmo2: OLMO2,
+  olmo3: { ...OLMO2, windows: "period", defaults: { ...OLMO2.defaults, ropeBase: 500_000, window: 4096 } },
+  olmoe: {
+    ...LLAMA,
+    architecture: "olmoe",
+    unservedKeys: ["clip_qkv"],
+    experts: { count: 64, active: 8, width: 2048, widthKey: "intermediate_size", hasChoice: true },
+    defaults: { rmsEps: 1e-5, ropeBase: 10_000, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
+  },
+  seed_oss: {
+    ...LLAMA,
+    architecture: "seed_oss",
+    defaults: { ...LLAMA.defaults, headDim: 128, numHeads: 80, numKvHeads: 8, maxPositions: 524_288 },
+  },
+  exaone4: {
+    ...LLAMA,
+    architecture: "exaone4",
+    windows: "period",
+    defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048, window: 4096 },
+  },
+  glm4_moe: {
+    ...LLAMA,
+    architecture: "glm4moe",
+    experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 10_944,
+      numHeads: 96,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      vocabSize: 151_552,
+      rotatedShare: 0.5,
+    },
+  },
+  dots1: {
+    ...LLAMA,
+    architecture: "dots1",
+    windows: "late",
+    experts: chosenExperts(0, 1, 1408),
+    defaults: {
+      ...LLAMA.defaults,
+      ffWidth: 10_944,
+      numHeads: 32,
+      numKvHeads: 32,
+      maxPositions: 2048,
+      window: 4096,
+      vocabSize: 152_064,
+    },
+  },
+  deepseek: {
+    ...LLAMA,
+    architecture: "deepseek",
+    // It weighs them by softmax alone, and has them in each layer behind the dense ones.
+    unservedKeys: ["attention_bias", "use_mla"],
+    experts: chosenExperts(0, 1, 1407),
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+  },
+  internlm2: {
+    ...LLAMA,
+    architecture: "internlm2",
+    unservedKeys: ["bias"],
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 103_168 },
+  },
+  cohere: COHERE,
+  cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
+  stablelm: {
+    ...LLAMA,
+    architecture: "stablelm",
+    // Of the 12B model.
+    unservedKeys: ["qk_layernorm", "use_parallel_residual"],
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 6912,
+      numHeads: 32,
+      numKvHeads: 32,
+      maxPositions: 4096,
+      vocabSize: 50_304,
+      rotatedShare: 0.25,
+    },
+  },
+  starcoder2: {
+    ...LLAMA,
+    architecture: "starcoder2",
+    windows: "all",
+    isTied: true,
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 12_288,
+      numHeads: 24,
+      numKvHeads: 2,
+      maxPositions: 4096,
+      vocabSize: 49_152,
+    },
+  },
+  deepseek_v2: {
+    ...DEEPSEEK_V3,
+    experts: chosenExperts(64, 1, 1407, { numShared: 2, scoring: "softmax" }),
+    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+  },
+  deepseek_v3: DEEPSEEK_V3,
+  // Kimi K2's own class is DeepSeek-V3's under another name.
+  kimi_k2: DEEPSEEK_V3,
+  glm4_moe_lite: {
+    ...DEEPSEEK_V3,
+    experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1 }),
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 10_000,
+      ffWidth: 10_240,
+      numHeads: 20,
+      maxPositions: 202_752,
+      vocabSize: 154_880,
+    },
+  },
+  ernie4_5: { ...ERNIE, defaults: { ...ERNIE.defaults, headDim: 128, numHeads: 16, numKvHeads: 2, ffWidth: 3072 } },
+  ernie4_5_moe: {
+    ...ERNIE,
+    architecture: "ernie4_5-moe",
+    experts: chosenExperts(64, 6, 1536, { normalises: true, numDenseLayers: 1, numShared: 2 }),
+    defaults: { ...ERNIE.defaults, numHeads: 20, numKvHeads: 4, ffWidth: 12_288 },
+  },
+  hunyuan_v1_dense: HUNYUAN,
+  hunyuan_v1_moe: {
+    ...HUNYUAN,
+    architecture: "hunyuan-moe",
+    experts: { count: 1, active: 1, width: 11_008, widthKey: "intermediate_size", hasChoice: false, numShared: 1 },
+  },
+  minimax_m2: {
+    ...LLAMA,
+    architecture: "minimax-m2",
+    // A part that every token passes.
+    unservedKeys: ["shared_intermediate_size"],
+    statesRotatedDim: true,
+    experts: { count: 256, active: 8, width: 1536, widthKey: "intermediate_size", hasChoice: false },
+    defaults: {
+      rmsEps: 1e-6,
+      ropeBase: 5_000_000,
+      headDim: 128,
+      numHeads: 48,
+      numKvHeads: 8,
+      maxPositions: 196_608,
+      vocabSize: 200_064,
+    },
+  },
+  glm4: {
+    ...LLAMA,
+    architecture: "glm4",
+    defaults: {
+      rmsEps: 1.5625e-7,
+      ropeBase: 10_000,
+      ffWidth: 13_696,
+      headDim: 128,
+      numHeads: 32,
+      numKvHeads: 2,
+      maxPositions: 131_072,
+      vocabSize: 151_552,
+      rotatedShare: 0.5,
+    },
+  },
+  granitemoehybrid: {
+    ...LLAMA,
+    architecture: "granitehybrid",
+    experts: {
+      count: 8,
+      active: 2,
+      width: 11_008,
+      widthKey: "intermediate_size",
+      hasChoice: false,
+      sharedWidthKey: "shared_intermediate_size",
+      sharedWidth: 1024,
+    },
+    defaults: { ...LLAMA.defaults, ffWidth: 1024, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+  },
+  nemotron_h: NEMOTRON_H,
+} as const satisfies Readonly<Record<string, ServedTraits>>;
