@@ -117,8 +117,9 @@ function hashSource(source) {
 }
 
 /**
- * One object per source and instruction set: all of them, or those of `variants` beside the portable one. Variants without special instructions come first: should the linker ever
- * have to choose between two copies of a library's inline function, it takes the first, which runs everywhere.
+ * One object per source and instruction set: all of them, or those of `variants` beside the portable one. Variants
+ * without special instructions come first: should the linker ever have to choose between two copies of a library's
+ * inline function, it takes the first, which runs everywhere.
  */
 function listObjects(folders, outputFolder, extraFlags, { arch = process.arch, variants } = {}) {
   const objects = [];

@@ -78,7 +78,7 @@ const SLIDING_WINDOW = 24;
 /** With a norm for each head of queries and keys, as also all qwen3 have. */
 const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "dots1", "exaone4", "hunyuan-dense", "hunyuan-moe"];
 /** With experts in every layer. */
-export const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
+const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen2moe",
   "qwen3moe",
   "olmoe",

@@ -44,7 +44,7 @@ export interface TypeTraits {
 }
 
 /** Experts of a class, where a config.json is silent. */
-export interface ExpertTraits {
+interface ExpertTraits {
   readonly count: number;
   readonly active: number;
   readonly width: number;

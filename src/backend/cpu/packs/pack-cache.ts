@@ -22,7 +22,7 @@ import type { PackCacheOptions, WeightSet } from "../../backend.js";
 import { type PackTable, PackWriter, readPackTable } from "./pack-file.js";
 
 /** Weights that a pack was made of, or is to be. */
-export type PackedWeights = Pick<WeightSet, "files" | "part">;
+type PackedWeights = Pick<WeightSet, "files" | "part">;
 
 export interface FoundPack {
   readonly path: string;
