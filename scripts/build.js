@@ -65,7 +65,8 @@ const TARGETS = {
  */
 function readBuild(root, target) {
   const [hash, ...variants] = readStamp(join(root, target.stampPath)).split(" ");
-  return { isCurrent: hash === target.hash(root), variants: variants.length === 0 ? undefined : variants };
+  const isCurrent = hash === target.hash(root);
+  return { isFirst: hash === "", isCurrent, variants: variants.length === 0 ? undefined : variants };
 }
 
 /** @param wanted instruction sets of the kernels; undefined: all */
@@ -76,12 +77,13 @@ function isStale(root, target, wanted) {
 }
 
 /**
- * What to build for: the wanted instruction sets, and those that are built already, since machines may share a
- * checkout.
+ * What to build for: the wanted instruction sets beside those of the last build, since machines may share a checkout.
+ * Where that had all of them, as after tests, so has this one.
  */
 function variantsToBuild(root, target, wanted) {
-  const { isCurrent, variants = [] } = readBuild(root, target);
-  return wanted && [...new Set(["portable", ...wanted, ...(isCurrent ? variants : [])])];
+  const { isFirst, variants } = readBuild(root, target);
+  if (wanted === undefined || (!isFirst && variants === undefined)) return undefined;
+  return [...new Set(["portable", ...wanted, ...(variants ?? [])])];
 }
 
 async function buildKernels(_root, stage, variants) {
