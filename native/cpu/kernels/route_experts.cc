@@ -175,6 +175,11 @@ static void chooseLargest(const float* logits, int64_t numExperts, int64_t numCh
   }
 }
 
+// The value of a chosen expert; 0 where the results overlap so that the choice is no expert any more.
+static float valueOf(const RouteExpertsArgs& args, const float* values, int32_t expert) {
+  return expert >= 0 && expert < args.numExperts ? values[expert] : 0.0f;
+}
+
 static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
 
 // Keeps the scores of the best groups, by their two largest scores together or, with softmax, by the largest, and puts
@@ -245,10 +250,10 @@ static void chooseExperts(const RouteExpertsArgs& args, const float* logits, flo
 
 static void weighBySigmoid(const RouteExpertsArgs& args, const float* logits, const int32_t* experts, float* weights) {
   double sum = 0;
-  for (int64_t s = 0; s < args.numChosen; s++) sum += sigmoidDouble(logits[experts[s]]);
+  for (int64_t s = 0; s < args.numChosen; s++) sum += sigmoidDouble(valueOf(args, logits, experts[s]));
   // 1e-20 keeps weights finite where all sigmoids are zero.
   const double divisor = args.normalises ? sum + 1e-20 : 1.0;
-  for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(sigmoidDouble(logits[experts[s]]) / divisor * args.scale);
+  for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(sigmoidDouble(valueOf(args, logits, experts[s])) / divisor * args.scale);
 }
 
 // weights: the logits of the chosen experts, which become their weights.
@@ -274,11 +279,14 @@ void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scr
     float* weights = args.weights + m * args.numChosen;
     chooseExperts(args, logits, reinterpret_cast<float*>(scratch), experts, weights);
     // With a bias these are scores.
-    for (int64_t s = 0; args.bias != nullptr && s < args.numChosen; s++) weights[s] = logits[experts[s]] == logits[experts[s]] ? logits[experts[s]] : -__builtin_inff();
+    for (int64_t s = 0; args.bias != nullptr && s < args.numChosen; s++) {
+      const float logit = valueOf(args, logits, experts[s]);
+      weights[s] = logit == logit ? logit : -__builtin_inff();
+    }
     if (args.scoring == Scoring::sigmoid) weighBySigmoid(args, logits, experts, weights);
     else weighBySoftmax(args, logits, weights);
     if (args.factors == nullptr) continue;
-    for (int64_t s = 0; s < args.numChosen; s++) weights[s] *= args.factors[experts[s]];
+    for (int64_t s = 0; s < args.numChosen; s++) weights[s] *= valueOf(args, args.factors, experts[s]);
   }
 }
 
