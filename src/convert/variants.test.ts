@@ -169,6 +169,15 @@ describe("a folder", () => {
     expect(() => weightsOnly(scaled, place(".gguf"))).toThrow(/can say ropes/);
   });
 
+  test("of MiniMax M2 states its experts under the keys of its class", () => {
+    const [file, folder] = [place(".gguf"), place()];
+    weightsOnly(fixture("hf/minimax_m2"), file);
+    weightsOnly(file, folder);
+    const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
+    expect(config).toMatchObject({ num_local_experts: 6, num_experts_per_tok: 2, intermediate_size: 20 });
+    expect(config).not.toHaveProperty("n_routed_experts");
+  });
+
   test("with a tensor that nothing computes is refused", () => {
     const name = "model.layers.0.mlp.gate.bias";
     const folder = changedFolder(fixture("hf/qwen3moe"), place(), {

@@ -1,6 +1,7 @@
 /** Well-known models by name, ours or the hub's. */
 import { MillraceError } from "../core/errors.js";
 import { refusalOf, servableLayers } from "../model/description/servable.js";
+import { expertsOf } from "../model/description/sizes.js";
 import { architectureOf, servedModelType } from "../model/hf/model-types.js";
 import type { KnownModel } from "./data/model-row.js";
 import { KNOWN_MODELS } from "./data/models.js";
@@ -11,7 +12,7 @@ export const KNOWN_NAMES: readonly string[] = KNOWN_MODELS.map(({ name }) => nam
 export function plannedModelOf(known: KnownModel): PlannedModel {
   const { repo, publishedParameters: _, publishedActiveParameters: __, checkpoints = {}, ...rest } = known;
   const embeddedRefusal = refusalOf(() => {
-    servableLayers(rest, architectureOf(servedModelType(rest.modelType)));
+    servableLayers(rest, architectureOf(servedModelType(rest.modelType), expertsOf(rest) !== undefined));
   });
   return { ...rest, checkpoints, embeddedRefusal, location: repo, source: `config.json of ${repo}` };
 }

@@ -50,9 +50,11 @@ function activationBytes(
   { maxNumBatchedTokens, maxNumSeqs }: MemoryDemand,
 ): number {
   const { model, tensorParallel, dataParallel = 1 } = instance;
-  const queries = mostOf(model, ({ mixer }) =>
-    isAttending(mixer) || mixer.kind === "delta" ? mixer.numHeads * mixer.headDim : mixedOutputs(mixer),
-  );
+  const queries = mostOf(model, ({ mixer }) => {
+    // Each head has a query over the latent vector, and a sum of such vectors.
+    if (mixer.kind === "latent") return mixer.numHeads * (mixer.kvRank + mixer.ropeDim);
+    return isAttending(mixer) || mixer.kind === "delta" ? mixer.numHeads * mixer.headDim : mixedOutputs(mixer);
+  });
   const perToken = 4 * model.width + (2 * mostOf(model, innerWidth) + 2 * queries) / tensorParallel;
   // The rows of all groups meet at each device of the experts, and their sums leave it.
   const gathered = dataParallel === 1 ? 0 : 2 * dataParallel * model.width;

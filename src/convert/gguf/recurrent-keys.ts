@@ -4,15 +4,22 @@ import { arr, bool, f32, u32, type WritableValue } from "../../formats/gguf/writ
 import { factsOf } from "../../model/description/architectures.js";
 import { NO_ROPE, seesAll } from "../../model/description/model-description.js";
 import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
-import { expertsOf, mixedOutputs } from "../../model/description/sizes.js";
+import { expertsOf, isRecurrent, mixedOutputs } from "../../model/description/sizes.js";
 import { ROPE_SWITCH } from "../../model/gguf/describe.js";
 
 type Metadata = Record<string, WritableValue>;
 
+/** A Granite 4.0 without Mamba-2 and experts, whose files are those of older ones; those have a rope in any case. */
+export const isOlderGranite = (model: ServableModel): boolean =>
+  model.architecture === "granitehybrid" &&
+  !isRecurrent(model) &&
+  expertsOf(model) === undefined &&
+  attentionMixers(model).every(({ rope }) => rope !== NO_ROPE);
+
 /** @param numDrafts blocks behind the layers, which attend */
 export function recurrentLayers(model: ServableModel, numDrafts: number): Metadata {
   const { architecture, layers, ropes } = model;
-  if (factsOf(architecture).hasMamba) return mambaLayers(model);
+  if (factsOf(architecture).hasMamba && !isOlderGranite(model)) return mambaLayers(model);
   const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
   if (convolution !== undefined) {
     return { "shortconv.l_cache": u32(convolution.numTaps), "attention.head_count_kv": keyHeadsByLayer(model) };

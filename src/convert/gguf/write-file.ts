@@ -26,7 +26,7 @@ import {
   type ServableModel,
   unservedVariant,
 } from "../../model/description/servable.js";
-import { expertsOf, isRecurrent } from "../../model/description/sizes.js";
+import { expertsOf } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
@@ -48,7 +48,7 @@ import {
 } from "../weights/tensors.js";
 import { layersWithExperts, windowPattern } from "./layer-keys.js";
 import { notesOf } from "./notes.js";
-import { notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
+import { isOlderGranite, notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -104,7 +104,7 @@ export function* writeFile(
  */
 function architectureOf(config: ServableModel): Architecture {
   const { architecture } = config;
-  if (architecture === "granitehybrid" && !isRecurrent(config) && expertsOf(config) === undefined) return "granite";
+  if (isOlderGranite(config)) return "granite";
   return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
     ? "llama"
     : architecture;
@@ -234,7 +234,9 @@ function modelMetadata(
     own["rope.scaling.yarn_beta_slow"] = f32(rope!.betaSlow);
     if (latent !== undefined) {
       const magnitude = Math.sqrt(config.attentionScale * Math.sqrt(latent.headDim + latent.ropeDim));
-      own["rope.scaling.yarn_log_multiplier"] = f32((magnitude - 1) / Math.log(rope!.factor));
+      // A factor of 1 has no magnitude, whatever the multiplier.
+      const stretch = Math.log(rope!.factor);
+      own["rope.scaling.yarn_log_multiplier"] = f32(stretch === 0 ? 0 : (magnitude - 1) / stretch);
     }
   }
   return {

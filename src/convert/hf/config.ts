@@ -61,7 +61,7 @@ const hfClass = (
   biases: HfClass["biases"] = NO_BIAS,
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
 
-/** Architectures of which no folders are written: theirs fuse matrices that files have apart. */
+/** Architectures of which no folders are written yet. */
 const UNWRITTEN = [
   "deepseek2",
   "granitehybrid",
@@ -207,11 +207,21 @@ function hunyuanExpertsJson({ count, active, width, sharedWidth }: ExpertsFeedFo
   );
 }
 
+/** The class has no keys for how experts are weighed: relative to one another, without groups. */
+function minimaxExpertsJson({ routing }: ServableModel, { count, active }: ExpertsFeedForward): Json {
+  const { scale, numGroups, normalises } = routing;
+  if (scale !== 1 || numGroups !== 1 || !normalises) {
+    throw unservedVariant("expected experts of MiniMax M2 weighed relative to one another, got other weights");
+  }
+  return { num_local_experts: count, num_experts_per_tok: active };
+}
+
 function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
   const { count, active, width, isSharedGated, sharedWidth } = experts;
   if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
   if (model.architecture === "ernie4_5-moe") return ernieExpertsJson(model, experts);
   if (model.architecture === "hunyuan-moe") return hunyuanExpertsJson(experts);
+  if (model.architecture === "minimax-m2") return minimaxExpertsJson(model, experts);
   if (factsOf(model.architecture).experts?.weighedBy === "sigmoid" || model.architecture === "deepseek")
     return sharingExpertsJson(model, source, experts);
   const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));

@@ -24,15 +24,18 @@ export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObj
   return parseJsonObject(readTextFile(path, maxBytes), path);
 }
 
-/** Numbers that Python's json writes and JSON has not, behind whole strings. */
-const PYTHON_NUMBERS = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
+/**
+ * An infinite number, which Python's json writes and JSON has not, or a string. One without an end is one piece, so that
+ * hostile text is read in a time in proportion to its length.
+ */
+const INFINITE_OR_STRING = /"(?:[^"\\]|\\.)*"?|-?\bInfinity\b/g;
 
-/** Numbers that are infinite or none, as in Nemotron's config.json, are read as null. */
+/** Infinite numbers, as in Nemotron's config.json, are read as null. */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (thrown) {
-    const plain = text.replace(PYTHON_NUMBERS, (match) => (match.startsWith('"') ? match : "null"));
+    const plain = text.replace(INFINITE_OR_STRING, (match) => (match.startsWith('"') ? match : "null"));
     if (plain === text) throw thrown;
     return JSON.parse(plain);
   }

@@ -173,7 +173,8 @@ export const MODEL_LIMITS = {
   width: 1 << 18,
   heads: 4096,
   headDim: 1024,
-  latent: 1 << 16,
+  /** With a head beside it, as wide as kernels take a head. */
+  latent: (1 << 16) - 1024,
   ff: 1 << 20,
   experts: 1 << 14,
   /** Tokens that a convolution sees. */

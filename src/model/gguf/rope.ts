@@ -64,7 +64,7 @@ export function latentScaleOf(metadata: GgufMetadata, architecture: Architecture
   const isYarn = metadata.string(`${architecture}.rope.scaling.type`) === "yarn";
   const multiplier = isYarn ? (number(YARN_LOG_MULTIPLIER) ?? 0) : 0;
   const magnitude = 1 + multiplier * Math.log(number("scaling.factor") ?? 1);
-  if (magnitude > 0 && Number.isFinite(magnitude)) return magnitude ** 2 / Math.sqrt(headDim);
+  if (magnitude > 0 && Number.isFinite(Math.fround(magnitude ** 2))) return magnitude ** 2 / Math.sqrt(headDim);
   throw new MillraceError(
     "gguf_metadata",
     `expected a magnitude above 0 of ${architecture}.rope.${YARN_LOG_MULTIPLIER}, got ${magnitude}`,

@@ -1,6 +1,6 @@
 /**
  * The kinds of models that config.json files name, and what transformers' configuration class of each takes where a
- * file is silent. size: one table, a row for each kind
+ * file is silent; more of them are in more-class-traits.ts.
  */
 import { MORE_TRAITS } from "./more-class-traits.js";
 import { chosenExperts, type EncoderTraits, LLAMA, type ServedTraits } from "./trait-types.js";

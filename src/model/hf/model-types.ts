@@ -11,7 +11,9 @@ export type { ServedTraits, TypeTraits } from "./trait-types.js";
 
 export type ModelType = keyof typeof TRAITS;
 
-export const architectureOf = (type: ModelType): Architecture => TRAITS[type].architecture;
+/** @param hasExperts whether the model has some, which for one kind decides */
+export const architectureOf = (type: ModelType, hasExperts = false): Architecture =>
+  (type === "nemotron_h" && hasExperts ? NEMOTRON_H_MOE : TRAITS[type]).architecture;
 
 /** Share of a head that the class rotates where a config.json does not say. */
 export const rotatedShareOf = (type: ModelType): number => (TRAITS[type] as ServedTraits).defaults.rotatedShare ?? 1;

@@ -9,7 +9,7 @@ const OLMO2: ServedTraits = {
 const DEEPSEEK_V3: ServedTraits = {
   ...LLAMA,
   architecture: "deepseek2",
-  experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1 }),
+  experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1, scale: 2.5, numGroups: 8, numUsedGroups: 4 }),
   defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
 };
 const ERNIE: ServedTraits = {
@@ -123,7 +123,7 @@ export const MORE_TRAITS = {
     ...LLAMA,
     architecture: "dots1",
     windows: "late",
-    experts: chosenExperts(0, 1, 1408),
+    experts: chosenExperts(0, 1, 1408, { normalises: false }),
     defaults: {
       ...LLAMA.defaults,
       ffWidth: 10_944,
@@ -191,7 +191,7 @@ export const MORE_TRAITS = {
   kimi_k2: DEEPSEEK_V3,
   glm4_moe_lite: {
     ...DEEPSEEK_V3,
-    experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1 }),
+    experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1, scale: 1.8 }),
     defaults: {
       rmsEps: 1e-5,
       ropeBase: 10_000,

@@ -92,8 +92,8 @@ export function latentMagnitudeOf(text: JsonObject): number {
   const multiplier = typeOf(stated) === "default" ? 0 : (stated.number("mscale_all_dim") ?? 0);
   if (multiplier === 0) return 1;
   const magnitude = 1 + 0.1 * multiplier * Math.log(Math.max(1, required(stated, "factor")));
-  if (magnitude > 0) return magnitude;
-  throw configError(`expected a magnitude above 0 of ${stated.nameOf("mscale_all_dim")}, got ${magnitude}`);
+  if (magnitude > 0 && Number.isFinite(Math.fround(magnitude ** 2))) return magnitude;
+  throw configError(`expected a finite magnitude above 0 of ${stated.nameOf("mscale_all_dim")}, got ${magnitude}`);
 }
 
 const QUERY_SCALING_KEY = "llama_4_scaling_beta";
@@ -176,6 +176,7 @@ function readRope(
   const statedDim = statesDim && positive(text, "rotary_dim");
   const share = either("partial_rotary_factor") ?? (statedDim ? statedDim / headDim : defaultShare);
   const dim = isProportional(stated) ? headDim : Math.floor(headDim * share);
+  if (statedDim && !Number.isInteger(statedDim)) throw configError(`expected rotary_dim to be whole, got ${statedDim}`);
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {
     throw configError(`expected rotated dimensions even and in [2, ${headDim}], got ${dim}`);
   }

@@ -233,13 +233,14 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
     refuseOthers(text, "topk_method", ["noaux_tc"]);
     refuseOthers(text, "moe_layer_freq", [1]);
   }
-  const numGroups = read.size("n_group", MODEL_LIMITS.experts, 1);
+  const ofClass = { normalises: true, scale: 1, numGroups: 1, numUsedGroups: 1, ...experts };
+  const numGroups = read.size("n_group", MODEL_LIMITS.experts, ofClass.numGroups);
   return {
     scoring: "sigmoid",
-    normalises: stated ?? true,
-    scale: read.positive("routed_scaling_factor", 1),
+    normalises: stated ?? ofClass.normalises,
+    scale: read.positive("routed_scaling_factor", ofClass.scale),
     numGroups,
-    numUsedGroups: read.size("topk_group", numGroups, 1),
+    numUsedGroups: read.size("topk_group", numGroups, Math.min(ofClass.numUsedGroups, numGroups)),
     hasBias: true,
   };
 }

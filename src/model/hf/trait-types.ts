@@ -53,7 +53,11 @@ interface ExpertTraits {
   /** The config.json says which layers have them, and whether their weights are relative to one another. */
   readonly hasChoice: boolean;
   /** With a choice, where the config.json is silent: weights are relative to one another. */
-  readonly normalises?: true;
+  readonly normalises?: boolean;
+  /** Factor of the weights, and groups of experts with those that a token uses; absent: 1 each. */
+  readonly scale?: number;
+  readonly numGroups?: number;
+  readonly numUsedGroups?: number;
   /** Layers at the beginning that have none. */
   readonly numDenseLayers?: number;
   /** Width of the part that every token passes, in experts. */
