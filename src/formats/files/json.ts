@@ -25,7 +25,7 @@ export function readJsonFile(path: string, maxBytes = MAX_CONFIG_BYTES): JsonObj
 }
 
 /**
- * An infinite number, which Python's json writes and JSON has not, or a string. A string without an end is one piece, so
+ * An infinite number, which Python writes and JSON has not, or a string. A string without an end is one piece, so
  * that hostile text is read in a time in proportion to its length.
  */
 const INFINITE_OR_STRING = /"(?:[^"\\]|\\.)*"?|-?\bInfinity\b/g;
