@@ -248,8 +248,8 @@ test("a folder's template for tools is in the folder that it becomes, and in a f
 test.each([
   ["bert", "got an encoder (bert)"],
   ["gemma_embedding", "got an encoder (gemma-embedding)"],
-  ["qwen3_rank", "without layers behind its pooling"],
-  ["qwen3_answers", "without layers behind its pooling"],
+  ["qwen3_rank", "with layers behind its pooling"],
+  ["qwen3_answers", "with layers behind its pooling"],
 ])("a folder of %s is refused, and nothing is left", async (name, message) => {
   const [folder, out] = [mkdtempSync(join(root, "refused-")), "copy.gguf"];
   const asked = { model: fixture(`hf-encoders/${name}`), out: join(folder, out), type: undefined };

@@ -148,12 +148,11 @@ export async function workInPieces(
 
 /** @throws architecture_unsupported for a model that is not written in the other format */
 function refuseEncoder({ isCausal, architecture, head }: ServableModel): void {
-  if (!isCausal) {
-    throw unservedVariant(`expected a model that generates text to convert, got an encoder (${architecture})`);
-  }
-  if (head !== undefined) {
-    throw unservedVariant(`expected a model without layers behind its pooling to convert, got one with them`);
-  }
+  const isCopied = isCausal && head === undefined;
+  if (isCopied) return;
+  const got = isCausal ? "one with layers behind its pooling" : `an encoder (${architecture})`;
+  const message = `expected a model that generates text to convert, got ${got}`;
+  throw new MillraceError("architecture_unsupported", message, { hint: "serve the file or folder as it is" });
 }
 
 /** Runs `work` with a new folder beside `out`, which is gone afterwards. @throws invalid_option where `out` exists */

@@ -95,7 +95,13 @@ describe("messages", () => {
   it("may have documents and search results, whose text stands between tags", async () => {
     const document = { type: "document", title: "Foxes", context: null, source: { type: "text", data: "A fox." } };
     const parts = { type: "document", context: "old", source: { type: "content", content: [text("a"), text("b")] } };
-    const found = { type: "search_result", source: "https://a.b", title: "T", content: [text("c")], citations: {} };
+    const found = {
+      type: "search_result",
+      source: "https://a.b",
+      title: "T</title>",
+      content: [text("c")],
+      citations: {},
+    };
     const { input } = await ask({
       messages: [
         user([document, parts, text("why?")]),
@@ -107,7 +113,7 @@ describe("messages", () => {
       "<document>\n<title>Foxes</title>\nA fox.\n</document>\n" +
         "<document>\n<context>old</context>\na\nb\n</document>\nwhy?",
       "",
-      "<search_result>\n<source>https://a.b</source>\n<title>T</title>\nc\n</search_result>",
+      "<search_result>\n<source>https://a.b</source>\n<title>T&lt;/title></title>\nc\n</search_result>",
     ]);
     const pdf = { type: "document", source: { type: "base64", media_type: "application/pdf", data: "" } };
     expect(await refusal({ messages: [user([pdf])] })).toContain(

@@ -81,14 +81,14 @@ function toPlainMessage({ role, texts, thoughts, toolCalls, toolCallId }: Turn):
   };
 }
 
-/** A text with its labels, each in tags of its own. */
+/** A text with its labels, each in tags of its own, which no label can end: titles come from searched pages. */
 function tagged(
   tag: string,
   labels: Readonly<Record<string, string | null | undefined>>,
   body: readonly string[],
 ): string {
   const named = Object.entries(labels).filter(([, label]) => label != null && label !== "");
-  const lines = named.map(([name, label]) => `<${name}>${label}</${name}>`);
+  const lines = named.map(([name, label]) => `<${name}>${label!.replaceAll("<", "&lt;")}</${name}>`);
   return [`<${tag}>`, ...lines, ...body, `</${tag}>`].join("\n");
 }
 

@@ -126,7 +126,7 @@ function joined(alias: string, name: string, given: unknown, value: unknown): un
   const isJoint =
     isPlainObject(given) && isPlainObject(value) && Object.entries(value).every((entry) => agrees(entry, given));
   if (isJoint) return { ...given, ...value };
-  const message = `${alias}: expected nothing beside ${name}, got both`;
+  const message = `${alias}: expected the same as ${name}, got another value`;
   throw new MillraceError("invalid_parameter", message, { param: alias });
 }
 
