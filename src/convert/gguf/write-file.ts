@@ -43,6 +43,7 @@ import {
   interleaved,
   isRotated,
   type ModelTensor,
+  numSharedExperts,
   prepared,
   type Storage,
 } from "../weights/tensors.js";
@@ -192,7 +193,7 @@ function modelMetadata(
     if (experts.isSharedGated || architecture === "granitemoe" || (hasSharedPart && scoring === "softmax"))
       own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
     if (hasSharedPart && architecture !== "granitemoe" && !hasMamba)
-      own.expert_shared_count = u32(experts.sharedWidth / experts.width);
+      own.expert_shared_count = u32(numSharedExperts(experts));
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.

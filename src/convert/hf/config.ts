@@ -20,7 +20,7 @@ import { expertsOf } from "../../model/description/sizes.js";
 import { epsKeyOf, type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { tensorsOf } from "../weights/model-tensors.js";
-import { denseWidthOf } from "../weights/tensors.js";
+import { denseWidthOf, numSharedExperts } from "../weights/tensors.js";
 import { ownLayersJson } from "./own-layers.js";
 import { ropeOf } from "./rope.js";
 import { shortest } from "./shortest.js";
@@ -154,7 +154,7 @@ function sharingExpertsJson(model: ServableModel, source: TensorSource, experts:
     n_routed_experts: experts.count,
     num_experts_per_tok: experts.active,
     moe_intermediate_size: experts.width,
-    n_shared_experts: experts.sharedWidth / experts.width,
+    n_shared_experts: numSharedExperts(experts),
     first_k_dense_replace: numDenseLayers(model),
     norm_topk_prob: routing.normalises,
     routed_scaling_factor: shortest(routing.scale),
@@ -185,14 +185,15 @@ function lfm2ExpertsJson(model: ServableModel, { count, active, width }: Experts
 }
 
 /** Layers with experts from the first on, to the last, in steps. */
-function ernieExpertsJson({ layers }: ServableModel, { count, active, width, sharedWidth }: ExpertsFeedForward): Json {
+function ernieExpertsJson({ layers }: ServableModel, experts: ExpertsFeedForward): Json {
+  const { count, active, width } = experts;
   const having = layers.flatMap(({ feedForward }, index) => (feedForward.kind === "experts" ? [index] : []));
   const [first = 0, second = first + 1] = having;
   return {
     moe_num_experts: count,
     moe_k: active,
     moe_intermediate_size: width,
-    moe_num_shared_experts: sharedWidth / width,
+    moe_num_shared_experts: numSharedExperts(experts),
     moe_layer_start_index: first,
     moe_layer_end_index: having.at(-1) ?? first,
     moe_layer_interval: second - first,

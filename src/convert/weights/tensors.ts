@@ -8,6 +8,7 @@ import type { TensorLog } from "../../formats/files/write-tensors.js";
 import { unscaledNvfp4 } from "../../formats/fp4-blocks.js";
 import type { TensorType } from "../../formats/gguf/types.js";
 import type { Dtype } from "../../formats/safetensors/types.js";
+import type { ExpertsFeedForward } from "../../model/description/model-description.js";
 import { type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import type { OpenModel } from "../../model/open-model.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -172,6 +173,12 @@ export function denseWidthOf({ layers }: ServableModel): number | undefined {
   const widths = layers.flatMap(({ feedForward: { kind, width } }) => (kind === "dense" && width > 0 ? [width] : []));
   if (widths.every((width) => width === widths[0])) return widths[0];
   throw unservedVariant("expected the same feed-forward width in every layer, got several values");
+}
+
+/** @throws architecture_unsupported where the part that every token passes is not as wide as some experts */
+export function numSharedExperts({ sharedWidth, width }: ExpertsFeedForward): number {
+  if (sharedWidth % width === 0) return sharedWidth / width;
+  throw unservedVariant(`expected a shared part of whole experts of ${width} values, got one of ${sharedWidth}`);
 }
 
 export interface UnstackedTensor extends ModelTensor {

@@ -18,3 +18,12 @@ test("a string without an end is read in a time in proportion to its length", ()
   // Scans from each quote would take minutes.
   expect(computedMs() - beginMs).toBeLessThan(5000);
 });
+
+test("a key that a file calls otherwise is named as in the file", () => {
+  const text = parseJsonObject('{"moe_topk": 99, "width": 1}', "config.json").withDefaults(
+    { active: "many", width: "wide" },
+    { active: "moe_topk", width: "other_width" },
+  );
+  expect(() => text.number("active")).toThrow("config.json: moe_topk to be a number");
+  expect([text.nameOf("width"), text.number("width")]).toEqual(["config.json: width", 1]);
+});

@@ -59,6 +59,8 @@ export class JsonObject {
     readonly raw: Readonly<Record<string, unknown>>,
     private readonly file: string,
     private readonly path: string,
+    /** The keys that the file has for keys that readers ask for. */
+    private readonly names: Readonly<Record<string, string>> = {},
   ) {}
 
   has(key: string): boolean {
@@ -120,9 +122,13 @@ export class JsonObject {
     throw this.wrong(key, "an array of numbers", value);
   }
 
-  /** The object with further keys, which replace none. */
-  withDefaults(extra: Readonly<Record<string, unknown>>): JsonObject {
-    return new JsonObject({ ...extra, ...this.raw }, this.file, this.path);
+  /** The object with further keys, which replace none. @param names what the file calls some of them */
+  withDefaults(extra: Readonly<Record<string, unknown>>, names: Readonly<Record<string, string>> = {}): JsonObject {
+    const added = Object.entries(names).filter(([key]) => !Object.hasOwn(this.raw, key));
+    return new JsonObject({ ...extra, ...this.raw }, this.file, this.path, {
+      ...this.names,
+      ...Object.fromEntries(added),
+    });
   }
 
   /** How messages name a key of this object: `config.json: rope_scaling.factor`. */
@@ -131,7 +137,8 @@ export class JsonObject {
   }
 
   private pathOf(key: string): string {
-    return this.path === "" ? key : `${this.path}.${key}`;
+    const name = this.names[key] ?? key;
+    return this.path === "" ? name : `${this.path}.${name}`;
   }
 
   private wrong(key: string, expected: string, value: unknown): MillraceError {

@@ -79,7 +79,7 @@ export function textConfig(config: JsonObject): JsonObject {
   const older = OLDER_KEYS[text.string("model_type") ?? ""];
   if (older === undefined) return text;
   const entries = Object.entries(older).map(([key, stored]) => [key, uniform(text.value(stored))] as const);
-  return text.withDefaults(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
+  return text.withDefaults(Object.fromEntries(entries.filter(([, value]) => value !== undefined)), older);
 }
 
 /** The value that a list has for every layer; all else as it is. */

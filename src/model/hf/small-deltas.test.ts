@@ -61,7 +61,7 @@ describe("a config.json of ERNIE 4.5", () => {
     expect(kindsOf({ moe_layer_start_index: 0 })).toEqual(Array(4).fill("experts"));
     expect(kindsOf({ moe_layer_interval: 2 })).toEqual(["dense", "experts", "dense", "experts"]);
     expect(kindsOf({ moe_layer_end_index: 2 })).toEqual(["dense", "experts", "experts", "dense"]);
-    expect(() => kindsOf({ moe_layer_interval: 0 })).toThrow(refusal("model_config", /decoder_sparse_step/));
+    expect(() => kindsOf({ moe_layer_interval: 0 })).toThrow(refusal("model_config", /moe_layer_interval/));
   });
 });
 
@@ -78,7 +78,7 @@ describe("a config.json of Hunyuan", () => {
   it("has lists of numbers that are alike in every layer", () => {
     const experts = { kind: "experts", count: 64, active: 8, width: 3072, sharedWidth: 3072 };
     expect(modelOf(A13B).layers[3]!.feedForward).toEqual(experts);
-    const wrong = refusal("model_config", /num_experts_per_tok to be a number, got \[8,8,8,4\]/);
+    const wrong = refusal("model_config", /moe_topk to be a number, got \[8,8,8,4\]/);
     expect(() => modelOf({ ...A13B, moe_topk: [8, 8, 8, 4] })).toThrow(wrong);
   });
 
