@@ -40,6 +40,7 @@ import {
   DRAFTING_MODELS,
   isLatentModel,
   isRecurrentModel,
+  isWindowedModel,
   RANDOM_MODELS,
   randomIds,
   randomRequest,
@@ -148,7 +149,7 @@ async function runRound(seed: number, totals: Totals): Promise<void> {
   const speculative = randomSpeculation(rng, model);
   // What is evicted depends on the size of blocks, and on nothing else.
   const draftsByModel = speculative.draftModelPath !== undefined || speculative.method === "mtp";
-  const mayEvict = !draftsByModel && !isRecurrentModel(model);
+  const mayEvict = !draftsByModel && !isRecurrentModel(model) && !isWindowedModel(model);
   const kvEviction = mayEvict && rng.chance(0.6) ? randomEviction(rng) : undefined;
   const plain = await openCore(isa, model, {
     kvEviction,

@@ -79,6 +79,9 @@ export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean 
 /** Its layers keep latent vectors in place of the keys and values of heads. */
 export const isLatentModel = ({ architecture }: RandomModelOptions): boolean => architecture === "deepseek2";
 
+/** All of its layers have a window, so that nothing is left to evict. */
+export const isWindowedModel = ({ architecture }: RandomModelOptions): boolean => architecture === "starcoder2";
+
 /** Of any kind. @param isConstraining most of them are under a grammar */
 export function randomRequest(
   rng: TestRng,
