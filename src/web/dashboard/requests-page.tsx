@@ -131,7 +131,7 @@ function outputText({ output_tokens: output, draft_tokens: drafted = 0 }: Row): 
 
 interface Filter {
   readonly isFailed: Signal<boolean>;
-  /** Milliseconds as text; "": any time. */
+  /** The least duration to show, in milliseconds, as text; empty: requests of every duration. */
   readonly slow: Signal<string>;
   readonly id: Signal<string>;
 }

@@ -1,0 +1,273 @@
+/** Names of a layer's tensors in Hugging Face checkpoints, by those of llama.cpp, for each family. */
+import type { Architecture } from "../description/architectures.js";
+import { INTERNLM2_PARTS } from "./row-parts.js";
+
+export const LAYER_PARTS: Readonly<Record<string, string>> = {
+  attn_norm: "input_layernorm",
+  attn_q: "self_attn.q_proj",
+  attn_k: "self_attn.k_proj",
+  attn_v: "self_attn.v_proj",
+  attn_qkv: "self_attn.qkv_proj",
+  attn_output: "self_attn.o_proj",
+  attn_q_norm: "self_attn.q_norm",
+  attn_k_norm: "self_attn.k_norm",
+  ffn_norm: "post_attention_layernorm",
+  ffn_gate: "mlp.gate_proj",
+  ffn_up: "mlp.up_proj",
+  ffn_down: "mlp.down_proj",
+};
+/**
+ * Gemma has a norm on both sides of each sub-layer, and calls the one after attention what others call the one before
+ * the feed-forward.
+ */
+const GEMMA_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  post_attention_norm: "post_attention_layernorm",
+  ffn_norm: "pre_feedforward_layernorm",
+  post_ffw_norm: "post_feedforward_layernorm",
+};
+/** Also the parts of layers' own inputs, and of experts beside a dense part. */
+const GEMMA4_PARTS: Readonly<Record<string, string>> = {
+  ...GEMMA_PARTS,
+  layer_output_scale: "layer_scalar",
+  inp_gate: "per_layer_input_gate",
+  proj: "per_layer_projection",
+  post_norm: "post_per_layer_input_norm",
+  ffn_gate_inp: "router.proj",
+  ffn_gate_up_exps: "experts.gate_up_proj",
+  ffn_down_exps: "experts.down_proj",
+  // Where they are quantised, each expert has its own.
+  "ffn_gate.": "experts.#.gate_proj",
+  "ffn_up.": "experts.#.up_proj",
+  "ffn_down.": "experts.#.down_proj",
+  post_ffw_norm_1: "post_feedforward_layernorm_1",
+  pre_ffw_norm_2: "pre_feedforward_layernorm_2",
+  post_ffw_norm_2: "post_feedforward_layernorm_2",
+};
+/** Vectors of Gemma 4's routers, whose names in GGUF files end in .scale. */
+export const GEMMA4_SCALES: Readonly<Record<string, string>> = {
+  ffn_gate_inp: "router.scale",
+  ffn_down_exps: "router.per_expert_scale",
+};
+export const GEMMA4_GLOBALS: Readonly<Record<string, string>> = {
+  per_layer_token_embd: "embed_tokens_per_layer",
+  per_layer_model_proj: "per_layer_model_projection",
+  per_layer_proj_norm: "per_layer_projection_norm",
+};
+/**
+ * All experts of a layer in one tensor, without a `.weight` behind its name: transformers 5 has them so in memory, and
+ * may write them so.
+ */
+export const FUSED_EXPERTS: Readonly<Record<string, string>> = {
+  ffn_gate_up_exps: "mlp.experts.gate_up_proj",
+  ffn_down_exps: "mlp.experts.down_proj",
+};
+const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  ...FUSED_EXPERTS,
+  ffn_gate_inp: "mlp.gate",
+  ffn_gate_inp_shexp: "mlp.shared_expert_gate",
+  ffn_gate_shexp: "mlp.shared_expert.gate_proj",
+  ffn_up_shexp: "mlp.shared_expert.up_proj",
+  ffn_down_shexp: "mlp.shared_expert.down_proj",
+  "ffn_gate.": "mlp.experts.#.gate_proj",
+  "ffn_up.": "mlp.experts.#.up_proj",
+  "ffn_down.": "mlp.experts.#.down_proj",
+};
+const DELTA_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  attn_qkv: "linear_attn.in_proj_qkv",
+  attn_gate: "linear_attn.in_proj_z",
+  ssm_alpha: "linear_attn.in_proj_a",
+  ssm_beta: "linear_attn.in_proj_b",
+  ssm_in: "linear_attn.in_proj_qkvz",
+  ssm_ba: "linear_attn.in_proj_ba",
+  ssm_conv1d: "linear_attn.conv1d",
+  ssm_a: "linear_attn.A_log",
+  ssm_dt: "linear_attn.dt_bias",
+  ssm_norm: "linear_attn.norm",
+  ssm_out: "linear_attn.out_proj",
+};
+const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  exp_probs_b: "mlp.gate.e_score_correction_bias",
+  ffn_gate_shexp: "mlp.shared_experts.gate_proj",
+  ffn_up_shexp: "mlp.shared_experts.up_proj",
+  ffn_down_shexp: "mlp.shared_experts.down_proj",
+};
+/** Gate above up of every expert in one tensor, and of the part that every token passes in one matrix. */
+const GRANITE_MOE_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  ffn_gate_inp: "block_sparse_moe.router.layer",
+  ffn_gate_up_exps: "block_sparse_moe.input_linear",
+  ffn_down_exps: "block_sparse_moe.output_linear",
+  ffn_gate_shexp: "shared_mlp.input_linear",
+  ffn_up_shexp: "shared_mlp.input_linear",
+  ffn_down_shexp: "shared_mlp.output_linear",
+};
+const LATENT_PARTS: Readonly<Record<string, string>> = {
+  ...GLM4_MOE_PARTS,
+  attn_q_a: "self_attn.q_a_proj",
+  attn_q_a_norm: "self_attn.q_a_layernorm",
+  attn_q_b: "self_attn.q_b_proj",
+  attn_kv_a_mqa: "self_attn.kv_a_proj_with_mqa",
+  attn_kv_a_norm: "self_attn.kv_a_layernorm",
+  attn_kv_b: "self_attn.kv_b_proj",
+  attn_k_b: "self_attn.kv_b_proj",
+  attn_v_b: "self_attn.kv_b_proj",
+};
+/** Parts of Mixtral's names; its architecture is llama's. */
+const LLAMA_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  ...FUSED_EXPERTS,
+  ffn_gate_inp: "block_sparse_moe.gate",
+  "ffn_gate.": "block_sparse_moe.experts.#.w1",
+  "ffn_up.": "block_sparse_moe.experts.#.w3",
+  "ffn_down.": "block_sparse_moe.experts.#.w2",
+};
+const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  attn_sinks: "self_attn.sinks",
+  ffn_gate_inp: "mlp.router",
+};
+const LFM2_PARTS: Readonly<Record<string, string>> = {
+  ...LAYER_PARTS,
+  attn_norm: "operator_norm",
+  attn_output: "self_attn.out_proj",
+  attn_q_norm: "self_attn.q_layernorm",
+  attn_k_norm: "self_attn.k_layernorm",
+  "shortconv.in_proj": "conv.in_proj",
+  "shortconv.conv": "conv.conv",
+  "shortconv.out_proj": "conv.out_proj",
+  ffn_norm: "ffn_norm",
+  ffn_gate: "feed_forward.w1",
+  ffn_up: "feed_forward.w3",
+  ffn_down: "feed_forward.w2",
+  ffn_gate_inp: "feed_forward.gate",
+  exp_probs_b: "feed_forward.expert_bias",
+  "ffn_gate.": "feed_forward.experts.#.w1",
+  "ffn_up.": "feed_forward.experts.#.w3",
+  "ffn_down.": "feed_forward.experts.#.w2",
+};
+/** @param layer what stands before the parts of a Mamba-2 */
+const mambaParts = (layer: string): Readonly<Record<string, string>> => ({
+  ssm_in: `${layer}.in_proj`,
+  ssm_conv1d: `${layer}.conv1d`,
+  ssm_a: `${layer}.A_log`,
+  ssm_d: `${layer}.D`,
+  ssm_dt: `${layer}.dt_bias`,
+  ssm_norm: `${layer}.norm`,
+  ssm_out: `${layer}.out_proj`,
+});
+/** Gates lie above ups, also of experts. Without these, the shared part is the only one. */
+const { ffn_gate: ___, ...GATELESS_PARTS } = LAYER_PARTS;
+const GRANITE_HYBRID_PARTS: Readonly<Record<string, string>> = {
+  ...GATELESS_PARTS,
+  ...mambaParts("mamba"),
+  ffn_up: "shared_mlp.input_linear",
+  ffn_down: "shared_mlp.output_linear",
+  ffn_up_shexp: "shared_mlp.input_linear",
+  ffn_down_shexp: "shared_mlp.output_linear",
+  ffn_gate_inp: "block_sparse_moe.router.layer",
+  ffn_gate_up_exps: "block_sparse_moe.input_linear.weight",
+  ffn_down_exps: "block_sparse_moe.output_linear.weight",
+};
+const NEMOTRON_PARTS: Readonly<Record<string, string>> = {
+  ...mambaParts("mixer"),
+  attn_norm: "norm",
+  attn_q: "mixer.q_proj",
+  attn_k: "mixer.k_proj",
+  attn_v: "mixer.v_proj",
+  attn_output: "mixer.o_proj",
+  ffn_up: "mixer.up_proj",
+  ffn_down: "mixer.down_proj",
+  ffn_gate_inp: "mixer.gate",
+  exp_probs_b: "mixer.gate.e_score_correction_bias",
+  ffn_up_shexp: "mixer.shared_experts.up_proj",
+  ffn_down_shexp: "mixer.shared_experts.down_proj",
+  "ffn_up.": "mixer.experts.#.up_proj",
+  "ffn_down.": "mixer.experts.#.down_proj",
+  ffn_up_exps: "mixer.experts.up_proj",
+  ffn_down_exps: "mixer.experts.down_proj",
+};
+/** Gate above up, in one matrix. */
+const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
+const GLM4_PARTS: Readonly<Record<string, string>> = {
+  ...PHI3_PARTS,
+  post_attention_norm: "post_self_attn_layernorm",
+  post_ffw_norm: "post_mlp_layernorm",
+};
+const ERNIE_PARTS: Readonly<Record<string, string>> = {
+  ...GLM4_MOE_PARTS,
+  exp_probs_b: "mlp.moe_statics.e_score_correction_bias",
+};
+const HUNYUAN_PARTS: Readonly<Record<string, string>> = {
+  ...QWEN3_MOE_PARTS,
+  attn_q_norm: "self_attn.query_layernorm",
+  attn_k_norm: "self_attn.key_layernorm",
+  ffn_gate_inp: "mlp.gate.wg",
+  ffn_gate_shexp: "mlp.shared_mlp.gate_proj",
+  ffn_up_shexp: "mlp.shared_mlp.up_proj",
+  ffn_down_shexp: "mlp.shared_mlp.down_proj",
+};
+const MINIMAX_PARTS: Readonly<Record<string, string>> = {
+  ...LLAMA_PARTS,
+  exp_probs_b: "block_sparse_moe.e_score_correction_bias",
+};
+
+/** Norms after both sub-layers, and none before. */
+const { attn_norm: _, ffn_norm: __, ...NORMLESS_PARTS } = LAYER_PARTS;
+const OLMO2_PARTS: Readonly<Record<string, string>> = {
+  ...NORMLESS_PARTS,
+  post_attention_norm: "post_attention_layernorm",
+  post_ffw_norm: "post_feedforward_layernorm",
+};
+/** What stands around a layer that drafts, by the names of GGUF files. */
+export const QWEN_DRAFT_PARTS: Readonly<Record<string, string>> = {
+  eh_proj: "fc",
+  enorm: "pre_fc_norm_embedding",
+  hnorm: "pre_fc_norm_hidden",
+  shared_head_norm: "norm",
+};
+export const GLM_DRAFT_PARTS: Readonly<Record<string, string>> = {
+  eh_proj: "eh_proj",
+  enorm: "enorm",
+  hnorm: "hnorm",
+  shared_head_norm: "shared_head.norm",
+  shared_head_head: "shared_head.head",
+  embed_tokens: "embed_tokens",
+};
+export const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
+  llama: LLAMA_PARTS,
+  qwen2moe: QWEN3_MOE_PARTS,
+  qwen3moe: QWEN3_MOE_PARTS,
+  qwen3next: DELTA_PARTS,
+  qwen35: DELTA_PARTS,
+  qwen35moe: DELTA_PARTS,
+  gemma2: GEMMA_PARTS,
+  gemma3: GEMMA_PARTS,
+  gemma4: GEMMA4_PARTS,
+  "gemma-embedding": GEMMA_PARTS,
+  phi3: PHI3_PARTS,
+  granitemoe: GRANITE_MOE_PARTS,
+  olmo2: OLMO2_PARTS,
+  exaone4: OLMO2_PARTS,
+  olmoe: QWEN3_MOE_PARTS,
+  "gpt-oss": GPT_OSS_PARTS,
+  glm4moe: GLM4_MOE_PARTS,
+  dots1: GLM4_MOE_PARTS,
+  deepseek: GLM4_MOE_PARTS,
+  internlm2: INTERNLM2_PARTS,
+  starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
+  deepseek2: LATENT_PARTS,
+  lfm2: LFM2_PARTS,
+  lfm2moe: LFM2_PARTS,
+  "ernie4_5-moe": ERNIE_PARTS,
+  "hunyuan-dense": HUNYUAN_PARTS,
+  "hunyuan-moe": HUNYUAN_PARTS,
+  "minimax-m2": MINIMAX_PARTS,
+  glm4: GLM4_PARTS,
+  granitehybrid: GRANITE_HYBRID_PARTS,
+  nemotron_h: NEMOTRON_PARTS,
+  nemotron_h_moe: NEMOTRON_PARTS,
+};
