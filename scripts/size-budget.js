@@ -1,11 +1,12 @@
 /**
  * Keeps files and the whole readable: over 450 statements a file's header must say why (`size: reason`), 550 is the end
  * but for files that a script writes, and src/ with native/ together stay below a budget that only a deliberate change
- * raises.
+ * raises. A file of more than two megabytes belongs in models/ alone: Git keeps every version of it for ever.
  *
  *   node scripts/size-budget.js [root]
  */
-import { readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { SyntaxKind } from "typescript/unstable/ast";
@@ -19,6 +20,8 @@ const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests and the files that serve only these (`test-*.ts`). */
 const TOTAL_BUDGET = 140_000;
+
+const LARGEST_FILE = 2 * 2 ** 20;
 
 const FOLDERS = ["bin", "scripts", "src", "native", "models", "test", "assets"];
 const isOtherCode = (path) => /\.(cc|h|hpp|py|html|css)$/.test(path) && !/\/(\.venv|node_modules)\//.test(path);
@@ -100,8 +103,20 @@ export function checkSizes(root) {
   return { problems, total };
 }
 
+/** @returns {string[]} what is wrong with the sizes of the files that Git tracks */
+export function checkTrackedFiles(root) {
+  const { stdout } = spawnSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" });
+  return stdout.split("\0").flatMap((path) => {
+    const size = statSync(join(root, path), { throwIfNoEntry: false })?.size ?? 0;
+    if (path === "" || path.startsWith("models/") || size <= LARGEST_FILE) return [];
+    return [`${path}: expected at most ${LARGEST_FILE} bytes outside models/, got ${size}`];
+  });
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { problems, total } = checkSizes(process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url)));
+  const root = process.argv[2] ?? fileURLToPath(new URL("..", import.meta.url));
+  const { problems, total } = checkSizes(root);
+  problems.push(...checkTrackedFiles(root));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   process.stdout.write(`size: ${total} statements of ${TOTAL_BUDGET} in src and native\n`);
   process.exitCode = problems.length === 0 ? 0 : 1;

@@ -239,6 +239,19 @@ describe("size-budget", () => {
   });
 });
 
+describe("size-budget of tracked files", () => {
+  const large = "x".repeat(2 ** 21 + 1);
+
+  test("a large file outside models/ that Git tracks", () => {
+    const root = tempTree({ "a.whl": large, "b.bin": large.slice(1), "models/c.gguf": large, "untracked.bin": large });
+    spawnSync("git", ["init", "-q"], { cwd: root });
+    spawnSync("git", ["add", "a.whl", "b.bin", "models"], { cwd: root });
+    const { exitCode, stderr } = runCheck("size-budget.js", root);
+    expect(stderr).toBe("a.whl: expected at most 2097152 bytes outside models/, got 2097153\n");
+    expect(exitCode).toBe(1);
+  });
+});
+
 describe("check-docs", () => {
   const long = `${"word ".repeat(20)}end`;
   const CASES: readonly [string, Record<string, string>, RegExp | undefined][] = [
