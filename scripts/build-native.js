@@ -26,6 +26,8 @@ const BASE_FLAGS = [
   "-Wextra",
   "-Wno-psabi",
 ];
+/** Kernels that nothing calls are not defined, of which the compiler warns. */
+const DECODE_FLAGS = ["-DMILLRACE_ONLY_DECODES", "-w"];
 const AVX2_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-DMILLRACE_ISA_AVX2"];
 const WIDE_FLAGS = ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"];
 const AVX512_FLAGS = [...WIDE_FLAGS, "-DMILLRACE_ISA_AVX512"];
@@ -48,7 +50,7 @@ export const VARIANTS = {
   x64: [
     ["avx2", AVX2_FLAGS],
     ["avx512", AVX512_FLAGS],
-    ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed", "linear_packed_grids"]],
+    ["avx512vnni", VNNI_FLAGS, [...LINEAR, "linear_packed", "linear_packed_super_blocks", "linear_packed_grids"]],
     ["avx512bf16", BF16_FLAGS, [...LINEAR, "linear_packed_16bit", "linear_packed_bfloats"]],
     ["amx", AMX_FLAGS, [...LINEAR, "linear_packed_bfloat_tiles", "linear_packed_byte_tiles"]],
   ],
@@ -117,30 +119,30 @@ function hashSource(source) {
 }
 
 /**
- * One object per source and instruction set: all of them, or those of `variants` beside the portable one. Variants
- * without special instructions come first: should the linker ever have to choose between two copies of a library's
- * inline function, it takes the first, which runs everywhere.
+ * One object per source and instruction set: all of them, or those of `variants`. Variants without special instructions
+ * come first: should the linker ever have to choose between two copies of a library's inline function, it takes the
+ * first, which runs everywhere. Where `variants` leaves out the portable kernels, their files still give the functions
+ * that decode operations.
  */
 function listObjects(folders, outputFolder, extraFlags, { arch = process.arch, variants } = {}) {
   const objects = [];
+  const add = (source, suffix, flags) => {
+    const name = `${path.basename(path.dirname(source))}-${path.basename(source, ".cc")}`;
+    const object = path.join(outputFolder, `${name}${suffix}.o`);
+    objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...flags] });
+  };
+  const isWanted = (isa) => variants === undefined || variants.includes(isa);
   for (const folder of folders) {
     const flags = folder === "binding" ? napiFlags() : [];
     for (const source of sourcesIn(folder)) {
-      const name = `${folder}-${path.basename(source, ".cc")}`;
-      objects.push({
-        source,
-        object: path.join(outputFolder, `${name}.o`),
-        flags: [...BASE_FLAGS, ...extraFlags, ...flags],
-      });
+      if (folder !== "kernels" || isWanted("portable")) add(source, "", flags);
+      else if (readFileSync(source, "utf8").includes("MILLRACE_DECODES")) add(source, ".decode", DECODE_FLAGS);
     }
   }
   for (const [isa, isaFlags, own] of folders.includes("kernels") ? (VARIANTS[arch] ?? []) : []) {
-    if (variants !== undefined && !variants.includes(isa)) continue;
+    if (!isWanted(isa)) continue;
     for (const source of sourcesIn("kernels")) {
-      const name = path.basename(source, ".cc");
-      if (own !== undefined && !own.includes(name)) continue;
-      const object = path.join(outputFolder, `kernels-${name}.${isa}.o`);
-      objects.push({ source, object, flags: [...BASE_FLAGS, ...extraFlags, ...isaFlags] });
+      if (own === undefined || own.includes(path.basename(source, ".cc"))) add(source, `.${isa}`, isaFlags);
     }
   }
   return objects;
@@ -168,6 +170,14 @@ function isFresh(file, stamp) {
   return existsSync(file) && existsSync(`${file}.stamp`) && readFileSync(`${file}.stamp`, "utf8") === stamp;
 }
 
+/** The kernel files that take a compiler the longest: ten to thirty seconds each. */
+const LONGEST = /kernels-(linear_packed|linear_packed_super_blocks|linear_packed_grids|paged_attention)\./;
+
+/** As many at once as there are cores, and memory for: the largest takes three quarters of a gibibyte. */
+function numCompilers() {
+  return Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / 2 ** 30)));
+}
+
 /** Runs `job` for every item, at most `limit` at a time. */
 async function forEachLimited(items, limit, job) {
   const queue = [...items];
@@ -190,8 +200,10 @@ async function buildTarget({ objects, output, linkFlags, log, compiler = findCom
   }
   const linkStamp = link.digest("hex");
   if (stale.length === 0 && isFresh(output, linkStamp)) return false;
+  // The longest come first, so that no core waits for one at the end.
+  stale.sort((a, b) => Number(LONGEST.test(b.object)) - Number(LONGEST.test(a.object)));
   let numCompiled = 0;
-  await forEachLimited(stale, Math.min(os.availableParallelism(), 2), async ({ source, object, flags, stamp }) => {
+  await forEachLimited(stale, numCompilers(), async ({ source, object, flags, stamp }) => {
     // Written aside and moved into place: two builds at once, or a killed one, leave whole files.
     const compiled = `${object}.${process.pid}`;
     const warnings = await run(compiler.command, [...flags, "-c", source, "-o", compiled]);

@@ -83,7 +83,7 @@ function isStale(root, target, wanted) {
 function variantsToBuild(root, target, wanted) {
   const { isFirst, variants } = readBuild(root, target);
   if (wanted === undefined || (!isFirst && variants === undefined)) return undefined;
-  return [...new Set(["portable", ...wanted, ...(variants ?? [])])];
+  return [...new Set([...wanted, ...(variants ?? [])])];
 }
 
 async function buildKernels(_root, stage, variants) {

@@ -36,8 +36,8 @@ function firstProcessor() {
 /**
  * @param {string} arch Node's name
  * @param {string} cpuinfo text of /proc/cpuinfo, as far as the first line of flags
- * @returns {string[] | undefined} the best instruction set of the machine, and those whose functions it calls;
- * undefined: the text does not say
+ * @returns {string[] | undefined} the best instruction set of the machine, and those whose functions it calls: the
+ * portable kernels where it has no other; undefined: the text does not say
  */
 export function variantsFor(arch, cpuinfo) {
   const line = /^(?:flags|Features)\s*:(.*)$/m.exec(cpuinfo);
@@ -45,7 +45,7 @@ export function variantsFor(arch, cpuinfo) {
   if (line === null || ladder === undefined) return undefined;
   const flags = new Set(line[1].trim().split(/\s+/));
   const missing = ladder.findIndex(([, needed]) => !needed.every((flag) => flags.has(flag)));
-  const names = (missing < 0 ? ladder : ladder.slice(0, missing)).map(([name]) => name);
+  const names = ["portable", ...(missing < 0 ? ladder : ladder.slice(0, missing)).map(([name]) => name)];
   const common = names.indexOf(COMMON);
   return names.slice(common < 0 ? -1 : common);
 }

@@ -1,7 +1,7 @@
 // Names the namespace of the instruction set a kernel file is compiled for. Every kernel file is compiled once per
 // instruction set, so anything it defines must live in this namespace or have internal linkage: two variants of one
-// inline function must never be merged. The portable variant, which there is on every machine, has the file's decode
-// function too: MILLRACE_DECODES.
+// inline function must never be merged. The portable variant has the file's decode function too: MILLRACE_DECODES. A
+// first start compiles these functions alone (MILLRACE_ONLY_DECODES) where the CPU has better kernels.
 //
 // The instruction sets above avx512 add products of bytes, of bfloat16 numbers and of tiles of them, which linear
 // layers alone use. So only the files of linear layers are compiled for them (VARIANTS in scripts/build-native.js), and

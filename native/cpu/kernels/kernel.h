@@ -7,7 +7,13 @@
 #include "../runtime/operands.h"
 #endif
 
-#define MILLRACE_OP(name) void name##Kernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch);
+// Where only decode functions are wanted, nothing calls the kernels: the compiler leaves out inline functions like that.
+#ifdef MILLRACE_ONLY_DECODES
+#define MILLRACE_LINKAGE inline
+#else
+#define MILLRACE_LINKAGE
+#endif
+#define MILLRACE_OP(name) MILLRACE_LINKAGE void name##Kernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch);
 
 namespace millrace::MILLRACE_COMMON_ISA {
 MILLRACE_OPS(MILLRACE_OP)

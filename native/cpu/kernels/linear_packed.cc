@@ -1,5 +1,5 @@
-// linear over packed weights whose products are those of integers or of f32; those of isGrid are in
-// linear_packed_grids.cc.
+// linear over packed weights whose products are those of integers or of f32. Types of super-blocks and those of isGrid
+// have files of their own (linear_packed_super_blocks.cc, linear_packed_grids.cc), which compile at the same time.
 #if defined(__GNUC__) && !defined(__clang__)
 // The tiles are written in the order that keeps sums in registers; these two passes undo it and cost half the speed.
 #pragma GCC optimize("no-tree-ter", "no-tree-reassoc")
@@ -23,13 +23,8 @@ void linearPacked(const LinearArgs& args, int64_t begin, int64_t end, std::byte*
     case TensorType::NVFP4:
     case TensorType::NVFP4_SCALED: return runPacked<BlockKind<PackedNVFP4>>(args, begin, end, scratch);
     case TensorType::IQ4_XS: return runPacked<WideKind<PackedIQ4_XS>>(args, begin, end, scratch);
-    case TensorType::Q2_K: return runPacked<SuperKind<PackedQ2_K>>(args, begin, end, scratch);
-    case TensorType::Q3_K: return runPacked<SuperKind<PackedQ3_K>>(args, begin, end, scratch);
     case TensorType::IQ4_NL: return runPacked<WideKind<PackedIQ4_NL>>(args, begin, end, scratch);
-    case TensorType::Q4_K: return runPacked<SuperKind<PackedQ4_K>>(args, begin, end, scratch);
-    case TensorType::Q5_K: return runPacked<SuperKind<PackedQ5_K>>(args, begin, end, scratch);
-    case TensorType::Q6_K: return runPacked<SuperKind<PackedQ6_K>>(args, begin, end, scratch);
-    default: return linearPackedGrids(args, begin, end, scratch);
+    default: return linearPackedSuperBlocks(args, begin, end, scratch);
   }
 }
 

@@ -1,5 +1,4 @@
-// linear over packed weights of few multiples of their scales (isGrid), with i8 activations: as linear_packed.cc, and a
-// file of its own because compilers take a minute for each.
+// linear over packed weights of few multiples of their scales (isGrid), with i8 activations: as linear_packed.cc.
 #if defined(__GNUC__) && !defined(__clang__)
 // As in linear_packed.cc: sums stay in registers.
 #pragma GCC optimize("no-tree-ter", "no-tree-reassoc")

@@ -27,6 +27,7 @@ namespace millrace {
 // A first start compiles the kernels for its own CPU alone (scripts/setup/host-variants.js), so each of these may be
 // missing.
 #define MILLRACE_MAY_BE_MISSING __attribute__((weak))
+MILLRACE_MAY_BE_MISSING const KernelTable& portableKernels();
 #if defined(__x86_64__)
 MILLRACE_MAY_BE_MISSING const KernelTable& avx2Kernels();
 MILLRACE_MAY_BE_MISSING const KernelTable& avx512Kernels();
@@ -160,10 +161,11 @@ struct Variant {
 // Every variant of this build, the best one last.
 std::vector<Variant> listVariants() {
   const CpuFeatures features = detectCpu();
-  std::vector<Variant> variants = {{portableKernels(), "", true}};
-  [[maybe_unused]] const auto add = [&](const KernelTable& (*kernels)(), const char* needs, bool isSupported) {
+  std::vector<Variant> variants;
+  const auto add = [&](const KernelTable& (*kernels)(), const char* needs, bool isSupported) {
     if (kernels != nullptr) variants.push_back({kernels(), needs, isSupported});
   };
+  add(portableKernels, "", true);
 #if defined(__x86_64__)
   const bool hasAvx2 = features.avx2 && features.fma && features.f16c;
   add(avx2Kernels, "AVX2, FMA and F16C", hasAvx2);
@@ -191,7 +193,11 @@ std::vector<const KernelTable*> supportedKernels() {
 }
 
 const KernelTable& selectKernels(const char* isa) {
-  if (isa == nullptr) return *supportedKernels().back();
+  if (isa == nullptr) {
+    const std::vector<const KernelTable*> supported = supportedKernels();
+    if (supported.empty()) throw Failure{kIsaCode, "expected kernels that were compiled for this CPU, got those of another one"};
+    return *supported.back();
+  }
   std::string names;
   for (const Variant& variant : listVariants()) {
     const std::string name = variant.kernels.isa;
