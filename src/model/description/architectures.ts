@@ -430,10 +430,6 @@ export function windowOfBothSides(stated: number, contextLength: number): number
 
 export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
 
-/**
- * Facts about an architecture, by its name in files.
- * @returns undefined for an architecture that the embedded engine does not compute
- */
-export function knownFacts(name: string): ArchitectureFacts | undefined {
-  return ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : undefined;
-}
+/** Facts about an architecture, by its name in files; none of one that the embedded engine does not compute. */
+export const knownFacts = (name: string | undefined): Partial<ArchitectureFacts> =>
+  ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : {};

@@ -4,7 +4,7 @@
  */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { type DeltaFacts, factsOf, isEncoder, windowOfBothSides } from "../description/architectures.js";
+import { type DeltaFacts, isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
   type DeltaMixer,
   type ExpertsFeedForward,
@@ -120,7 +120,7 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const { defaults } = traits;
   const read = new ConfigReader(text);
   const numHeads = read.size("num_attention_heads", MODEL_LIMITS.heads, defaults.numHeads);
-  const { isLatent } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const { isLatent, delta, hasConvolutions, hasMamba, isOnePart = false } = knownFacts(traits.architecture);
   if (isLatent || text.has("kv_lora_rank")) {
     const latent = readLatent(read, numHeads);
     return () => latent;
@@ -130,12 +130,6 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
-  const {
-    delta,
-    hasConvolutions,
-    hasMamba,
-    isOnePart = false,
-  } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
   const plain = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, window: 0, rope: 0 } as const;
   if (hasMamba) return mambaMixers(text, { ...context, isOnePart }, plain);
   if (hasConvolutions) {
@@ -254,7 +248,7 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
 
 /** Layers without positions. Of SmolLM3: a list that has 0 for them, or every so-many-th layer. */
 function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayers: number): (index: number) => boolean {
-  const { noRopePeriod: ofClass, hasPositionTable = false } = architecture === undefined ? {} : factsOf(architecture);
+  const { noRopePeriod: ofClass, hasPositionTable = false } = knownFacts(architecture);
   if (ofClass === undefined) return () => !hasPositionTable;
   const stated = text.numbers("no_rope_layers");
   if (stated === undefined) {
@@ -267,7 +261,7 @@ function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayer
 
 function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => FeedForward {
   const read = new ConfigReader(text);
-  const { isGateless, isOnePart } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const { isGateless, isOnePart } = knownFacts(traits.architecture);
   const gate = isGateless ? { isGated: false as const } : {};
   const readDense = (): FeedForward => {
     if (traits.architecture === "lfm2") return denseOfLfm2(text, traits);
@@ -296,7 +290,7 @@ function layersWithExperts(
 ): (unused: unknown, index: number) => boolean {
   if (ofClass?.hasChoice === false) return () => true;
   const read = new ConfigReader(text);
-  const { periodKey } = (architecture && factsOf(architecture).experts) ?? {};
+  const { periodKey } = knownFacts(architecture).experts ?? {};
   if (periodKey !== undefined) {
     const period = read.size(periodKey, MODEL_LIMITS.layers);
     return (_, index) => isSecond(index, period);
@@ -330,7 +324,7 @@ function readExperts(
   const sharedKey = ofClass?.sharedWidthKey ?? read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
   const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.sharedWidth ?? ofClass?.numShared);
   const sharedWidth = sharedKey === "n_shared_experts" ? shared * width : shared;
-  const { isSharedGated } = (architecture && factsOf(architecture).experts) ?? {};
+  const { isSharedGated } = knownFacts(architecture).experts ?? {};
   const gate = isSharedGated && sharedWidth > 0 ? { isSharedGated } : {};
   const active = read.size("num_experts_per_tok", count, ofClass?.active ?? 1);
   return { kind: "experts", count, active, width, sharedWidth, ...gate };

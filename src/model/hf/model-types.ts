@@ -1,6 +1,6 @@
 /** Which kind of model a config.json names, with the traits of its class, and its keys under the readers' names. */
 import type { JsonObject } from "../../formats/files/json.js";
-import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
+import { type Architecture, factsOf, isEncoder, knownFacts, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
 import { GEMMA_EMBEDDING, NOMIC_MOE, TRAITS } from "./class-traits.js";
 import { partKinds } from "./mamba.js";
@@ -20,7 +20,7 @@ export const rotatedShareOf = (type: ModelType): number => (TRAITS[type] as Serv
 
 /** Windows of models in which layers with a window repeat. */
 export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFacts | undefined =>
-  architecture !== undefined && windows === "period" ? factsOf(architecture).windows : undefined;
+  windows === "period" ? knownFacts(architecture).windows : undefined;
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
