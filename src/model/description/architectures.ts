@@ -184,7 +184,7 @@ interface ExpertFacts {
    * they are, with sigmoid they are not.
    */
   readonly normalisesInFiles?: boolean;
-  /** Scores have biases, as with sigmoid they always have. */
+  /** Scores have biases, as with sigmoid they always have; folders store them as a matrix of one row. */
   readonly hasScoreBiases?: true;
   /** Of the layers that may have experts, every n-th one has them: layers n - 1, 2n - 1 and so on. */
   readonly hasInterval?: true;
