@@ -18,10 +18,11 @@ import {
 } from "../../formats/gguf/write.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
-import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { type Architecture, factsOf, normalisesInFiles } from "../../model/description/architectures.js";
+import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import {
   attentionMixers,
-  latentMixers,
+  firstMixer,
   localLayers,
   type ServableModel,
   unservedVariant,
@@ -49,7 +50,7 @@ import {
 } from "../weights/tensors.js";
 import { layersWithExperts, windowPattern } from "./layer-keys.js";
 import { notesOf } from "./notes.js";
-import { isOlderGranite, notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
+import { notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -99,16 +100,12 @@ export function* writeFile(
   yield* writePieces(file, { metadata, tensors }, onWritten, log);
 }
 
-/**
- * llama.cpp knows Mistral's models as llamas; a window needs a name of its own. It knows Granite 4.0's without a
- * Mamba-2 as older ones.
- */
-function architectureOf(config: ServableModel): Architecture {
-  const { architecture } = config;
-  if (isOlderGranite(config)) return "granite";
-  return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
-    ? "llama"
-    : architecture;
+function architectureOf({ architecture, layers }: ServableModel): Architecture {
+  const isPlain = layers.every(
+    ({ mixer, feedForward }) =>
+      mixer.kind === "attention" && mixer.window === 0 && mixer.rope !== NO_ROPE && feedForward.kind === "dense",
+  );
+  return (isPlain && factsOf(architecture).plainInFiles) || architecture;
 }
 
 function writable(
@@ -157,7 +154,7 @@ function modelMetadata(
 ): Metadata {
   const experts = expertsOf(config);
   const [rope, local] = config.ropes;
-  const [latent] = latentMixers(config);
+  const latent = firstMixer(config, "latent");
   const isLatent = latent !== undefined;
   const window = Math.max(...attentionMixers(config).map((each) => each.window));
   const own: Metadata = {
@@ -174,14 +171,11 @@ function modelMetadata(
   };
   if (experts !== undefined) {
     const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
-    const { isOnePart = false, hasMamba } = factsOf(architecture);
-    if (!isOnePart) Object.assign(own, layersWithExperts(config));
+    if (!factsOf(architecture).isOnePart) Object.assign(own, layersWithExperts(config));
     own.expert_count = u32(experts.count);
     own.expert_used_count = u32(experts.active);
     own.expert_feed_forward_length = u32(experts.width);
-    if (normalises !== (factsOf(architecture).experts?.normalisesInFiles ?? true)) {
-      own.expert_weights_norm = bool(normalises);
-    }
+    if (normalises !== normalisesInFiles(factsOf(architecture).experts)) own.expert_weights_norm = bool(normalises);
     if (scoring === "sigmoid" || factsOf(architecture).experts?.weighedBy === "either") {
       own.expert_gating_func = u32(scoring === "sigmoid" ? 2 : 1);
       own.expert_weights_norm = bool(normalises);
@@ -189,11 +183,7 @@ function modelMetadata(
       own.expert_group_count = u32(numGroups);
       own.expert_group_used_count = u32(numUsedGroups);
     }
-    const hasSharedPart = experts.sharedWidth > 0 && !experts.isSharedGated && !config.hasDenseBesideExperts;
-    if (experts.isSharedGated || architecture === "granitemoe" || (hasSharedPart && scoring === "softmax"))
-      own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    if (hasSharedPart && architecture !== "granitemoe" && !hasMamba)
-      own.expert_shared_count = u32(numSharedExperts(experts));
+    Object.assign(own, sharedMetadata(config, experts));
   }
   if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
   // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.
@@ -203,7 +193,7 @@ function modelMetadata(
     if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
   }
   if (factsOf(architecture).windows?.hasOwnHeads) Object.assign(own, ownHeads(config));
-  Object.assign(own, recurrentLayers(config, numDrafts));
+  Object.assign(own, recurrentLayers(config, architecture, numDrafts));
   if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
     own["rope.scaling.type"] = str(rope!.scaling);
     own["rope.scaling.factor"] = f32(rope!.factor);
@@ -247,8 +237,18 @@ function modelMetadata(
   };
 }
 
+/** The size of the part that every token passes, as files of the architecture say it. */
+function sharedMetadata({ architecture, routing }: ServableModel, experts: ExpertsFeedForward): Metadata {
+  const { sharedSize, areBesideDense } = factsOf(architecture).experts!;
+  const width = { expert_shared_feed_forward_length: u32(experts.sharedWidth) };
+  if (sharedSize === "width") return width;
+  if (experts.sharedWidth === 0 || areBesideDense) return {};
+  const count = { expert_shared_count: u32(sharedSize === "one" ? 1 : numSharedExperts(experts)) };
+  return sharedSize === "one" || routing.scoring === "softmax" ? { ...count, ...width } : count;
+}
+
 function headsMetadata(config: ServableModel): Metadata {
-  const [latent] = latentMixers(config);
+  const latent = firstMixer(config, "latent");
   if (latent === undefined) {
     const mixers = attentionMixers(config);
     const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;

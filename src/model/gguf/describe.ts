@@ -62,7 +62,7 @@ function draftLayersOf(
   { architecture, numLayers, numBlocks }: { architecture: string; numLayers: number; numBlocks: number },
   layerAt: (index: number) => Layer,
 ): Pick<ModelDescription, "draftLayers"> {
-  if (knownFacts(architecture).hasDraftBlocks !== true) return {};
+  if (knownFacts(architecture).draftBlocks !== "computed") return {};
   const stored = new Set([...tensors.keys()].map((name) => Number(/^blk\.(\d+)\./.exec(name)?.[1])));
   const blocks = Array.from({ length: numBlocks - numLayers }, (_, i) => numLayers + i);
   const drafting = blocks.filter((block) => stored.has(block));

@@ -15,8 +15,8 @@ export type ModelType = keyof typeof TRAITS;
 export const architectureOf = (type: ModelType, hasExperts = false): Architecture =>
   (type === "nemotron_h" && hasExperts ? NEMOTRON_H_MOE : TRAITS[type]).architecture;
 
-/** Share of a head that the class rotates where a config.json does not say. */
-export const rotatedShareOf = (type: ModelType): number => (TRAITS[type] as ServedTraits).defaults.rotatedShare ?? 1;
+/** What the class takes where a config.json does not say. */
+export const traitsOfClass = (type: ModelType): ServedTraits => TRAITS[type];
 
 /** Windows of models in which layers with a window repeat. */
 export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFacts | undefined =>

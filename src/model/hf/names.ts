@@ -1,7 +1,7 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { type Architecture, factsOf } from "../description/architectures.js";
+import { type Architecture, factsOf, knownFacts } from "../description/architectures.js";
 import { ENCODER_NAMES, encoderNameOf, type HfPrefixes } from "./encoder-names.js";
 import { textConfig, traitsOf } from "./model-types.js";
 import { FUSED_EXPERTS, GLM_DRAFT_PARTS, GLOBALS, partsOf, QWEN_DRAFT_PARTS } from "./part-names.js";
@@ -35,9 +35,8 @@ export function numDraftLayers({ config, files, prefix }: HfFolder): number {
         .filter(isLayer),
     ).size;
   const { architecture } = traitsOf(config);
-  if (architecture === undefined) return 0;
-  const { hasDraftBlocks, delta } = factsOf(architecture);
-  if (hasDraftBlocks !== true) return 0;
+  const { draftBlocks, delta } = knownFacts(architecture);
+  if (draftBlocks !== "computed") return 0;
   if (delta !== undefined) return count(`${QWEN_DRAFT}layers.`, () => true);
   const end = numLayers + (text.number("num_nextn_predict_layers") ?? 0);
   return count(`${prefix}layers.`, (index) => index >= numLayers && index < end);
@@ -191,8 +190,8 @@ export class HfNames {
   /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */
   isOfModel(stored: string, architecture: Architecture): boolean {
     const { model } = this.#prefixes;
-    // Layers with latent attention that draft are not computed.
-    if (factsOf(architecture).isLatent && this.isOfDraft(stored, architecture, this.#numStatedDrafts)) return false;
+    const isLeftOut = factsOf(architecture).draftBlocks === "left out";
+    if (isLeftOut && this.isOfDraft(stored, architecture, this.#numStatedDrafts)) return false;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
       ...GLOBALS.flatMap((base) => globalOf(base, architecture, this.#prefixes) ?? []),

@@ -8,8 +8,8 @@ import {
   assertGroups,
   attentionMixers,
   type ExpertRouting,
+  firstMixer,
   fixedBy,
-  latentMixers,
   PLAIN_ROUTING,
   type ServableModel,
   servableLayers,
@@ -67,7 +67,7 @@ export function servableConfig(
   assertWindows(text, traits);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });
-  const [latent] = latentMixers({ layers });
+  const latent = firstMixer({ layers }, "latent");
   const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
   const headDim = latent?.ropeDim ?? headDimAt(0) ?? mixers[0]!.headDim;
   const { ropes, factors } = facts.hasPositionTable
