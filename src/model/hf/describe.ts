@@ -20,7 +20,6 @@ import {
   NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
-import { unservedVariant } from "../description/servable.js";
 import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
@@ -61,13 +60,13 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
-  const isGemma4 = traits.architecture === "gemma4";
-  const feedForwardOf = isGemma4
+  const { mayShareKeys, experts } = knownFacts(traits.architecture);
+  const feedForwardOf = experts?.areBesideDense
     ? feedForwardsOfGemma4(text, traits, numLayers)
     : readFeedForwards(text, traits, numLayers);
   const layers = layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) }));
   const vocabSize = weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize);
-  const layerInputWidth = isGemma4 ? layerInputWidthOf(text, traits, vocabSize) : 0;
+  const layerInputWidth = mayShareKeys ? layerInputWidthOf(text, traits, vocabSize) : 0;
   return Object.freeze({
     name,
     width,
@@ -208,7 +207,7 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
 }
 
 /** An explicit null is none even where the class has a default. */
-function mayHaveWindow(text: JsonObject, { defaults }: TypeTraits): boolean {
+export function mayHaveWindow(text: JsonObject, { defaults }: TypeTraits): boolean {
   const isStated = Object.hasOwn(text.raw, "sliding_window");
   return isStated ? text.has("sliding_window") : defaults.window !== undefined;
 }
@@ -264,8 +263,8 @@ function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: numbe
   const { isGateless, isOnePart } = knownFacts(traits.architecture);
   const gate = isGateless ? { isGated: false as const } : {};
   const readDense = (): FeedForward => {
-    if (traits.architecture === "lfm2") return denseOfLfm2(text, traits);
-    const key = traits.architecture === "granitehybrid" ? "shared_intermediate_size" : "intermediate_size";
+    if (traits.denseWidth === "adjusted") return denseOfLfm2(text, traits);
+    const key = traits.denseWidth === "shared" ? "shared_intermediate_size" : "intermediate_size";
     const width = read.size(key, MODEL_LIMITS.ff, traits.defaults.ffWidth);
     return { kind: "dense", width, ...gate };
   };
@@ -302,8 +301,6 @@ function layersWithExperts(
   }
   const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
   const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
-  const frequency = architecture === "deepseek" ? (text.number("moe_layer_freq") ?? 1) : 1;
-  if (frequency !== 1) throw unservedVariant(`expected ${text.nameOf("moe_layer_freq")} to be 1, got ${frequency}`);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   // ERNIE's: the last layer that may have experts; -1 for the last of all.
   const end = text.number("moe_layer_end_index") ?? -1;

@@ -160,5 +160,10 @@ export function servedTraitsOf(config: JsonObject): ServedTraits {
       throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);
     }
   }
+  for (const [key, served] of Object.entries(traits.servedValues ?? {})) {
+    const value = text.value(key);
+    if (value === undefined || served.some((each) => each === value)) continue;
+    throw unservedVariant(`expected ${text.nameOf(key)} to be ${served.join(" or ")}, got ${String(value)}`);
+  }
   return traits;
 }

@@ -6,9 +6,12 @@ const OLMO2: ServedTraits = {
   architecture: "olmo2",
   defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
 };
+/** Layers behind the dense ones have experts, each of them. */
+const EACH_LAYER = { moe_layer_freq: [1] };
 const DEEPSEEK_V3: ServedTraits = {
   ...LLAMA,
   architecture: "deepseek2",
+  servedValues: { ...EACH_LAYER, scoring_func: ["sigmoid"], topk_method: ["noaux_tc"] },
   experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1, scale: 2.5, numGroups: 8, numUsedGroups: 4 }),
   defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
 };
@@ -53,8 +56,10 @@ const GRANITE_MOE = {
   experts: { count: 8, active: 2, width: 11_008, widthKey: "intermediate_size", hasChoice: false },
   defaults: { ...LLAMA.defaults, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
 } as const satisfies ServedTraits;
+/** Of models with a Mamba-2. */
+const MAMBA = { ...LLAMA, unservedKeys: ["moe_latent_size"], servedValues: { mamba_hidden_act: ["silu"] } };
 const NEMOTRON_H: ServedTraits = {
-  ...LLAMA,
+  ...MAMBA,
   architecture: "nemotron_h",
   defaults: {
     rmsEps: 1e-5,
@@ -137,8 +142,9 @@ export const MORE_TRAITS = {
   deepseek: {
     ...LLAMA,
     architecture: "deepseek",
-    // It weighs them by softmax alone, and has them in each layer behind the dense ones.
+    // It weighs them by softmax alone.
     unservedKeys: ["attention_bias", "use_mla"],
+    servedValues: EACH_LAYER,
     experts: chosenExperts(0, 1, 1407),
     defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
   },
@@ -183,6 +189,13 @@ export const MORE_TRAITS = {
   },
   deepseek_v2: {
     ...DEEPSEEK_V3,
+    // Weights that are relative to the chosen ones have another factor in DeepSeek's own code than in transformers.
+    servedValues: {
+      ...EACH_LAYER,
+      norm_topk_prob: [false],
+      scoring_func: ["softmax"],
+      topk_method: ["greedy", "group_limited_greedy"],
+    },
     experts: chosenExperts(64, 1, 1407, { numShared: 2, scoring: "softmax" }),
     defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
   },
@@ -247,8 +260,9 @@ export const MORE_TRAITS = {
     },
   },
   granitemoehybrid: {
-    ...LLAMA,
+    ...MAMBA,
     architecture: "granitehybrid",
+    denseWidth: "shared",
     experts: {
       count: 8,
       active: 2,
