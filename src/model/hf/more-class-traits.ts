@@ -1,10 +1,12 @@
 /** Configuration classes of families with a few models each: rows of the table in class-traits.ts. */
 import { chosenExperts, LLAMA, type ServedTraits } from "./trait-types.js";
 
+const USUAL = { rmsEps: 1e-5, ropeBase: 10_000 };
+const DEEPSEEK = { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 };
 const OLMO2: ServedTraits = {
   ...LLAMA,
   architecture: "olmo2",
-  defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
+  defaults: { ...USUAL, maxPositions: 2048 },
 };
 /** Layers behind the dense ones have experts, each of them. */
 const EACH_LAYER = { moe_layer_freq: [1] };
@@ -27,8 +29,7 @@ const HUNYUAN: ServedTraits = {
   // Layers that read the keys of others.
   unservedKeys: ["use_cla"],
   defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
+    ...USUAL,
     ffWidth: 11_008,
     numHeads: 32,
     maxPositions: 2048,
@@ -42,8 +43,7 @@ const COHERE: ServedTraits = {
   // Of Command R+.
   unservedKeys: ["use_qk_norm"],
   defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
+    ...USUAL,
     ffWidth: 22_528,
     numHeads: 64,
     maxPositions: 8192,
@@ -62,8 +62,7 @@ const NEMOTRON_H: ServedTraits = {
   ...MAMBA,
   architecture: "nemotron_h",
   defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
+    ...USUAL,
     ffWidth: 21_504,
     headDim: 128,
     numHeads: 32,
@@ -96,7 +95,7 @@ export const MORE_TRAITS = {
     architecture: "olmoe",
     unservedKeys: ["clip_qkv"],
     experts: { count: 64, active: 8, width: 2048, widthKey: "intermediate_size", hasChoice: true },
-    defaults: { rmsEps: 1e-5, ropeBase: 10_000, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
+    defaults: { ...USUAL, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
   },
   seed_oss: {
     ...LLAMA,
@@ -107,15 +106,14 @@ export const MORE_TRAITS = {
     ...LLAMA,
     architecture: "exaone4",
     windows: "period",
-    defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048, window: 4096 },
+    defaults: { ...USUAL, maxPositions: 2048, window: 4096 },
   },
   glm4_moe: {
     ...LLAMA,
     architecture: "glm4moe",
     experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 10_944,
       numHeads: 96,
       numKvHeads: 8,
@@ -146,13 +144,13 @@ export const MORE_TRAITS = {
     unservedKeys: ["attention_bias", "use_mla"],
     servedValues: EACH_LAYER,
     experts: chosenExperts(0, 1, 1407),
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+    defaults: DEEPSEEK,
   },
   internlm2: {
     ...LLAMA,
     architecture: "internlm2",
     unservedKeys: ["bias"],
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 103_168 },
+    defaults: { ...DEEPSEEK, vocabSize: 103_168 },
   },
   cohere: COHERE,
   cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
@@ -162,8 +160,7 @@ export const MORE_TRAITS = {
     // Of the 12B model.
     unservedKeys: ["qk_layernorm", "use_parallel_residual"],
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 6912,
       numHeads: 32,
       numKvHeads: 32,
@@ -178,8 +175,7 @@ export const MORE_TRAITS = {
     windows: "all",
     isTied: true,
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 12_288,
       numHeads: 24,
       numKvHeads: 2,
@@ -197,7 +193,7 @@ export const MORE_TRAITS = {
       topk_method: ["greedy", "group_limited_greedy"],
     },
     experts: chosenExperts(64, 1, 1407, { numShared: 2, scoring: "softmax" }),
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+    defaults: DEEPSEEK,
   },
   deepseek_v3: DEEPSEEK_V3,
   // Kimi K2's own class is DeepSeek-V3's under another name.
@@ -206,8 +202,7 @@ export const MORE_TRAITS = {
     ...DEEPSEEK_V3,
     experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1, scale: 1.8 }),
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 10_240,
       numHeads: 20,
       maxPositions: 202_752,
@@ -264,15 +259,11 @@ export const MORE_TRAITS = {
     architecture: "granitehybrid",
     denseWidth: "shared",
     experts: {
-      count: 8,
-      active: 2,
-      width: 11_008,
-      widthKey: "intermediate_size",
-      hasChoice: false,
+      ...GRANITE_MOE.experts,
       sharedWidthKey: "shared_intermediate_size",
       sharedWidth: 1024,
     },
-    defaults: { ...LLAMA.defaults, ffWidth: 1024, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+    defaults: { ...GRANITE_MOE.defaults, ffWidth: 1024 },
   },
   nemotron_h: NEMOTRON_H,
 } as const satisfies Readonly<Record<string, ServedTraits>>;
