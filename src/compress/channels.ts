@@ -6,8 +6,9 @@
 
 import type { MatrixRows, MatrixSpec, TensorSource } from "../backend/tensor-source.js";
 import { factsOf } from "../model/description/architectures.js";
-import type { AttentionMixer, ConvolutionMixer, DeltaMixer } from "../model/description/model-description.js";
+import type { AttentionMixer, FeedForward, Mixer } from "../model/description/model-description.js";
 import { readRange } from "../model/description/read-rows.js";
+import type { ServableModel } from "../model/description/servable.js";
 import type { OpenModel } from "../model/open-model.js";
 
 /** An input of matrices, and what makes its values. Names are llama.cpp's. */
@@ -28,91 +29,118 @@ export interface Channels {
  * read too: it has none.
  */
 export function channelsOf({ config, tensors }: OpenModel, layer: number): readonly Channels[] {
-  const { width, isPostNormed, isLayerNormed, isParallel, normsSums, activation, hasValueNorm, hasDenseBesideExperts } =
-    config;
-  const { feedForward, mixer } = config.layers[layer]!;
-  const { isOnePart } = factsOf(config.architecture);
-  const source = tensors();
-  const tensor = (name: string): string => `blk.${layer}.${name}.weight`;
-  const has = (name: string): boolean => source.has(tensor(name));
-  const own = (cols: number) => ({ cols, count: cols, channelOf: (col: number) => col });
-  const ofNorm = (norm: string, readers: readonly string[]): readonly Channels[] =>
-    isPostNormed || isLayerNormed || isParallel || normsSums
-      ? []
-      : [{ maker: { norm: tensor(norm) }, readers: readers.map(tensor), ...own(width) }];
-  const ofValues = ({ numHeads, numKvHeads, headDim }: AttentionMixer): Channels => {
+  const finder = new ChannelFinder(config, tensors(), layer);
+  return [...finder.ofMixer(), ...finder.ofFeedForward()];
+}
+
+const ownChannels = (cols: number) => ({ cols, count: cols, channelOf: (col: number) => col });
+
+/** The channels of one layer's parts. */
+class ChannelFinder {
+  constructor(
+    private readonly config: ServableModel,
+    private readonly source: TensorSource,
+    private readonly layer: number,
+  ) {}
+
+  ofMixer(): readonly Channels[] {
+    const { mixer } = this.config.layers[this.layer]!;
+    const readers = mixer.kind === "none" ? FEED_FORWARD_READERS : MIXER_READERS[mixer.kind];
+    return [...this.#ofNorm("attn_norm", readers), ...this.#within(mixer)];
+  }
+
+  ofFeedForward(): readonly Channels[] {
+    const { layers, architecture, hasDenseBesideExperts } = this.config;
+    const { feedForward } = layers[this.layer]!;
+    if (feedForward.kind === "experts" && hasDenseBesideExperts) {
+      return [
+        ...this.#ofNorm("ffn_norm", DENSE_READERS),
+        ...this.#ofNorm("pre_ffw_norm_2", EXPERT_READERS),
+        ...this.#ofUp("", feedForward.sharedWidth, feedForward),
+      ];
+    }
+    const norms = factsOf(architecture).isOnePart ? [] : this.#ofNorm("ffn_norm", FEED_FORWARD_READERS);
+    const [end, width] = feedForward.kind === "dense" ? ["", feedForward.width] : ["_shexp", feedForward.sharedWidth];
+    return [...norms, ...this.#ofUp(end, width, feedForward)];
+  }
+
+  #tensor(name: string): string {
+    return `blk.${this.layer}.${name}.weight`;
+  }
+
+  #has(name: string): boolean {
+    return this.source.has(this.#tensor(name));
+  }
+
+  #ofNorm(norm: string, readers: readonly string[]): readonly Channels[] {
+    const { width, isPostNormed, isLayerNormed, isParallel, normsSums } = this.config;
+    if (isPostNormed || isLayerNormed || isParallel || normsSums) return [];
+    const maker = { norm: this.#tensor(norm) };
+    return [{ maker, readers: readers.map((name) => this.#tensor(name)), ...ownChannels(width) }];
+  }
+
+  /** Channels between a mixer's values and its output. */
+  #within(mixer: Mixer): readonly Channels[] {
+    switch (mixer.kind) {
+      case "attention":
+        // A norm of values would undo their scales.
+        return this.config.hasValueNorm ? [] : [this.#ofValues(mixer)];
+      case "delta":
+        // All heads of a recurrent layer have one norm.
+        return [
+          {
+            ...this.#ofStates(mixer.numHeads * mixer.valueDim),
+            count: mixer.valueDim,
+            channelOf: (col) => col % mixer.valueDim,
+          },
+        ];
+      case "mamba":
+        // The gate before the norm makes no channel linear but the norm's own.
+        return [this.#ofStates(mixer.numHeads * mixer.valueDim)];
+      case "convolution": {
+        // The gate behind a convolution multiplies its outputs.
+        const maker = { matrix: this.#tensor("shortconv.in_proj"), start: mixer.width };
+        return [{ maker, readers: [this.#tensor("shortconv.out_proj")], ...ownChannels(mixer.width) }];
+      }
+      default:
+        // What meets latent attention's values is in one matrix with them, or in one stack.
+        return [];
+    }
+  }
+
+  #ofValues({ numHeads, numKvHeads, headDim }: AttentionMixer): Channels {
     const [numQueryRows, numKeyRows] = [numHeads * headDim, numKvHeads * headDim];
     const perKvHead = numQueryRows / numKvHeads;
     return {
-      maker: has("attn_qkv")
-        ? { matrix: tensor("attn_qkv"), start: numQueryRows + numKeyRows }
-        : { matrix: tensor("attn_v"), start: 0 },
-      readers: [tensor("attn_output")],
+      maker: this.#has("attn_qkv")
+        ? { matrix: this.#tensor("attn_qkv"), start: numQueryRows + numKeyRows }
+        : { matrix: this.#tensor("attn_v"), start: 0 },
+      readers: [this.#tensor("attn_output")],
       cols: numQueryRows,
       count: numKeyRows,
       channelOf: (col) => Math.floor(col / perKvHead) * headDim + (col % headDim),
     };
-  };
-  // All heads of a recurrent layer have one norm.
-  const ofHeads = ({ numHeads, valueDim }: DeltaMixer): Channels => ({
-    maker: { norm: tensor("ssm_norm") },
-    readers: [tensor("ssm_out")],
-    cols: numHeads * valueDim,
-    count: valueDim,
-    channelOf: (col) => col % valueDim,
-  });
-  // The gate behind a convolution multiplies its outputs.
-  const ofConvolved = ({ width: cols }: ConvolutionMixer): Channels => ({
-    maker: { matrix: tensor("shortconv.in_proj"), start: cols },
-    readers: [tensor("shortconv.out_proj")],
-    ...own(cols),
-  });
-  // What meets latent attention's values is in one matrix with them, or in one stack: they have no channels of their
-  // own.
-  const ofMixer = (): { readonly readers: readonly string[]; readonly channels?: Channels } => {
-    if (mixer.kind === "latent") return { readers: LATENT_READERS };
-    if (mixer.kind === "none") return { readers: FEED_FORWARD_READERS };
-    // The gate before the norm makes no channel linear but the norm's own.
-    if (mixer.kind === "mamba") {
-      const maker = { norm: tensor("ssm_norm") };
-      return {
-        readers: ["ssm_in"],
-        channels: { maker, readers: [tensor("ssm_out")], ...own(mixer.numHeads * mixer.valueDim) },
-      };
-    }
-    if (mixer.kind === "delta") return { readers: RECURRENT_READERS, channels: ofHeads(mixer) };
-    if (mixer.kind === "attention") return { readers: ATTENTION_READERS, channels: ofValues(mixer) };
-    return { readers: ["shortconv.in_proj"], channels: ofConvolved(mixer) };
-  };
-  const { readers, channels } = ofMixer();
-  // A gated part is linear in its up projection, unless that is clamped. Each expert would have channels of its own.
-  const ofUp = (end: string, width: number): readonly Channels[] => {
-    if (activation === "clampedSwiglu" || feedForward.isGated === false || feedForward.width === 0) return [];
-    const start = has(`ffn_gate${end}`) ? 0 : width;
-    return [{ maker: { matrix: tensor(`ffn_up${end}`), start }, readers: [tensor(`ffn_down${end}`)], ...own(width) }];
-  };
-  const inner =
-    feedForward.kind === "dense"
-      ? ofUp("", feedForward.width)
-      : feedForward.sharedWidth > 0
-        ? ofUp(hasDenseBesideExperts ? "" : "_shexp", feedForward.sharedWidth)
-        : [];
-  return [
-    ...ofNorm("attn_norm", readers),
-    // A norm of values would undo their scales.
-    ...(hasValueNorm || channels === undefined ? [] : [channels]),
-    ...(hasDenseBesideExperts && feedForward.kind === "experts"
-      ? [...ofNorm("ffn_norm", DENSE_READERS), ...ofNorm("pre_ffw_norm_2", EXPERT_READERS)]
-      : isOnePart
-        ? []
-        : ofNorm("ffn_norm", FEED_FORWARD_READERS)),
-    ...inner,
-  ];
+  }
+
+  #ofStates(cols: number): Channels {
+    return { maker: { norm: this.#tensor("ssm_norm") }, readers: [this.#tensor("ssm_out")], ...ownChannels(cols) };
+  }
+
+  /** A gated part is linear in its up projection, unless that is clamped. Each expert would have its own channels. */
+  #ofUp(end: string, width: number, { isGated }: FeedForward): readonly Channels[] {
+    if (this.config.activation === "clampedSwiglu" || isGated === false || width === 0) return [];
+    const maker = { matrix: this.#tensor(`ffn_up${end}`), start: this.#has(`ffn_gate${end}`) ? 0 : width };
+    return [{ maker, readers: [this.#tensor(`ffn_down${end}`)], ...ownChannels(width) }];
+  }
 }
 
-const ATTENTION_READERS: readonly string[] = ["attn_q", "attn_k", "attn_v", "attn_qkv"];
-const LATENT_READERS: readonly string[] = ["attn_q", "attn_q_a", "attn_kv_a_mqa"];
-const RECURRENT_READERS: readonly string[] = ["attn_qkv", "attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"];
+const MIXER_READERS: Readonly<Record<Exclude<Mixer["kind"], "none">, readonly string[]>> = {
+  attention: ["attn_q", "attn_k", "attn_v", "attn_qkv"],
+  latent: ["attn_q", "attn_q_a", "attn_kv_a_mqa"],
+  delta: ["attn_qkv", "attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"],
+  mamba: ["ssm_in"],
+  convolution: ["shortconv.in_proj"],
+};
 const DENSE_READERS: readonly string[] = ["ffn_gate", "ffn_up"];
 const EXPERT_READERS: readonly string[] = ["ffn_gate_exps", "ffn_up_exps", "ffn_gate_up_exps"];
 const FEED_FORWARD_READERS: readonly string[] = [

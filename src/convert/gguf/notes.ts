@@ -1,7 +1,7 @@
 /** What llama.cpp computes otherwise in a copy of a model. */
-import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { type Architecture, factsOf, normalisesInFiles } from "../../model/description/architectures.js";
 import { NO_ROPE } from "../../model/description/model-description.js";
-import { attentionMixers, latentMixers, type ServableModel } from "../../model/description/servable.js";
+import { attentionMixers, firstMixer, type ServableModel } from "../../model/description/servable.js";
 import { expertInterval, windowPattern } from "./layer-keys.js";
 
 /** llama.cpp knows windows of EXAONE 4.0 by the number of layers. */
@@ -10,7 +10,7 @@ const LAYERS_OF_EXAONE_32B = 64;
 /** Whether latent attention's rope has a magnitude of its own, which llama.cpp takes for one of scores too. */
 function hasOwnMagnitude(config: ServableModel): boolean {
   const { scaling, factor, attentionFactor } = config.ropes[0] ?? { scaling: "none" };
-  const isLatent = latentMixers(config).length > 0;
+  const isLatent = firstMixer(config, "latent") !== undefined;
   return isLatent && scaling === "yarn" && Math.abs(attentionFactor! * (1 + 0.1 * Math.log(factor!)) - 1) > 1e-6;
 }
 
@@ -22,7 +22,8 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
   const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
-  if (window > 0 && (architecture === "phi3" || architecture === "starcoder2")) {
+  const { windows, roundsYarnRange, experts } = factsOf(architecture);
+  if (window > 0 && windows?.period === 0) {
     notes.push(
       `llama.cpp has no sliding window for ${architecture}: there, prompts of more than ${window} tokens have other answers`,
     );
@@ -33,28 +34,26 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   if (expertInterval(config) !== 1) {
     notes.push("llama.cpp expects experts in every layer behind the first that has them: the file is for millrace");
   }
-  const keepsWeights = factsOf(architecture).experts?.normalisesInFiles === false;
-  const hasUnrotated = architecture === "exaone4" && mixers.some(({ rope }) => rope === NO_ROPE);
+  // llama.cpp reads how weights are summed and multiplied where it weighs experts by sigmoid as most models do.
+  const normalises = normalisesInFiles(experts);
+  const isFixed = normalises || experts?.weighedBy === "softmax";
+  const hasUnrotated = windows?.areAloneRotated === "ifAny" && mixers.some(({ rope }) => rope === NO_ROPE);
   const differences = {
     "has a window in other layers":
       windowPattern(config)?.type === "array" || (hasUnrotated && windowPattern(config) !== undefined),
     "has no window and a rope in every layer": hasUnrotated && config.layers.length !== LAYERS_OF_EXAONE_32B,
     "gives windows the model's rope base":
-      architecture === "olmo2" && ropes[1] !== undefined && ropes[1].base !== ropes[0]!.base,
-    "rounds YaRN's range to whole frequencies":
-      ropes[0]!.scaling === "yarn" && factsOf(architecture).roundsYarnRange === false,
+      ropes[1] !== undefined && windows?.localRope?.base === undefined && ropes[1].base !== ropes[0]!.base,
+    "rounds YaRN's range to whole frequencies": ropes[0]!.scaling === "yarn" && roundsYarnRange === false,
     "takes keys of other layers": mixers.some(
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
-    "scales the weights of a token's experts to a sum of one":
-      ((routing.scoring === "softmax" && architecture !== "deepseek2") || architecture === "lfm2moe") &&
-      !routing.normalises &&
-      !keepsWeights,
+    "scales the weights of a token's experts to a sum of one": normalises && !routing.normalises,
     "takes groups of experts by their two largest scores":
-      architecture === "deepseek2" && routing.scoring === "softmax" && routing.numUsedGroups < routing.numGroups,
+      routing.scoring === "softmax" && routing.numUsedGroups < routing.numGroups,
     "scales scores by a factor of the rope": hasOwnMagnitude(config),
-    "does not scale the weights of a token's experts to a sum of one": routing.normalises && keepsWeights,
-    "leaves out the factor of experts' weights": architecture === "lfm2moe" && routing.scale !== 1,
+    "does not scale the weights of a token's experts to a sum of one": isFixed && !normalises && routing.normalises,
+    "leaves out the factor of experts' weights": isFixed && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {
     if (differs) notes.push(`llama.cpp ${what} for ${architecture}: there, the answers are others`);

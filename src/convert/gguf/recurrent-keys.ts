@@ -1,31 +1,33 @@
 /** What a GGUF file says of a model's recurrent layers. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { arr, bool, f32, u32, type WritableValue } from "../../formats/gguf/write.js";
-import { factsOf } from "../../model/description/architectures.js";
+import { type Architecture, factsOf } from "../../model/description/architectures.js";
 import { NO_ROPE, seesAll } from "../../model/description/model-description.js";
-import { attentionMixers, isAttention, type ServableModel, unservedVariant } from "../../model/description/servable.js";
-import { expertsOf, isRecurrent, mixedOutputs } from "../../model/description/sizes.js";
+import {
+  attentionMixers,
+  firstMixer,
+  isAttention,
+  type ServableModel,
+  unservedVariant,
+} from "../../model/description/servable.js";
+import { mixedOutputs } from "../../model/description/sizes.js";
 import { ROPE_SWITCH } from "../../model/gguf/describe.js";
 
 type Metadata = Record<string, WritableValue>;
 
-/** A Granite 4.0 without Mamba-2 and experts, whose files are those of older ones; those have a rope in any case. */
-export const isOlderGranite = (model: ServableModel): boolean =>
-  model.architecture === "granitehybrid" &&
-  !isRecurrent(model) &&
-  expertsOf(model) === undefined &&
-  attentionMixers(model).every(({ rope }) => rope !== NO_ROPE);
-
-/** @param numDrafts blocks behind the layers, which attend */
-export function recurrentLayers(model: ServableModel, numDrafts: number): Metadata {
-  const { architecture, layers, ropes } = model;
-  if (factsOf(architecture).hasMamba && !isOlderGranite(model)) return mambaLayers(model);
-  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
+/**
+ * @param architecture the file's
+ * @param numDrafts blocks behind the layers, which attend
+ */
+export function recurrentLayers(model: ServableModel, architecture: Architecture, numDrafts: number): Metadata {
+  const { layers, ropes } = model;
+  if (factsOf(architecture).hasMamba) return mambaLayers(model);
+  const convolution = firstMixer(model, "convolution");
   if (convolution !== undefined) {
     return { "shortconv.l_cache": u32(convolution.numTaps), "attention.head_count_kv": keyHeadsByLayer(model) };
   }
   const { delta } = factsOf(architecture);
-  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
+  const mixer = firstMixer(model, "delta");
   if (delta === undefined || mixer === undefined) return {};
   const isRecurrent = layers.map((layer) => layer.mixer.kind === "delta");
   const period = isRecurrent.indexOf(false) + 1;
@@ -59,11 +61,10 @@ const keyHeadsByLayer = ({ layers }: ServableModel): WritableValue =>
   );
 
 function mambaLayers(model: ServableModel): Metadata {
-  const { architecture, layers } = model;
-  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "mamba");
+  const { architecture } = model;
+  const mixer = firstMixer(model, "mamba");
   if (mixer === undefined) throw unservedVariant(`expected a layer of ${architecture} with a Mamba-2, got none`);
   const { isOnePart, ropeSwitch } = factsOf(architecture);
-  const experts = expertsOf(model);
   return {
     "ssm.conv_kernel": u32(mixer.numTaps),
     "ssm.state_size": u32(mixer.stateDim),
@@ -78,9 +79,6 @@ function mambaLayers(model: ServableModel): Metadata {
     ...(ropeSwitch === undefined
       ? {}
       : { [ROPE_SWITCH]: bool(attentionMixers(model).every(({ rope }) => rope !== NO_ROPE)) }),
-    ...(experts === undefined || experts.sharedWidth === 0
-      ? {}
-      : { expert_shared_count: u32(1), expert_shared_feed_forward_length: u32(experts.sharedWidth) }),
   };
 }
 

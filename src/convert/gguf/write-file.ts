@@ -18,10 +18,12 @@ import {
 } from "../../formats/gguf/write.js";
 import { isHfFolder } from "../../formats/hf/folder.js";
 import { GGUF_SAMPLING_KEYS, SAMPLING_FIELDS, type SamplingDefaults } from "../../formats/sampling-defaults.js";
-import { type Architecture, factsOf } from "../../model/description/architectures.js";
+import { type Architecture, factsOf, normalisesInFiles } from "../../model/description/architectures.js";
+import { type ExpertsFeedForward, type LatentMixer, NO_ROPE } from "../../model/description/model-description.js";
+import type { RopeConfig } from "../../model/description/rope.js";
 import {
   attentionMixers,
-  latentMixers,
+  firstMixer,
   localLayers,
   type ServableModel,
   unservedVariant,
@@ -49,7 +51,7 @@ import {
 } from "../weights/tensors.js";
 import { layersWithExperts, windowPattern } from "./layer-keys.js";
 import { notesOf } from "./notes.js";
-import { isOlderGranite, notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
+import { notesOfMamba, recurrentLayers } from "./recurrent-keys.js";
 import { tokenizerMetadata } from "./tokenizer.js";
 
 type Metadata = Record<string, WritableValue>;
@@ -99,16 +101,12 @@ export function* writeFile(
   yield* writePieces(file, { metadata, tensors }, onWritten, log);
 }
 
-/**
- * llama.cpp knows Mistral's models as llamas; a window needs a name of its own. It knows Granite 4.0's without a
- * Mamba-2 as older ones.
- */
-function architectureOf(config: ServableModel): Architecture {
-  const { architecture } = config;
-  if (isOlderGranite(config)) return "granite";
-  return architecture === "mistral" && attentionMixers(config).every(({ window }) => window === 0)
-    ? "llama"
-    : architecture;
+function architectureOf({ architecture, layers }: ServableModel): Architecture {
+  const isPlain = layers.every(
+    ({ mixer, feedForward }) =>
+      mixer.kind === "attention" && mixer.window === 0 && mixer.rope !== NO_ROPE && feedForward.kind === "dense",
+  );
+  return (isPlain && factsOf(architecture).plainInFiles) || architecture;
 }
 
 function writable(
@@ -156,10 +154,9 @@ function modelMetadata(
   numDrafts: number,
 ): Metadata {
   const experts = expertsOf(config);
-  const [rope, local] = config.ropes;
-  const [latent] = latentMixers(config);
-  const isLatent = latent !== undefined;
-  const window = Math.max(...attentionMixers(config).map((each) => each.window));
+  const [rope] = config.ropes;
+  const { windows, hasFactors, hasLogitScale } = factsOf(architecture);
+  const poolingType = config.pooling && POOLING_CODES[config.pooling];
   const own: Metadata = {
     vocab_size: u32(config.vocabSize),
     context_length: u32(config.contextLength),
@@ -169,77 +166,26 @@ function modelMetadata(
     feed_forward_length: numberOrList(densePartWidths(config)),
     ...headsMetadata(config),
     [`attention.layer_norm_${config.isLayerNormed ? "" : "rms_"}epsilon`]: f32(config.rmsEps),
-    "rope.dimension_count": u32(rope!.dim),
-    "rope.freq_base": f32(rope!.base),
+    ...(experts && expertsMetadata(config, architecture, experts)),
+    ...windowsMetadata(config, architecture),
+    ...(windows?.hasOwnHeads && ownHeads(config)),
+    ...recurrentLayers(config, architecture, numDrafts),
+    ...ropeMetadata(config, rope!, source.has("rope_factors_long.weight")),
+    ...(hasFactors && {
+      "attention.scale": f32(config.attentionScale),
+      embedding_scale: f32(config.embeddingScale),
+      residual_scale: f32(config.residualScale),
+    }),
+    ...((hasFactors || hasLogitScale) && { logit_scale: f32(hasFactors ? 1 / config.logitScale : config.logitScale) }),
+    // Without these keys there is a bound all the same: reading the copy again refuses a model that has none.
+    ...(config.attentionCap > 0 && { attn_logit_softcapping: f32(config.attentionCap) }),
+    ...(config.logitCap > 0 && { final_logit_softcapping: f32(config.logitCap) }),
+    ...(config.queryScaling && {
+      "attention.temperature_scale": f32(config.queryScaling.beta),
+      "rope.scaling.original_context_length": u32(config.queryScaling.length),
+    }),
+    ...(poolingType !== undefined && { pooling_type: u32(poolingType) }),
   };
-  if (experts !== undefined) {
-    const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
-    const { isOnePart = false, hasMamba } = factsOf(architecture);
-    if (!isOnePart) Object.assign(own, layersWithExperts(config));
-    own.expert_count = u32(experts.count);
-    own.expert_used_count = u32(experts.active);
-    own.expert_feed_forward_length = u32(experts.width);
-    if (normalises !== (factsOf(architecture).experts?.normalisesInFiles ?? true)) {
-      own.expert_weights_norm = bool(normalises);
-    }
-    if (scoring === "sigmoid" || factsOf(architecture).experts?.weighedBy === "either") {
-      own.expert_gating_func = u32(scoring === "sigmoid" ? 2 : 1);
-      own.expert_weights_norm = bool(normalises);
-      own.expert_weights_scale = f32(scale);
-      own.expert_group_count = u32(numGroups);
-      own.expert_group_used_count = u32(numUsedGroups);
-    }
-    const hasSharedPart = experts.sharedWidth > 0 && !experts.isSharedGated && !config.hasDenseBesideExperts;
-    if (experts.isSharedGated || architecture === "granitemoe" || (hasSharedPart && scoring === "softmax"))
-      own.expert_shared_feed_forward_length = u32(experts.sharedWidth);
-    if (hasSharedPart && architecture !== "granitemoe" && !hasMamba)
-      own.expert_shared_count = u32(numSharedExperts(experts));
-  }
-  if (local !== undefined) own["rope.freq_base_swa"] = f32(local.base);
-  // A layer with a window of its own kind, or a window that silent files have: the window is as long as the context.
-  if (localLayers(config).includes(true) || factsOf(architecture).windows?.widthInFiles !== undefined) {
-    own["attention.sliding_window"] = u32(window || config.contextLength);
-    const pattern = windowPattern(config);
-    if (pattern !== undefined) own[WINDOW_PATTERN] = pattern;
-  }
-  if (factsOf(architecture).windows?.hasOwnHeads) Object.assign(own, ownHeads(config));
-  Object.assign(own, recurrentLayers(config, numDrafts));
-  if (rope!.scaling === "linear" || rope!.scaling === "yarn") {
-    own["rope.scaling.type"] = str(rope!.scaling);
-    own["rope.scaling.factor"] = f32(rope!.factor);
-  }
-  // The factors of a long rope are tensors. llama.cpp divides positions by a stated factor as well, so none is stated.
-  if (rope!.scaling !== "none" || source.has("rope_factors_long.weight")) {
-    own["rope.scaling.original_context_length"] = u32(rope!.originalContextLength);
-    const factor = rope!.attentionFactor;
-    own["rope.scaling.attn_factor"] = f32(isLatent ? factor * (1 + 0.1 * Math.log(rope!.factor)) : factor);
-  }
-  if (factsOf(architecture).hasFactors) {
-    own["attention.scale"] = f32(config.attentionScale);
-    own.embedding_scale = f32(config.embeddingScale);
-    own.residual_scale = f32(config.residualScale);
-    own.logit_scale = f32(1 / config.logitScale);
-  }
-  if (factsOf(architecture).hasLogitScale) own.logit_scale = f32(config.logitScale);
-  // Without these keys there is a bound all the same: reading the copy again refuses a model that has none.
-  if (config.attentionCap > 0) own.attn_logit_softcapping = f32(config.attentionCap);
-  if (config.logitCap > 0) own.final_logit_softcapping = f32(config.logitCap);
-  if (config.queryScaling !== undefined) {
-    own["attention.temperature_scale"] = f32(config.queryScaling.beta);
-    own["rope.scaling.original_context_length"] = u32(config.queryScaling.length);
-  }
-  const poolingType = config.pooling === undefined ? undefined : POOLING_CODES[config.pooling];
-  if (poolingType !== undefined) own.pooling_type = u32(poolingType);
-  if (rope!.scaling === "yarn") {
-    own["rope.scaling.yarn_beta_fast"] = f32(rope!.betaFast);
-    own["rope.scaling.yarn_beta_slow"] = f32(rope!.betaSlow);
-    if (latent !== undefined) {
-      const magnitude = Math.sqrt(config.attentionScale * Math.sqrt(latent.headDim + latent.ropeDim));
-      // A factor of 1 has no magnitude, whatever the multiplier.
-      const stretch = Math.log(rope!.factor);
-      own["rope.scaling.yarn_log_multiplier"] = f32(stretch === 0 ? 0 : (magnitude - 1) / stretch);
-    }
-  }
   return {
     "general.architecture": str(architecture),
     "general.name": str(config.name),
@@ -247,8 +193,82 @@ function modelMetadata(
   };
 }
 
+function expertsMetadata(config: ServableModel, architecture: Architecture, experts: ExpertsFeedForward): Metadata {
+  const { normalises, scoring, scale, numGroups, numUsedGroups } = config.routing;
+  const { isOnePart, experts: facts } = factsOf(architecture);
+  const isWeighed = scoring === "sigmoid" || facts?.weighedBy === "either";
+  return {
+    ...(!isOnePart && layersWithExperts(config)),
+    expert_count: u32(experts.count),
+    expert_used_count: u32(experts.active),
+    expert_feed_forward_length: u32(experts.width),
+    ...((isWeighed || normalises !== normalisesInFiles(facts)) && { expert_weights_norm: bool(normalises) }),
+    ...(isWeighed && {
+      expert_gating_func: u32(scoring === "sigmoid" ? 2 : 1),
+      expert_weights_scale: f32(scale),
+      expert_group_count: u32(numGroups),
+      expert_group_used_count: u32(numUsedGroups),
+    }),
+    ...sharedMetadata(config, experts),
+  };
+}
+
+/** A layer with a window of its own kind, or a window that silent files have: the window is as long as the context. */
+function windowsMetadata(config: ServableModel, architecture: Architecture): Metadata {
+  const isStated = localLayers(config).includes(true) || factsOf(architecture).windows?.widthInFiles !== undefined;
+  if (!isStated) return {};
+  const window = Math.max(...attentionMixers(config).map((each) => each.window));
+  const pattern = windowPattern(config);
+  return {
+    "attention.sliding_window": u32(window || config.contextLength),
+    ...(pattern && { [WINDOW_PATTERN]: pattern }),
+  };
+}
+
+function ropeMetadata(config: ServableModel, rope: RopeConfig, hasLongFactors: boolean): Metadata {
+  const { dim, base, scaling, factor, attentionFactor, originalContextLength, betaFast, betaSlow } = rope;
+  const [, local] = config.ropes;
+  const latent = firstMixer(config, "latent");
+  const stretch = Math.log(factor);
+  // The factors of a long rope are tensors. llama.cpp divides positions by a stated factor as well, so none is stated.
+  return {
+    "rope.dimension_count": u32(dim),
+    "rope.freq_base": f32(base),
+    ...(local && { "rope.freq_base_swa": f32(local.base) }),
+    ...((scaling === "linear" || scaling === "yarn") && {
+      "rope.scaling.type": str(scaling),
+      "rope.scaling.factor": f32(factor),
+    }),
+    ...((scaling !== "none" || hasLongFactors) && {
+      "rope.scaling.original_context_length": u32(originalContextLength),
+      "rope.scaling.attn_factor": f32(latent ? attentionFactor * (1 + 0.1 * stretch) : attentionFactor),
+    }),
+    ...(scaling === "yarn" && {
+      "rope.scaling.yarn_beta_fast": f32(betaFast),
+      "rope.scaling.yarn_beta_slow": f32(betaSlow),
+      ...(latent && { "rope.scaling.yarn_log_multiplier": f32(logMultiplierOf(config, latent, stretch)) }),
+    }),
+  };
+}
+
+/** A factor of 1 has no magnitude, whatever the multiplier. */
+function logMultiplierOf(config: ServableModel, { headDim, ropeDim }: LatentMixer, stretch: number): number {
+  const magnitude = Math.sqrt(config.attentionScale * Math.sqrt(headDim + ropeDim));
+  return stretch === 0 ? 0 : (magnitude - 1) / stretch;
+}
+
+/** The size of the part that every token passes, as files of the architecture say it. */
+function sharedMetadata({ architecture, routing }: ServableModel, experts: ExpertsFeedForward): Metadata {
+  const { sharedSize, areBesideDense } = factsOf(architecture).experts!;
+  const width = { expert_shared_feed_forward_length: u32(experts.sharedWidth) };
+  if (sharedSize === "width") return width;
+  if (experts.sharedWidth === 0 || areBesideDense) return {};
+  const count = { expert_shared_count: u32(sharedSize === "one" ? 1 : numSharedExperts(experts)) };
+  return sharedSize === "one" || routing.scoring === "softmax" ? { ...count, ...width } : count;
+}
+
 function headsMetadata(config: ServableModel): Metadata {
-  const [latent] = latentMixers(config);
+  const latent = firstMixer(config, "latent");
   if (latent === undefined) {
     const mixers = attentionMixers(config);
     const mixer = mixers.find(({ rope }) => rope !== 1) ?? mixers[0]!;

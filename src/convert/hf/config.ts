@@ -11,13 +11,14 @@ import {
 import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
 import {
   attentionMixers,
+  firstMixer,
   isAttention,
   localLayers,
   type ServableModel,
   unservedVariant,
 } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
-import { epsKeyOf, type ModelType, rotatedShareOf } from "../../model/hf/model-types.js";
+import { architectureOf, epsKeyOf, type ModelType, traitsOfClass } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { tensorsOf } from "../weights/model-tensors.js";
 import { denseWidthOf, numSharedExperts } from "../weights/tensors.js";
@@ -44,7 +45,12 @@ interface HfClass {
   readonly alwaysBiased?: readonly string[];
   /** The same of norms. */
   readonly alsoBiased?: readonly string[];
+  /** How it says the experts of its models; undefined: they have none. */
+  readonly experts: ExpertsJson | undefined;
+  /** The class of those models that have something which this one has not. */
+  readonly variant?: readonly [isOf: (model: ServableModel) => boolean, hfClass: HfClass];
 }
+type ExpertsJson = (model: ServableModel, experts: ExpertsFeedForward, source: TensorSource, type: ModelType) => Json;
 
 const QKV = ["attn_q", "attn_k", "attn_v"] as const;
 const NORMS = ["attn_norm", "ffn_norm", "output_norm"] as const;
@@ -59,7 +65,11 @@ const hfClass = (
   name: string,
   windows: HfClass["windows"],
   biases: HfClass["biases"] = NO_BIAS,
-): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases });
+  experts?: ExpertsJson,
+): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases, experts });
+
+/** Classes whose own token for padding is beyond smaller vocabularies, which transformers refuses. */
+const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_moe", "gemma4_text"];
 
 /** Architectures of which no folders are written yet. */
 const UNWRITTEN = [
@@ -72,17 +82,26 @@ type Unwritten = (typeof UNWRITTEN)[number];
 const isUnwritten = (architecture: Architecture): architecture is Unwritten =>
   (UNWRITTEN as readonly string[]).includes(architecture);
 
+const hasExperts = (model: ServableModel): boolean => expertsOf(model) !== undefined;
+const hasSharedPart = (model: ServableModel): boolean => (expertsOf(model)?.sharedWidth ?? 0) > 0;
+const hasLocalRope = (model: ServableModel): boolean => attentionMixers(model).some(({ rope }) => rope === 1);
+
+const MIXTRAL = hfClass("mixtral", "Mixtral", "none", NO_BIAS, localExpertsJson);
+const GRANITE_SHARED = hfClass("granitemoeshared", "GraniteMoeShared", "none", ATTENTION_BIAS, localExpertsJson);
+const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
+
+/** transformers has classes of their own for llamas with experts, and for models of olmo2 whose windows have a rope. */
 const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>> = {
-  llama: hfClass("llama", "Llama", "none", BIAS),
+  llama: { ...hfClass("llama", "Llama", "none", BIAS), variant: [hasExperts, MIXTRAL] },
   mistral: hfClass("mistral", "Mistral", "all"),
   mistral3: hfClass("ministral3", "Ministral3", "all"),
   qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
   qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
-  qwen2moe: hfClass("qwen2_moe", "Qwen2Moe", "none", { qkv_bias: QKV }),
-  qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS),
-  qwen3next: hfClass("qwen3_next", "Qwen3Next", "none", ATTENTION_BIAS),
+  qwen2moe: hfClass("qwen2_moe", "Qwen2Moe", "none", { qkv_bias: QKV }, chosenExpertsJson),
+  qwen3moe: hfClass("qwen3_moe", "Qwen3Moe", "switched", ATTENTION_BIAS, chosenExpertsJson),
+  qwen3next: hfClass("qwen3_next", "Qwen3Next", "none", ATTENTION_BIAS, chosenExpertsJson),
   qwen35: hfClass("qwen3_5_text", "Qwen3_5", "none", ATTENTION_BIAS),
-  qwen35moe: hfClass("qwen3_5_moe_text", "Qwen3_5Moe", "none", ATTENTION_BIAS),
+  qwen35moe: hfClass("qwen3_5_moe_text", "Qwen3_5Moe", "none", ATTENTION_BIAS, chosenExpertsJson),
   gemma: hfClass("gemma", "Gemma", "none", ATTENTION_BIAS),
   gemma2: hfClass("gemma2", "Gemma2", "listed", ATTENTION_BIAS),
   gemma3: hfClass("gemma3_text", "Gemma3", "listed", ATTENTION_BIAS),
@@ -90,15 +109,21 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   phi3: hfClass("phi3", "Phi3", "all"),
   smollm3: hfClass("smollm3", "SmolLM3", "none", BIAS),
   granite: hfClass("granite", "Granite", "none", BIAS),
-  granitemoe: hfClass("granitemoe", "GraniteMoe", "none", ATTENTION_BIAS),
-  olmo2: hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
-  olmoe: hfClass("olmoe", "Olmoe", "none", ATTENTION_BIAS),
+  granitemoe: {
+    ...hfClass("granitemoe", "GraniteMoe", "none", ATTENTION_BIAS, localExpertsJson),
+    variant: [hasSharedPart, GRANITE_SHARED],
+  },
+  olmo2: {
+    ...hfClass("olmo2", "Olmo2", "none", ATTENTION_BIAS),
+    variant: [hasLocalRope, OLMO3],
+  },
+  olmoe: hfClass("olmoe", "Olmoe", "none", ATTENTION_BIAS, chosenExpertsJson),
   seed_oss: hfClass("seed_oss", "SeedOss", "none", SEED_BIAS),
   exaone4: hfClass("exaone4", "Exaone4", "listed"),
-  "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS),
-  glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }),
-  deepseek: hfClass("deepseek", "Deepseek", "none"),
-  dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS),
+  "gpt-oss": hfClass("gpt_oss", "GptOss", "listed", ATTENTION_BIAS, localExpertsJson),
+  glm4moe: hfClass("glm4_moe", "Glm4Moe", "none", { attention_bias: QKV }, sharingExpertsJson),
+  deepseek: hfClass("deepseek", "Deepseek", "none", NO_BIAS, sharingExpertsJson),
+  dots1: hfClass("dots1", "Dots1", "listed", ATTENTION_BIAS, sharingExpertsJson),
   // It is a llama under other names, which transformers has no class for.
   internlm2: hfClass("llama", "Llama", "none"),
   "command-r": hfClass("cohere", "Cohere", "none", ATTENTION_BIAS),
@@ -109,29 +134,22 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
     alsoBiased: NORMS,
   },
   lfm2: hfClass("lfm2", "Lfm2", "none"),
-  lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none"),
+  lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none", NO_BIAS, lfm2ExpertsJson),
   ernie4_5: hfClass("ernie4_5", "Ernie4_5", "none", {
     use_bias: [...QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
   }),
-  "ernie4_5-moe": hfClass("ernie4_5_moe", "Ernie4_5_Moe", "none"),
+  "ernie4_5-moe": hfClass("ernie4_5_moe", "Ernie4_5_Moe", "none", NO_BIAS, ernieExpertsJson),
   "hunyuan-dense": hfClass("hunyuan_v1_dense", "HunYuanDenseV1", "none", ATTENTION_BIAS),
-  "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS),
-  "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none"),
+  "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS, hunyuanExpertsJson),
+  "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none", NO_BIAS, minimaxExpertsJson),
   glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
 };
-const MIXTRAL = hfClass("mixtral", "Mixtral", "none");
-const GRANITE_SHARED = hfClass("granitemoeshared", "GraniteMoeShared", "none", ATTENTION_BIAS);
-const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 
-/**
- * transformers has classes of their own for llamas with experts, and for the models of olmo2 whose windows have a rope.
- * @throws architecture_unsupported for an encoder
- */
+/** The architecture as which the folder is read. */
+export const writtenArchitecture = (model: ServableModel): Architecture => architectureOf(classOf(model).modelType);
+
+/** @throws architecture_unsupported for an encoder */
 function classOf(model: ServableModel): HfClass {
-  const { sharedWidth = 0 } = expertsOf(model) ?? {};
-  if (model.architecture === "llama" && expertsOf(model) !== undefined) return MIXTRAL;
-  if (model.architecture === "granitemoe" && sharedWidth > 0) return GRANITE_SHARED;
-  if (model.architecture === "olmo2" && hasLocalRope(model)) return OLMO3;
   const { architecture } = model;
   if (isUnwritten(architecture)) {
     throw new MillraceError(
@@ -142,13 +160,15 @@ function classOf(model: ServableModel): HfClass {
       },
     );
   }
-  if (!isEncoder(architecture)) return CLASSES[architecture];
-  throw unservedVariant(`expected a model that generates text, got an encoder (${model.architecture})`);
+  if (isEncoder(architecture)) {
+    throw unservedVariant(`expected a model that generates text, got an encoder (${architecture})`);
+  }
+  const usual = CLASSES[architecture];
+  const [isOf, variant] = usual.variant ?? [];
+  return isOf?.(model) ? variant! : usual;
 }
 
-const hasLocalRope = (model: ServableModel): boolean => attentionMixers(model).some(({ rope }) => rope === 1);
-
-function sharingExpertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
+function sharingExpertsJson(model: ServableModel, experts: ExpertsFeedForward, source: TensorSource): Json {
   const { routing } = model;
   return {
     n_routed_experts: experts.count,
@@ -201,7 +221,7 @@ function ernieExpertsJson({ layers }: ServableModel, experts: ExpertsFeedForward
 }
 
 /** Experts are as wide as the part that every token passes, for which the class has one number. */
-function hunyuanExpertsJson({ count, active, width, sharedWidth }: ExpertsFeedForward): Json {
+function hunyuanExpertsJson(_: ServableModel, { count, active, width, sharedWidth }: ExpertsFeedForward): Json {
   if (sharedWidth === width) return { num_experts: count, moe_topk: active, num_shared_expert: 1 };
   throw unservedVariant(
     `expected a part of width ${width} that every token passes, as experts are, got ${sharedWidth}`,
@@ -217,27 +237,29 @@ function minimaxExpertsJson({ routing }: ServableModel, { count, active }: Exper
   return { num_local_experts: count, num_experts_per_tok: active };
 }
 
-function expertsJson(model: ServableModel, source: TensorSource, experts: ExpertsFeedForward): Json {
-  const { count, active, width, isSharedGated, sharedWidth } = experts;
-  if (model.architecture === "lfm2moe") return lfm2ExpertsJson(model, experts);
-  if (model.architecture === "ernie4_5-moe") return ernieExpertsJson(model, experts);
-  if (model.architecture === "hunyuan-moe") return hunyuanExpertsJson(experts);
-  if (model.architecture === "minimax-m2") return minimaxExpertsJson(model, experts);
-  if (factsOf(model.architecture).experts?.weighedBy === "sigmoid" || model.architecture === "deepseek")
-    return sharingExpertsJson(model, source, experts);
-  const denseLayers = model.layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : []));
-  if (model.architecture.startsWith("qwen") || model.architecture === "olmoe") {
-    return {
-      ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
-      // transformers 4 knows no other name for it here; 5 has this one as an alias.
-      num_experts: count,
-      num_experts_per_tok: active,
-      [model.architecture === "olmoe" ? "intermediate_size" : "moe_intermediate_size"]: width,
-      norm_topk_prob: model.routing.normalises,
-      mlp_only_layers: denseLayers,
-    };
-  }
-  if (denseLayers.length > 0 || !model.routing.normalises) {
+/** Of classes whose config.json says which layers have experts, and how they are weighed. */
+function chosenExpertsJson(
+  { layers, routing }: ServableModel,
+  { count, active, width, isSharedGated, sharedWidth }: ExpertsFeedForward,
+  _: TensorSource,
+  type: ModelType,
+): Json {
+  return {
+    ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
+    // transformers 4 knows no other name for it here; 5 has this one as an alias.
+    num_experts: count,
+    num_experts_per_tok: active,
+    [traitsOfClass(type).experts!.widthKey]: width,
+    norm_topk_prob: routing.normalises,
+    mlp_only_layers: layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : [])),
+  };
+}
+
+function localExpertsJson(
+  { layers, routing }: ServableModel,
+  { count, active, sharedWidth }: ExpertsFeedForward,
+): Json {
+  if (layers.some(({ feedForward }) => feedForward.kind === "dense") || !routing.normalises) {
     throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
   }
   const shared = sharedWidth > 0 ? { shared_intermediate_size: sharedWidth } : {};
@@ -282,6 +304,7 @@ export function hfConfigOf(
       ? ownLayersJson(model, source)
       : likeLayersJson(model, source, ofModel)),
     ...biasesOf(ofModel, model, source),
+    ...(WITH_PAD_TOKEN.includes(ofModel.modelType) && { pad_token_id: null }),
   };
   if (ids?.bosId !== undefined) config.bos_token_id = ids.bosId;
   if (ids !== undefined && ids.stopIds.size > 0) {
@@ -292,12 +315,16 @@ export function hfConfigOf(
 }
 
 /** What the layers of most models have alike. */
-function likeLayersJson(model: ServableModel, source: TensorSource, { modelType }: HfClass): Json {
+function likeLayersJson(
+  model: ServableModel,
+  source: TensorSource,
+  { modelType, experts: expertsJson }: HfClass,
+): Json {
   const experts = expertsOf(model);
   return {
     intermediate_size: denseWidthOf(model) ?? experts?.width,
-    ...ropeOf(model, source, rotatedShareOf(modelType)),
-    ...(experts === undefined ? {} : expertsJson(model, source, experts)),
+    ...ropeOf(model, source, traitsOfClass(modelType).defaults.rotatedShare ?? 1),
+    ...(experts && expertsJson?.(model, experts, source, modelType)),
     ...partsOf(model),
     ...recurrentJson(model),
   };
@@ -306,7 +333,8 @@ function likeLayersJson(model: ServableModel, source: TensorSource, { modelType 
 /** How many layers draft, as the classes that have such layers say it. */
 export function draftingJson({ architecture }: ServableModel, numDrafts: number): Json {
   if (numDrafts === 0) return {};
-  return architecture === "glm4moe" ? { num_nextn_predict_layers: numDrafts } : { mtp_num_hidden_layers: numDrafts };
+  const isQwen = factsOf(architecture).delta !== undefined;
+  return { [isQwen ? "mtp_num_hidden_layers" : "num_nextn_predict_layers"]: numDrafts };
 }
 
 /** Activation, scale of attention and what else an architecture lets a model choose. */
@@ -337,25 +365,21 @@ function partsOf(model: ServableModel): Json {
     parts.no_rope_layers = attentionMixers(model).map(({ rope }) => (rope === NO_ROPE ? 0 : 1));
     parts.use_sliding_window = false;
   }
-  // The classes' own is beyond smaller vocabularies, which transformers refuses.
-  if (noRopePeriod !== undefined || architecture === "glm4") parts.pad_token_id = null;
   return parts;
 }
 
-function recurrentJson({ layers, rmsEps }: ServableModel): Json {
-  const convolution = layers.map((layer) => layer.mixer).find((each) => each.kind === "convolution");
+function recurrentJson(model: ServableModel): Json {
+  const { layers } = model;
+  const convolution = firstMixer(model, "convolution");
   if (convolution !== undefined) {
     return {
       layer_types: layers.map((layer) => (isAttention(layer) ? "full_attention" : "conv")),
       conv_L_cache: convolution.numTaps,
       conv_bias: false,
-      norm_eps: shortest(rmsEps),
       block_auto_adjust_ff_dim: false,
-      // The class's own is beyond smaller vocabularies, which transformers refuses.
-      pad_token_id: null,
     };
   }
-  const mixer = layers.map((layer) => layer.mixer).find((each) => each.kind === "delta");
+  const mixer = firstMixer(model, "delta");
   if (mixer === undefined) return {};
   return {
     layer_types: layers.map((layer) => (isAttention(layer) ? "full_attention" : "linear_attention")),

@@ -32,8 +32,6 @@ export function ownLayersJson(model: ServableModel, source: TensorSource): Json 
       top_k_experts: experts.active,
       moe_intermediate_size: experts.width,
     }),
-    // The class's own are beyond smaller vocabularies.
-    pad_token_id: null,
   };
 }
 

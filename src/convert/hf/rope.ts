@@ -1,6 +1,7 @@
 /** The rope settings of a config.json, in the words that transformers 4 and 5 both know. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { JsonObject } from "../../formats/files/json.js";
+import { factsOf } from "../../model/description/architectures.js";
 import type { RopeConfig } from "../../model/description/rope.js";
 import { attentionMixers, type ServableModel, unservedVariant } from "../../model/description/servable.js";
 import { ropesFromHf, STILL } from "../../model/hf/rope.js";
@@ -33,7 +34,8 @@ export function ropeOf(model: ServableModel, source: TensorSource, classShare: n
   if (local === undefined) return json;
   // transformers 4 knows of windows no more than Gemma's base; 5 takes the class's own base there, unless a rope for
   // each kind says another.
-  if (model.architecture === "gemma3") json.rope_local_base_freq = local.base;
+  const hasOwnBase = factsOf(model.architecture).windows?.localRope?.base !== undefined;
+  if (hasOwnBase) json.rope_local_base_freq = local.base;
   json.rope_parameters = {
     full_attention: { rope_type: "default", ...scaling, rope_theta: base },
     sliding_attention: { rope_type: "default", ...scalingOf(local), rope_theta: local.base },

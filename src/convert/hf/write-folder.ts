@@ -31,7 +31,7 @@ import {
   unstackedTensors,
   type ValueSource,
 } from "../weights/tensors.js";
-import { draftingJson, hfConfigOf } from "./config.js";
+import { draftingJson, hfConfigOf, writtenArchitecture } from "./config.js";
 import { configJson } from "./config-json.js";
 import { joinedTensor, splitJoined, splitStacked, stackedTensor } from "./stacked-experts.js";
 import { tokenizerFiles } from "./tokenizer.js";
@@ -127,7 +127,7 @@ function storedTensors(
   drafts: ReturnType<typeof draftsOf>,
 ): { readonly tensors: readonly WritableTensor[]; readonly plainLayers: readonly string[] } {
   const { config } = model;
-  const architecture = config.architecture === "internlm2" ? "llama" : config.architecture;
+  const architecture = writtenArchitecture(config);
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
   const isKept = config.isNeoxRope || factsOf(architecture).isInterleavedInFolders === true;
   const order = isKept ? undefined : halved(attentionMixers(config)[0]!.headDim);

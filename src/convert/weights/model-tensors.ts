@@ -3,17 +3,16 @@ import type { ModelPart, TensorSource } from "../../backend/tensor-source.js";
 import { factsOf } from "../../model/description/architectures.js";
 import { KEY_TENSORS } from "../../model/description/key-tensors.js";
 import type {
+  AttentionMixer,
   ConvolutionMixer,
   DeltaMixer,
+  ExpertsFeedForward,
+  FeedForward,
   LatentMixer,
   MambaMixer,
+  Mixer,
 } from "../../model/description/model-description.js";
-import {
-  type AttentionLayer,
-  isAttention,
-  type ServableLayer,
-  type ServableModel,
-} from "../../model/description/servable.js";
+import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, mixedOutputs, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { type ModelTensor, ROPE_FACTORS, unstackedTensors, type WiderStack } from "./tensors.js";
@@ -46,190 +45,222 @@ export function tensorsOf(
   source: TensorSource,
   part: ModelPart = "layers",
 ): readonly ModelTensor[] {
-  const { width, vocabSize } = model;
-  const tensors: ModelTensor[] = [];
-  const unread: string[] = [];
-  const vector = (name: string, length: number) => {
-    if (source.has(name)) tensors.push({ name, shape: [length] });
-  };
-  const table = (name: string, rows: number, cols: number) => {
-    if (source.has(`${name}.weight`)) tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
-  };
-  const norm = (name: string, length: number) => {
-    vector(`${name}.weight`, length);
-    if (model.isLayerNormed) vector(`${name}.bias`, length);
-  };
-  const matrix = (name: string, rows: number, cols: number) => {
-    table(name, rows, cols);
-    vector(`${name}.bias`, rows);
-  };
-  const stack = (name: string, count: number, rows: number, cols: number, within?: WiderStack) => {
+  const list = new TensorList(model, source);
+  const { layers, draftLayers = [] } = model;
+  if (part === "layers") {
+    addAround(list);
+    for (const [index, layer] of layers.entries()) addLayer(list, layer, `blk.${index}.`);
+  } else {
+    for (const [index, layer] of draftLayers.entries()) {
+      addLayer(list, layer, `blk.${layers.length + index}.`);
+      addAroundDraft(list, `blk.${layers.length + index}.nextn.`);
+    }
+  }
+  source.expectNoOthers(new Set([...list.tensors.flatMap(namesOf), ...list.unread]));
+  return list.tensors;
+}
+
+/** Tensors in their order: those that only some models have, where the source has them. */
+class TensorList {
+  readonly tensors: ModelTensor[] = [];
+  /** Names that the source may have, too. */
+  readonly unread: string[] = [];
+
+  constructor(
+    readonly model: ServableModel,
+    readonly source: TensorSource,
+  ) {}
+
+  vector(name: string, length: number): void {
+    if (this.source.has(name)) this.tensors.push({ name, shape: [length] });
+  }
+
+  vectors(name: string, length: number, count: number): void {
+    this.tensors.push({ name, shape: [length], count });
+  }
+
+  table(name: string, rows: number, cols: number): void {
+    if (this.source.has(`${name}.weight`)) this.tensors.push({ name: `${name}.weight`, shape: [rows, cols] });
+  }
+
+  norm(name: string, length: number): void {
+    this.vector(`${name}.weight`, length);
+    if (this.model.isLayerNormed) this.vector(`${name}.bias`, length);
+  }
+
+  matrix(name: string, rows: number, cols: number): void {
+    this.table(name, rows, cols);
+    this.vector(`${name}.bias`, rows);
+  }
+
+  stack(name: string, count: number, rows: number, cols: number, within?: WiderStack): void {
     const totalRows = count * rows;
     const parts = { count, totalRows, start: 0, ...(within && { within }) };
-    tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
-    if (model.hasExpertBiases) tensors.push({ name: `${name}.bias`, shape: [rows], count });
-  };
-  const { layerInputWidth = 0 } = model;
-  const aroundLayers = () => {
-    table("token_embd", vocabSize, width);
-    norm("output_norm", width);
-    matrix("output", vocabSize, width);
-    for (const name of ROPE_FACTORS) vector(name, model.ropes[0]!.dim / 2);
-    if (layerInputWidth === 0) return;
-    const totalInputWidth = model.layers.length * layerInputWidth;
-    table("per_layer_token_embd", vocabSize, totalInputWidth);
-    table("per_layer_model_proj", totalInputWidth, width);
-    vector("per_layer_proj_norm.weight", layerInputWidth);
-  };
-  const aroundDraft = (layer: string) => {
-    table(`${layer}nextn.eh_proj`, width, 2 * width);
-    for (const name of ["enorm", "hnorm", "shared_head_norm"]) vector(`${layer}nextn.${name}.weight`, width);
-    for (const name of ["embed_tokens", "shared_head_head"]) table(`${layer}nextn.${name}`, vocabSize, width);
-  };
-  const recurrent = (layer: string, mixer: DeltaMixer) => {
-    const { numHeads, valueDim, numTaps } = mixer;
-    const inner = numHeads * valueDim;
-    const mixed = mixedWidth(mixer);
-    table(`${layer}ssm_in`, mixed + inner, width);
-    table(`${layer}attn_qkv`, mixed, width);
-    table(`${layer}attn_gate`, inner, width);
-    table(`${layer}ssm_ba`, 2 * numHeads, width);
-    table(`${layer}ssm_alpha`, numHeads, width);
-    table(`${layer}ssm_beta`, numHeads, width);
-    tensors.push({ name: `${layer}ssm_conv1d.weight`, shape: [numTaps], count: mixed });
-    vector(`${layer}ssm_a`, numHeads);
-    vector(`${layer}ssm_dt.bias`, numHeads);
-    vector(`${layer}ssm_norm.weight`, valueDim);
-    table(`${layer}ssm_out`, width, inner);
-  };
-  // Files have vectors of heads, and the norm's gain by group, in two dimensions.
-  const mamba = (layer: string, mixer: MambaMixer) => {
-    const { numHeads, numGroups, numTaps } = mixer;
-    const [mixed, inner] = [mixedWidth(mixer), mixedOutputs(mixer)];
-    matrix(`${layer}ssm_in`, inner + mixed + numHeads, width);
-    tensors.push({ name: `${layer}ssm_conv1d.weight`, shape: [numTaps], count: mixed });
-    vector(`${layer}ssm_conv1d.bias`, mixed);
-    for (const name of ["ssm_a", "ssm_d"]) tensors.push({ name: `${layer}${name}`, shape: [1], count: numHeads });
-    vector(`${layer}ssm_dt.bias`, numHeads);
-    tensors.push({ name: `${layer}ssm_norm.weight`, shape: [inner / numGroups], count: numGroups });
-    matrix(`${layer}ssm_out`, width, inner);
-  };
-  // Gate above up in one matrix, which files have apart where the architecture has a Mamba-2.
-  const gateAndUp = (layer: string, end: string, inner: number) => {
-    const [gate, up] = [`${layer}ffn_gate${end}.weight`, `${layer}ffn_up${end}.weight`];
-    const within = (start: number) => ({ name: up, totalRows: 2 * inner, start });
-    tensors.push({ name: gate, shape: [inner, width], within: within(0) });
-    tensors.push({ name: up, shape: [inner, width], within: within(inner) });
-  };
-  const { isOnePart = false, hasMamba = false } = factsOf(model.architecture);
-  const convolution = (layer: string, { width: columns, numTaps }: ConvolutionMixer) => {
-    table(`${layer}shortconv.in_proj`, 3 * columns, width);
-    tensors.push({ name: `${layer}shortconv.conv.weight`, shape: [numTaps], count: columns });
-    table(`${layer}shortconv.out_proj`, width, columns);
-  };
-  const latent = (layer: string, mixer: LatentMixer) => {
-    const { numHeads, headDim, valueDim, kvRank, ropeDim, queryRank } = mixer;
-    const queryRows = numHeads * (headDim + ropeDim);
-    if (queryRank === 0) table(`${layer}attn_q`, queryRows, width);
-    else {
-      matrix(`${layer}attn_q_a`, queryRank, width);
-      vector(`${layer}attn_q_a_norm.weight`, queryRank);
-      table(`${layer}attn_q_b`, queryRows, queryRank);
-    }
-    matrix(`${layer}attn_kv_a_mqa`, kvRank + ropeDim, width);
-    vector(`${layer}attn_kv_a_norm.weight`, kvRank);
-    stack(`${layer}attn_k_b`, numHeads, kvRank, headDim);
-    stack(`${layer}attn_v_b`, numHeads, valueDim, kvRank);
-    unread.push(`${layer}attn_kv_b.weight`);
-    matrix(`${layer}attn_output`, width, numHeads * valueDim);
-  };
-  const attention = (layer: string, { mixer }: AttentionLayer) => {
-    const numQueryRows = queryWidth({ mixer });
-    const numKeyRows = keyWidth({ mixer });
-    if (source.has(`${layer}attn_qkv.weight`)) matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
-    else {
-      matrix(`${layer}attn_q`, mixer.isGated ? 2 * numQueryRows : numQueryRows, width);
-      if (mixer.keysOf === undefined) {
-        matrix(`${layer}attn_k`, numKeyRows, width);
-        if (!mixer.areValuesKeys) matrix(`${layer}attn_v`, numKeyRows, width);
-      } else unread.push(...KEY_TENSORS.map((part) => `${layer}${part}`));
-    }
-    vector(`${layer}attn_q_norm.weight`, model.normsAllHeads ? numQueryRows : mixer.headDim);
-    if (mixer.keysOf === undefined) {
-      vector(`${layer}attn_k_norm.weight`, model.normsAllHeads ? numKeyRows : mixer.headDim);
-    }
-    if (model.hasSinks) vector(`${layer}attn_sinks.weight`, mixer.numHeads);
-    matrix(`${layer}attn_output`, width, numQueryRows);
-    vector(`${layer}post_attention_norm.weight`, width);
-  };
-  const layerAt = (each: ServableLayer, index: number) => {
-    const { feedForward } = each;
-    const layer = `blk.${index}.`;
-    if (!model.isPostNormed) norm(`${layer}attn_norm`, width);
-    if (isAttention(each)) attention(layer, each);
-    else if (each.mixer.kind === "latent") latent(layer, each.mixer);
-    else if (each.mixer.kind === "delta") recurrent(layer, each.mixer);
-    else if (each.mixer.kind === "mamba") mamba(layer, each.mixer);
-    else if (each.mixer.kind === "convolution") convolution(layer, each.mixer);
-    if (feedForward.width === 0) return;
-    const isGated = feedForward.isGated ?? true;
-    const isGateFused = isGated && !source.has(`${layer}ffn_gate.weight`);
-    if (!model.isPostNormed && !isOnePart) norm(`${layer}ffn_norm`, width);
-    const { width: inner } = feedForward;
-    if (feedForward.kind === "experts") {
-      const { count } = feedForward;
-      table(`${layer}ffn_gate_inp`, count, width);
-      if (model.hasExpertBiases) vector(`${layer}ffn_gate_inp.bias`, count);
-      // Gate above up of each expert; copies have them apart, as most readers know them.
-      const fused = `${layer}ffn_gate_up_exps.weight`;
-      const within = (offset: number) => (source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
-      if (isGated) stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
-      stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
-      stack(`${layer}ffn_down_exps`, count, width, inner);
-      if (model.routing.hasBias) vector(`${layer}exp_probs_b.bias`, count);
-      const { sharedWidth, isSharedGated } = feedForward;
-      if (isSharedGated) table(`${layer}ffn_gate_inp_shexp`, 1, width);
-      const end = model.hasDenseBesideExperts ? "" : "_shexp";
-      if (sharedWidth > 0) {
-        if (hasMamba && isGated && !source.has(`${layer}ffn_gate${end}.weight`)) gateAndUp(layer, end, sharedWidth);
-        else {
-          matrix(`${layer}ffn_gate${end}`, sharedWidth, width);
-          matrix(`${layer}ffn_up${end}`, sharedWidth, width);
-        }
-        matrix(`${layer}ffn_down${end}`, width, sharedWidth);
-      }
-      if (model.hasDenseBesideExperts) {
-        vector(`${layer}ffn_gate_inp.scale`, width);
-        vector(`${layer}ffn_down_exps.scale`, count);
-        for (const name of NORMS_BESIDE) vector(`${layer}${name}.weight`, width);
-      }
-    } else {
-      if (hasMamba && isGateFused) gateAndUp(layer, "", inner);
-      else {
-        matrix(`${layer}ffn_gate`, inner, width);
-        matrix(`${layer}ffn_up`, isGateFused ? 2 * inner : inner, width);
-      }
-      matrix(`${layer}ffn_down`, width, inner);
-    }
-    vector(`${layer}post_ffw_norm.weight`, width);
-    if (layerInputWidth > 0) {
-      matrix(`${layer}inp_gate`, layerInputWidth, width);
-      matrix(`${layer}proj`, width, layerInputWidth);
-      vector(`${layer}post_norm.weight`, width);
-    }
-    vector(`${layer}layer_output_scale.weight`, 1);
-  };
-  if (part === "layers") {
-    aroundLayers();
-    model.layers.forEach(layerAt);
-  } else {
-    model.draftLayers?.forEach((each, index) => {
-      layerAt(each, model.layers.length + index);
-      aroundDraft(`blk.${model.layers.length + index}.`);
-    });
+    this.tensors.push({ name: `${name}.weight`, shape: [totalRows, cols], stack: parts });
+    if (this.model.hasExpertBiases) this.vectors(`${name}.bias`, rows, count);
   }
-  source.expectNoOthers(new Set([...tensors.flatMap(namesOf), ...unread]));
-  return tensors;
+
+  /** Gate above up in one matrix, which files have apart where the architecture has a Mamba-2. */
+  gateAndUp(layer: string, end: string, inner: number): void {
+    const name = `${layer}ffn_up${end}.weight`;
+    const shape = [inner, this.model.width] as const;
+    const within = { name, totalRows: 2 * inner };
+    this.tensors.push({ name: `${layer}ffn_gate${end}.weight`, shape, within: { ...within, start: 0 } });
+    this.tensors.push({ name, shape, within: { ...within, start: inner } });
+  }
+}
+
+function addAround(list: TensorList): void {
+  const { width, vocabSize, ropes, layers, layerInputWidth = 0 } = list.model;
+  list.table("token_embd", vocabSize, width);
+  list.norm("output_norm", width);
+  list.matrix("output", vocabSize, width);
+  for (const name of ROPE_FACTORS) list.vector(name, ropes[0]!.dim / 2);
+  if (layerInputWidth === 0) return;
+  const totalInputWidth = layers.length * layerInputWidth;
+  list.table("per_layer_token_embd", vocabSize, totalInputWidth);
+  list.table("per_layer_model_proj", totalInputWidth, width);
+  list.vector("per_layer_proj_norm.weight", layerInputWidth);
+}
+
+function addAroundDraft(list: TensorList, block: string): void {
+  const { width, vocabSize } = list.model;
+  list.table(`${block}eh_proj`, width, 2 * width);
+  for (const name of ["enorm", "hnorm", "shared_head_norm"]) list.vector(`${block}${name}.weight`, width);
+  for (const name of ["embed_tokens", "shared_head_head"]) list.table(`${block}${name}`, vocabSize, width);
+}
+
+function addLayer(list: TensorList, { mixer, feedForward }: ServableLayer, layer: string): void {
+  const { width, isPostNormed, layerInputWidth = 0 } = list.model;
+  if (!isPostNormed) list.norm(`${layer}attn_norm`, width);
+  addMixer(list, mixer, layer);
+  if (feedForward.width === 0) return;
+  if (!isPostNormed && !factsOf(list.model.architecture).isOnePart) list.norm(`${layer}ffn_norm`, width);
+  if (feedForward.kind === "experts") addExperts(list, feedForward, layer);
+  else addDense(list, layer, "", feedForward.width, feedForward);
+  list.vector(`${layer}post_ffw_norm.weight`, width);
+  if (layerInputWidth > 0) {
+    list.matrix(`${layer}inp_gate`, layerInputWidth, width);
+    list.matrix(`${layer}proj`, width, layerInputWidth);
+    list.vector(`${layer}post_norm.weight`, width);
+  }
+  list.vector(`${layer}layer_output_scale.weight`, 1);
+}
+
+function addMixer(list: TensorList, mixer: Mixer, layer: string): void {
+  if (mixer.kind === "attention") addAttention(list, mixer, layer);
+  else if (mixer.kind === "latent") addLatent(list, mixer, layer);
+  else if (mixer.kind === "delta") addDelta(list, mixer, layer);
+  else if (mixer.kind === "mamba") addMamba(list, mixer, layer);
+  else if (mixer.kind === "convolution") addConvolution(list, mixer, layer);
+}
+
+function addAttention(list: TensorList, mixer: AttentionMixer, layer: string): void {
+  const { width, normsAllHeads, hasSinks } = list.model;
+  const numQueryRows = queryWidth({ mixer });
+  const numKeyRows = keyWidth({ mixer });
+  const hasKeys = mixer.keysOf === undefined;
+  if (list.source.has(`${layer}attn_qkv.weight`)) {
+    list.matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
+  } else {
+    list.matrix(`${layer}attn_q`, mixer.isGated ? 2 * numQueryRows : numQueryRows, width);
+    if (hasKeys) list.matrix(`${layer}attn_k`, numKeyRows, width);
+    if (hasKeys && !mixer.areValuesKeys) list.matrix(`${layer}attn_v`, numKeyRows, width);
+    if (!hasKeys) list.unread.push(...KEY_TENSORS.map((part) => `${layer}${part}`));
+  }
+  list.vector(`${layer}attn_q_norm.weight`, normsAllHeads ? numQueryRows : mixer.headDim);
+  if (hasKeys) list.vector(`${layer}attn_k_norm.weight`, normsAllHeads ? numKeyRows : mixer.headDim);
+  if (hasSinks) list.vector(`${layer}attn_sinks.weight`, mixer.numHeads);
+  list.matrix(`${layer}attn_output`, width, numQueryRows);
+  list.vector(`${layer}post_attention_norm.weight`, width);
+}
+
+function addLatent(list: TensorList, mixer: LatentMixer, layer: string): void {
+  const { width } = list.model;
+  const { numHeads, headDim, valueDim, kvRank, ropeDim, queryRank } = mixer;
+  const queryRows = numHeads * (headDim + ropeDim);
+  if (queryRank === 0) list.table(`${layer}attn_q`, queryRows, width);
+  else {
+    list.matrix(`${layer}attn_q_a`, queryRank, width);
+    list.vector(`${layer}attn_q_a_norm.weight`, queryRank);
+    list.table(`${layer}attn_q_b`, queryRows, queryRank);
+  }
+  list.matrix(`${layer}attn_kv_a_mqa`, kvRank + ropeDim, width);
+  list.vector(`${layer}attn_kv_a_norm.weight`, kvRank);
+  list.stack(`${layer}attn_k_b`, numHeads, kvRank, headDim);
+  list.stack(`${layer}attn_v_b`, numHeads, valueDim, kvRank);
+  list.unread.push(`${layer}attn_kv_b.weight`);
+  list.matrix(`${layer}attn_output`, width, numHeads * valueDim);
+}
+
+function addDelta(list: TensorList, mixer: DeltaMixer, layer: string): void {
+  const { width } = list.model;
+  const { numHeads, valueDim, numTaps } = mixer;
+  const [mixed, inner] = [mixedWidth(mixer), mixedOutputs(mixer)];
+  list.table(`${layer}ssm_in`, mixed + inner, width);
+  list.table(`${layer}attn_qkv`, mixed, width);
+  list.table(`${layer}attn_gate`, inner, width);
+  list.table(`${layer}ssm_ba`, 2 * numHeads, width);
+  list.table(`${layer}ssm_alpha`, numHeads, width);
+  list.table(`${layer}ssm_beta`, numHeads, width);
+  list.vectors(`${layer}ssm_conv1d.weight`, numTaps, mixed);
+  list.vector(`${layer}ssm_a`, numHeads);
+  list.vector(`${layer}ssm_dt.bias`, numHeads);
+  list.vector(`${layer}ssm_norm.weight`, valueDim);
+  list.table(`${layer}ssm_out`, width, inner);
+}
+
+/** Files have vectors of heads, and the norm's gain by group, in two dimensions. */
+function addMamba(list: TensorList, mixer: MambaMixer, layer: string): void {
+  const { width } = list.model;
+  const { numHeads, numGroups, numTaps } = mixer;
+  const [mixed, inner] = [mixedWidth(mixer), mixedOutputs(mixer)];
+  list.matrix(`${layer}ssm_in`, inner + mixed + numHeads, width);
+  list.vectors(`${layer}ssm_conv1d.weight`, numTaps, mixed);
+  list.vector(`${layer}ssm_conv1d.bias`, mixed);
+  for (const name of ["ssm_a", "ssm_d"]) list.vectors(`${layer}${name}`, 1, numHeads);
+  list.vector(`${layer}ssm_dt.bias`, numHeads);
+  list.vectors(`${layer}ssm_norm.weight`, inner / numGroups, numGroups);
+  list.matrix(`${layer}ssm_out`, width, inner);
+}
+
+function addConvolution(list: TensorList, { width: columns, numTaps }: ConvolutionMixer, layer: string): void {
+  const { width } = list.model;
+  list.table(`${layer}shortconv.in_proj`, 3 * columns, width);
+  list.vectors(`${layer}shortconv.conv.weight`, numTaps, columns);
+  list.table(`${layer}shortconv.out_proj`, width, columns);
+}
+
+/** A feed-forward part that every token passes. @param end of its tensors' names */
+function addDense(list: TensorList, layer: string, end: string, inner: number, { isGated }: FeedForward): void {
+  const { architecture, width } = list.model;
+  const isFused = isGated !== false && !list.source.has(`${layer}ffn_gate${end}.weight`);
+  if (isFused && factsOf(architecture).hasMamba) list.gateAndUp(layer, end, inner);
+  else {
+    list.matrix(`${layer}ffn_gate${end}`, inner, width);
+    list.matrix(`${layer}ffn_up${end}`, isFused ? 2 * inner : inner, width);
+  }
+  list.matrix(`${layer}ffn_down${end}`, width, inner);
+}
+
+function addExperts(list: TensorList, experts: ExpertsFeedForward, layer: string): void {
+  const { width, hasExpertBiases, hasDenseBesideExperts, routing } = list.model;
+  const { count, width: inner, sharedWidth, isSharedGated, isGated = true } = experts;
+  list.table(`${layer}ffn_gate_inp`, count, width);
+  if (hasExpertBiases) list.vector(`${layer}ffn_gate_inp.bias`, count);
+  // Gate above up of each expert; copies have them apart, as most readers know them.
+  const fused = `${layer}ffn_gate_up_exps.weight`;
+  const within = (offset: number) => (list.source.has(fused) ? { name: fused, rows: 2 * inner, offset } : undefined);
+  if (isGated) list.stack(`${layer}ffn_gate_exps`, count, inner, width, within(0));
+  list.stack(`${layer}ffn_up_exps`, count, inner, width, within(inner));
+  list.stack(`${layer}ffn_down_exps`, count, width, inner);
+  if (routing.hasBias) list.vector(`${layer}exp_probs_b.bias`, count);
+  if (isSharedGated) list.table(`${layer}ffn_gate_inp_shexp`, 1, width);
+  if (sharedWidth > 0) addDense(list, layer, hasDenseBesideExperts ? "" : "_shexp", sharedWidth, experts);
+  if (!hasDenseBesideExperts) return;
+  list.vector(`${layer}ffn_gate_inp.scale`, width);
+  list.vector(`${layer}ffn_down_exps.scale`, count);
+  for (const name of NORMS_BESIDE) list.vector(`${layer}${name}.weight`, width);
 }
 
 /** Norms of experts that have a dense part beside them. */

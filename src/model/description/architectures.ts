@@ -149,8 +149,10 @@ interface ArchitectureFacts {
    * `truncate`).
    */
   readonly roundsYarnRange?: false;
-  /** Blocks behind the layers may draft later tokens. */
-  readonly hasDraftBlocks?: true;
+  /** As what GGUF files hold models that attend to all tokens with a rope, and have no experts. */
+  readonly plainInFiles?: Architecture;
+  /** Blocks behind the layers may draft later tokens; left out: they are not computed. */
+  readonly draftBlocks?: "computed" | "left out";
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
   readonly ropeBaseInFiles?: number;
   /**
@@ -179,12 +181,9 @@ interface ExpertFacts {
    * bias, within groups. either: softmax over all experts, within groups, or sigmoid, as a file says.
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid" | "either";
-  /**
-   * The weights of a token's experts are relative to one another in GGUF files that do not say; absent: with softmax
-   * they are, with sigmoid they are not.
-   */
+  /** Other than by `normalisesInFiles` of `weighedBy`. */
   readonly normalisesInFiles?: boolean;
-  /** Scores have biases, as with sigmoid they always have. */
+  /** Scores have biases, as with sigmoid they always have; folders store them as a matrix of one row. */
   readonly hasScoreBiases?: true;
   /** Of the layers that may have experts, every n-th one has them: layers n - 1, 2n - 1 and so on. */
   readonly hasInterval?: true;
@@ -195,6 +194,11 @@ interface ExpertFacts {
    * passes.
    */
   readonly mayShare?: true;
+  /**
+   * GGUF files state the shared part's width, or that it is one part and its width; absent: they count the experts that
+   * it is as wide as, and with softmax state its width too.
+   */
+  readonly sharedSize?: "width" | "one";
   /** The shared part's output has a gate. */
   readonly isSharedGated?: true;
   /** The key, in both formats, of a number n: the second of each n layers has experts, and the others have none. */
@@ -262,7 +266,7 @@ const QWEN_DELTA: ArchitectureFacts = {
   hasHeadNorms: true,
   hasOffsetNorms: true,
   delta: { isTiledInFiles: true, isFusedInFolders: false, hasImageRope: true, period: 4 },
-  hasDraftBlocks: true,
+  draftBlocks: "computed",
 };
 const NEMOTRON_H: ArchitectureFacts = {
   activation: "reluSquared",
@@ -283,12 +287,13 @@ const COHERE: ArchitectureFacts = {
   hasLogitScale: true,
   isInterleavedInFolders: true,
 };
-const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true };
+const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true, sharedSize: "width" };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // Mixtral is one.
   llama: { ...LLAMA, experts: SOFTMAX },
-  mistral: { ...LLAMA, windows: { period: 0 } },
+  // llama.cpp knows them as llamas: a window needs a name of its own.
+  mistral: { ...LLAMA, windows: { period: 0 }, plainInFiles: "llama" },
   mistral3: { ...LLAMA, scalesQueries: true },
   qwen2: NEOX,
   qwen3: { ...NEOX, hasHeadNorms: true },
@@ -321,7 +326,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   smollm3: { ...LLAMA, noRopePeriod: 4 },
   granite: GRANITE,
   // Granite 3 with experts.
-  granitemoe: { ...GRANITE, experts: { weighedBy: "softmax", mayShare: true } },
+  granitemoe: { ...GRANITE, experts: { weighedBy: "softmax", mayShare: true, sharedSize: "width" } },
   // OLMo 3 is one with windows.
   olmo2: {
     ...NEOX,
@@ -348,7 +353,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     roundsYarnRange: false,
   },
   // GLM-4.5 to 4.7.
-  glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, hasDraftBlocks: true },
+  glm4moe: { ...NEOX, experts: { weighedBy: "sigmoid", mayShare: true }, draftBlocks: "computed" },
   dots1: { ...NEOX, hasHeadNorms: true, experts: { weighedBy: "sigmoid", mayShare: true } },
   // DeepSeek-MoE, and later models without latent attention.
   deepseek: { ...LLAMA, experts: { weighedBy: "softmax", mayShare: true, normalisesInFiles: false } },
@@ -366,7 +371,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     windows: { period: 0 },
   },
   // DeepSeek-V2 to V3.1 and R1, Kimi K2, GLM-4.7-Flash.
-  deepseek2: { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true }, hasDraftBlocks: true },
+  deepseek2: { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true }, draftBlocks: "left out" },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
@@ -393,11 +398,12 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     hasMamba: true,
     hasFactors: true,
     ropeSwitch: "served",
-    experts: { weighedBy: "softmaxOfChosen", mayShare: true },
+    experts: { weighedBy: "softmaxOfChosen", mayShare: true, sharedSize: "one" },
+    plainInFiles: "granite",
   },
   // Nemotron-H, Nemotron Nano 2 and 3.
   nemotron_h: NEMOTRON_H,
-  nemotron_h_moe: { ...NEMOTRON_H, experts: { weighedBy: "sigmoid", mayShare: true } },
+  nemotron_h_moe: { ...NEMOTRON_H, experts: { weighedBy: "sigmoid", mayShare: true, sharedSize: "one" } },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },
@@ -422,6 +428,13 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
 };
 
+/**
+ * The weights of a token's experts are relative to one another in GGUF files that do not say: where a row says nothing
+ * else, with softmax they are, and with sigmoid, or of all experts, they are not.
+ */
+export const normalisesInFiles = ({ weighedBy = "softmax", normalisesInFiles: stated }: Partial<ExpertFacts> = {}) =>
+  stated ?? (weighedBy === "softmax" || weighedBy === "softmaxOfChosen");
+
 /** Tokens that a token of an encoder sees, itself included, where half of `stated` lie on each side; 0: all. */
 export function windowOfBothSides(stated: number, contextLength: number): number {
   const half = Math.floor(stated / 2);
@@ -430,10 +443,6 @@ export function windowOfBothSides(stated: number, contextLength: number): number
 
 export const factsOf = (architecture: Architecture): ArchitectureFacts => FACTS[architecture];
 
-/**
- * Facts about an architecture, by its name in files.
- * @returns undefined for an architecture that the embedded engine does not compute
- */
-export function knownFacts(name: string): ArchitectureFacts | undefined {
-  return ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : undefined;
-}
+/** Facts about an architecture, by its name in files; none of one that the embedded engine does not compute. */
+export const knownFacts = (name: string | undefined): Partial<ArchitectureFacts> =>
+  ARCHITECTURES.some((known) => known === name) ? FACTS[name as Architecture] : {};

@@ -39,6 +39,10 @@ export const isStoring = ({ mixer }: ServableLayer): boolean =>
 /** Tokens that a token sees in a layer, itself included; 0 = all. */
 export const windowOf = ({ mixer }: ServableLayer): number => (mixer.kind === "attention" ? mixer.window : 0);
 
+/** The mixer of the first layer that has one of the kind; undefined: none has. */
+export const firstMixer = <Kind extends Mixer["kind"]>({ layers }: Pick<ServableModel, "layers">, kind: Kind) =>
+  layers.map(({ mixer }) => mixer).find((mixer): mixer is Extract<Mixer, { kind: Kind }> => mixer.kind === kind);
+
 /** The mixers of a model's layers with latent attention. */
 export const latentMixers = ({ layers }: Pick<ServableModel, "layers">): readonly LatentMixer[] =>
   layers.flatMap(({ mixer }) => (mixer.kind === "latent" ? [mixer] : []));

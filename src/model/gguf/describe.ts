@@ -62,7 +62,7 @@ function draftLayersOf(
   { architecture, numLayers, numBlocks }: { architecture: string; numLayers: number; numBlocks: number },
   layerAt: (index: number) => Layer,
 ): Pick<ModelDescription, "draftLayers"> {
-  if (knownFacts(architecture)?.hasDraftBlocks !== true) return {};
+  if (knownFacts(architecture).draftBlocks !== "computed") return {};
   const stored = new Set([...tensors.keys()].map((name) => Number(/^blk\.(\d+)\./.exec(name)?.[1])));
   const blocks = Array.from({ length: numBlocks - numLayers }, (_, i) => numLayers + i);
   const drafting = blocks.filter((block) => stored.has(block));
@@ -80,7 +80,7 @@ function readVocabSize(read: MetadataReader, { tensors }: GgufFile): number {
 
 /** Layers' own inputs of each token. */
 function readLayerInputs(read: MetadataReader, architecture: string): Pick<ModelDescription, "layerInputWidth"> {
-  if (knownFacts(architecture)?.mayShareKeys !== true) return {};
+  if (knownFacts(architecture).mayShareKeys !== true) return {};
   const layerInputWidth = read.optionalSize("embedding_length_per_layer_input", MODEL_LIMITS.width);
   return layerInputWidth === 0 ? {} : { layerInputWidth };
 }
@@ -114,7 +114,7 @@ function readWindows(
   { numBlocks, contextLength }: { readonly numBlocks: number; readonly contextLength: number },
 ): (index: number) => Window {
   const all: Window = { window: 0, rope: 0, isLocal: false };
-  const { windows, noRopePeriod = 0, hasPositionTable, hasNoRope, ropeSwitch } = knownFacts(architecture) ?? {};
+  const { windows, noRopePeriod = 0, hasPositionTable, hasNoRope, ropeSwitch } = knownFacts(architecture);
   const isSwitchedOff = ropeSwitch !== undefined && read.boolean(ROPE_SWITCH) === false;
   if (hasPositionTable || hasNoRope || isSwitchedOff) return () => ({ ...all, rope: NO_ROPE });
   if (windows === undefined) return (index) => (seesAll(index, noRopePeriod) ? { ...all, rope: NO_ROPE } : all);
@@ -145,7 +145,7 @@ function readMixers(
   const numKvHeads = read.has("attention.head_count_kv")
     ? read.perLayer("attention.head_count_kv", numBlocks, MODEL_LIMITS.heads)
     : numHeads;
-  const { windows, mayShareKeys = false } = knownFacts(architecture) ?? {};
+  const { windows, mayShareKeys = false } = knownFacts(architecture);
   const dimsOf = (suffix: string, fallback: number) => {
     const headDim = read.size(`attention.key_length${suffix}`, MODEL_LIMITS.headDim, fallback);
     return { headDim, valueDim: read.size(`attention.value_length${suffix}`, MODEL_LIMITS.headDim, headDim) };
@@ -180,7 +180,7 @@ function withRecurrent(
   numBlocks: number,
   attentionOf: (index: number) => Mixer,
 ): (index: number) => Mixer {
-  const { delta, hasConvolutions, hasMamba } = knownFacts(architecture) ?? {};
+  const { delta, hasConvolutions, hasMamba } = knownFacts(architecture);
   if (hasMamba) return withMamba(read, architecture, numBlocks, attentionOf);
   if (hasConvolutions) return withConvolutions(read, attentionOf);
   if (delta === undefined) return attentionOf;
@@ -193,7 +193,7 @@ function withRecurrent(
 
 /** Beside recurrent layers, attention is gated. */
 const withGate = (architecture: string, mixer: Mixer): Mixer =>
-  knownFacts(architecture)?.delta !== undefined && mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
+  knownFacts(architecture).delta !== undefined && mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
 
 /** Layers without key/value heads are the convolutions. */
 function withConvolutions(read: MetadataReader, attentionOf: (index: number) => Mixer): (index: number) => Mixer {
@@ -213,7 +213,7 @@ function withMamba(
   attentionOf: (index: number) => Mixer,
 ): (index: number) => Mixer {
   const mamba = readMamba(read);
-  const widths = knownFacts(architecture)?.isOnePart ? partWidths(read, numBlocks) : [];
+  const widths = knownFacts(architecture).isOnePart ? partWidths(read, numBlocks) : [];
   return (index) => {
     if ((widths[index] ?? 0) > 0) return NO_MIXER;
     const mixer = attentionOf(index);
@@ -285,7 +285,7 @@ function readFeedForwards(
   architecture: string,
   numBlocks: number,
 ): (index: number) => FeedForward {
-  const { isGateless, isOnePart, experts: facts } = knownFacts(architecture) ?? {};
+  const { isGateless, isOnePart, experts: facts } = knownFacts(architecture);
   const gate = isGateless ? { isGated: false as const } : {};
   const experts = readExperts(read, facts?.isSharedGated);
   if (isOnePart) {

@@ -1,6 +1,6 @@
 /** How a GGUF file's routers choose experts and weigh them. */
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
-import { type Architecture, factsOf } from "../description/architectures.js";
+import { type Architecture, factsOf, normalisesInFiles } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
 import { type ExpertRouting, PLAIN_ROUTING, unservedVariant } from "../description/servable.js";
 import type { MetadataReader } from "./metadata-reader.js";
@@ -21,9 +21,11 @@ const SERVED_EXPERTS: Readonly<Record<string, readonly number[]>> = {
 /** @throws architecture_unsupported for a routing that the architecture's models do not have, or the engine does not */
 export function readRouting(read: MetadataReader, gguf: GgufFile, architecture: Architecture): ExpertRouting {
   const { metadata } = gguf;
-  const weighedBy = factsOf(architecture).experts?.weighedBy;
-  if (weighedBy === "either") return readEitherRouting(read, gguf, architecture);
-  if (weighedBy === "sigmoid") return readSigmoidRouting(read, metadata, architecture);
+  const { experts } = factsOf(architecture);
+  const { weighedBy, hasScoreBiases: hasBias = false } = experts ?? {};
+  const stated = metadata.boolean(`${architecture}.expert_weights_norm`) ?? normalisesInFiles(experts);
+  if (weighedBy === "either") return { ...readEitherRouting(read, gguf, architecture), normalises: stated };
+  if (weighedBy === "sigmoid") return { ...readSigmoidRouting(read, metadata, architecture), normalises: stated };
   for (const [key, served] of Object.entries(SERVED_EXPERTS)) {
     const value = metadata.number(`${architecture}.${key}`);
     if (value === undefined || served.includes(value)) continue;
@@ -32,22 +34,23 @@ export function readRouting(read: MetadataReader, gguf: GgufFile, architecture: 
   const isOfChosen =
     weighedBy === "softmaxOfChosen" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
   const isOfAll = weighedBy === "softmaxOfAll";
-  const { normalisesInFiles = !isOfAll, hasScoreBiases: hasBias = false } = factsOf(architecture).experts ?? {};
-  const normalises = isOfChosen || (metadata.boolean(`${architecture}.expert_weights_norm`) ?? normalisesInFiles);
+  const normalises = isOfChosen || stated;
   if (!isOfAll || !normalises) return { ...PLAIN_ROUTING, normalises, hasBias };
   throw unservedVariant(
     `expected ${architecture} to weigh a token's experts among all experts, got weights relative to the chosen ones`,
   );
 }
 
-function readGroups(read: MetadataReader): Pick<ExpertRouting, "numGroups" | "numUsedGroups"> {
+type Weighing = Omit<ExpertRouting, "normalises">;
+
+function readScale(read: MetadataReader): Pick<ExpertRouting, "scale" | "numGroups" | "numUsedGroups"> {
   const numGroups = read.optionalSize("expert_group_count", MODEL_LIMITS.experts) || 1;
   const numUsedGroups = read.optionalSize("expert_group_used_count", numGroups) || numGroups;
-  return { numGroups, numUsedGroups };
+  return { scale: read.optionalPositive("expert_weights_scale", 1), numGroups, numUsedGroups };
 }
 
 /** Softmax over all experts, as DeepSeek-V2 has it, or sigmoid with biases. */
-function readEitherRouting(read: MetadataReader, gguf: GgufFile, architecture: Architecture): ExpertRouting {
+function readEitherRouting(read: MetadataReader, gguf: GgufFile, architecture: Architecture): Weighing {
   const { metadata, tensors } = gguf;
   const stated = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
   if (![0, SOFTMAX, SIGMOID].includes(stated)) {
@@ -63,23 +66,13 @@ function readEitherRouting(read: MetadataReader, gguf: GgufFile, architecture: A
       `expected no exp_probs_b.bias beside a softmax (${architecture}.expert_gating_func), got some`,
     );
   }
-  const normalises = metadata.boolean(`${architecture}.expert_weights_norm`) ?? false;
-  const scale = read.optionalPositive("expert_weights_scale", 1);
-  return { scoring, normalises, scale, hasBias, ...readGroups(read) };
+  return { scoring, hasBias, ...readScale(read) };
 }
 
-function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): ExpertRouting {
+function readSigmoidRouting(read: MetadataReader, metadata: GgufMetadata, architecture: Architecture): Weighing {
   const gating = metadata.number(`${architecture}.expert_gating_func`) ?? 0;
   if (gating !== 0 && gating !== SIGMOID) {
     throw unservedVariant(`expected ${architecture}.expert_gating_func to be 0 or ${SIGMOID}, got ${gating}`);
   }
-  return {
-    scoring: "sigmoid",
-    normalises:
-      metadata.boolean(`${architecture}.expert_weights_norm`) ??
-      factsOf(architecture).experts?.normalisesInFiles === true,
-    scale: read.optionalPositive("expert_weights_scale", 1),
-    ...readGroups(read),
-    hasBias: true,
-  };
+  return { scoring: "sigmoid", hasBias: true, ...readScale(read) };
 }

@@ -6,8 +6,8 @@ import { MODEL_LIMITS } from "../description/model-description.js";
 import {
   assertGroups,
   attentionMixers,
+  firstMixer,
   fixedBy,
-  latentMixers,
   type ServableLayer,
   type ServableModel,
   servableLayers,
@@ -52,7 +52,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const { width } = description;
   const layers = servableLayers(description, architecture);
   const mixers = attentionMixers({ layers });
-  const [latent] = latentMixers({ layers });
+  const latent = firstMixer({ layers }, "latent");
   const headDim = latent === undefined ? headDimOf(mixers) : latent.headDim + latent.ropeDim;
   const { activation, isNeoxInFiles = false, hasPartialRope = false, isLayerNormed } = factsOf(architecture);
   if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
@@ -145,7 +145,7 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   }
   if (known === undefined) throw unservedArchitecture(expected);
   const facts = factsOf(known);
-  const { experts, caps, ropeSwitch, scalesQueries, hasDraftBlocks, mayCapLogits, mayShareKeys } = facts;
+  const { experts, caps, ropeSwitch, scalesQueries, draftBlocks, mayCapLogits, mayShareKeys } = facts;
   const unserved = [
     ...UNSERVED_KEYS,
     ...(experts === undefined ? ["expert_count"] : []),
@@ -153,7 +153,7 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     ...(caps === undefined && !mayCapLogits ? [LOGIT_CAP] : []),
     ...(mayShareKeys ? [] : SHARING),
     ...(scalesQueries ? [] : [QUERY_SCALE]),
-    ...(hasDraftBlocks ? [] : [DRAFT_BLOCKS]),
+    ...(draftBlocks === undefined ? [DRAFT_BLOCKS] : []),
     // Experts that compute on fewer values than hidden states have.
     ...(facts.isOnePart ? ["moe_latent_size"] : []),
     // Of models of sounds.

@@ -94,6 +94,7 @@ const QWEN = { ...LLAMA.defaults, window: 4096 };
 const QWEN35: ServedTraits = {
   ...LLAMA,
   architecture: "qwen35",
+  servedValues: { attn_output_gate: [true], output_gate_type: ["silu", "swish"] },
   defaults: {
     ...LLAMA.defaults,
     ffWidth: 12_288,
@@ -115,6 +116,8 @@ const LFM2: ServedTraits = {
   ...LLAMA,
   architecture: "lfm2",
   isTied: true,
+  denseWidth: "adjusted",
+  servedValues: { conv_bias: [false], use_expert_bias: [true] },
   defaults: {
     rmsEps: 1e-5,
     ropeBase: 1_000_000,
@@ -217,6 +220,7 @@ export const TRAITS = {
     architecture: "gpt-oss",
     windows: "period",
     hasOwnRope: true,
+    servedValues: { swiglu_alpha: [1.702], swiglu_limit: [7] },
     experts: { count: 128, active: 4, width: 2880, widthKey: "intermediate_size", hasChoice: false },
     defaults: {
       rmsEps: 1e-5,
@@ -234,6 +238,7 @@ export const TRAITS = {
   lfm2_moe: {
     ...LFM2,
     architecture: "lfm2moe",
+    denseWidth: "stated",
     experts: chosenExperts(32, 4, 1792, { numDenseLayers: 2 }),
     defaults: { ...LFM2.defaults, ffWidth: 7168 },
   },

@@ -4,7 +4,7 @@
  */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { type DeltaFacts, factsOf, isEncoder, windowOfBothSides } from "../description/architectures.js";
+import { type DeltaFacts, isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
   type DeltaMixer,
   type ExpertsFeedForward,
@@ -20,7 +20,6 @@ import {
   NO_ROPE,
   seesAll,
 } from "../description/model-description.js";
-import { unservedVariant } from "../description/servable.js";
 import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
@@ -61,13 +60,13 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
-  const isGemma4 = traits.architecture === "gemma4";
-  const feedForwardOf = isGemma4
+  const { mayShareKeys, experts } = knownFacts(traits.architecture);
+  const feedForwardOf = experts?.areBesideDense
     ? feedForwardsOfGemma4(text, traits, numLayers)
     : readFeedForwards(text, traits, numLayers);
   const layers = layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) }));
   const vocabSize = weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize);
-  const layerInputWidth = isGemma4 ? layerInputWidthOf(text, traits, vocabSize) : 0;
+  const layerInputWidth = mayShareKeys ? layerInputWidthOf(text, traits, vocabSize) : 0;
   return Object.freeze({
     name,
     width,
@@ -120,7 +119,7 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const { defaults } = traits;
   const read = new ConfigReader(text);
   const numHeads = read.size("num_attention_heads", MODEL_LIMITS.heads, defaults.numHeads);
-  const { isLatent } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const { isLatent, delta, hasConvolutions, hasMamba, isOnePart = false } = knownFacts(traits.architecture);
   if (isLatent || text.has("kv_lora_rank")) {
     const latent = readLatent(read, numHeads);
     return () => latent;
@@ -130,12 +129,6 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   if (numHeads % numKvHeads !== 0) {
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
-  const {
-    delta,
-    hasConvolutions,
-    hasMamba,
-    isOnePart = false,
-  } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
   const plain = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, window: 0, rope: 0 } as const;
   if (hasMamba) return mambaMixers(text, { ...context, isOnePart }, plain);
   if (hasConvolutions) {
@@ -214,7 +207,7 @@ function readLatent(read: ConfigReader, numHeads: number): LatentMixer {
 }
 
 /** An explicit null is none even where the class has a default. */
-function mayHaveWindow(text: JsonObject, { defaults }: TypeTraits): boolean {
+export function mayHaveWindow(text: JsonObject, { defaults }: TypeTraits): boolean {
   const isStated = Object.hasOwn(text.raw, "sliding_window");
   return isStated ? text.has("sliding_window") : defaults.window !== undefined;
 }
@@ -254,7 +247,7 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
 
 /** Layers without positions. Of SmolLM3: a list that has 0 for them, or every so-many-th layer. */
 function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayers: number): (index: number) => boolean {
-  const { noRopePeriod: ofClass, hasPositionTable = false } = architecture === undefined ? {} : factsOf(architecture);
+  const { noRopePeriod: ofClass, hasPositionTable = false } = knownFacts(architecture);
   if (ofClass === undefined) return () => !hasPositionTable;
   const stated = text.numbers("no_rope_layers");
   if (stated === undefined) {
@@ -267,11 +260,11 @@ function layersWithRope(text: JsonObject, { architecture }: TypeTraits, numLayer
 
 function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => FeedForward {
   const read = new ConfigReader(text);
-  const { isGateless, isOnePart } = traits.architecture === undefined ? {} : factsOf(traits.architecture);
+  const { isGateless, isOnePart } = knownFacts(traits.architecture);
   const gate = isGateless ? { isGated: false as const } : {};
   const readDense = (): FeedForward => {
-    if (traits.architecture === "lfm2") return denseOfLfm2(text, traits);
-    const key = traits.architecture === "granitehybrid" ? "shared_intermediate_size" : "intermediate_size";
+    if (traits.denseWidth === "adjusted") return denseOfLfm2(text, traits);
+    const key = traits.denseWidth === "shared" ? "shared_intermediate_size" : "intermediate_size";
     const width = read.size(key, MODEL_LIMITS.ff, traits.defaults.ffWidth);
     return { kind: "dense", width, ...gate };
   };
@@ -296,7 +289,7 @@ function layersWithExperts(
 ): (unused: unknown, index: number) => boolean {
   if (ofClass?.hasChoice === false) return () => true;
   const read = new ConfigReader(text);
-  const { periodKey } = (architecture && factsOf(architecture).experts) ?? {};
+  const { periodKey } = knownFacts(architecture).experts ?? {};
   if (periodKey !== undefined) {
     const period = read.size(periodKey, MODEL_LIMITS.layers);
     return (_, index) => isSecond(index, period);
@@ -308,8 +301,6 @@ function layersWithExperts(
   }
   const numDense = read.optionalSize("first_k_dense_replace", numLayers, ofClass?.numDenseLayers);
   const period = read.size("decoder_sparse_step", MODEL_LIMITS.layers, 1);
-  const frequency = architecture === "deepseek" ? (text.number("moe_layer_freq") ?? 1) : 1;
-  if (frequency !== 1) throw unservedVariant(`expected ${text.nameOf("moe_layer_freq")} to be 1, got ${frequency}`);
   const denseLayers = text.numbers("mlp_only_layers") ?? [];
   // ERNIE's: the last layer that may have experts; -1 for the last of all.
   const end = text.number("moe_layer_end_index") ?? -1;
@@ -330,7 +321,7 @@ function readExperts(
   const sharedKey = ofClass?.sharedWidthKey ?? read.firstOf(["shared_expert_intermediate_size", "n_shared_experts"]);
   const shared = read.optionalSize(sharedKey, MODEL_LIMITS.ff, ofClass?.sharedWidth ?? ofClass?.numShared);
   const sharedWidth = sharedKey === "n_shared_experts" ? shared * width : shared;
-  const { isSharedGated } = (architecture && factsOf(architecture).experts) ?? {};
+  const { isSharedGated } = knownFacts(architecture).experts ?? {};
   const gate = isSharedGated && sharedWidth > 0 ? { isSharedGated } : {};
   const active = read.size("num_experts_per_tok", count, ofClass?.active ?? 1);
   return { kind: "experts", count, active, width, sharedWidth, ...gate };

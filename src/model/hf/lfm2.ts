@@ -1,7 +1,6 @@
 /** What is LFM2's own in a config.json. */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type ConvolutionMixer, type FeedForward, MODEL_LIMITS } from "../description/model-description.js";
-import { unservedVariant } from "../description/servable.js";
 import { ConfigReader } from "./config-reader.js";
 import type { TypeTraits } from "./model-types.js";
 
@@ -42,14 +41,3 @@ export function denseOfLfm2(text: JsonObject, { defaults }: TypeTraits): FeedFor
 }
 
 const MULTIPLIER = "block_ffn_dim_multiplier";
-
-/** @throws architecture_unsupported for a variant that no published model is */
-export function assertLfm2(text: JsonObject): void {
-  for (const [key, served] of [
-    ["conv_bias", false],
-    ["use_expert_bias", true],
-  ] as const) {
-    const value = text.boolean(key) ?? served;
-    if (value !== served) throw unservedVariant(`expected ${text.nameOf(key)} to be ${served}, got ${value}`);
-  }
-}

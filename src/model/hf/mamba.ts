@@ -1,5 +1,6 @@
 /** What is a Mamba-2's own in a config.json: of Granite 4.0 and of Nemotron-H. */
-import { configError, type JsonObject } from "../../formats/files/json.js";
+import { isPlainObject } from "../../core/is-plain-object.js";
+import { configError, type JsonObject, shownValue } from "../../formats/files/json.js";
 import {
   type AttentionMixer,
   type ExpertsFeedForward,
@@ -146,21 +147,24 @@ export function partsOfNemotron(
   return (index) => (kinds[index] === "moe" ? experts! : kinds[index] === "mlp" ? ofMlp : NO_FEED_FORWARD);
 }
 
-/** @throws architecture_unsupported for what would compute something else */
+const BIASES = ["mamba_proj_bias", "mamba_conv_bias", "use_bias", "use_conv_bias"] as const;
+const STEPS = "time_step_limit";
+
+/**
+ * @throws model_config for biases that are neither on nor off, and for what are no bounds of steps;
+ * architecture_unsupported for bounds that would cut steps
+ */
 export function assertMamba(text: JsonObject): void {
-  const activation = text.string("mamba_hidden_act") ?? "silu";
-  if (activation !== "silu") {
-    throw unservedVariant(`expected ${text.nameOf("mamba_hidden_act")} to be silu, got ${activation}`);
+  // Whether a layer has a bias, its tensors show.
+  for (const key of BIASES) text.boolean(key);
+  if (!Object.hasOwn(text.raw, STEPS)) return;
+  const [least, most, ...others] = text.array(STEPS) ?? [];
+  // JSON has no infinity: readers have null for it, and transformers 5 writes an object.
+  const isUnbounded = most === null || (isPlainObject(most) && most.__float__ === "Infinity");
+  if (typeof least !== "number" || !(isUnbounded || typeof most === "number") || others.length > 0) {
+    throw configError(`expected ${text.nameOf(STEPS)} to be two bounds, got ${shownValue(text.value(STEPS))}`);
   }
-  const latent = text.number("moe_latent_size") ?? 0;
-  if (latent !== 0) throw unservedVariant(`expected no ${text.nameOf("moe_latent_size")}, got ${latent}`);
-  // Steps are above 0 anyway. JSON has no infinity, and a number in place of the upper bound would cut them.
-  const limits = text.value("time_step_limit");
-  const bounds: readonly unknown[] = Array.isArray(limits) ? limits : [];
-  if (typeof bounds[1] === "number" && Number.isFinite(bounds[1])) {
-    throw unservedVariant(`expected ${text.nameOf("time_step_limit")} without an upper bound, got ${bounds[1]}`);
-  }
-  if (typeof bounds[0] === "number" && bounds[0] > 0) {
-    throw unservedVariant(`expected ${text.nameOf("time_step_limit")} from 0 on, got ${bounds[0]}`);
-  }
+  if (!isUnbounded) throw unservedVariant(`expected ${text.nameOf(STEPS)} without an upper bound, got ${most}`);
+  // Steps are above 0 anyway.
+  if (least > 0) throw unservedVariant(`expected ${text.nameOf(STEPS)} from 0 on, got ${least}`);
 }

@@ -1,6 +1,6 @@
 /** Which kind of model a config.json names, with the traits of its class, and its keys under the readers' names. */
 import type { JsonObject } from "../../formats/files/json.js";
-import { type Architecture, factsOf, isEncoder, type WindowFacts } from "../description/architectures.js";
+import { type Architecture, factsOf, isEncoder, knownFacts, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
 import { GEMMA_EMBEDDING, NOMIC_MOE, TRAITS } from "./class-traits.js";
 import { partKinds } from "./mamba.js";
@@ -15,12 +15,12 @@ export type ModelType = keyof typeof TRAITS;
 export const architectureOf = (type: ModelType, hasExperts = false): Architecture =>
   (type === "nemotron_h" && hasExperts ? NEMOTRON_H_MOE : TRAITS[type]).architecture;
 
-/** Share of a head that the class rotates where a config.json does not say. */
-export const rotatedShareOf = (type: ModelType): number => (TRAITS[type] as ServedTraits).defaults.rotatedShare ?? 1;
+/** What the class takes where a config.json does not say. */
+export const traitsOfClass = (type: ModelType): ServedTraits => TRAITS[type];
 
 /** Windows of models in which layers with a window repeat. */
 export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFacts | undefined =>
-  architecture !== undefined && windows === "period" ? factsOf(architecture).windows : undefined;
+  windows === "period" ? knownFacts(architecture).windows : undefined;
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
@@ -159,6 +159,11 @@ export function servedTraitsOf(config: JsonObject): ServedTraits {
     if (value !== undefined && value !== false && value !== 0 && !isOfImages) {
       throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);
     }
+  }
+  for (const [key, served] of Object.entries(traits.servedValues ?? {})) {
+    const value = text.value(key);
+    if (value === undefined || served.some((each) => each === value)) continue;
+    throw unservedVariant(`expected ${text.nameOf(key)} to be ${served.join(" or ")}, got ${String(value)}`);
   }
   return traits;
 }

@@ -1,14 +1,19 @@
 /** Configuration classes of families with a few models each: rows of the table in class-traits.ts. */
 import { chosenExperts, LLAMA, type ServedTraits } from "./trait-types.js";
 
+const USUAL = { rmsEps: 1e-5, ropeBase: 10_000 };
+const DEEPSEEK = { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 };
 const OLMO2: ServedTraits = {
   ...LLAMA,
   architecture: "olmo2",
-  defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048 },
+  defaults: { ...USUAL, maxPositions: 2048 },
 };
+/** Layers behind the dense ones have experts, each of them. */
+const EACH_LAYER = { moe_layer_freq: [1] };
 const DEEPSEEK_V3: ServedTraits = {
   ...LLAMA,
   architecture: "deepseek2",
+  servedValues: { ...EACH_LAYER, scoring_func: ["sigmoid"], topk_method: ["noaux_tc"] },
   experts: chosenExperts(256, 8, 2048, { numDenseLayers: 3, numShared: 1, scale: 2.5, numGroups: 8, numUsedGroups: 4 }),
   defaults: { ...LLAMA.defaults, ffWidth: 18_432, numHeads: 128, maxPositions: 4096, vocabSize: 129_280 },
 };
@@ -24,8 +29,7 @@ const HUNYUAN: ServedTraits = {
   // Layers that read the keys of others.
   unservedKeys: ["use_cla"],
   defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
+    ...USUAL,
     ffWidth: 11_008,
     numHeads: 32,
     maxPositions: 2048,
@@ -39,8 +43,7 @@ const COHERE: ServedTraits = {
   // Of Command R+.
   unservedKeys: ["use_qk_norm"],
   defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
+    ...USUAL,
     ffWidth: 22_528,
     numHeads: 64,
     maxPositions: 8192,
@@ -53,12 +56,13 @@ const GRANITE_MOE = {
   experts: { count: 8, active: 2, width: 11_008, widthKey: "intermediate_size", hasChoice: false },
   defaults: { ...LLAMA.defaults, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
 } as const satisfies ServedTraits;
+/** Of models with a Mamba-2. */
+const MAMBA = { ...LLAMA, unservedKeys: ["moe_latent_size"], servedValues: { mamba_hidden_act: ["silu"] } };
 const NEMOTRON_H: ServedTraits = {
-  ...LLAMA,
+  ...MAMBA,
   architecture: "nemotron_h",
   defaults: {
-    rmsEps: 1e-5,
-    ropeBase: 10_000,
+    ...USUAL,
     ffWidth: 21_504,
     headDim: 128,
     numHeads: 32,
@@ -91,7 +95,7 @@ export const MORE_TRAITS = {
     architecture: "olmoe",
     unservedKeys: ["clip_qkv"],
     experts: { count: 64, active: 8, width: 2048, widthKey: "intermediate_size", hasChoice: true },
-    defaults: { rmsEps: 1e-5, ropeBase: 10_000, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
+    defaults: { ...USUAL, numHeads: 16, maxPositions: 4096, vocabSize: 50_304 },
   },
   seed_oss: {
     ...LLAMA,
@@ -102,15 +106,14 @@ export const MORE_TRAITS = {
     ...LLAMA,
     architecture: "exaone4",
     windows: "period",
-    defaults: { ...LLAMA.defaults, rmsEps: 1e-5, maxPositions: 2048, window: 4096 },
+    defaults: { ...USUAL, maxPositions: 2048, window: 4096 },
   },
   glm4_moe: {
     ...LLAMA,
     architecture: "glm4moe",
     experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 10_944,
       numHeads: 96,
       numKvHeads: 8,
@@ -137,16 +140,17 @@ export const MORE_TRAITS = {
   deepseek: {
     ...LLAMA,
     architecture: "deepseek",
-    // It weighs them by softmax alone, and has them in each layer behind the dense ones.
+    // It weighs them by softmax alone.
     unservedKeys: ["attention_bias", "use_mla"],
+    servedValues: EACH_LAYER,
     experts: chosenExperts(0, 1, 1407),
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+    defaults: DEEPSEEK,
   },
   internlm2: {
     ...LLAMA,
     architecture: "internlm2",
     unservedKeys: ["bias"],
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 103_168 },
+    defaults: { ...DEEPSEEK, vocabSize: 103_168 },
   },
   cohere: COHERE,
   cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
@@ -156,8 +160,7 @@ export const MORE_TRAITS = {
     // Of the 12B model.
     unservedKeys: ["qk_layernorm", "use_parallel_residual"],
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 6912,
       numHeads: 32,
       numKvHeads: 32,
@@ -172,8 +175,7 @@ export const MORE_TRAITS = {
     windows: "all",
     isTied: true,
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 12_288,
       numHeads: 24,
       numKvHeads: 2,
@@ -183,8 +185,15 @@ export const MORE_TRAITS = {
   },
   deepseek_v2: {
     ...DEEPSEEK_V3,
+    // Weights that are relative to the chosen ones have another factor in DeepSeek's own code than in transformers.
+    servedValues: {
+      ...EACH_LAYER,
+      norm_topk_prob: [false],
+      scoring_func: ["softmax"],
+      topk_method: ["greedy", "group_limited_greedy"],
+    },
     experts: chosenExperts(64, 1, 1407, { numShared: 2, scoring: "softmax" }),
-    defaults: { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 },
+    defaults: DEEPSEEK,
   },
   deepseek_v3: DEEPSEEK_V3,
   // Kimi K2's own class is DeepSeek-V3's under another name.
@@ -193,8 +202,7 @@ export const MORE_TRAITS = {
     ...DEEPSEEK_V3,
     experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1, scale: 1.8 }),
     defaults: {
-      rmsEps: 1e-5,
-      ropeBase: 10_000,
+      ...USUAL,
       ffWidth: 10_240,
       numHeads: 20,
       maxPositions: 202_752,
@@ -247,18 +255,15 @@ export const MORE_TRAITS = {
     },
   },
   granitemoehybrid: {
-    ...LLAMA,
+    ...MAMBA,
     architecture: "granitehybrid",
+    denseWidth: "shared",
     experts: {
-      count: 8,
-      active: 2,
-      width: 11_008,
-      widthKey: "intermediate_size",
-      hasChoice: false,
+      ...GRANITE_MOE.experts,
       sharedWidthKey: "shared_intermediate_size",
       sharedWidth: 1024,
     },
-    defaults: { ...LLAMA.defaults, ffWidth: 1024, numHeads: 32, maxPositions: 2048, vocabSize: 32_000 },
+    defaults: { ...GRANITE_MOE.defaults, ffWidth: 1024 },
   },
   nemotron_h: NEMOTRON_H,
 } as const satisfies Readonly<Record<string, ServedTraits>>;

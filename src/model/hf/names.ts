@@ -1,18 +1,10 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { type Architecture, factsOf } from "../description/architectures.js";
+import { type Architecture, factsOf, knownFacts } from "../description/architectures.js";
 import { ENCODER_NAMES, encoderNameOf, type HfPrefixes } from "./encoder-names.js";
 import { textConfig, traitsOf } from "./model-types.js";
-import {
-  FUSED_EXPERTS,
-  GEMMA4_GLOBALS,
-  GEMMA4_SCALES,
-  GLM_DRAFT_PARTS,
-  LAYER_PARTS,
-  PARTS,
-  QWEN_DRAFT_PARTS,
-} from "./part-names.js";
+import { FUSED_EXPERTS, GLM_DRAFT_PARTS, GLOBALS, partsOf, QWEN_DRAFT_PARTS } from "./part-names.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
 
@@ -43,9 +35,8 @@ export function numDraftLayers({ config, files, prefix }: HfFolder): number {
         .filter(isLayer),
     ).size;
   const { architecture } = traitsOf(config);
-  if (architecture === undefined) return 0;
-  const { hasDraftBlocks, delta } = factsOf(architecture);
-  if (hasDraftBlocks !== true) return 0;
+  const { draftBlocks, delta } = knownFacts(architecture);
+  if (draftBlocks !== "computed") return 0;
   if (delta !== undefined) return count(`${QWEN_DRAFT}layers.`, () => true);
   const end = numLayers + (text.number("num_nextn_predict_layers") ?? 0);
   return count(`${prefix}layers.`, (index) => index >= numLayers && index < end);
@@ -59,25 +50,21 @@ const KINDLESS: ReadonlySet<string> = new Set([
   "ssm_a",
   "ssm_d",
   "ssm_dt",
+  "ffn_gate_inp.scale",
+  "ffn_down_exps.scale",
 ]);
 /** Matrices of all experts of a layer, whose names in checkpoints do not end in .weight, Granite's apart. */
 const WEIGHTLESS: ReadonlySet<string> = new Set([...Object.keys(FUSED_EXPERTS), "ffn_up_exps"]);
 
-/** Name of the norm behind the last layer. */
-function finalNorm(architecture: Architecture): string {
-  const { hasConvolutions, isOnePart } = factsOf(architecture);
-  if (isOnePart) return "norm_f";
-  return hasConvolutions ? "embedding_norm" : "norm";
-}
-
 /** Whether the tensor has the taps of a convolution, which checkpoints keep with one input each. */
 export const isTaps = (name: string): boolean => /\.(?:ssm_conv1d|shortconv\.conv)\.weight$/.test(name);
 
-function embeddings(architecture: Architecture): string {
-  if (architecture === "internlm2") return "tok_embeddings";
-  return factsOf(architecture).isOnePart ? "embeddings" : "embed_tokens";
+/** Name of a tensor around the layers, but for what it ends in; undefined: checkpoints have none of that name. */
+function globalOf(base: string, architecture: Architecture, { model, head }: HfPrefixes): string | undefined {
+  const parts = partsOf(architecture);
+  if (!GLOBALS.includes(base) || !Object.hasOwn(parts, base)) return undefined;
+  return `${base === "output" ? head : model}${parts[base]}.`;
 }
-const outputMatrix = (architecture: Architecture): string => (architecture === "internlm2" ? "output" : "lm_head");
 
 /** Whether folders store the tensor as its distance from one. */
 export const isOffsetNorm = (name: string, architecture: Architecture): boolean =>
@@ -85,7 +72,7 @@ export const isOffsetNorm = (name: string, architecture: Architecture): boolean 
 
 /** Whether folders store the vector as a matrix of one row. */
 export const isOneRow = (name: string, architecture: Architecture): boolean =>
-  architecture === "ernie4_5-moe" && name.endsWith(".exp_probs_b.bias");
+  factsOf(architecture).experts?.hasScoreBiases === true && name.endsWith(".exp_probs_b.bias");
 
 /** Whether folders store the logarithm of the tensor's negative. */
 export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");
@@ -96,32 +83,26 @@ export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");
  * @returns undefined for tensors that these checkpoints do not have
  */
 export function hfNameOf(name: string, architecture: Architecture, prefixes: HfPrefixes): string | undefined {
-  const { model, head } = prefixes;
+  const { model } = prefixes;
   const [, base = "", kind = ""] = /^(.*?)(?:\.(weight|bias|scale))?$/.exec(name) ?? [];
   const ofEncoder = ENCODER_NAMES[architecture];
   if (ofEncoder !== undefined) {
     const stored = encoderNameOf(base, ofEncoder, prefixes);
     return stored === undefined ? undefined : withKind(stored, base.replace(/^blk\.\d+\./, ""), kind);
   }
-  if (base === "token_embd") return `${model}${embeddings(architecture)}.${kind}`;
-  if (base === "output_norm") return `${model}${finalNorm(architecture)}.${kind}`;
   if (base === "cls.output") return `score.${kind}`;
-  if (base === "output") return `${head}${outputMatrix(architecture)}.${kind}`;
-  if (architecture === "gemma4" && Object.hasOwn(GEMMA4_GLOBALS, base))
-    return `${model}${GEMMA4_GLOBALS[base]}.${kind}`;
+  const global = globalOf(base, architecture, prefixes);
+  if (global !== undefined) return `${global}${kind}`;
   const draft = draftNameOf(base, architecture, prefixes);
   if (draft !== undefined) return `${draft}.${kind}`;
   const [, layer, part = "", expert = ""] = /^blk\.(\d+)\.((?:shortconv\.)?\w+\.?)(\d*)$/.exec(base) ?? [];
-  if (kind === "scale") {
-    const own = architecture === "gemma4" && Object.hasOwn(GEMMA4_SCALES, part) ? GEMMA4_SCALES[part] : undefined;
-    return layer === undefined || own === undefined ? undefined : `${model}layers.${layer}.${own}`;
-  }
-  const parts = PARTS[architecture] ?? LAYER_PARTS;
-  if (layer === undefined || !Object.hasOwn(parts, part)) return undefined;
+  const parts = partsOf(architecture);
+  const key = kind === "scale" ? `${part}.scale` : part;
+  if (layer === undefined || !Object.hasOwn(parts, key)) return undefined;
   const { firstDraft = Number.POSITIVE_INFINITY } = prefixes;
   const isOfQwenDraft = Number(layer) >= firstDraft && factsOf(architecture).delta !== undefined;
   const start = isOfQwenDraft ? `${QWEN_DRAFT}layers.${Number(layer) - firstDraft}` : `${model}layers.${layer}`;
-  return withKind(`${start}.${parts[part]!.replace("#", expert)}`, part, kind);
+  return withKind(`${start}.${parts[key]!.replace("#", expert)}`, key, kind);
 }
 
 /** @returns undefined for tensors that are not around a layer that drafts */
@@ -208,15 +189,12 @@ export class HfNames {
 
   /** Whether a stored tensor is the language model's, and not of a tower beside it or of a layer behind an encoder. */
   isOfModel(stored: string, architecture: Architecture): boolean {
-    const { model, head } = this.#prefixes;
-    // Layers with latent attention that draft are not computed.
-    if (factsOf(architecture).isLatent && this.isOfDraft(stored, architecture, this.#numStatedDrafts)) return false;
+    const { model } = this.#prefixes;
+    const isLeftOut = factsOf(architecture).draftBlocks === "left out";
+    if (isLeftOut && this.isOfDraft(stored, architecture, this.#numStatedDrafts)) return false;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
       `${model}layers.`,
-      `${model}${embeddings(architecture)}.`,
-      ...(architecture === "gemma4" ? Object.values(GEMMA4_GLOBALS).map((global) => `${model}${global}.`) : []),
-      `${model}${finalNorm(architecture)}.`,
-      `${head}${outputMatrix(architecture)}.`,
+      ...GLOBALS.flatMap((base) => globalOf(base, architecture, this.#prefixes) ?? []),
     ];
     return own.some((start) => stored.startsWith(start));
   }

@@ -1,8 +1,10 @@
-/** Names of a layer's tensors in Hugging Face checkpoints, by those of llama.cpp, for each family. */
+/** Names of a decoder's tensors in Hugging Face checkpoints, by those of llama.cpp, for each family. */
 import type { Architecture } from "../description/architectures.js";
-import { INTERNLM2_PARTS } from "./row-parts.js";
 
-export const LAYER_PARTS: Readonly<Record<string, string>> = {
+const LLAMA_PARTS: Readonly<Record<string, string>> = {
+  token_embd: "embed_tokens",
+  output_norm: "norm",
+  output: "lm_head",
   attn_norm: "input_layernorm",
   attn_q: "self_attn.q_proj",
   attn_k: "self_attn.k_proj",
@@ -21,7 +23,7 @@ export const LAYER_PARTS: Readonly<Record<string, string>> = {
  * the feed-forward.
  */
 const GEMMA_PARTS: Readonly<Record<string, string>> = {
-  ...LAYER_PARTS,
+  ...LLAMA_PARTS,
   post_attention_norm: "post_attention_layernorm",
   ffn_norm: "pre_feedforward_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
@@ -29,6 +31,9 @@ const GEMMA_PARTS: Readonly<Record<string, string>> = {
 /** Also the parts of layers' own inputs, and of experts beside a dense part. */
 const GEMMA4_PARTS: Readonly<Record<string, string>> = {
   ...GEMMA_PARTS,
+  per_layer_token_embd: "embed_tokens_per_layer",
+  per_layer_model_proj: "per_layer_model_projection",
+  per_layer_proj_norm: "per_layer_projection_norm",
   layer_output_scale: "layer_scalar",
   inp_gate: "per_layer_input_gate",
   proj: "per_layer_projection",
@@ -43,16 +48,8 @@ const GEMMA4_PARTS: Readonly<Record<string, string>> = {
   post_ffw_norm_1: "post_feedforward_layernorm_1",
   pre_ffw_norm_2: "pre_feedforward_layernorm_2",
   post_ffw_norm_2: "post_feedforward_layernorm_2",
-};
-/** Vectors of Gemma 4's routers, whose names in GGUF files end in .scale. */
-export const GEMMA4_SCALES: Readonly<Record<string, string>> = {
-  ffn_gate_inp: "router.scale",
-  ffn_down_exps: "router.per_expert_scale",
-};
-export const GEMMA4_GLOBALS: Readonly<Record<string, string>> = {
-  per_layer_token_embd: "embed_tokens_per_layer",
-  per_layer_model_proj: "per_layer_model_projection",
-  per_layer_proj_norm: "per_layer_projection_norm",
+  "ffn_gate_inp.scale": "router.scale",
+  "ffn_down_exps.scale": "router.per_expert_scale",
 };
 /**
  * All experts of a layer in one tensor, without a `.weight` behind its name: transformers 5 has them so in memory, and
@@ -63,7 +60,7 @@ export const FUSED_EXPERTS: Readonly<Record<string, string>> = {
   ffn_down_exps: "mlp.experts.down_proj",
 };
 const QWEN3_MOE_PARTS: Readonly<Record<string, string>> = {
-  ...LAYER_PARTS,
+  ...LLAMA_PARTS,
   ...FUSED_EXPERTS,
   ffn_gate_inp: "mlp.gate",
   ffn_gate_inp_shexp: "mlp.shared_expert_gate",
@@ -97,7 +94,7 @@ const GLM4_MOE_PARTS: Readonly<Record<string, string>> = {
 };
 /** Gate above up of every expert in one tensor, and of the part that every token passes in one matrix. */
 const GRANITE_MOE_PARTS: Readonly<Record<string, string>> = {
-  ...LAYER_PARTS,
+  ...LLAMA_PARTS,
   ffn_gate_inp: "block_sparse_moe.router.layer",
   ffn_gate_up_exps: "block_sparse_moe.input_linear",
   ffn_down_exps: "block_sparse_moe.output_linear",
@@ -116,9 +113,9 @@ const LATENT_PARTS: Readonly<Record<string, string>> = {
   attn_k_b: "self_attn.kv_b_proj",
   attn_v_b: "self_attn.kv_b_proj",
 };
-/** Parts of Mixtral's names; its architecture is llama's. */
-const LLAMA_PARTS: Readonly<Record<string, string>> = {
-  ...LAYER_PARTS,
+/** Its architecture is llama's. */
+const MIXTRAL_PARTS: Readonly<Record<string, string>> = {
+  ...LLAMA_PARTS,
   ...FUSED_EXPERTS,
   ffn_gate_inp: "block_sparse_moe.gate",
   "ffn_gate.": "block_sparse_moe.experts.#.w1",
@@ -126,12 +123,13 @@ const LLAMA_PARTS: Readonly<Record<string, string>> = {
   "ffn_down.": "block_sparse_moe.experts.#.w2",
 };
 const GPT_OSS_PARTS: Readonly<Record<string, string>> = {
-  ...LAYER_PARTS,
+  ...LLAMA_PARTS,
   attn_sinks: "self_attn.sinks",
   ffn_gate_inp: "mlp.router",
 };
 const LFM2_PARTS: Readonly<Record<string, string>> = {
-  ...LAYER_PARTS,
+  ...LLAMA_PARTS,
+  output_norm: "embedding_norm",
   attn_norm: "operator_norm",
   attn_output: "self_attn.out_proj",
   attn_q_norm: "self_attn.q_layernorm",
@@ -160,7 +158,7 @@ const mambaParts = (layer: string): Readonly<Record<string, string>> => ({
   ssm_out: `${layer}.out_proj`,
 });
 /** Gates lie above ups, also of experts. Without these, the shared part is the only one. */
-const { ffn_gate: ___, ...GATELESS_PARTS } = LAYER_PARTS;
+const { ffn_gate: ___, ...GATELESS_PARTS } = LLAMA_PARTS;
 const GRANITE_HYBRID_PARTS: Readonly<Record<string, string>> = {
   ...GATELESS_PARTS,
   ...mambaParts("mamba"),
@@ -174,6 +172,9 @@ const GRANITE_HYBRID_PARTS: Readonly<Record<string, string>> = {
 };
 const NEMOTRON_PARTS: Readonly<Record<string, string>> = {
   ...mambaParts("mixer"),
+  token_embd: "embeddings",
+  output_norm: "norm_f",
+  output: "lm_head",
   attn_norm: "norm",
   attn_q: "mixer.q_proj",
   attn_k: "mixer.k_proj",
@@ -191,7 +192,7 @@ const NEMOTRON_PARTS: Readonly<Record<string, string>> = {
   ffn_down_exps: "mixer.experts.down_proj",
 };
 /** Gate above up, in one matrix. */
-const PHI3_PARTS: Readonly<Record<string, string>> = { ...LAYER_PARTS, ffn_up: "mlp.gate_up_proj" };
+const PHI3_PARTS: Readonly<Record<string, string>> = { ...LLAMA_PARTS, ffn_up: "mlp.gate_up_proj" };
 const GLM4_PARTS: Readonly<Record<string, string>> = {
   ...PHI3_PARTS,
   post_attention_norm: "post_self_attn_layernorm",
@@ -211,12 +212,12 @@ const HUNYUAN_PARTS: Readonly<Record<string, string>> = {
   ffn_down_shexp: "mlp.shared_mlp.down_proj",
 };
 const MINIMAX_PARTS: Readonly<Record<string, string>> = {
-  ...LLAMA_PARTS,
+  ...MIXTRAL_PARTS,
   exp_probs_b: "block_sparse_moe.e_score_correction_bias",
 };
 
 /** Norms after both sub-layers, and none before. */
-const { attn_norm: _, ffn_norm: __, ...NORMLESS_PARTS } = LAYER_PARTS;
+const { attn_norm: _, ffn_norm: __, ...NORMLESS_PARTS } = LLAMA_PARTS;
 const OLMO2_PARTS: Readonly<Record<string, string>> = {
   ...NORMLESS_PARTS,
   post_attention_norm: "post_attention_layernorm",
@@ -237,8 +238,23 @@ export const GLM_DRAFT_PARTS: Readonly<Record<string, string>> = {
   shared_head_head: "shared_head.head",
   embed_tokens: "embed_tokens",
 };
-export const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
-  llama: LLAMA_PARTS,
+/** Queries, keys and values are rows of one matrix. */
+const INTERNLM2_PARTS: Readonly<Record<string, string>> = {
+  token_embd: "tok_embeddings",
+  output_norm: "norm",
+  output: "output",
+  attn_norm: "attention_norm",
+  attn_q: "attention.wqkv",
+  attn_k: "attention.wqkv",
+  attn_v: "attention.wqkv",
+  attn_output: "attention.wo",
+  ffn_norm: "ffn_norm",
+  ffn_gate: "feed_forward.w1",
+  ffn_up: "feed_forward.w3",
+  ffn_down: "feed_forward.w2",
+};
+const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
+  llama: MIXTRAL_PARTS,
   qwen2moe: QWEN3_MOE_PARTS,
   qwen3moe: QWEN3_MOE_PARTS,
   qwen3next: DELTA_PARTS,
@@ -258,7 +274,7 @@ export const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>
   dots1: GLM4_MOE_PARTS,
   deepseek: GLM4_MOE_PARTS,
   internlm2: INTERNLM2_PARTS,
-  starcoder2: { ...LAYER_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
+  starcoder2: { ...LLAMA_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
   deepseek2: LATENT_PARTS,
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
@@ -271,3 +287,15 @@ export const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>
   nemotron_h: NEMOTRON_PARTS,
   nemotron_h_moe: NEMOTRON_PARTS,
 };
+export const partsOf = (architecture: Architecture): Readonly<Record<string, string>> =>
+  PARTS[architecture] ?? LLAMA_PARTS;
+
+/** Parts that stand around the layers. */
+export const GLOBALS: readonly string[] = [
+  "token_embd",
+  "output_norm",
+  "output",
+  "per_layer_token_embd",
+  "per_layer_model_proj",
+  "per_layer_proj_norm",
+];

@@ -1,19 +1,7 @@
 /** Matrices of a model that folders have as rows of a larger one. */
 import { attentionMixers, type ServableModel } from "../description/servable.js";
 import { expertsOf, keyWidth, queryWidth } from "../description/sizes.js";
-
-/** Queries, keys and values are rows of one matrix. */
-export const INTERNLM2_PARTS: Readonly<Record<string, string>> = {
-  attn_norm: "attention_norm",
-  attn_q: "attention.wqkv",
-  attn_k: "attention.wqkv",
-  attn_v: "attention.wqkv",
-  attn_output: "attention.wo",
-  ffn_norm: "ffn_norm",
-  ffn_gate: "feed_forward.w1",
-  ffn_up: "feed_forward.w3",
-  ffn_down: "feed_forward.w2",
-};
+import { partsOf } from "./part-names.js";
 
 /** `rows` rows of each group, from row `offset` of the group on. */
 export interface RowPart {
@@ -23,17 +11,13 @@ export interface RowPart {
   readonly rows: number;
 }
 
-/** @returns undefined for tensors that folders have one by one */
+/** Parts under one name are rows of one matrix. @returns undefined for tensors that folders have one by one */
 export function rowPartOf(name: string, model: ServableModel): RowPart | undefined {
   const [, part = ""] = /^blk\.\d+\.(\w+)\.weight$/.exec(name) ?? [];
-  switch (model.architecture) {
-    case "internlm2":
-      return ofKeyHeads(part, model);
-    case "granitemoe":
-      return ofGatedPart(part, expertsOf(model)?.sharedWidth ?? 0);
-    default:
-      return undefined;
-  }
+  const { attn_q, attn_k, ffn_gate_shexp, ffn_up_shexp } = partsOf(model.architecture);
+  if (attn_q !== undefined && attn_q === attn_k) return ofKeyHeads(part, model);
+  if (ffn_gate_shexp === undefined || ffn_gate_shexp !== ffn_up_shexp) return undefined;
+  return ofGatedPart(part, expertsOf(model)?.sharedWidth ?? 0);
 }
 
 /** Of each key head, its queries, its key and its value. */

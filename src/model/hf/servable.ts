@@ -8,8 +8,8 @@ import {
   assertGroups,
   attentionMixers,
   type ExpertRouting,
+  firstMixer,
   fixedBy,
-  latentMixers,
   PLAIN_ROUTING,
   type ServableModel,
   servableLayers,
@@ -18,8 +18,7 @@ import {
 } from "../description/servable.js";
 import { classifierOf } from "./classifier.js";
 import { ConfigReader } from "./config-reader.js";
-import { describeConfig, firstPositionRow, maxPositionsOf, type WeightFacts } from "./describe.js";
-import { assertLfm2 } from "./lfm2.js";
+import { describeConfig, firstPositionRow, maxPositionsOf, mayHaveWindow, type WeightFacts } from "./describe.js";
 import { assertMamba } from "./mamba.js";
 import { periodicWindows, type ServedTraits, servedTraitsOf, type TypeTraits, textConfig } from "./model-types.js";
 import { type FolderModules, NO_MODULES } from "./modules.js";
@@ -60,14 +59,12 @@ export function servableConfig(
     throw unservedVariant(`expected a ${architecture} without experts, got one with them`);
   }
   const text = textConfig(config);
-  if (facts.delta !== undefined) assertGates(text);
-  if (facts.hasConvolutions) assertLfm2(text);
   if (facts.hasMamba) assertMamba(text);
   if (traits.hasOwnRope) assertRopeStated(text);
   assertWindows(text, traits);
   const read = new ConfigReader(text);
   const mixers = attentionMixers({ layers });
-  const [latent] = latentMixers({ layers });
+  const latent = firstMixer({ layers }, "latent");
   const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
   const headDim = latent?.ropeDim ?? headDimAt(0) ?? mixers[0]!.headDim;
   const { ropes, factors } = facts.hasPositionTable
@@ -113,21 +110,8 @@ export function servableConfig(
 
 /** Where layers with the window alone have the rope, none has it without a window. */
 function assertWindows(text: JsonObject, traits: ServedTraits): void {
-  const isNone = Object.hasOwn(text.raw, "sliding_window") && !text.has("sliding_window");
-  if (isNone && traits.architecture === "cohere2") {
-    throw unservedVariant("expected a sliding_window, without which no layer has a rope, got null");
-  }
-}
-
-/** Gates as models with recurrent layers have them; files that leave them out mean these. */
-function assertGates(text: JsonObject): void {
-  if (text.boolean("attn_output_gate") === false) {
-    throw unservedVariant(`expected ${text.nameOf("attn_output_gate")} to be true, got false`);
-  }
-  const gate = text.string("output_gate_type") ?? "silu";
-  if (gate !== "silu" && gate !== "swish") {
-    throw unservedVariant(`expected ${text.nameOf("output_gate_type")} to be silu or swish, got ${gate}`);
-  }
+  if (periodicWindows(traits)?.areAloneRotated !== "always" || mayHaveWindow(text, traits)) return;
+  throw unservedVariant(`expected ${text.nameOf("sliding_window")}, without which no layer has a rope, got null`);
 }
 
 /** The parts of an encoder that a model for generation lacks. */
@@ -228,11 +212,6 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
     return { ...PLAIN_ROUTING, normalises, hasBias: factsOf(architecture).experts?.hasScoreBiases === true };
   }
   const read = new ConfigReader(text);
-  if (weighedBy === "either") {
-    refuseOthers(text, "scoring_func", ["sigmoid"]);
-    refuseOthers(text, "topk_method", ["noaux_tc"]);
-    refuseOthers(text, "moe_layer_freq", [1]);
-  }
   const ofClass = { normalises: true, scale: 1, numGroups: 1, numUsedGroups: 1, ...experts };
   const numGroups = read.size("n_group", MODEL_LIMITS.experts, ofClass.numGroups);
   return {
@@ -245,28 +224,14 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
   };
 }
 
-/**
- * DeepSeek-V2's: softmax over all experts, of which a token uses those of the groups with the largest scores. Weights
- * that are relative to the chosen ones have another factor in DeepSeek's own code than in transformers.
- */
+/** DeepSeek-V2's: softmax over all experts, of which a token uses those of the groups with the largest scores. */
 function softmaxRoutingOf(text: JsonObject): ExpertRouting {
-  refuseOthers(text, "norm_topk_prob", [false]);
-  refuseOthers(text, "scoring_func", ["softmax"]);
-  refuseOthers(text, "topk_method", ["greedy", "group_limited_greedy"]);
-  refuseOthers(text, "moe_layer_freq", [1]);
   const read = new ConfigReader(text);
   const isGrouped = text.string("topk_method") === "group_limited_greedy";
   const numGroups = isGrouped ? read.size("n_group", MODEL_LIMITS.experts) : 1;
   const numUsedGroups = isGrouped ? read.size("topk_group", numGroups) : 1;
   const scale = read.positive("routed_scaling_factor", 1);
   return { ...PLAIN_ROUTING, normalises: false, scale, numGroups, numUsedGroups };
-}
-
-/** @throws architecture_unsupported, where the file has another value; it may have none */
-function refuseOthers(text: JsonObject, key: string, served: readonly (string | number | boolean)[]): void {
-  const value = text.value(key);
-  if (value === undefined || served.some((each) => each === value)) return;
-  throw unservedVariant(`expected ${text.nameOf(key)} to be ${served.join(" or ")}, got ${String(value)}`);
 }
 
 /** An activation's name in transformers, which has none of its own for gpt-oss's. */
@@ -284,21 +249,10 @@ function readActivation(
   ofArchitecture: Activation,
   known: ServedTraits["activations"] = { [ACTIVATION_NAMES[ofArchitecture]]: ofArchitecture },
 ): Activation {
-  if (ofArchitecture === "clampedSwiglu") assertClamped(text);
   const key = text.has("hidden_activation") ? "hidden_activation" : "hidden_act";
   const name = text.string(key);
   if (name === undefined) return ofArchitecture;
   const activation = Object.hasOwn(known, name) ? known[name] : undefined;
   if (activation !== undefined) return activation;
   throw unservedVariant(`expected ${text.nameOf(key)} to be ${Object.keys(known).join(", ")}, got ${name}`);
-}
-
-/** Numbers of gpt-oss's activation, by their keys; files that leave them out have these. */
-const CLAMPED_SWIGLU = { swiglu_alpha: 1.702, swiglu_limit: 7 } as const;
-
-function assertClamped(text: JsonObject): void {
-  for (const [key, served] of Object.entries(CLAMPED_SWIGLU)) {
-    const value = text.number(key) ?? served;
-    if (value !== served) throw unservedVariant(`expected ${text.nameOf(key)} to be ${served}, got ${value}`);
-  }
 }

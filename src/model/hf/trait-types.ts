@@ -24,6 +24,10 @@ export interface TypeTraits {
   readonly experts?: ExpertTraits;
   /** Features of the class that would silently change the answers if they were ignored. */
   readonly unservedKeys?: readonly string[];
+  /** Keys by which models would compute something else, and the values with which they do not; a file may be silent. */
+  readonly servedValues?: Readonly<Record<string, readonly (string | number | boolean)[]>>;
+  /** The width of dense parts; shared: `shared_intermediate_size`; adjusted: made of what is stated; absent: stated. */
+  readonly denseWidth?: "shared" | "adjusted" | "stated";
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
