@@ -198,29 +198,36 @@ function withSpelledCalls(
 ): readonly PlainMessage[] {
   const haveCalls = messages.some((message) => message.tool_calls !== undefined);
   if (!haveCalls || format === undefined || chatTemplate?.printsCalls !== false) return messages;
+  let number = 0;
   return messages.map((message) => {
-    const { tool_calls: calls, ...rest } = message;
-    const text =
-      calls &&
-      spellCalls(
-        format,
-        calls.map((call) => call.function),
-      );
+    const { tool_calls: calls = [], ...rest } = message;
+    if (calls.length === 0) return message;
+    const functions = calls.map((call) => call.function);
+    const text = spellCalls(format, functions, number);
+    number += calls.length;
     if (text === undefined) return message;
     return { ...rest, content: message.content === "" ? text : `${message.content}\n${text}` };
   });
 }
 
-/** Some templates refuse call ids of other forms, so ids are converted. */
+/** Some templates refuse call ids of other forms, so ids are converted. A result's id is that of the last such call. */
 function withTemplateIds(context: PromptContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
   const toId = context.chatFormat.toolCalls?.templateCallId;
   if (toId === undefined) return messages;
-  return messages.map((message) => ({
-    ...message,
-    ...(message.tool_call_id === undefined ? {} : { tool_call_id: toId(message.tool_call_id) }),
-    ...(message.tool_calls === undefined
+  const ids = new Map<string, string>();
+  let number = 0;
+  return messages.map(({ tool_calls: calls, tool_call_id: resultOf, ...rest }) => ({
+    ...rest,
+    ...(resultOf === undefined ? {} : { tool_call_id: ids.get(resultOf) ?? toId(resultOf) }),
+    ...(calls === undefined
       ? {}
-      : { tool_calls: message.tool_calls.map((call) => ({ ...call, id: toId(call.id) })) }),
+      : {
+          tool_calls: calls.map((call) => {
+            const id = toId(call.id, call.function.name, number++);
+            ids.set(call.id, id);
+            return { ...call, id };
+          }),
+        }),
   }));
 }
 

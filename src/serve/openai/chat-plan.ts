@@ -166,7 +166,8 @@ export async function chatPrompt(
   fields: ChatPlanFields,
   hasForm: boolean,
 ) {
-  const toolUse = toolUseOf(context, fields);
+  const numCalls = messages.flatMap(({ tool_calls: calls = [] }) => calls).length;
+  const toolUse = toolUseOf(context, fields, numCalls);
   const rendered = { ...fields, chat_template_kwargs: templateKwargs(context, fields) };
   const text = renderChat(context, messages, rendered, toolUse?.tools);
   const { reasoningMarkers: markers, isHarmony } = context.chatFormat;

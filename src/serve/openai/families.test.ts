@@ -5,9 +5,14 @@
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import {
+  deepseekV3Template,
+  deepseekV31Template,
   glmTemplate,
   graniteTemplate,
+  hunyuanTemplate,
+  kimiTemplate,
   mistralThinkingTemplate,
+  nemotronTemplate,
   olmoTemplate,
   phiTemplate,
   qwenCoderTemplate,
@@ -52,6 +57,23 @@ const FAMILIES: readonly Family[] = [
   ["OLMo 3", olmoTemplate, '<function_calls>\nweather(city="São Paulo", days=2)\n</function_calls>'],
   ["Granite 3", graniteTemplate, `<|tool_call|>[{"name": "weather", "arguments": ${ARGUMENTS}}]`],
   ["Phi-4-mini", phiTemplate, `<|tool_call|>[{"name": "weather", "arguments": ${ARGUMENTS}}]<|/tool_call|>`],
+  [
+    "DeepSeek V3",
+    deepseekV3Template,
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n\`\`\`json\n${ARGUMENTS}\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+  ],
+  [
+    "DeepSeek V3.1",
+    deepseekV31Template,
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>${ARGUMENTS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+  ],
+  [
+    "Kimi K2",
+    kimiTemplate,
+    `<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>${ARGUMENTS}<|tool_call_end|><|tool_calls_section_end|>`,
+  ],
+  ["Nemotron", nemotronTemplate, `<TOOLCALL>[{"name": "weather", "arguments": ${ARGUMENTS}}]</TOOLCALL>`],
+  ["Hunyuan", hunyuanTemplate, `<tool_calls>[{"name": "weather", "arguments": ${ARGUMENTS}}]</tool_calls>`],
   ["SmolLM3", xmlToolsTemplate, `<tool_call>\n{"name": "weather", "arguments": ${ARGUMENTS}}\n</tool_call>`],
 ];
 
@@ -116,12 +138,43 @@ describe("calls", () => {
   });
 
   it.each(FAMILIES)("of %s can be forced", async (_name, chatTemplate, call) => {
-    const [begun, rest] = call.split(/(?<=weather(?:>\n|\n|\(|", "arguments":))/) as [string, string];
+    const [begun, rest] = call.split(
+      /(?<=weather(?:>\n|\n(?!```)|\n```json\n|\(|", "arguments":|<｜tool▁sep｜>|:0<\|tool_call_argument_begin\|>))/,
+    ) as [string, string];
     const forced = { tools, tool_choice: { type: "function", function: { name: "weather" } } };
     const { choice, prompt, grammar } = await post(forced, rest, { chatTemplate });
     expect(prompt.endsWith(begun)).toBe(true);
     expect(choice.message).toMatchObject({ content: null, tool_calls: [{ function: { arguments: ARGUMENTS } }] });
     expect(grammar).toContain("city");
+  });
+
+  it("of Kimi K2 have ids of their function and their number in the conversation, and so have results", async () => {
+    const made = (id: string) => ({ id, type: "function", function: { name: "weather", arguments: "{}" } });
+    const turns = [
+      ...messages,
+      { role: "assistant", content: null, tool_calls: [made("a"), made("b")] },
+      { role: "tool", tool_call_id: "b", content: "rain" },
+      { role: "tool", tool_call_id: "a", content: "sun" },
+      { role: "assistant", content: null, tool_calls: [made("a")] },
+      { role: "tool", tool_call_id: "a", content: "fog" },
+      { role: "tool", tool_call_id: "other", content: "snow" },
+    ];
+    const forced = { tools, messages: turns, tool_choice: { type: "function", function: { name: "weather" } } };
+    const { prompt, choice } = await post(forced, "{}<|tool_call_end|>", { chatTemplate: kimiTemplate });
+    const ids = [...prompt.matchAll(/<\|tool_call_begin\|>(.*?)<|Return of (.*)\n(.*)</g)].map(
+      ([, called, id, result]) => called ?? `${id} ${result}`,
+    );
+    expect(ids).toEqual([
+      "functions.weather:0",
+      "functions.weather:1",
+      "functions.weather:1 rain",
+      "functions.weather:0 sun",
+      "functions.weather:2",
+      "functions.weather:2 fog",
+      "other snow",
+      "functions.weather:3",
+    ]);
+    expect(choice.message.tool_calls[0].function).toEqual({ name: "weather", arguments: "{}" });
   });
 
   it("whose values are free text refuse limits that are strict, and drop others", async () => {

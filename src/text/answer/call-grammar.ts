@@ -106,8 +106,12 @@ class CallGrammar {
     const space = format.spelling.parameters === undefined ? jsonSpace(this.writer) : EMPTY;
     const argumentsOf = functions.map((each) => sequence(space, this.#arguments(each, keepsSchemas)));
     this.#argumentsOf = argumentsOf;
-    const { beforeArguments } = format.spelling;
-    const calls = functions.map(({ name }, i) => sequence(this.#spell(name + beforeArguments), argumentsOf[i]!));
+    const { beforeNumber, beforeArguments } = format.spelling;
+    const head = (name: string): string =>
+      beforeNumber === undefined
+        ? this.#spell(name + beforeArguments)
+        : sequence(this.#spell(name + beforeNumber), repeat("[0-9]", 1, 4), this.#spell(beforeArguments));
+    const calls = functions.map(({ name }, i) => sequence(head(name), argumentsOf[i]!));
     this.#call = this.writer.rule(oneOf(calls));
   }
 

@@ -212,10 +212,16 @@ export class ChatTemplate {
     const joinsParts =
       takesText && [undefined, [TRIAL_TOOL]].every((tools) => takesEither([], tools) && takesEither([system], tools));
     const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
-    const printsCall = (content: null | "", args: unknown, tools?: readonly unknown[]): boolean => {
-      const tool_calls = [{ id: "call00001", type: "function", function: { name: needle, arguments: args } }];
-      return printed([hi, { role: "assistant", content, tool_calls }], tools).includes(needle);
-    };
+    // Kimi K2's prints the id, which names the function.
+    const named = [
+      { id: "call00001", name: needle },
+      { id: needle, name: "f" },
+    ];
+    const printsCall = (content: null | "", args: unknown, tools?: readonly unknown[]): boolean =>
+      named.some(({ id, name }) => {
+        const tool_calls = [{ id, type: "function", function: { name, arguments: args } }];
+        return printed([hi, { role: "assistant", content, tool_calls }], tools).includes(needle);
+      });
     const canPrint = (args: unknown, tools?: readonly unknown[]): boolean =>
       printsCall("", args, tools) || printsCall(null, args, tools);
     const takesObject = canPrint({});

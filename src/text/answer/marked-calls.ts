@@ -1,0 +1,152 @@
+/**
+ * Calls between markers, most of which are special tokens: a section of calls, of which each has a head with its name,
+ * and its arguments as JSON.
+ *
+ *   DeepSeek V3, R1: <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, then the arguments in a block of
+ *                    code, <｜tool▁call▁end｜> … <｜tool▁calls▁end｜>
+ *   DeepSeek V3.1:   the same with <｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
+ *   Kimi K2:         <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:NUMBER<|tool_call_argument_begin|>{…}
+ *                    <|tool_call_end|> … <|tool_calls_section_end|>
+ *
+ * A model may leave the section's opener out.
+ */
+import type { CallRegion, CallSink, CallSpelling, CallStep, ToolCallFormat } from "./call-format.js";
+import { isJsonSpace, JsonScanner } from "./json-scanner.js";
+
+interface Marks {
+  /** Around all calls. */
+  readonly section: readonly [open: string, close: string];
+  /** Around each call. */
+  readonly call: readonly [open: string, close: string];
+  /** Between the parts of a head. */
+  readonly separator: string;
+  /** May stand between the arguments and the call's end. */
+  readonly fence?: string;
+  /** @param parts of the head, without white space around them */
+  nameOf(first: string, second: string): string;
+}
+
+/** Longer than any name, with the texts around it; the limit keeps text from accumulating. */
+const MAX_HEAD_LENGTH = 264;
+
+class MarkedCalls implements CallRegion {
+  readonly #marks: Marks;
+  readonly #sink: CallSink;
+  #state: "start" | "head" | "arguments" | "behind";
+  /** The head or the marker so far. */
+  #text = "";
+  #scanner = new JsonScanner();
+
+  constructor(marks: Marks, sink: CallSink, isInCall: boolean) {
+    this.#marks = marks;
+    this.#sink = sink;
+    this.#state = isInCall ? "head" : "start";
+  }
+
+  push(char: string): CallStep {
+    if (this.#state === "arguments") return this.#readArguments(char);
+    return this.#state === "head" ? this.#readHead(char) : this.#readMarker(char);
+  }
+
+  #readHead(char: string): CallStep {
+    if (char !== "{") {
+      this.#text += char;
+      return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
+    }
+    const [first = "", second, ...others] = this.#text.split(this.#marks.separator).map((part) => part.trim());
+    if (second === undefined || others.length > 0) return "rejected";
+    const name = this.#marks.nameOf(first, second);
+    if (!this.#sink.tools.has(name)) return "rejected";
+    this.#sink.begin(name);
+    this.#state = "arguments";
+    this.#scanner = new JsonScanner();
+    return this.#readArguments(char);
+  }
+
+  #readArguments(char: string): CallStep {
+    if (!this.#scanner.push(char)) return "rejected";
+    this.#sink.arguments(char);
+    if (this.#scanner.isClosed) {
+      this.#sink.end();
+      this.#state = "behind";
+      this.#text = "";
+    }
+    return "taken";
+  }
+
+  /** Models leave ends out: behind a call the next one may follow, or the end of all. */
+  #readMarker(char: string): CallStep {
+    if (this.#text === "" && isJsonSpace(char)) return "held";
+    this.#text += char;
+    const { section, call, fence } = this.#marks;
+    const markers =
+      this.#state === "start" ? [call[0]] : [...call, section[1], ...(fence === undefined ? [] : [fence])];
+    const marker = markers.find((each) => each.startsWith(this.#text));
+    if (marker !== this.#text) return marker === undefined ? "rejected" : "held";
+    this.#text = "";
+    if (marker === section[1]) return "ended";
+    if (marker !== call[0]) return "taken";
+    this.#state = "head";
+    return "held";
+  }
+}
+
+type Spelled = Pick<CallSpelling, "beforeName" | "beforeNumber" | "beforeArguments" | "afterArguments" | "between">;
+
+function markedFormat(name: string, marks: Marks, spelling: Spelled): ToolCallFormat {
+  const { section, call, separator } = marks;
+  return {
+    name,
+    openers: [section[0]],
+    startOpeners: [],
+    looseOpeners: [call[0]],
+    markers: [...section, ...call, separator],
+    spelling: { start: section[0], ...spelling, end: section[1] },
+    startRegion: (opener, sink) => new MarkedCalls(marks, sink, opener === call[0]),
+  };
+}
+
+const FENCE = "```";
+
+/** Both forms are read, because models of one write the other. */
+const DEEPSEEK: Marks = {
+  section: ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"],
+  call: ["<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"],
+  separator: "<｜tool▁sep｜>",
+  fence: FENCE,
+  nameOf: (first, second) => second.replace(/\s*```(?:json)?$/, "") || first,
+};
+const [DEEPSEEK_OPEN, DEEPSEEK_CLOSE] = DEEPSEEK.call;
+
+export const deepseekV3 = markedFormat("deepseek_v3", DEEPSEEK, {
+  beforeName: `${DEEPSEEK_OPEN}function${DEEPSEEK.separator}`,
+  beforeArguments: `\n${FENCE}json\n`,
+  afterArguments: `\n${FENCE}${DEEPSEEK_CLOSE}`,
+  between: "\n",
+});
+
+export const deepseekV31 = markedFormat("deepseek_v31", DEEPSEEK, {
+  beforeName: DEEPSEEK_OPEN,
+  beforeArguments: DEEPSEEK.separator,
+  afterArguments: DEEPSEEK_CLOSE,
+  between: "",
+});
+
+const KIMI: Marks = {
+  section: ["<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"],
+  call: ["<|tool_call_begin|>", "<|tool_call_end|>"],
+  separator: "<|tool_call_argument_begin|>",
+  nameOf: (first, second) => (second === "" ? first.replace(/^functions\./, "").replace(/:\d+$/, "") : ""),
+};
+
+export const kimiK2: ToolCallFormat = {
+  ...markedFormat("kimi_k2", KIMI, {
+    beforeName: `${KIMI.call[0]}functions.`,
+    beforeNumber: ":",
+    beforeArguments: KIMI.separator,
+    afterArguments: KIMI.call[1],
+    between: "",
+  }),
+  // The model takes the ids that it sees as the pattern of its own.
+  templateCallId: (id, name, number) => (name === undefined ? id : `functions.${name}:${number}`),
+};
