@@ -101,6 +101,15 @@ export const deepseekV3Template = new ChatTemplate(
   `${TOOLS}${LINES("{{- '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool_call.type + '<｜tool▁sep｜>' + call.name + '\\n```json\\n' + (call.arguments | tojson) + '\\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}")}`,
 );
 
+/** Prints no tools, and a second turn for content that is empty beside calls. */
+export const deepseekOwnTemplate = new ChatTemplate(
+  `{%- for m in messages %}
+{%- if m.role == 'assistant' and m.tool_calls %}{% for tool_call in m.tool_calls %}{{- '<|assistant|>' + '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool_call.type + '<｜tool▁sep｜>' + tool_call.function.name + '\\n' + '\`\`\`json' + '\\n' + tool_call.function.arguments + '\\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}{% endfor %}{% endif %}
+{%- if m.role != 'assistant' or m.content is not none %}{{- '<|' + m.role + '|>' + m.content }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
+);
+
 /** Its arguments are text. */
 export const deepseekV31Template = new ChatTemplate(
   `${TOOLS}${LINES("{{- '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + call.name + '<｜tool▁sep｜>' + call.arguments + '<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}")}`,

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { spellCalls } from "../../text/answer/call-format.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 import type { PromptContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
@@ -183,12 +184,26 @@ export function renderChat(
   const { chatTemplate } = context;
   const render = (given: readonly PlainMessage[]): string =>
     chatTemplate.render({
-      messages: withTemplateIds(context, withSpelledCalls(context, given)),
+      messages: withTemplateIds(context, withSpelledCalls(context, withTools(context, given, tools))),
       tools,
       addGenerationPrompt,
       kwargs,
     });
   return continues ? renderUpToFinalText(render, messages) : render(messages);
+}
+
+/** Where the template prints no tools, the system message has them. */
+function withTools(
+  { chatFormat }: PromptContext,
+  messages: readonly PlainMessage[],
+  tools: readonly object[] | undefined,
+): readonly PlainMessage[] {
+  const source = tools === undefined ? undefined : chatFormat.toolsTemplate;
+  if (source === undefined) return messages;
+  const content = new ChatTemplate(source).render({ messages: [], tools, addGenerationPrompt: false });
+  const [first, ...others] = messages;
+  if (first?.role !== "system") return [{ role: "system", content }, ...messages];
+  return [{ ...first, content: `${first.content}\n\n${content}` }, ...others];
 }
 
 /** Where the template prints no calls, the text of their message has them, as the model wrote them. */

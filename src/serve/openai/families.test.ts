@@ -5,6 +5,7 @@
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import {
+  deepseekOwnTemplate,
   deepseekV3Template,
   deepseekV31Template,
   glmTemplate,
@@ -175,6 +176,33 @@ describe("calls", () => {
       "functions.weather:3",
     ]);
     expect(choice.message.tool_calls[0].function).toEqual({ name: "weather", arguments: "{}" });
+  });
+
+  it("of DeepSeek have their tools in the system message where the template prints none", async () => {
+    const chatTemplate = deepseekOwnTemplate;
+    const call =
+      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
+    const { prompt, choice } = await post({ tools }, call, { chatTemplate });
+    expect(prompt).toMatch(/^<\|system\|>## Tools\nYou have access to the following tools:\n\n### weather\n/);
+    expect(prompt).toContain('\nDescription: Weather of a city\n\nParameters: {"type": "object", "properties": {');
+    expect(prompt).toContain(
+      "function<｜tool▁sep｜>tool_call_name\n```json\ntool_call_arguments\n```<｜tool▁call▁end｜>",
+    );
+    expect(choice.message.tool_calls[0].function).toEqual({ name: "weather", arguments: "{}" });
+    const made = { id: "c1", type: "function", function: { name: "weather", arguments: "{}" } };
+    const bare = { type: "function", function: { name: "now" } };
+    const turns = [
+      { role: "system", content: "Be brief." },
+      ...messages,
+      { role: "assistant", content: null, tool_calls: [made] },
+      { role: "tool", tool_call_id: "c1", content: "sun" },
+    ];
+    const later = await post({ tools: [bare], messages: turns }, "ok", { chatTemplate });
+    expect(later.prompt).toMatch(/^<\|system\|>Be brief.\n\n## Tools\n/);
+    expect(later.prompt).toContain("### now\nDescription: \n\nParameters: {}\n");
+    expect(later.prompt).toContain(`<|user|>hi<|assistant|>${call}<|tool|>sun<|assistant|>`);
+    expect((await post({}, "ok", { chatTemplate })).prompt).toBe("<|user|>hi<|assistant|>");
+    expect((await post({ tools, tool_choice: "none" }, call, { chatTemplate })).prompt).not.toContain("weather");
   });
 
   it("whose values are free text refuse limits that are strict, and drop others", async () => {

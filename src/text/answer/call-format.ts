@@ -74,6 +74,8 @@ export interface CallSyntax {
    * @param number of the call in the conversation
    */
   templateCallId?(id: string, name?: string, number?: number): string;
+  /** A template of the request's tools for the system message, where the chat template prints none. */
+  readonly toolsTemplate?: string;
 }
 
 /** A format of calls that stand in an answer's text. */

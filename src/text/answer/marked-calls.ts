@@ -118,14 +118,41 @@ const DEEPSEEK: Marks = {
 };
 const [DEEPSEEK_OPEN, DEEPSEEK_CLOSE] = DEEPSEEK.call;
 
-export const deepseekV3 = markedFormat("deepseek_v3", DEEPSEEK, {
+/**
+ * The templates of DeepSeek's own leave the tools to the system message. These are the words of V3.1's model card, with
+ * the format's own form of a call.
+ */
+function deepseek(name: string, spelling: Spelled): ToolCallFormat {
+  const format = markedFormat(name, DEEPSEEK, spelling);
+  const { start, beforeName, beforeArguments, afterArguments, end } = format.spelling;
+  const toolsTemplate = `## Tools
+You have access to the following tools:
+{% for tool in tools or [] %}
+
+### {{ tool.function.name }}
+Description: {{ tool.function.description }}
+
+Parameters: {{ (tool.function.parameters or {}) | tojson }}
+{% endfor %}
+
+IMPORTANT: ALWAYS adhere to this exact format for tool use:
+${start}${beforeName}tool_call_name${beforeArguments}tool_call_arguments${afterArguments}{additional_tool_calls}${end}
+
+Where:
+- \`tool_call_name\` must be an exact match to one of the available tools
+- \`tool_call_arguments\` must be valid JSON that strictly follows the tool's Parameters Schema
+- For multiple tool calls, chain them directly without separators or spaces`;
+  return { ...format, toolsTemplate };
+}
+
+export const deepseekV3 = deepseek("deepseek_v3", {
   beforeName: `${DEEPSEEK_OPEN}function${DEEPSEEK.separator}`,
   beforeArguments: `\n${FENCE}json\n`,
   afterArguments: `\n${FENCE}${DEEPSEEK_CLOSE}`,
   between: "\n",
 });
 
-export const deepseekV31 = markedFormat("deepseek_v31", DEEPSEEK, {
+export const deepseekV31 = deepseek("deepseek_v31", {
   beforeName: DEEPSEEK_OPEN,
   beforeArguments: DEEPSEEK.separator,
   afterArguments: DEEPSEEK_CLOSE,

@@ -217,16 +217,18 @@ export class ChatTemplate {
       { id: "call00001", name: needle },
       { id: needle, name: "f" },
     ];
-    const printsCall = (content: null | "", args: unknown, tools?: readonly unknown[]): boolean =>
-      named.some(({ id, name }) => {
-        const tool_calls = [{ id, type: "function", function: { name, arguments: args } }];
-        return printed([hi, { role: "assistant", content, tool_calls }], tools).includes(needle);
-      });
+    const withCall = (content: null | "", args: unknown, tools?: readonly unknown[]): string | undefined =>
+      named
+        .map(({ id, name }) => [{ id, type: "function", function: { name, arguments: args } }])
+        .map((tool_calls) => printed([hi, { role: "assistant", content, tool_calls }], tools))
+        .find((text) => text.includes(needle));
     const canPrint = (args: unknown, tools?: readonly unknown[]): boolean =>
-      printsCall("", args, tools) || printsCall(null, args, tools);
+      (withCall("", args, tools) ?? withCall(null, args, tools)) !== undefined;
     const takesObject = canPrint({});
     const takesArgumentText = !takesObject && canPrint("{}");
     const args = takesArgumentText ? "{}" : {};
+    const withEmpty = withCall("", args);
+    const withNone = withCall(null, args);
     const hasThinking = readsThinking(this.plainSource);
     return {
       hasThinking,
@@ -236,8 +238,8 @@ export class ChatTemplate {
       takesParts,
       joinsParts,
       takesArgumentText,
-      takesNoContent: !printsCall("", args) && printsCall(null, args),
-      refusesNoContent: !printsCall(null, args) && printsCall("", args),
+      takesNoContent: withNone !== undefined && (withEmpty === undefined || withNone.length < withEmpty.length),
+      refusesNoContent: withNone === undefined && withEmpty !== undefined,
     };
   }
 }
@@ -282,7 +284,7 @@ interface Needs {
   readonly joinsParts: boolean;
   /** The template requires a call's arguments as text. */
   readonly takesArgumentText: boolean;
-  /** The template requires `none` as the content of messages with calls. */
+  /** The template requires `none` as the content of messages with calls, or prints less, as no second turn. */
   readonly takesNoContent: boolean;
   /** The template fails on `none` as content, which clients send back beside calls. */
   readonly refusesNoContent: boolean;
