@@ -141,7 +141,7 @@ test.each(
   FORMATS.flatMap(([name, format]) => [true, false].map((areSpecial) => ({ name, format, areSpecial }))),
 )("calls in the form of $name are valid (special tokens: $areSpecial)", async ({ format, areSpecial }) => {
   const texts = [...format.markers, ...markerTexts(THINK)];
-  const toOpeners = Object.fromEntries(texts.map((text) => [text, 4]));
+  const toOpeners = Object.fromEntries(texts.map((text) => [Buffer.from(text).toString("latin1"), 4]));
   const biases = { '"': 5, "}": 5, "]": 5, "{": 3, ...toOpeners };
   await using writer = await RandomWriter.create({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });
   const rng = new TestRng(12);

@@ -24,7 +24,7 @@ import {
 } from "../../../test/helpers/chat-templates.js";
 import { startFakeServer } from "../../../test/helpers/fake-server.js";
 import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
-import type { ChatTemplate } from "../../text/template/chat-template.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 import type { AppOptions } from "../http/context.js";
 
 const parameters = {
@@ -176,6 +176,17 @@ describe("calls", () => {
       "functions.weather:3",
     ]);
     expect(choice.message.tool_calls[0].function).toEqual({ name: "weather", arguments: "{}" });
+  });
+
+  it("of Kimi K2 end a thought that has no end", async () => {
+    const source = `{#- <think> #}${kimiTemplate.source}`;
+    const call = "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>{}";
+    const { choice } = await post({ tools }, `<think>hm\n${call}`, { chatTemplate: new ChatTemplate(source) });
+    expect(choice.message).toMatchObject({
+      content: null,
+      reasoning: "hm",
+      tool_calls: [{ function: { name: "weather", arguments: "{}" } }],
+    });
   });
 
   it("of DeepSeek have their tools in the system message where the template prints none", async () => {

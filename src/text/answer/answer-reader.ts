@@ -31,8 +31,8 @@ export class AnswerReader implements PartReader {
   readonly #calls: ToolCallParser | undefined;
 
   constructor({ reasoning, toolCalls }: AnswerReaderOptions) {
-    this.#reasoning =
-      reasoning === undefined ? undefined : new ReasoningSplitter(reasoning.markers, reasoning.startsInside);
+    const opener = toolCalls?.format.endsThought === true ? toolCalls.format.openers[0] : undefined;
+    this.#reasoning = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.startsInside, opener);
     this.#calls = toolCalls === undefined ? undefined : new ToolCallParser(toolCalls.format, toolCalls);
   }
 

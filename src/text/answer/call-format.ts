@@ -86,6 +86,8 @@ export interface ToolCallFormat extends CallSyntax {
   readonly startOpeners: readonly string[];
   /** Openers of calls whose model left out the format's own; grammars do not have them. */
   readonly looseOpeners?: readonly string[];
+  /** The first opener ends a thought too, because models leave its end out. */
+  readonly endsThought?: boolean;
   startRegion(opener: string, sink: CallSink): CallRegion;
 }
 

@@ -174,6 +174,7 @@ export const kimiK2: ToolCallFormat = {
     afterArguments: KIMI.call[1],
     between: "",
   }),
+  endsThought: true,
   // The model takes the ids that it sees as the pattern of its own.
   templateCallId: (id, name, number) => (name === undefined ? id : `functions.${name}:${number}`),
 };
