@@ -125,6 +125,14 @@ export const kimiTemplate = new ChatTemplate(
 {%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
 );
 
+/** Knows no calls, and results by another name. */
+export const glm4Template = new ChatTemplate(`{%- if tools %}{{- '<|system|>\\n' + tools | tojson }}{% endif %}
+{%- for m in messages %}
+{%- if m.role == 'assistant' and m.metadata %}{{- '<|assistant|>' + m.metadata + '\\n' + m.content }}
+{%- elif m.role in ['user', 'assistant', 'observation', 'system'] %}{{- '<|' + m.role + '|>\\n' + m.content }}{% endif %}
+{%- endfor %}{#- <|observation|> #}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`);
+
 const LIST = (open: string, close: string) =>
   new ChatTemplate(
     `${TOOLS}${LINES(`{{- '${open}[{"name": "' + call.name + '", "arguments": ' + (call.arguments | tojson) + '}]${close}' }}`)}`,

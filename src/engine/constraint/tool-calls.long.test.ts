@@ -23,7 +23,7 @@ import { HarmonyReader, harmony } from "../../text/answer/harmony.js";
 import { hermes } from "../../text/answer/hermes.js";
 import { granite, hunyuan, nemotron, phi4Mini } from "../../text/answer/json-list.js";
 import { llama3Json } from "../../text/answer/llama3-json.js";
-import { deepseekV3, deepseekV31, kimiK2 } from "../../text/answer/marked-calls.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "../../text/answer/marked-calls.js";
 import { mistral } from "../../text/answer/mistral.js";
 import { lfm2, olmo3 } from "../../text/answer/pythonic.js";
 import { markerTexts, THINK } from "../../text/answer/reasoning.js";
@@ -127,6 +127,7 @@ const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
   ["deepseek_v3", deepseekV3],
   ["deepseek_v31", deepseekV31],
   ["kimi_k2", kimiK2],
+  ["glm4", glm4],
   ["olmo3", olmo3],
   ["lfm2", lfm2],
   ["gemma4", gemma4],

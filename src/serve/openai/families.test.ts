@@ -5,7 +5,6 @@
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import {
-  deepseekOwnTemplate,
   deepseekV3Template,
   deepseekV31Template,
   glmTemplate,
@@ -24,7 +23,7 @@ import {
 } from "../../../test/helpers/chat-templates.js";
 import { startFakeServer } from "../../../test/helpers/fake-server.js";
 import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
-import { ChatTemplate } from "../../text/template/chat-template.js";
+import type { ChatTemplate } from "../../text/template/chat-template.js";
 import type { AppOptions } from "../http/context.js";
 
 const parameters = {
@@ -147,73 +146,6 @@ describe("calls", () => {
     expect(prompt.endsWith(begun)).toBe(true);
     expect(choice.message).toMatchObject({ content: null, tool_calls: [{ function: { arguments: ARGUMENTS } }] });
     expect(grammar).toContain("city");
-  });
-
-  it("of Kimi K2 have ids of their function and their number in the conversation, and so have results", async () => {
-    const made = (id: string) => ({ id, type: "function", function: { name: "weather", arguments: "{}" } });
-    const turns = [
-      ...messages,
-      { role: "assistant", content: null, tool_calls: [made("a"), made("b")] },
-      { role: "tool", tool_call_id: "b", content: "rain" },
-      { role: "tool", tool_call_id: "a", content: "sun" },
-      { role: "assistant", content: null, tool_calls: [made("a")] },
-      { role: "tool", tool_call_id: "a", content: "fog" },
-      { role: "tool", tool_call_id: "other", content: "snow" },
-    ];
-    const forced = { tools, messages: turns, tool_choice: { type: "function", function: { name: "weather" } } };
-    const { prompt, choice } = await post(forced, "{}<|tool_call_end|>", { chatTemplate: kimiTemplate });
-    const ids = [...prompt.matchAll(/<\|tool_call_begin\|>(.*?)<|Return of (.*)\n(.*)</g)].map(
-      ([, called, id, result]) => called ?? `${id} ${result}`,
-    );
-    expect(ids).toEqual([
-      "functions.weather:0",
-      "functions.weather:1",
-      "functions.weather:1 rain",
-      "functions.weather:0 sun",
-      "functions.weather:2",
-      "functions.weather:2 fog",
-      "other snow",
-      "functions.weather:3",
-    ]);
-    expect(choice.message.tool_calls[0].function).toEqual({ name: "weather", arguments: "{}" });
-  });
-
-  it("of Kimi K2 end a thought that has no end", async () => {
-    const source = `{#- <think> #}${kimiTemplate.source}`;
-    const call = "<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>{}";
-    const { choice } = await post({ tools }, `<think>hm\n${call}`, { chatTemplate: new ChatTemplate(source) });
-    expect(choice.message).toMatchObject({
-      content: null,
-      reasoning: "hm",
-      tool_calls: [{ function: { name: "weather", arguments: "{}" } }],
-    });
-  });
-
-  it("of DeepSeek have their tools in the system message where the template prints none", async () => {
-    const chatTemplate = deepseekOwnTemplate;
-    const call =
-      "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>";
-    const { prompt, choice } = await post({ tools }, call, { chatTemplate });
-    expect(prompt).toMatch(/^<\|system\|>## Tools\nYou have access to the following tools:\n\n### weather\n/);
-    expect(prompt).toContain('\nDescription: Weather of a city\n\nParameters: {"type": "object", "properties": {');
-    expect(prompt).toContain(
-      "function<｜tool▁sep｜>tool_call_name\n```json\ntool_call_arguments\n```<｜tool▁call▁end｜>",
-    );
-    expect(choice.message.tool_calls[0].function).toEqual({ name: "weather", arguments: "{}" });
-    const made = { id: "c1", type: "function", function: { name: "weather", arguments: "{}" } };
-    const bare = { type: "function", function: { name: "now" } };
-    const turns = [
-      { role: "system", content: "Be brief." },
-      ...messages,
-      { role: "assistant", content: null, tool_calls: [made] },
-      { role: "tool", tool_call_id: "c1", content: "sun" },
-    ];
-    const later = await post({ tools: [bare], messages: turns }, "ok", { chatTemplate });
-    expect(later.prompt).toMatch(/^<\|system\|>Be brief.\n\n## Tools\n/);
-    expect(later.prompt).toContain("### now\nDescription: \n\nParameters: {}\n");
-    expect(later.prompt).toContain(`<|user|>hi<|assistant|>${call}<|tool|>sun<|assistant|>`);
-    expect((await post({}, "ok", { chatTemplate })).prompt).toBe("<|user|>hi<|assistant|>");
-    expect((await post({ tools, tool_choice: "none" }, call, { chatTemplate })).prompt).not.toContain("weather");
   });
 
   it("whose values are free text refuse limits that are strict, and drop others", async () => {

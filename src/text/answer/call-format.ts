@@ -84,6 +84,8 @@ export interface ToolCallFormat extends CallSyntax {
   readonly openers: readonly string[];
   /** Texts that begin calls only at the start of the answer, after optional white space. */
   readonly startOpeners: readonly string[];
+  /** A function's name and what stands behind it begin calls too, where the answer begins with them. */
+  readonly startsWithName?: boolean;
   /** Openers of calls whose model left out the format's own; grammars do not have them. */
   readonly looseOpeners?: readonly string[];
   /** The first opener ends a thought too, because models leave its end out. */

@@ -1,11 +1,12 @@
 /** The formats by name, and which of them a chat template teaches its model. */
+import { takesMetadata } from "../template/calls-as-metadata.js";
 import type { CallSyntax } from "./call-format.js";
 import { gemma4 } from "./gemma.js";
 import { harmony, speaksHarmony } from "./harmony.js";
 import { hermes } from "./hermes.js";
 import { granite, hunyuan, nemotron, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
-import { deepseekV3, deepseekV31, kimiK2 } from "./marked-calls.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "./marked-calls.js";
 import { mistral } from "./mistral.js";
 import { lfm2, olmo3 } from "./pythonic.js";
 import { glm, minimaxM2, qwen3Coder, seedOss } from "./tagged-parameters.js";
@@ -15,6 +16,7 @@ const FORMATS = {
   deepseek_v3: () => deepseekV3,
   deepseek_v31: () => deepseekV31,
   gemma4: () => gemma4,
+  glm4: () => glm4,
   glm45: glm,
   granite: () => granite,
   harmony: () => harmony,
@@ -60,6 +62,7 @@ const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: str
   ["hunyuan_a13b", (source) => source.includes("<tool_calls>")],
   ["qwen3_coder", (source) => source.includes("<tool_call>") && source.includes("<function=")],
   ["hermes", (source) => source.includes("<tool_call>")],
+  ["glm4", takesMetadata],
   ["llama3_json", (source) => /<\|python_tag\|>|"name": function name, "parameters"/.test(source)],
 ];
 

@@ -44,7 +44,7 @@ export interface TextGrammarOptions extends CallGrammarOptions {
   readonly reasoning: ReasoningForm;
 }
 
-type TextFormat = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
+type TextFormat = Pick<ToolCallFormat, "openers" | "startOpeners" | "startsWithName" | "spelling">;
 
 /** The reasoning's markers, and whether an answer begins inside it or may open one; undefined: it has none. */
 type ReasoningForm = (ReasoningMarkers & { readonly start: "inside" | "possible" }) | undefined;
@@ -175,12 +175,14 @@ class CallGrammar {
     return this.#afterThought(reasoning, said, thought);
   }
 
-  #textThenCalls({ openers, startOpeners, spelling }: TextFormat): string {
+  #textThenCalls({ openers, startOpeners, startsWithName, spelling }: TextFormat): string {
     const opener = openers[0]!;
     const { start, beforeName } = spelling;
     const behindOpener = start.startsWith(opener) ? start.slice(opener.length) : start;
     const calls = this.writer.rule(sequence(this.#spell(behindOpener + beforeName), this.calls()));
     const text = this.#markers.upTo(this.writer, opener, calls);
+    // Behind a line break, a name is text.
+    if (startsWithName === true) return oneOf([calls, EMPTY, sequence(literal("\n"), text)]);
     if (startOpeners.length === 0) return text;
     // If an answer may be a call without an opener, text that begins like a call must be one.
     const others = this.#otherBeginnings(startOpeners.join(""), opener, text);

@@ -4,7 +4,7 @@ import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { cases } from "../../../test/helpers/long.js";
 import { parsedCalls } from "../../../test/helpers/parsed-calls.js";
 import { callOpening, spellCalls, type ToolCallFormat } from "./call-format.js";
-import { deepseekV3, deepseekV31, kimiK2 } from "./marked-calls.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "./marked-calls.js";
 import type { ToolCallParserOptions } from "./tool-call-parser.js";
 
 const tools = new Map(["f", "g"].map((name) => [name, undefined]));
@@ -103,6 +103,13 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [deepseekV31, V3('f<｜tool▁sep｜>"{}"')],
   [kimiK2, KIMI("functions.f:0<|tool_call_argument_begin|>x{}")],
   [kimiK2, KIMI("call_1<|tool_call_argument_begin|>{}")],
+  [glm4, "f\nis a function"],
+  [glm4, "f {}"],
+  [glm4, "ff\n{}"],
+  [glm4, "text f\n{}"],
+  [glm4, "\ntext\nf\n{}"],
+  [glm4, "<|assistant|>\nf\n{}"],
+  [glm4, "h\n{}"],
   [kimiK2, "<|tool_calls_section_begin|> {}"],
   [kimiK2, "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0"],
 ];
@@ -120,6 +127,13 @@ describe("calls between markers", () => {
     const bare = "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|>";
     expect(read(kimiK2, bare, { isHeld: true })).toEqual([bare]);
     expect(read(kimiK2, KIMI("functions.f:0<|tool_call_argument_begin|>{}"), { isHeld: true })).toEqual(["f {}"]);
+  });
+
+  it("of GLM begin the answer where a grammar holds them, and are text behind a line break", () => {
+    expect(read(glm4, "f\n{}<|assistant|>g\n{}", { isHeld: true })).toEqual(["f {}", "g {}"]);
+    expect(read(glm4, "\nf\n{}", { isHeld: true })).toEqual(["\nf\n{}"]);
+    expect(read(glm4, "\nso<|assistant|>f\n{}", { isHeld: true })).toEqual(["\nso", "f {}"]);
+    expect(read(glm4, "{}", { isHeld: true, opening: callOpening(glm4, "f"), isSingle: true })).toEqual(["f {}"]);
   });
 
   it("go on from a prompt that ends within the first, and end there if one is asked for", () => {
@@ -153,8 +167,8 @@ describe("calls between markers", () => {
     expect(kimiK2.templateCallId?.("call_x")).toBe("call_x");
   });
 
-  it.each([deepseekV3, kimiK2])("of $name take time in proportion to a hostile text's length", (format) => {
-    const [section, , call, , separator] = format.markers as [string, string, string, string, string];
+  it.each([deepseekV3, kimiK2, glm4])("of $name take time in proportion to a hostile text's length", (format) => {
+    const [section = "", , call = "f\n", , separator = "\n"] = format.markers;
     const begun = callOpening(format, "f");
     const startMs = computedMs();
     for (const unit of [" ", "<", "{", '{"a":', section, call, separator, begun, `${call}{`]) {

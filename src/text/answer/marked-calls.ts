@@ -7,6 +7,8 @@
  *   DeepSeek V3.1:   the same with <｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
  *   Kimi K2:         <|tool_calls_section_begin|><|tool_call_begin|>functions.NAME:NUMBER<|tool_call_argument_begin|>{…}
  *                    <|tool_call_end|> … <|tool_calls_section_end|>
+ *   GLM-4-0414:      NAME, {…} on the next line, and before each further call <|assistant|>; its texts begin with a line
+ *                    break
  *
  * A model may leave the section's opener out.
  */
@@ -37,10 +39,12 @@ class MarkedCalls implements CallRegion {
   #text = "";
   #scanner = new JsonScanner();
 
-  constructor(marks: Marks, sink: CallSink, isInCall: boolean) {
+  constructor(marks: Marks, sink: CallSink, opener: string) {
     this.#marks = marks;
     this.#sink = sink;
-    this.#state = isInCall ? "head" : "start";
+    this.#state = opener === marks.section[0] ? "start" : "head";
+    // Where calls begin with a name, that is the opener.
+    if (opener !== marks.section[0] && opener !== marks.call[0]) this.#text = opener;
   }
 
   push(char: string): CallStep {
@@ -102,7 +106,7 @@ function markedFormat(name: string, marks: Marks, spelling: Spelled): ToolCallFo
     looseOpeners: [call[0]],
     markers: [...section, ...call, separator],
     spelling: { start: section[0], ...spelling, end: section[1] },
-    startRegion: (opener, sink) => new MarkedCalls(marks, sink, opener === call[0]),
+    startRegion: (opener, sink) => new MarkedCalls(marks, sink, opener),
   };
 }
 
@@ -177,4 +181,23 @@ export const kimiK2: ToolCallFormat = {
   endsThought: true,
   // The model takes the ids that it sees as the pattern of its own.
   templateCallId: (id, name, number) => (name === undefined ? id : `functions.${name}:${number}`),
+};
+
+const GLM4: Marks = {
+  section: ["", ""],
+  call: ["<|assistant|>", ""],
+  separator: "\n",
+  nameOf: (first, second) => (second === "" ? first : ""),
+};
+
+export const glm4: ToolCallFormat = {
+  ...markedFormat("glm4", GLM4, {
+    beforeName: "",
+    beforeArguments: GLM4.separator,
+    afterArguments: "",
+    between: GLM4.call[0],
+  }),
+  openers: [GLM4.call[0]],
+  markers: [GLM4.call[0]],
+  startsWithName: true,
 };

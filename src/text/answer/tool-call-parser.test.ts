@@ -13,7 +13,7 @@ import { toolCallFormat } from "./call-formats.js";
 import { hermes } from "./hermes.js";
 import { granite, hunyuan, nemotron, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
-import { deepseekV3, deepseekV31, kimiK2 } from "./marked-calls.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "./marked-calls.js";
 import { mistral } from "./mistral.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
@@ -31,6 +31,7 @@ const FORMATS: readonly ToolCallFormat[] = [
   deepseekV3,
   deepseekV31,
   kimiK2,
+  glm4,
 ];
 const callable = (...names: readonly string[]) => new Map(names.map((name) => [name, undefined]));
 
@@ -243,6 +244,7 @@ const scrap = fc.constantFrom(
   "<tool_calls>",
   ...[...deepseekV3.markers, ...kimiK2.markers],
   "functions.f:0",
+  "<|assistant|>",
   "function",
   "```json",
   "```",
@@ -346,6 +348,8 @@ describe("the format of a template", () => {
     ["gemma4", "{{- '<|tool_call>call:' + function['name'] + '{' -}}"],
     ["deepseek_v3", "{{ '<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' + name + '\\n```json\\n' + text }}"],
     ["deepseek_v31", "{{ '<｜tool▁call▁begin｜>' + name + '<｜tool▁sep｜>' + text + '<｜tool▁call▁end｜>' }}\n```json"],
+    ["glm4", "<|assistant|>{{ message.get('metadata', '') }}\n{{ content }}{% endif %}<|observation|>"],
+    ["glm45", "<|observation|><tool_call>{name}\n<arg_key>{key}</arg_key>"],
     ["kimi_k2", "<|tool_calls_section_begin|>{%- for tool_call in message['tool_calls'] -%}"],
     ["kimi_k2", "{{ '<|im_system|>tool_declare<|im_middle|>' -}}"],
     ["nemotron_json", '{{- \'<TOOLCALL>[{{"name": "tool_name1"\' -}}'],

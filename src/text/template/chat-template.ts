@@ -4,6 +4,7 @@ import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { callsAsMetadata, takesMetadata } from "./calls-as-metadata.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import type { NumberText, Value } from "./jinja-values.js";
 import { parseMarked, withNumbers } from "./number-marks.js";
@@ -102,7 +103,8 @@ export class ChatTemplate {
     const needs = this.#readNeeds();
     const numbers = new Map<string, NumberText>();
     const input = given.tools === undefined ? given : withToolsAt(this.#placeOfTools() ?? "variable", given);
-    const turns = needs.isHarmony ? oneCallEach(input.messages) : input.messages;
+    const inTurns = needs.isHarmony ? oneCallEach : needs.takesMetadata ? callsAsMetadata : undefined;
+    const turns = inTurns?.(input.messages) ?? input.messages;
     const messages = turns.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
@@ -230,11 +232,14 @@ export class ChatTemplate {
     const withEmpty = withCall("", args);
     const withNone = withCall(null, args);
     const hasThinking = readsThinking(this.plainSource);
+    const isGlm4 = takesMetadata(this.plainSource);
     return {
+      takesMetadata: isGlm4,
       hasThinking,
       isHarmony: hasThinking && this.plainSource.includes("<|channel|>"),
       // Some fail where a conversation has calls and no tools.
-      printsCalls: takesObject || takesArgumentText || canPrint({}, [TRIAL_TOOL]) || canPrint("{}", [TRIAL_TOOL]),
+      printsCalls:
+        isGlm4 || takesObject || takesArgumentText || canPrint({}, [TRIAL_TOOL]) || canPrint("{}", [TRIAL_TOOL]),
       takesParts,
       joinsParts,
       takesArgumentText,
@@ -276,6 +281,8 @@ interface Needs {
    * one call of a message.
    */
   readonly isHarmony: boolean;
+  /** The template takes calls as messages with metadata. */
+  readonly takesMetadata: boolean;
   /** The template prints an assistant's calls. */
   readonly printsCalls: boolean;
   /** The template requires content as a list of parts. */
