@@ -95,6 +95,12 @@ describe("calls", () => {
       reasoning: "hm",
       tool_calls: [{ function: { name: "weather", arguments: "{}" } }],
     });
+    // A grammar holds the thought to its end, and leaves the opener to its text.
+    const strict = [{ type: "function", function: { ...weather, strict: true } }];
+    const held = await post({ tools: strict }, `<think>hm ${call}</think>ok`, {
+      chatTemplate: new ChatTemplate(source),
+    });
+    expect(held.choice.message).toMatchObject({ content: "ok", reasoning: `hm ${call}` });
   });
 
   it("of DeepSeek have their tools in the system message where the template prints none", async () => {

@@ -25,7 +25,7 @@ interface Marks {
   /** May stand between the arguments and the call's end. */
   readonly fence?: string;
   /** @param parts of the head, without white space around them */
-  nameOf(first: string, second: string): string;
+  readonly nameOf: (first: string, second: string) => string;
 }
 
 /** Longer than any name, with the texts around it; the limit keeps text from accumulating. */
@@ -57,10 +57,10 @@ class MarkedCalls implements CallRegion {
       this.#text += char;
       return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
     }
-    const [first = "", second, ...others] = this.#text.split(this.#marks.separator).map((part) => part.trim());
-    if (second === undefined || others.length > 0) return "rejected";
-    const name = this.#marks.nameOf(first, second);
-    if (!this.#sink.tools.has(name)) return "rejected";
+    const { separator, nameOf } = this.#marks;
+    const end = this.#text.indexOf(separator);
+    const name = nameOf(this.#text.slice(0, end).trim(), this.#text.slice(end + separator.length).trim());
+    if (end === -1 || !this.#sink.tools.has(name)) return "rejected";
     this.#sink.begin(name);
     this.#state = "arguments";
     this.#scanner = new JsonScanner();
