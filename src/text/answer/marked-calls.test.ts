@@ -81,6 +81,12 @@ const CALLS: readonly (readonly [name: string, format: ToolCallFormat, text: str
   ],
   ["before text", kimiK2, `${KIMI("functions.f:0<|tool_call_argument_begin|>{}")} and more`, ["f {}", "and more"]],
   [
+    "in two sections, with an end too many",
+    kimiK2,
+    `${KIMI("functions.f:0<|tool_call_argument_begin|>{}")}<|tool_calls_section_end|>${KIMI("functions.g:1<|tool_call_argument_begin|>{}")}`,
+    ["f {}", "g {}"],
+  ],
+  [
     "cut off",
     kimiK2,
     '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": [1, ',

@@ -78,7 +78,7 @@ class MarkedCalls implements CallRegion {
     return "taken";
   }
 
-  /** Models leave ends out: behind a call the next one may follow, or the end of all. */
+  /** Models leave ends out or write them twice: behind a call any of them may stand, or the next call. */
   #readMarker(char: string): CallStep {
     if (this.#text === "" && isJsonSpace(char)) return "held";
     this.#text += char;
@@ -88,7 +88,6 @@ class MarkedCalls implements CallRegion {
     const marker = markers.find((each) => each.startsWith(this.#text));
     if (marker !== this.#text) return marker === undefined ? "rejected" : "held";
     this.#text = "";
-    if (marker === section[1]) return "ended";
     if (marker !== call[0]) return "taken";
     this.#state = "head";
     return "held";
