@@ -43,7 +43,7 @@ describe("usage errors exit with 2, with what was expected and a suggestion", ()
     [
       "a format nobody reads",
       ["--tool-call-parser", "xml"],
-      /--tool-call-parser to be one of auto, gemma4, glm45/,
+      /--tool-call-parser to be one of auto, deepseek_v3, deepseek_v31/,
       /--help/,
     ],
     ["a bad choice", ["--batching", "dynamic"], /--batching to be one of continuous, static, got "dynamic"/, /--help/],

@@ -96,6 +96,51 @@ export const graniteTemplate = new ChatTemplate(
 {%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
 );
 
+/** A block of code for the arguments. */
+export const deepseekV3Template = new ChatTemplate(
+  `${TOOLS}${LINES("{{- '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool_call.type + '<｜tool▁sep｜>' + call.name + '\\n```json\\n' + (call.arguments | tojson) + '\\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}")}`,
+);
+
+/** Prints no tools, and a second turn for content that is empty beside calls. */
+export const deepseekOwnTemplate = new ChatTemplate(
+  `{%- for m in messages %}
+{%- if m.role == 'assistant' and m.tool_calls %}{% for tool_call in m.tool_calls %}{{- '<|assistant|>' + '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + tool_call.type + '<｜tool▁sep｜>' + tool_call.function.name + '\\n' + '\`\`\`json' + '\\n' + tool_call.function.arguments + '\\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}{% endfor %}{% endif %}
+{%- if m.role != 'assistant' or m.content is not none %}{{- '<|' + m.role + '|>' + m.content }}{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
+);
+
+/** Its arguments are text. */
+export const deepseekV31Template = new ChatTemplate(
+  `${TOOLS}${LINES("{{- '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + call.name + '<｜tool▁sep｜>' + call.arguments + '<｜tool▁call▁end｜><｜tool▁calls▁end｜>' }}")}`,
+);
+
+/** Of a call it prints the id alone, and its results have that too. */
+export const kimiTemplate = new ChatTemplate(
+  `${TOOLS}{%- for m in messages %}
+{{- '<|' + m.role + '|>' }}{% if m.tool_call_id %}{{- '## Return of ' + m.tool_call_id + '\\n' }}{% endif %}{{- m.content or '' }}
+{%- if m.tool_calls %}{{- '<|tool_calls_section_begin|>' }}{% for call in m.tool_calls %}{{- '<|tool_call_begin|>' + call.id + '<|tool_call_argument_begin|>' + (call.function.arguments | tojson) + '<|tool_call_end|>' }}{% endfor %}{{- '<|tool_calls_section_end|>' }}{% endif %}
+{{- '<|end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`,
+);
+
+/** Knows no calls, and results by another name. */
+export const glm4Template = new ChatTemplate(`{%- if tools %}{{- '<|system|>\\n' + tools | tojson }}{% endif %}
+{%- for m in messages %}
+{%- if m.role == 'assistant' and m.metadata %}{{- '<|assistant|>' + m.metadata + '\\n' + m.content }}
+{%- elif m.role in ['user', 'assistant', 'observation', 'system'] %}{{- '<|' + m.role + '|>\\n' + m.content }}{% endif %}
+{%- endfor %}{#- <|observation|> #}
+{%- if add_generation_prompt %}{{- '<|assistant|>' }}{% endif %}`);
+
+const LIST = (open: string, close: string) =>
+  new ChatTemplate(
+    `${TOOLS}${LINES(`{{- '${open}[{"name": "' + call.name + '", "arguments": ' + (call.arguments | tojson) + '}]${close}' }}`)}`,
+  );
+
+export const nemotronTemplate = LIST("<TOOLCALL>", "</TOOLCALL>");
+export const hunyuanTemplate = LIST("<tool_calls>", "</tool_calls>");
+
 /** Mistral's thoughts. */
 export const mistralThinkingTemplate = new ChatTemplate(
   `{{- 'Think first: [THINK]…[/THINK]' }}{#- [TOOL_CALLS] [ARGS] #}${TOOLS}${LINES("{{- '[TOOL_CALLS]' + call.name + '[ARGS]' + (call.arguments | tojson) }}")}`,

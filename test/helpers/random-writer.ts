@@ -32,7 +32,7 @@ interface RandomWriterOptions {
   readonly seed: number;
   readonly maxTokens: number;
   readonly markers?: NonNullable<RandomModelOptions["markers"]>;
-  /** Of tokens by their text: a random model hardly ever closes what it opens. */
+  /** Of tokens by the bytes of their text, each as a character: a random model hardly ever closes what it opens. */
   readonly biases: Readonly<Record<string, number>>;
 }
 

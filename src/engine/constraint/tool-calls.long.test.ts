@@ -21,8 +21,9 @@ import {
 import { gemma4 } from "../../text/answer/gemma.js";
 import { HarmonyReader, harmony } from "../../text/answer/harmony.js";
 import { hermes } from "../../text/answer/hermes.js";
-import { granite, phi4Mini } from "../../text/answer/json-list.js";
+import { granite, hunyuan, nemotron, phi4Mini } from "../../text/answer/json-list.js";
 import { llama3Json } from "../../text/answer/llama3-json.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "../../text/answer/marked-calls.js";
 import { mistral } from "../../text/answer/mistral.js";
 import { lfm2, olmo3 } from "../../text/answer/pythonic.js";
 import { markerTexts, THINK } from "../../text/answer/reasoning.js";
@@ -121,6 +122,12 @@ const FORMATS: readonly (readonly [name: string, format: ToolCallFormat])[] = [
   ["mistral's args", mistral("[TOOL_CALLS] [ARGS]")],
   ["granite", granite],
   ["phi4_mini_json", phi4Mini("<|tool|>")],
+  ["nemotron_json", nemotron],
+  ["hunyuan_a13b", hunyuan],
+  ["deepseek_v3", deepseekV3],
+  ["deepseek_v31", deepseekV31],
+  ["kimi_k2", kimiK2],
+  ["glm4", glm4],
   ["olmo3", olmo3],
   ["lfm2", lfm2],
   ["gemma4", gemma4],
@@ -135,7 +142,7 @@ test.each(
   FORMATS.flatMap(([name, format]) => [true, false].map((areSpecial) => ({ name, format, areSpecial }))),
 )("calls in the form of $name are valid (special tokens: $areSpecial)", async ({ format, areSpecial }) => {
   const texts = [...format.markers, ...markerTexts(THINK)];
-  const toOpeners = Object.fromEntries(texts.map((text) => [text, 4]));
+  const toOpeners = Object.fromEntries(texts.map((text) => [Buffer.from(text).toString("latin1"), 4]));
   const biases = { '"': 5, "}": 5, "]": 5, "{": 3, ...toOpeners };
   await using writer = await RandomWriter.create({ seed: 5, maxTokens: 500, markers: { texts, areSpecial }, biases });
   const rng = new TestRng(12);

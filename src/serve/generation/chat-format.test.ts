@@ -44,6 +44,12 @@ const FACTS: readonly Facts[] = (
     ["mistralai-Ministral-3-14B-Reasoning-2512", true, "mistral", "[THINK]"],
     ["llama-cpp-microsoft-Phi-4-mini-instruct", true, "phi4_mini_json", undefined],
     ["allenai-Olmo-3", true, "olmo3", undefined],
+    ["deepseek-ai-DeepSeek-V3.1", true, "deepseek_v31", "<think>"],
+    ["deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", true, "deepseek_v3", "<think>"],
+    ["moonshotai-Kimi-K2", true, "kimi_k2", undefined],
+    ["moonshotai-Kimi-K2-Thinking", true, "kimi_k2", "<think>"],
+    ["NVIDIA-Nemotron-Nano-v2", true, "nemotron_json", "<think>"],
+    ["unsloth-MiniMax-M2", true, "minimax_m2", "<think>"],
   ] as const
 ).filter(([file]) => existsSync(join(folder, `${file}.jinja`)));
 
@@ -62,7 +68,9 @@ describe.skipIf(!isPresent)("published templates (needs fixtures/templates)", ()
   )("%s: its own calls are read back", (file) => {
     const chatTemplate = load(file);
     const toolCalls = readChatFormat({ tokenizer: fakeTokenizer, chatTemplate }).toolCalls as ToolCallFormat;
-    const call = { id: "abcdefghi", type: "function", function: { name: "weather", arguments: '{"city": "Paris"}' } };
+    // As a conversation's first call has it.
+    const id = toolCalls.templateCallId?.("abcdefghi", "weather", 0) ?? "abcdefghi";
+    const call = { id, type: "function", function: { name: "weather", arguments: '{"city": "Paris"}' } };
     const messages = [
       { role: "user", content: "hi" },
       { role: "assistant", content: "", tool_calls: [call] },

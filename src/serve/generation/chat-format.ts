@@ -16,8 +16,10 @@ import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
 export interface ChatFormat {
-  /** The template prints the request's tools. */
+  /** The prompt may have tools. */
   readonly takesTools: boolean;
+  /** The template of tools for the system message; undefined: the chat template prints them, or no prompt has them. */
+  readonly toolsTemplate: string | undefined;
   /** undefined: no parser knows the format of the model's calls. */
   readonly toolCalls: CallSyntax | undefined;
   /** Answers are messages in Harmony (gpt-oss), with reasoning and calls among them. */
@@ -85,11 +87,15 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const areTokens = (texts: readonly string[]): boolean => tokenIdsOf(tokenizer, texts).size === texts.length;
   const thought = isHarmony ? undefined : reasoningMarkers(reasoningParser, source, areTokens);
   const thoughtTexts = thought === undefined ? [] : markerTexts(thought);
+  // A template shows that by trials, which wait for the first request with tools.
+  const printsTools = (): boolean => model.chatTemplate?.takesTools ?? /\btools\b/.test(source);
   const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));
   return {
-    // A template shows that by trials, which wait for the first request with tools.
     get takesTools() {
-      return model.chatTemplate?.takesTools ?? /\btools\b/.test(source);
+      return toolCalls?.toolsTemplate !== undefined || printsTools();
+    },
+    get toolsTemplate() {
+      return printsTools() ? undefined : toolCalls?.toolsTemplate;
     },
     toolCalls,
     toolTokenIds: tokenIdsOf(tokenizer, toolCalls?.markers ?? []),

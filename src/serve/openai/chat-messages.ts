@@ -7,6 +7,7 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { spellCalls } from "../../text/answer/call-format.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 import type { PromptContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
@@ -183,12 +184,26 @@ export function renderChat(
   const { chatTemplate } = context;
   const render = (given: readonly PlainMessage[]): string =>
     chatTemplate.render({
-      messages: withTemplateIds(context, withSpelledCalls(context, given)),
+      messages: withTemplateIds(context, withSpelledCalls(context, withTools(context, given, tools))),
       tools,
       addGenerationPrompt,
       kwargs,
     });
   return continues ? renderUpToFinalText(render, messages) : render(messages);
+}
+
+/** Where the template prints no tools, the system message has them. */
+function withTools(
+  { chatFormat }: PromptContext,
+  messages: readonly PlainMessage[],
+  tools: readonly object[] | undefined,
+): readonly PlainMessage[] {
+  const source = tools === undefined ? undefined : chatFormat.toolsTemplate;
+  if (source === undefined) return messages;
+  const content = new ChatTemplate(source).render({ messages: [], tools, addGenerationPrompt: false });
+  const [first, ...others] = messages;
+  if (first?.role !== "system") return [{ role: "system", content }, ...messages];
+  return [{ ...first, content: `${first.content}\n\n${content}` }, ...others];
 }
 
 /** Where the template prints no calls, the text of their message has them, as the model wrote them. */
@@ -198,29 +213,36 @@ function withSpelledCalls(
 ): readonly PlainMessage[] {
   const haveCalls = messages.some((message) => message.tool_calls !== undefined);
   if (!haveCalls || format === undefined || chatTemplate?.printsCalls !== false) return messages;
+  let number = 0;
   return messages.map((message) => {
-    const { tool_calls: calls, ...rest } = message;
-    const text =
-      calls &&
-      spellCalls(
-        format,
-        calls.map((call) => call.function),
-      );
+    const { tool_calls: calls = [], ...rest } = message;
+    if (calls.length === 0) return message;
+    const functions = calls.map((call) => call.function);
+    const text = spellCalls(format, functions, number);
+    number += calls.length;
     if (text === undefined) return message;
     return { ...rest, content: message.content === "" ? text : `${message.content}\n${text}` };
   });
 }
 
-/** Some templates refuse call ids of other forms, so ids are converted. */
+/** Some templates refuse call ids of other forms, so ids are converted. A result's id is that of the last such call. */
 function withTemplateIds(context: PromptContext, messages: readonly PlainMessage[]): readonly PlainMessage[] {
   const toId = context.chatFormat.toolCalls?.templateCallId;
   if (toId === undefined) return messages;
-  return messages.map((message) => ({
-    ...message,
-    ...(message.tool_call_id === undefined ? {} : { tool_call_id: toId(message.tool_call_id) }),
-    ...(message.tool_calls === undefined
+  const ids = new Map<string, string>();
+  let number = 0;
+  return messages.map(({ tool_calls: calls, tool_call_id: resultOf, ...rest }) => ({
+    ...rest,
+    ...(resultOf === undefined ? {} : { tool_call_id: ids.get(resultOf) ?? toId(resultOf) }),
+    ...(calls === undefined
       ? {}
-      : { tool_calls: message.tool_calls.map((call) => ({ ...call, id: toId(call.id) })) }),
+      : {
+          tool_calls: calls.map((call) => {
+            const id = toId(call.id, call.function.name, number++);
+            ids.set(call.id, id);
+            return { ...call, id };
+          }),
+        }),
   }));
 }
 

@@ -87,7 +87,7 @@ function readingOf(
   const { reasoningMarkers: markers, reasoningTokenIds, toolTokenIds } = context.chatFormat;
   if (toolUse === undefined && markers === undefined) return undefined;
   const { opening = "" } = toolUse ?? {};
-  const reasoning = markers !== undefined && opening === "" ? { markers, startsInside } : undefined;
+  const reasoning = markers !== undefined && toolUse?.forced === undefined ? { markers, startsInside } : undefined;
   const toolCalls =
     toolUse === undefined || !isWithinText(toolUse.format)
       ? undefined
@@ -126,10 +126,10 @@ function callRecipe(
   if (form === undefined && !functions.some(({ isStrict }) => isStrict)) return undefined;
   const besideCalls = form && partForm(form);
   if (!isWithinText(format)) return { ...options, format: { spelling }, kind: "channels", form: besideCalls };
-  const { openers, startOpeners } = format;
+  const { openers, startOpeners, startsWithName = false } = format;
   const start: "inside" | "possible" = startsInside ? "inside" : "possible";
   const reasoning = reasoningMarkers && { ...reasoningMarkers, start };
-  const inText = { ...options, format: { openers, startOpeners, spelling }, reasoning };
+  const inText = { ...options, format: { openers, startOpeners, startsWithName, spelling }, reasoning };
   if (besideCalls === undefined) return { ...inText, kind: "freeCalls" };
   return { ...inText, kind: "callsOrForm", form: besideCalls };
 }
@@ -166,14 +166,15 @@ export async function chatPrompt(
   fields: ChatPlanFields,
   hasForm: boolean,
 ) {
-  const toolUse = toolUseOf(context, fields);
+  const numCalls = messages.flatMap(({ tool_calls: calls = [] }) => calls).length;
+  const toolUse = toolUseOf(context, fields, numCalls);
   const rendered = { ...fields, chat_template_kwargs: templateKwargs(context, fields) };
   const text = renderChat(context, messages, rendered, toolUse?.tools);
   const { reasoningMarkers: markers, isHarmony } = context.chatFormat;
   const isInside = markers !== undefined && endsInsideReasoning(text, markers);
   const opening = toolUse?.opening ?? "";
   // A forced form replaces reasoning; it never appears inside it.
-  const isForced = opening !== "" || (hasForm && toolUse === undefined);
+  const isForced = toolUse?.forced !== undefined || (hasForm && toolUse === undefined);
   const formOpening = isHarmony && opening === "" && isForced && awaitsChannel(text) ? HARMONY.final : "";
   const prompt = `${text}${isForced && isInside ? reasoningEnd(markers) : ""}${opening}${formOpening}`;
   return { prompt, promptIds: await encodePrompt(context, prompt, fields), toolUse, startsInside: isInside };

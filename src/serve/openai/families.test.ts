@@ -5,9 +5,14 @@
 import { describe, expect, it } from "vitest";
 import { ask, writing } from "../../../test/helpers/ask.js";
 import {
+  deepseekV3Template,
+  deepseekV31Template,
   glmTemplate,
   graniteTemplate,
+  hunyuanTemplate,
+  kimiTemplate,
   mistralThinkingTemplate,
+  nemotronTemplate,
   olmoTemplate,
   phiTemplate,
   qwenCoderTemplate,
@@ -52,6 +57,23 @@ const FAMILIES: readonly Family[] = [
   ["OLMo 3", olmoTemplate, '<function_calls>\nweather(city="São Paulo", days=2)\n</function_calls>'],
   ["Granite 3", graniteTemplate, `<|tool_call|>[{"name": "weather", "arguments": ${ARGUMENTS}}]`],
   ["Phi-4-mini", phiTemplate, `<|tool_call|>[{"name": "weather", "arguments": ${ARGUMENTS}}]<|/tool_call|>`],
+  [
+    "DeepSeek V3",
+    deepseekV3Template,
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>weather\n\`\`\`json\n${ARGUMENTS}\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+  ],
+  [
+    "DeepSeek V3.1",
+    deepseekV31Template,
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>weather<｜tool▁sep｜>${ARGUMENTS}<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+  ],
+  [
+    "Kimi K2",
+    kimiTemplate,
+    `<|tool_calls_section_begin|><|tool_call_begin|>functions.weather:0<|tool_call_argument_begin|>${ARGUMENTS}<|tool_call_end|><|tool_calls_section_end|>`,
+  ],
+  ["Nemotron", nemotronTemplate, `<TOOLCALL>[{"name": "weather", "arguments": ${ARGUMENTS}}]</TOOLCALL>`],
+  ["Hunyuan", hunyuanTemplate, `<tool_calls>[{"name": "weather", "arguments": ${ARGUMENTS}}]</tool_calls>`],
   ["SmolLM3", xmlToolsTemplate, `<tool_call>\n{"name": "weather", "arguments": ${ARGUMENTS}}\n</tool_call>`],
 ];
 
@@ -116,7 +138,9 @@ describe("calls", () => {
   });
 
   it.each(FAMILIES)("of %s can be forced", async (_name, chatTemplate, call) => {
-    const [begun, rest] = call.split(/(?<=weather(?:>\n|\n|\(|", "arguments":))/) as [string, string];
+    const [begun, rest] = call.split(
+      /(?<=weather(?:>\n|\n(?!```)|\n```json\n|\(|", "arguments":|<｜tool▁sep｜>|:0<\|tool_call_argument_begin\|>))/,
+    ) as [string, string];
     const forced = { tools, tool_choice: { type: "function", function: { name: "weather" } } };
     const { choice, prompt, grammar } = await post(forced, rest, { chatTemplate });
     expect(prompt.endsWith(begun)).toBe(true);

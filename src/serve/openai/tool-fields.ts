@@ -202,8 +202,11 @@ function choiceOf({ tool_choice: choice = "auto", tools = [], toolPaths: paths =
   return { mode: "required", names, forcedName: choice.function.name };
 }
 
-/** Undefined: the answer is plain text, even if it looks like a call. */
-export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse | undefined {
+/**
+ * Undefined: the answer is plain text, even if it looks like a call.
+ * @param numCalls the number of calls in the conversation so far
+ */
+export function toolUseOf(context: PromptContext, fields: ToolFields, numCalls: number): ToolUse | undefined {
   const { mode, names, forcedName } = choiceOf(fields);
   const { toolPaths: paths = TOOL_PATHS } = fields;
   const isForced = mode === "required";
@@ -229,7 +232,7 @@ export function toolUseOf(context: PromptContext, fields: ToolFields): ToolUse |
     functions: grammarFunctions(fields).filter(({ name }) => names?.has(name) !== false),
     isSingle: forcedName !== undefined || fields.parallel_tool_calls === false,
     forced: forcedName !== undefined ? "named" : isForced ? "any" : undefined,
-    opening: isForced ? callOpening(format, forcedName) : "",
+    opening: isForced ? callOpening(format, forcedName, numCalls) : "",
   };
 }
 

@@ -31,8 +31,10 @@ export class AnswerReader implements PartReader {
   readonly #calls: ToolCallParser | undefined;
 
   constructor({ reasoning, toolCalls }: AnswerReaderOptions) {
-    this.#reasoning =
-      reasoning === undefined ? undefined : new ReasoningSplitter(reasoning.markers, reasoning.startsInside);
+    // A grammar holds thoughts to their own end.
+    const { format, isHeld = false } = toolCalls ?? {};
+    const opener = format?.endsThought === true && !isHeld ? format.openers[0] : undefined;
+    this.#reasoning = reasoning && new ReasoningSplitter(reasoning.markers, reasoning.startsInside, opener);
     this.#calls = toolCalls === undefined ? undefined : new ToolCallParser(toolCalls.format, toolCalls);
   }
 

@@ -36,9 +36,11 @@ export interface CallRegion {
  * The spelling of calls: `start`, then for each call `beforeName`, its name, `beforeArguments`, its arguments,
  * `afterArguments`, with `between` before each call but the first, then `end`.
  */
-interface CallSpelling {
+export interface CallSpelling {
   readonly start: string;
   readonly beforeName: string;
+  /** Behind the name, with the call's number after it; absent: calls have no numbers. */
+  readonly beforeNumber?: string;
   readonly beforeArguments: string;
   /** Absent: the arguments are one JSON object. */
   readonly parameters?: ParameterSpelling;
@@ -66,8 +68,14 @@ export interface CallSyntax {
   readonly markers: readonly string[];
   /** The spelling that models are trained on; readers also accept others. */
   readonly spelling: CallSpelling;
-  /** Converts a call's id to the form that this format's templates require. Absent: they accept any id. */
-  templateCallId?(id: string): string;
+  /**
+   * Converts a call's id to the form that this format's templates require. Absent: they accept any id.
+   * @param name of the function; undefined: the conversation has no such call
+   * @param number of the call in the conversation
+   */
+  templateCallId?(id: string, name?: string, number?: number): string;
+  /** A template of the request's tools for the system message, where the chat template prints none. */
+  readonly toolsTemplate?: string;
 }
 
 /** A format of calls that stand in an answer's text. */
@@ -76,29 +84,45 @@ export interface ToolCallFormat extends CallSyntax {
   readonly openers: readonly string[];
   /** Texts that begin calls only at the start of the answer, after optional white space. */
   readonly startOpeners: readonly string[];
+  /** A function's name and what stands behind it begin calls too, where the answer begins with them. */
+  readonly startsWithName?: boolean;
   /** Openers of calls whose model left out the format's own; grammars do not have them. */
   readonly looseOpeners?: readonly string[];
+  /** The first opener ends a thought too, because models leave its end out. */
+  readonly endsThought?: boolean;
   startRegion(opener: string, sink: CallSink): CallRegion;
 }
 
 /** Whether calls stand in the text; otherwise the whole answer has the format's form, reasoning and content too. */
 export const isWithinText = (format: CallSyntax): format is ToolCallFormat => "startRegion" in format;
 
-/** Calls as a model writes them, with their arguments as JSON; undefined: the format writes no JSON. */
+/** What stands between a call's name and its arguments. */
+const behindName = ({ beforeNumber, beforeArguments }: CallSpelling, number: number): string =>
+  beforeNumber === undefined ? beforeArguments : `${beforeNumber}${number}${beforeArguments}`;
+
+/**
+ * Calls as a model writes them, with their arguments as JSON; undefined: the format writes no JSON.
+ * @param number of the first call in the conversation
+ */
 export function spellCalls(
   { spelling }: CallSyntax,
   calls: readonly { readonly name: string; readonly arguments: string }[],
+  number: number,
 ): string | undefined {
-  const { start, beforeName, beforeArguments, parameters, afterArguments, between, end } = spelling;
+  const { start, beforeName, parameters, afterArguments, between, end } = spelling;
   if (parameters !== undefined) return undefined;
-  const spelled = calls.map(
-    (call) => `${beforeName}${call.name}${beforeArguments} ${call.arguments || "{}"}${afterArguments}`,
-  );
+  const spelled = calls.map((call, index) => {
+    const before = behindName(spelling, number + index);
+    return `${beforeName}${call.name}${before}${before.endsWith(":") ? " " : ""}${call.arguments || "{}"}${afterArguments}`;
+  });
   return `${start}${spelled.join(between)}${end}`;
 }
 
-/** The beginning of a turn that calls this function, or any function if no name is given. */
-export function callOpening({ spelling }: CallSyntax, functionName: string | undefined): string {
-  const { start, beforeName, beforeArguments } = spelling;
-  return `${start}${beforeName}${functionName === undefined ? "" : `${functionName}${beforeArguments}`}`;
+/**
+ * The beginning of a turn that calls this function, or any function if no name is given.
+ * @param number of the call in the conversation
+ */
+export function callOpening({ spelling }: CallSyntax, functionName: string | undefined, number = 0): string {
+  const { start, beforeName } = spelling;
+  return `${start}${beforeName}${functionName === undefined ? "" : `${functionName}${behindName(spelling, number)}`}`;
 }

@@ -1,25 +1,33 @@
 /** The formats by name, and which of them a chat template teaches its model. */
+import { takesMetadata } from "../template/calls-as-metadata.js";
 import type { CallSyntax } from "./call-format.js";
 import { gemma4 } from "./gemma.js";
 import { harmony, speaksHarmony } from "./harmony.js";
 import { hermes } from "./hermes.js";
-import { granite, phi4Mini } from "./json-list.js";
+import { granite, hunyuan, nemotron, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "./marked-calls.js";
 import { mistral } from "./mistral.js";
 import { lfm2, olmo3 } from "./pythonic.js";
 import { glm, minimaxM2, qwen3Coder, seedOss } from "./tagged-parameters.js";
 
 /** In the order of their names, which are vLLM's. */
 const FORMATS = {
+  deepseek_v3: () => deepseekV3,
+  deepseek_v31: () => deepseekV31,
   gemma4: () => gemma4,
+  glm4: () => glm4,
   glm45: glm,
   granite: () => granite,
   harmony: () => harmony,
   hermes: () => hermes,
+  hunyuan_a13b: () => hunyuan,
+  kimi_k2: () => kimiK2,
   lfm2: () => lfm2,
   llama3_json: () => llama3Json,
   minimax_m2: () => minimaxM2,
   mistral,
+  nemotron_json: () => nemotron,
   olmo3: () => olmo3,
   phi4_mini_json: phi4Mini,
   qwen3_coder: () => qwen3Coder,
@@ -34,6 +42,12 @@ export const TOOL_CALL_PARSERS: readonly ToolCallParserName[] = ["auto", ...TOOL
 /** The texts in a template that show each format; the first that holds decides. */
 const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: string) => boolean])[] = [
   ["harmony", speaksHarmony],
+  // Between the name and the block of code are only quotes and line breaks.
+  ["deepseek_v3", (source) => /<｜tool▁sep｜>[^｜]*```json/.test(source)],
+  ["deepseek_v31", (source) => source.includes("<｜tool▁sep｜>")],
+  // The templates of the first weeks show the tools, and leave the form of calls to the model.
+  ["kimi_k2", (source) => /<\|tool_calls_section_begin\|>|tool_declare<\|im_middle\|>/.test(source)],
+  ["nemotron_json", (source) => source.includes("<TOOLCALL>")],
   ["gemma4", (source) => source.includes("<|tool_call>call:")],
   ["mistral", (source) => source.includes("[TOOL_CALLS]")],
   ["minimax_m2", (source) => source.includes("<minimax:tool_call>")],
@@ -45,8 +59,10 @@ const SIGNS: readonly (readonly [name: FormatName, isShown: (templateSource: str
   ["phi4_mini_json", (source) => /<\|\/tool_call\|>|functools\[|<\|\/tool\|>/.test(source)],
   ["granite", (source) => source.includes("<|tool_call|>")],
   ["glm45", (source) => source.includes("<tool_call>") && source.includes("<arg_key>")],
+  ["hunyuan_a13b", (source) => source.includes("<tool_calls>")],
   ["qwen3_coder", (source) => source.includes("<tool_call>") && source.includes("<function=")],
   ["hermes", (source) => source.includes("<tool_call>")],
+  ["glm4", takesMetadata],
   ["llama3_json", (source) => /<\|python_tag\|>|"name": function name, "parameters"/.test(source)],
 ];
 

@@ -44,7 +44,7 @@ export interface TextGrammarOptions extends CallGrammarOptions {
   readonly reasoning: ReasoningForm;
 }
 
-type TextFormat = Pick<ToolCallFormat, "openers" | "startOpeners" | "spelling">;
+type TextFormat = Pick<ToolCallFormat, "openers" | "startOpeners" | "startsWithName" | "spelling">;
 
 /** The reasoning's markers, and whether an answer begins inside it or may open one; undefined: it has none. */
 type ReasoningForm = (ReasoningMarkers & { readonly start: "inside" | "possible" }) | undefined;
@@ -106,8 +106,12 @@ class CallGrammar {
     const space = format.spelling.parameters === undefined ? jsonSpace(this.writer) : EMPTY;
     const argumentsOf = functions.map((each) => sequence(space, this.#arguments(each, keepsSchemas)));
     this.#argumentsOf = argumentsOf;
-    const { beforeArguments } = format.spelling;
-    const calls = functions.map(({ name }, i) => sequence(this.#spell(name + beforeArguments), argumentsOf[i]!));
+    const { beforeNumber, beforeArguments } = format.spelling;
+    const head = (name: string): string =>
+      beforeNumber === undefined
+        ? this.#spell(name + beforeArguments)
+        : sequence(this.#spell(name + beforeNumber), repeat("[0-9]", 1, 4), this.#spell(beforeArguments));
+    const calls = functions.map(({ name }, i) => sequence(head(name), argumentsOf[i]!));
     this.#call = this.writer.rule(oneOf(calls));
   }
 
@@ -171,12 +175,14 @@ class CallGrammar {
     return this.#afterThought(reasoning, said, thought);
   }
 
-  #textThenCalls({ openers, startOpeners, spelling }: TextFormat): string {
+  #textThenCalls({ openers, startOpeners, startsWithName, spelling }: TextFormat): string {
     const opener = openers[0]!;
     const { start, beforeName } = spelling;
     const behindOpener = start.startsWith(opener) ? start.slice(opener.length) : start;
     const calls = this.writer.rule(sequence(this.#spell(behindOpener + beforeName), this.calls()));
     const text = this.#markers.upTo(this.writer, opener, calls);
+    // Behind a line break, a name is text.
+    if (startsWithName === true) return oneOf([calls, EMPTY, sequence(literal("\n"), text)]);
     if (startOpeners.length === 0) return text;
     // If an answer may be a call without an opener, text that begins like a call must be one.
     const others = this.#otherBeginnings(startOpeners.join(""), opener, text);

@@ -28,7 +28,7 @@ export class CallsInTags implements CallRegion {
     const step = this.#calls.push(char);
     if (step !== "ended") return step;
     this.#areComplete = true;
-    return "taken";
+    return this.#close === "" ? step : "taken";
   }
 
   #readClose(char: string): CallStep {

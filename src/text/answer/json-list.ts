@@ -1,6 +1,6 @@
 /**
- * Calls as a JSON list behind an opener: Granite 3 (`<|tool_call|>[{"name": …, "arguments": {…}}, …]`) and Phi-4-mini,
- * which ends them with `<|/tool_call|>`, or writes `functools[…]` where its template says so.
+ * Calls as a JSON list behind an opener: Granite 3 (`<|tool_call|>[{"name": …, "arguments": {…}}, …]`), Nemotron, Hunyuan
+ * and Phi-4-mini, which end them with a tag. Phi-4-mini writes `functools[…]` where its template says so.
  */
 import type { ToolCallFormat } from "./call-format.js";
 import { CallObjects } from "./call-object.js";
@@ -13,13 +13,26 @@ const FUNCTOOLS = "functools[";
 
 const OBJECT = { beforeName: '{"name": "', beforeArguments: '", "arguments":', afterArguments: "}" };
 
-export const granite: ToolCallFormat = {
-  name: "granite",
-  openers: [TOOL_CALL],
-  startOpeners: [],
-  markers: [TOOL_CALL],
-  spelling: { start: `${TOOL_CALL}[`, ...OBJECT, between: ", ", end: "]" },
-  startRegion: (_opener, sink) => new CallsInTags(sink, TOOL_CALL_END),
+/** @param close "": nothing ends the list but its bracket */
+function listFormat(name: string, open: string, close: string): ToolCallFormat {
+  return {
+    name,
+    openers: [open],
+    startOpeners: [],
+    markers: close === "" ? [open] : [open, close],
+    spelling: { start: `${open}[`, ...OBJECT, between: ", ", end: `]${close}` },
+    startRegion: (_opener, sink) => new CallsInTags(sink, close),
+  };
+}
+
+export const granite = listFormat("granite", TOOL_CALL, "");
+export const hunyuan = listFormat("hunyuan_a13b", "<tool_calls>", "</tool_calls>");
+export const nemotron = listFormat("nemotron_json", "<TOOLCALL>", "</TOOLCALL>");
+const phi4List = listFormat("phi4_mini_json", TOOL_CALL, TOOL_CALL_END);
+
+const phi4Each: ToolCallFormat = {
+  ...phi4List,
+  spelling: { start: TOOL_CALL, ...OBJECT, afterArguments: `}${TOOL_CALL_END}`, between: TOOL_CALL, end: "" },
 };
 
 const functools: ToolCallFormat = {
@@ -34,14 +47,5 @@ const functools: ToolCallFormat = {
 /** The template shows the opener, and whether each call stands alone behind one or all stand in a list. */
 export function phi4Mini(templateSource: string): ToolCallFormat {
   if (templateSource.includes(FUNCTOOLS)) return functools;
-  return {
-    name: "phi4_mini_json",
-    openers: [TOOL_CALL],
-    startOpeners: [],
-    markers: [TOOL_CALL, TOOL_CALL_END],
-    spelling: templateSource.includes(`${TOOL_CALL}{`)
-      ? { start: TOOL_CALL, ...OBJECT, afterArguments: `}${TOOL_CALL_END}`, between: TOOL_CALL, end: "" }
-      : { start: `${TOOL_CALL}[`, ...OBJECT, between: ", ", end: `]${TOOL_CALL_END}` },
-    startRegion: (_opener, sink) => new CallsInTags(sink, TOOL_CALL_END),
-  };
+  return templateSource.includes(`${TOOL_CALL}{`) ? phi4Each : phi4List;
 }

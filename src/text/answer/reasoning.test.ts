@@ -48,6 +48,20 @@ describe("ReasoningSplitter", () => {
     expect(split([text.slice(1)], false, markers)).toEqual({ reasoning: "", content: text.slice(1) });
   });
 
+  it.each([
+    ["a\n<call>b</think>", "a", "<call>b</think>"],
+    ["a <cal</think>b<call>", "a <cal", "b<call>"],
+    ["a </thi<call>", "a </thi", "<call>"],
+    ["a <call", "a <call", ""],
+  ])("ends the reasoning at calls where a format says so: %s", (text, reasoning, content) => {
+    for (const pieces of [[text], text.split("")]) {
+      const splitter = new ReasoningSplitter(THINK, true, "<call>");
+      const parts = [...pieces.map((piece) => splitter.push(piece)), splitter.flush()];
+      expect(parts.map((part) => part.reasoning).join("")).toBe(reasoning);
+      expect(parts.map((part) => part.content).join("")).toBe(content);
+    }
+  });
+
   it("reports whether it is inside the reasoning", () => {
     const splitter = new ReasoningSplitter(THINK, false);
     const states = ["<think>", "a", "</think>", "b"].map((piece) => {

@@ -79,14 +79,17 @@ function partialLength(text: string, marker: string): number {
 export class ReasoningSplitter {
   readonly #open: string;
   readonly #close: string;
+  readonly #opener: string;
   #state: "start" | "reasoning" | "content";
   #held = "";
   /** White space at the start of a part is dropped. */
   #isAtPartStart = true;
 
-  constructor({ open, close }: ReasoningMarkers, startsInside: boolean) {
+  /** @param opener of calls, which ends the reasoning too, and belongs to the content; "": it does not */
+  constructor({ open, close }: ReasoningMarkers, startsInside: boolean, opener = "") {
     this.#open = open;
     this.#close = close;
+    this.#opener = opener;
     this.#state = startsInside ? "reasoning" : "start";
   }
 
@@ -125,13 +128,15 @@ export class ReasoningSplitter {
   /** Holds back text that may be the closing marker, and the white space before it. */
   #readReasoning(): string {
     if (this.#isAtPartStart) this.#held = this.#held.trimStart();
-    const end = this.#held.indexOf(this.#close);
-    const isOver = end !== -1;
-    const open = isOver
-      ? this.#held.slice(0, end)
-      : this.#held.slice(0, -partialLength(this.#held, this.#close) || undefined);
-    const reasoning = open.trimEnd();
-    this.#held = this.#held.slice(isOver ? end + this.#close.length : reasoning.length);
+    const markers = [this.#close, this.#opener].filter((marker) => marker !== "");
+    const ends = markers.map((marker) => this.#held.indexOf(marker)).filter((end) => end !== -1);
+    const isOver = ends.length > 0;
+    const end = isOver
+      ? Math.min(...ends)
+      : this.#held.length - Math.max(...markers.map((marker) => partialLength(this.#held, marker)));
+    const reasoning = this.#held.slice(0, end).trimEnd();
+    const isClosed = isOver && this.#held.startsWith(this.#close, end);
+    this.#held = this.#held.slice(isClosed ? end + this.#close.length : isOver ? end : reasoning.length);
     if (reasoning !== "") this.#isAtPartStart = false;
     if (isOver) {
       this.#state = "content";

@@ -8,18 +8,31 @@ import { cutting } from "../../../test/helpers/cut-text.js";
 import { cases } from "../../../test/helpers/long.js";
 import { parsedCalls } from "../../../test/helpers/parsed-calls.js";
 import type { AnswerPart } from "./answer-part.js";
-import { callOpening, type ToolCallFormat } from "./call-format.js";
+import { callOpening, spellCalls, type ToolCallFormat } from "./call-format.js";
 import { toolCallFormat } from "./call-formats.js";
 import { hermes } from "./hermes.js";
-import { granite, phi4Mini } from "./json-list.js";
+import { granite, hunyuan, nemotron, phi4Mini } from "./json-list.js";
 import { llama3Json } from "./llama3-json.js";
+import { deepseekV3, deepseekV31, glm4, kimiK2 } from "./marked-calls.js";
 import { mistral } from "./mistral.js";
 import { ToolCallParser, type ToolCallParserOptions } from "./tool-call-parser.js";
 
 const mistralArray = mistral("[TOOL_CALLS][");
 const mistralArgs = mistral("[TOOL_CALLS] [ARGS]");
 const phi4 = phi4Mini("<|tool|>");
-const FORMATS: readonly ToolCallFormat[] = [hermes, llama3Json, mistralArray, granite, phi4];
+const FORMATS: readonly ToolCallFormat[] = [
+  hermes,
+  llama3Json,
+  mistralArray,
+  granite,
+  phi4,
+  nemotron,
+  hunyuan,
+  deepseekV3,
+  deepseekV31,
+  kimiK2,
+  glm4,
+];
 const callable = (...names: readonly string[]) => new Map(names.map((name) => [name, undefined]));
 
 function parse(format: ToolCallFormat, pieces: readonly string[], options: Partial<ToolCallParserOptions> = {}) {
@@ -101,6 +114,18 @@ const CALLS: readonly Example[] = [
     ["0:f({})", "1:g({})"],
   ],
   ["phi's functools", phi4Mini("functools[…]"), 'functools[{"name":"f","arguments":{"a":"]"}}]', ['0:f({"a":"]"})']],
+  [
+    "nemotron",
+    nemotron,
+    'ok\n\n<TOOLCALL>[{"name": "f", "arguments": {"a": 1}}, {"name": "g", "arguments": {}}]</TOOLCALL>\n',
+    ["ok", '0:f({"a": 1})', "1:g({})"],
+  ],
+  [
+    "hunyuan",
+    hunyuan,
+    '<tool_calls>\n[{"name": "f", "arguments": {"a": "</tool_calls>"}}]\n</tool_calls>',
+    ['0:f({"a": "</tool_calls>"})'],
+  ],
   ["one mistral object", mistralArray, '[TOOL_CALLS]{"name":"f","arguments":{}}', ["0:f({})"]],
 ];
 
@@ -214,6 +239,15 @@ const scrap = fc.constantFrom(
   "\n",
   '{"name":"f","arguments":{"k":"v"}}',
   '{"name": "g", "parameters": {}}',
+  "<TOOLCALL>",
+  "</TOOLCALL>",
+  "<tool_calls>",
+  ...[...deepseekV3.markers, ...kimiK2.markers],
+  "functions.f:0",
+  "<|assistant|>",
+  "function",
+  "```json",
+  "```",
   "1.5e3",
   "null",
   "<",
@@ -279,8 +313,8 @@ describe("however the text is cut", () => {
         fc.array(fc.dictionary(fc.string(), fc.jsonValue()), { minLength: 1, maxLength: 3 }),
         fc.nat(9),
         (all, width) => {
-          const calls = all.map((value) => `{"name": "f", "arguments": ${JSON.stringify(value)}}`);
-          const text = write(format, calls);
+          const calls = all.map((value) => ({ name: "f", arguments: JSON.stringify(value) }));
+          const text = spellCalls(format, calls, 9)!;
           const pieces = text.match(new RegExp(`[^]{1,${width + 1}}`, "g")) ?? [];
           const expected = all.map((value, index) => `${index}:f(${JSON.stringify(value)})`);
           expect(show(parse(format, pieces))).toEqual(expected);
@@ -293,12 +327,6 @@ describe("however the text is cut", () => {
 
 function remove(text: string, pattern: RegExp): string {
   return text.replaceAll(pattern, "");
-}
-
-function write(format: ToolCallFormat, calls: readonly string[]): string {
-  if (format === hermes) return calls.map((call) => `<tool_call>\n${call}\n</tool_call>`).join("\n");
-  if (format === llama3Json) return calls.join("; ");
-  return `${format.spelling.start}${calls.join(", ")}${format.spelling.end}`;
 }
 
 describe("the format of a template", () => {
@@ -318,6 +346,14 @@ describe("the format of a template", () => {
     ["lfm2", "{{- 'List of tools: <|tool_list_start|>[' -}}"],
     ["lfm2", '{%- set ns.system_prompt = ns.system_prompt + "List of tools: [" -%}'],
     ["gemma4", "{{- '<|tool_call>call:' + function['name'] + '{' -}}"],
+    ["deepseek_v3", "{{ '<｜tool▁call▁begin｜>' + tool['type'] + '<｜tool▁sep｜>' + name + '\\n```json\\n' + text }}"],
+    ["deepseek_v31", "{{ '<｜tool▁call▁begin｜>' + name + '<｜tool▁sep｜>' + text + '<｜tool▁call▁end｜>' }}\n```json"],
+    ["glm4", "<|assistant|>{{ message.get('metadata', '') }}\n{{ content }}{% endif %}<|observation|>"],
+    ["glm45", "<|observation|><tool_call>{name}\n<arg_key>{key}</arg_key>"],
+    ["kimi_k2", "<|tool_calls_section_begin|>{%- for tool_call in message['tool_calls'] -%}"],
+    ["kimi_k2", "{{ '<|im_system|>tool_declare<|im_middle|>' -}}"],
+    ["nemotron_json", '{{- \'<TOOLCALL>[{{"name": "tool_name1"\' -}}'],
+    ["hunyuan_a13b", "{% set content = content + '<tool_calls>' + ns.tool_calls + '</tool_calls>' %}"],
     ["granite", "respond with <|tool_call|> followed by a JSON list"],
     ["phi4_mini_json", "{{ '<|tool_call|>' + (call | tojson) + '<|/tool_call|>' }}"],
     ["phi4_mini_json", "{{ '<|tool|>' + message['tools'] + '<|/tool|>' }}"],

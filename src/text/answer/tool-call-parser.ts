@@ -23,6 +23,8 @@ export class ToolCallParser {
   readonly #format: ToolCallFormat;
   readonly #openers: readonly string[];
   readonly #startOpeners: readonly string[];
+  /** Those, and functions' names where these begin calls. */
+  readonly #nameOpeners: readonly string[];
   readonly #isSingle: boolean;
   readonly #isForced: boolean;
   readonly #sink: CallSink;
@@ -49,6 +51,8 @@ export class ToolCallParser {
     this.#format = format;
     this.#openers = [...format.openers, ...((options.isHeld === true ? undefined : format.looseOpeners) ?? [])];
     this.#startOpeners = [...format.startOpeners, ...this.#openers];
+    const names = format.startsWithName === true ? [...options.tools.keys()] : [];
+    this.#nameOpeners = [...this.#startOpeners, ...names.map((name) => `${name}${format.spelling.beforeArguments}`)];
     this.#isSingle = options.isSingle;
     this.#isForced = (options.opening ?? "") !== "";
     this.#sink = {
@@ -112,8 +116,7 @@ export class ToolCallParser {
   }
 
   #readText(): void {
-    const isAtStart = !this.#hasContent && this.#numCalls === 0;
-    const openers = isAtStart ? this.#startOpeners : this.#openers;
+    const openers = this.#openersHere();
     const held = this.#held + this.#buffer.slice(this.#start, this.#position + 1);
     if (!openers.some((opener) => opener.startsWith(held))) {
       this.#release();
@@ -123,6 +126,12 @@ export class ToolCallParser {
     if (!openers.includes(held)) return;
     this.#region = this.#format.startRegion(held, this.#sink);
     this.#hasTaken = false;
+  }
+
+  #openersHere(): readonly string[] {
+    if (this.#hasContent || this.#numCalls > 0) return this.#openers;
+    // To a grammar, white space before a name is the beginning of a text.
+    return this.#sink.isHeld && this.#space !== "" ? this.#startOpeners : this.#nameOpeners;
   }
 
   #readCall(region: CallRegion, char: string): void {

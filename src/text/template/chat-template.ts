@@ -4,6 +4,7 @@ import { Environment } from "@huggingface/jinja";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import type { GgufMetadata } from "../../formats/gguf/types.js";
+import { callsAsMetadata, takesMetadata } from "./calls-as-metadata.js";
 import { JinjaInterpreter } from "./jinja-interpreter.js";
 import type { NumberText, Value } from "./jinja-values.js";
 import { parseMarked, withNumbers } from "./number-marks.js";
@@ -102,7 +103,8 @@ export class ChatTemplate {
     const needs = this.#readNeeds();
     const numbers = new Map<string, NumberText>();
     const input = given.tools === undefined ? given : withToolsAt(this.#placeOfTools() ?? "variable", given);
-    const turns = needs.isHarmony ? oneCallEach(input.messages) : input.messages;
+    const inTurns = needs.isHarmony ? oneCallEach : needs.takesMetadata ? callsAsMetadata : undefined;
+    const turns = inTurns?.(input.messages) ?? input.messages;
     const messages = turns.map((message) => prepareMessage(message, needs, numbers));
     try {
       const text = this.#renderRaw({ ...input, messages, tools: this.#describedTools(input.tools) }, numbers);
@@ -212,26 +214,37 @@ export class ChatTemplate {
     const joinsParts =
       takesText && [undefined, [TRIAL_TOOL]].every((tools) => takesEither([], tools) && takesEither([system], tools));
     const hi = asks(takesParts ? [{ type: "text", text: "Hi" }] : "Hi");
-    const printsCall = (content: null | "", args: unknown, tools?: readonly unknown[]): boolean => {
-      const tool_calls = [{ id: "call00001", type: "function", function: { name: needle, arguments: args } }];
-      return printed([hi, { role: "assistant", content, tool_calls }], tools).includes(needle);
-    };
+    // Kimi K2's prints the id, which names the function.
+    const named = [
+      { id: "call00001", name: needle },
+      { id: needle, name: "f" },
+    ];
+    const withCall = (content: null | "", args: unknown, tools?: readonly unknown[]): string | undefined =>
+      named
+        .map(({ id, name }) => [{ id, type: "function", function: { name, arguments: args } }])
+        .map((tool_calls) => printed([hi, { role: "assistant", content, tool_calls }], tools))
+        .find((text) => text.includes(needle));
     const canPrint = (args: unknown, tools?: readonly unknown[]): boolean =>
-      printsCall("", args, tools) || printsCall(null, args, tools);
+      (withCall("", args, tools) ?? withCall(null, args, tools)) !== undefined;
     const takesObject = canPrint({});
     const takesArgumentText = !takesObject && canPrint("{}");
     const args = takesArgumentText ? "{}" : {};
+    const withEmpty = withCall("", args);
+    const withNone = withCall(null, args);
     const hasThinking = readsThinking(this.plainSource);
+    const isGlm4 = takesMetadata(this.plainSource);
     return {
+      takesMetadata: isGlm4,
       hasThinking,
       isHarmony: hasThinking && this.plainSource.includes("<|channel|>"),
       // Some fail where a conversation has calls and no tools.
-      printsCalls: takesObject || takesArgumentText || canPrint({}, [TRIAL_TOOL]) || canPrint("{}", [TRIAL_TOOL]),
+      printsCalls:
+        isGlm4 || takesObject || takesArgumentText || canPrint({}, [TRIAL_TOOL]) || canPrint("{}", [TRIAL_TOOL]),
       takesParts,
       joinsParts,
       takesArgumentText,
-      takesNoContent: !printsCall("", args) && printsCall(null, args),
-      refusesNoContent: !printsCall(null, args) && printsCall("", args),
+      takesNoContent: withNone !== undefined && (withEmpty === undefined || withNone.length < withEmpty.length),
+      refusesNoContent: withNone === undefined && withEmpty !== undefined,
     };
   }
 }
@@ -268,6 +281,8 @@ interface Needs {
    * one call of a message.
    */
   readonly isHarmony: boolean;
+  /** The template takes calls as messages with metadata. */
+  readonly takesMetadata: boolean;
   /** The template prints an assistant's calls. */
   readonly printsCalls: boolean;
   /** The template requires content as a list of parts. */
@@ -276,7 +291,7 @@ interface Needs {
   readonly joinsParts: boolean;
   /** The template requires a call's arguments as text. */
   readonly takesArgumentText: boolean;
-  /** The template requires `none` as the content of messages with calls. */
+  /** The template requires `none` as the content of messages with calls, or prints less, as no second turn. */
   readonly takesNoContent: boolean;
   /** The template fails on `none` as content, which clients send back beside calls. */
   readonly refusesNoContent: boolean;
