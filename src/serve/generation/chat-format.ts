@@ -33,8 +33,8 @@ export interface ChatFormat {
   readonly thoughtTokens: ThoughtTokens | undefined;
   /** The markers of calls and reasoning that are special tokens: ordinary text cannot produce them. */
   readonly specialMarkers: ReadonlySet<string>;
-  /** The template reads the argument `enable_thinking`. */
-  readonly hasThinkingSwitch: boolean;
+  /** The template's own names of the argument that turns thoughts on or off. */
+  readonly thinkingSwitches: readonly string[];
   /** The template reads the argument `thinking_budget`, as Seed-OSS's does. */
   readonly hasThinkingBudget: boolean;
 }
@@ -74,6 +74,19 @@ function thoughtTokensOf(tokenizer: Tokenizer, texts: readonly string[]): Though
   };
 }
 
+/** Qwen, GLM and most others have the first; DeepSeek V3.1, Kimi K2.5 and Granite the second. */
+export const THINKING_SWITCHES = ["enable_thinking", "thinking"] as const;
+
+const TAGS = /\{#[^]*?#\}|\{[{%][^]*?[%}]\}/g;
+const STRINGS = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
+
+/** Whether a template's tags, but comments, have the name other than as an attribute. */
+function readsVariable(source: string, name: string): boolean {
+  const isRead = new RegExp(`(?<![\\w.])${name}(?!\\w)`);
+  const tags = source.match(TAGS) ?? [];
+  return tags.some((tag) => !tag.startsWith("{#") && isRead.test(tag.replace(STRINGS, "")));
+}
+
 function blankIdsOf(tokenizer: Tokenizer): Set<number> {
   const ids = Array.from({ length: tokenizer.vocabSize }, (_, id) => id);
   return new Set(ids.filter((id) => !tokenizer.isSpecial(id) && tokenText(tokenizer, id).trim() === ""));
@@ -105,7 +118,7 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
     reasoningTokenIds: tokenIdsOf(tokenizer, thoughtTexts),
     thoughtTokens: thoughtTokensOf(tokenizer, thoughtTexts),
     specialMarkers: new Set([...(toolCalls?.markers ?? []), ...thoughtTexts].filter(isSpecial)),
-    hasThinkingSwitch: /\benable_thinking\b/.test(source),
+    thinkingSwitches: THINKING_SWITCHES.filter((name) => readsVariable(source, name)),
     hasThinkingBudget: /\bthinking_budget\b/.test(source),
   };
 }

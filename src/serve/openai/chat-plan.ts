@@ -8,6 +8,7 @@ import { isWithinText } from "../../text/answer/call-format.js";
 import { awaitsChannel, HARMONY, HarmonyReader, harmonyOpening } from "../../text/answer/harmony.js";
 import { endsInsideReasoning, reasoningEnd } from "../../text/answer/reasoning.js";
 import type { AnswerForm, PartForm } from "../../text/grammar/answer-form.js";
+import { THINKING_SWITCHES } from "../generation/chat-format.js";
 import type { AnswerReading } from "../generation/generation.js";
 import type { PromptContext } from "../http/context.js";
 import { encodePrompt, type PlainMessage, type RenderFields, renderChat } from "./chat-messages.js";
@@ -50,20 +51,31 @@ const HARMONY_EFFORTS: Readonly<Record<(typeof REASONING_EFFORTS)[number], strin
   xhigh: "high",
 };
 
-/** The template's arguments: the request's own take precedence over the argument derived from its reasoning_effort. */
-function templateKwargs(context: PromptContext, fields: ChatPlanFields): RenderFields["chat_template_kwargs"] {
+type TemplateKwargs = RenderFields["chat_template_kwargs"];
+
+/** Whether arguments turn thoughts on or off, by whichever name of the switch; undefined: they leave that open. */
+const switchOf = (kwargs: TemplateKwargs): boolean | undefined =>
+  THINKING_SWITCHES.map((name) => kwargs?.[name]).find((value) => typeof value === "boolean");
+
+/**
+ * The template's arguments: the request's own take precedence over those derived from its reasoning_effort. A switch of
+ * thoughts reaches the template by the template's own name.
+ */
+function templateKwargs(context: PromptContext, fields: ChatPlanFields): TemplateKwargs {
   const { reasoning_effort: effort, chat_template_kwargs: kwargs } = fields;
-  const { isHarmony, hasThinkingSwitch, hasThinkingBudget } = context.chatFormat;
-  const { enable_thinking: isOn } = { ...context.templateDefaults, ...kwargs };
-  const isOff = isOn === false || (effort === "none" && kwargs?.enable_thinking === undefined);
-  // Seed-OSS has no switch: a budget of 0 turns its thoughts off.
-  const off = {
-    ...(hasThinkingSwitch ? { enable_thinking: false } : {}),
-    ...(hasThinkingBudget ? { thinking_budget: 0 } : {}),
+  const { isHarmony, thinkingSwitches, hasThinkingBudget } = context.chatFormat;
+  if (isHarmony) return effort === undefined ? kwargs : { reasoning_effort: HARMONY_EFFORTS[effort], ...kwargs };
+  const ofEffort = effort === "none" ? false : undefined;
+  const isOn =
+    switchOf(kwargs) ?? ofEffort ?? switchOf(context.templateDefaults) ?? (effort === undefined ? undefined : true);
+  const switches = isOn === undefined ? [] : thinkingSwitches.map((name) => [name, isOn]);
+  return {
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...Object.fromEntries(switches),
+    // Seed-OSS has no switch: a budget of 0 turns its thoughts off.
+    ...(isOn === false && hasThinkingBudget ? { thinking_budget: 0 } : {}),
+    ...kwargs,
   };
-  if (effort === undefined) return isOff && hasThinkingBudget ? { ...off, ...kwargs } : kwargs;
-  if (isHarmony) return { reasoning_effort: HARMONY_EFFORTS[effort], ...kwargs };
-  return { reasoning_effort: effort, ...(isOff ? off : {}), ...kwargs };
 }
 
 /** @param prompt may end within the answer's first message, which is read from there on */

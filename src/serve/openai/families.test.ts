@@ -23,7 +23,8 @@ import {
 } from "../../../test/helpers/chat-templates.js";
 import { startFakeServer } from "../../../test/helpers/fake-server.js";
 import { fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
-import type { ChatTemplate } from "../../text/template/chat-template.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
+import { readChatFormat } from "../generation/chat-format.js";
 import type { AppOptions } from "../http/context.js";
 
 const parameters = {
@@ -291,6 +292,41 @@ describe("functions and function_call, OpenAI's earlier fields", () => {
     const { status, body } = await post(fields, "", template);
     expect(status).toBe(400);
     expect(body.error).toMatchObject({ code: "invalid_parameter", param });
+  });
+});
+
+describe("a switch of thoughts by the template's own name", () => {
+  // As DeepSeek V3.1 has it: off unless asked for.
+  const byThinking = new ChatTemplate(
+    `{#- enable_thinking #}{% if not thinking is defined %}{% set thinking = false %}{% endif %}{% for m in messages %}{{ m['thinking'] | default('') }}{{ m.content }}{% endfor %}{{ '<think>' if thinking else '<think></think>' }}`,
+  );
+  const byComment = new ChatTemplate(
+    `{# thinking #}{% for m in messages %}{{ m.thinking | default("thinking") }}{% endfor %}{{ '<think></think>' if thinking_effort }}`,
+  );
+
+  it.each([
+    [{}, false],
+    [{ enable_thinking: true }, true],
+    [{ chat_template_kwargs: { thinking: true } }, true],
+    [{ reasoning_effort: "high" }, true],
+    [{ reasoning_effort: "none" }, false],
+    [{ reasoning_effort: "high", chat_template_kwargs: { enable_thinking: false } }, false],
+    [{ enable_thinking: true, reasoning_effort: "none" }, true],
+  ])("%j", async (fields, isOn) => {
+    const { prompt } = await post(fields, "ok", { chatTemplate: byThinking });
+    expect(prompt.endsWith("<think></think>")).toBe(!isOn);
+  });
+
+  it("of the server's arguments yields to the request's", async () => {
+    const options = { chatTemplate: byThinking, templateDefaults: { enable_thinking: true } };
+    expect((await post({}, "ok", options)).prompt.endsWith("<think></think>")).toBe(false);
+    expect((await post({ reasoning_effort: "none" }, "ok", options)).prompt.endsWith("<think></think>")).toBe(true);
+  });
+
+  it("is not read out of comments, texts and attributes", () => {
+    const format = (chatTemplate: ChatTemplate) => readChatFormat({ tokenizer: fakeTokenizer, chatTemplate });
+    expect(format(byThinking).thinkingSwitches).toEqual(["thinking"]);
+    expect(format(byComment).thinkingSwitches).toEqual([]);
   });
 });
 
