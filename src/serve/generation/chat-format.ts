@@ -77,7 +77,7 @@ function thoughtTokensOf(tokenizer: Tokenizer, texts: readonly string[]): Though
 /** Qwen, GLM and most others have the first; DeepSeek V3.1, Kimi K2.5 and Granite the second. */
 export const THINKING_SWITCHES = ["enable_thinking", "thinking"] as const;
 
-const TAGS = /\{#[^]*?#\}|\{[{%][^]*?[%}]\}/g;
+const TAGS = /\{#.*?#\}|\{[{%].*?[%}]\}/gs;
 const STRINGS = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
 
 /** Whether a template's tags, but comments, have the name other than as an attribute. */
