@@ -9,6 +9,7 @@ import type { EvalSettings } from "../../lab/eval-target.js";
 import { powerText } from "../../quality/compare.js";
 import type { EvalTask } from "../../quality/tasks.js";
 import { addEngineOptions, type EngineFlags, engineSettingsFrom } from "../flags/engine-options.js";
+import { addGateOptions } from "../flags/gate-options.js";
 import { apiPrice, integerIn, numberIn } from "../flags/option-values.js";
 import { questionsFrom } from "../flags/own-questions.js";
 import { addAdminFlags } from "../flags/tenant-flags.js";
@@ -92,7 +93,7 @@ const canaryOptions = (): readonly Option[] => [
 ];
 
 export function adoptCommand(): Command {
-  const command = addAdminFlags(new Command("adopt"))
+  const judged = addAdminFlags(new Command("adopt"))
     .description(
       "Bring back a student that was trained elsewhere: merge its adapter, compare its answers with the teacher's, tell what it saves, and try it as a canary. Exit code 0: it passed. Ctrl-C takes the canary back.",
     )
@@ -101,16 +102,11 @@ export function adoptCommand(): Command {
     .option("--teacher-model <name>", "name of the teacher on that server (default: the first in its list)")
     .addOption(new Option("--api-key <key>", "API key for that server").env("OPENAI_API_KEY"))
     .option("--concurrency <n>", "requests at once to that server", integerIn("--concurrency", 1, 10_000), 8)
-    .requiredOption("--evals <file>", "chats as of millrace eval, which both answer")
-    .option("--count <n>", "items of each task in --evals", integerIn("--count", 1, 1_000_000), 1000)
-    .option(
-      "--max-drop <points>",
-      "largest drop of right answers, in points",
-      numberIn("--max-drop", 0.1, 100, "points"),
-      2,
-    )
-    .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
-    .option("--stop-early", "ask in rounds, and stop when the drop is known to be below or above --max-drop");
+    .requiredOption("--evals <file>", "chats as of millrace eval, which both answer");
+  const command = addGateOptions(judged).option(
+    "--stop-early",
+    "ask in rounds, and stop when the drop is known to be below or above --max-drop",
+  );
   for (const option of [...studentOptions(), ...costOptions(), ...canaryOptions()]) command.addOption(option);
   return addEngineOptions(command).action((student: string, flags: AdoptFlags) =>
     untilStopped((signal) => runAdopt(student, flags, signal), "a canary is stopped"),

@@ -5,8 +5,9 @@ import { isFolderMethod, LAYOUTS, type Layout } from "../../compress/folder-form
 import { SCALINGS, type Scaling } from "../../compress/scale-search.js";
 import type { Method } from "../../compress/storage.js";
 import { optionError } from "../../core/option-error.js";
+import { addGateOptions } from "./gate-options.js";
 import { modelOption } from "./model-option.js";
-import { byteSize, integerIn, listOf, numberIn } from "./option-values.js";
+import { byteSize, integerIn, listOf } from "./option-values.js";
 
 const USUAL_METHODS = ["Q4_K_M"];
 /** `auto` stands for all methods, and `auto:METHOD` for this one and all larger ones. */
@@ -34,7 +35,7 @@ export interface QuantizeFlags {
 }
 
 export function addQuantizeOptions(command: Command): Command {
-  return command
+  const judged = command
     .addOption(modelOption())
     .option(
       "--method <types>",
@@ -76,15 +77,8 @@ export function addQuantizeOptions(command: Command): Command {
     )
     .option("--imatrix <file.gguf>", "importance matrix of an earlier run or of llama-imatrix, instead of measuring")
     .option("--save-imatrix <file.gguf>", "keep what --calibrate measured")
-    .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept")
-    .option("--count <n>", "items of each task in --evals", integerIn("--count", 1, 1_000_000), 1000)
-    .option(
-      "--max-drop <points>",
-      "largest drop of right answers, in points",
-      numberIn("--max-drop", 0.1, 100, "points"),
-      2,
-    )
-    .option("--max-tokens <n>", "longest answer to --evals in tokens", integerIn("--max-tokens", 1, 1 << 30), 512)
+    .option("--evals <file>", "chats as of millrace eval: a file with fewer right answers than the model is not kept");
+  return addGateOptions(judged)
     .option("--threads <n>", "kernel threads (default: physical cores)", integerIn("--threads", 1, 1024))
     .option("--json", "print one JSON object instead of a table");
 }
