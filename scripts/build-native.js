@@ -175,7 +175,9 @@ const LONGEST = /kernels-(linear_packed|linear_packed_super_blocks|linear_packed
 
 /** As many at once as there are cores, and memory for: the largest takes three quarters of a gibibyte. */
 function numCompilers() {
-  return Math.max(1, Math.min(os.availableParallelism(), Math.floor(os.freemem() / 2 ** 30)));
+  // Older versions of Node do not see the limit of a container.
+  const bytes = process.availableMemory?.() ?? os.freemem();
+  return Math.max(1, Math.min(os.availableParallelism(), Math.floor(bytes / 2 ** 30)));
 }
 
 /** Runs `job` for every item, at most `limit` at a time. */
