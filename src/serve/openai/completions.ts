@@ -232,6 +232,7 @@ function encodeRequest(context: PromptContext, request: CompletionRequest, addSp
     addSpecial,
     keepSpecial: request.skip_special_tokens === false,
     truncate: request.truncate_prompt_tokens,
+    side: request.truncation_side,
     numWanted: maxTokensOf(request.max_tokens ?? DEFAULT_MAX_TOKENS) ?? 1,
   });
 }

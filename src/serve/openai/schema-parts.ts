@@ -157,6 +157,7 @@ export const samplingShape = {
     "-1 or an integer of at least 1",
     (value) => typeof value === "number" && Number.isInteger(value) && (value === -1 || value >= 1),
   ).optional(),
+  truncation_side: z.enum(["left", "right"]).optional(),
   return_token_ids: z.boolean().optional(),
   prompt_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   return_tokens_as_token_ids: z.boolean().optional(),

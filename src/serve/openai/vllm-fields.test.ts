@@ -64,7 +64,46 @@ it("include_reasoning: false omits reasoning, complete and streamed", async () =
   expect(chunks.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("yes");
 });
 
+describe("echo", () => {
+  const messages = [
+    { role: "user", content: "hi" },
+    { role: "assistant", content: [{ type: "text", text: "An app" }] },
+  ];
+  const asked = { messages, continue_final_message: true, echo: true };
+
+  it("of a chat puts the message that is continued before the answer, complete and streamed", async () => {
+    const { body, prompt } = await ask(CHAT, { ...asked, n: 2 }, writing("le"));
+    expect(prompt).toMatch(/An app$/);
+    expect(body.choices.map(({ message }) => message.content)).toEqual(["An apple", "An apple"]);
+    for (const template of [chatMl, thinkingTemplate]) {
+      const chunks = await chunksOf(CHAT, asked, "le", template);
+      expect(chunks.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("An apple");
+    }
+    const without = await ask(CHAT, { ...asked, echo: false }, writing("le"));
+    expect(without.body.choices[0].message.content).toBe("le");
+  });
+
+  it("of a chat does not put a user's message there", async () => {
+    expect((await ask(CHAT, chat({ echo: true }), writing("le"))).body.choices[0].message.content).toBe("le");
+  });
+});
+
+it("/load tells how many sequences run and wait", async () => {
+  const { server, engine } = await startFakeServer(writing("ok"));
+  const stats = engine.stats();
+  engine.stats = () => ({ ...stats, numRunning: 2, numWaiting: 3 });
+  expect(await (await fetch(`${server.url}/load`)).json()).toEqual({ server_load: 5 });
+  await server.close();
+});
+
 describe("truncate_prompt_tokens", () => {
+  it("keeps the beginning where truncation_side is right", async () => {
+    const cut = { truncate_prompt_tokens: 3, truncation_side: "right" };
+    expect((await ask(COMPLETIONS, { prompt: "abcdef", add_special_tokens: false, ...cut })).prompt).toBe("abc");
+    expect((await ask(COMPLETIONS, { prompt: bytes("abcdef"), ...cut })).prompt).toBe("abc");
+    expect((await ask(CHAT, chat({ ...cut, truncate_prompt_tokens: 7 }))).prompt).toBe("user\nh".slice(0, 6));
+  });
+
   it.each([
     ["a text", COMPLETIONS, { prompt: "abcdef", add_special_tokens: false }],
     ["ids", COMPLETIONS, { prompt: bytes("abcdef") }],
