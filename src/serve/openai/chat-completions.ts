@@ -265,12 +265,13 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
     logprobs: logprobs(result.said),
     finish_reason: finishReason(result.end, result.parts, callField),
     stop_reason: result.end.stopReason,
-    ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
+    token_ids: promptTokenIds === undefined ? null : result.tokenIds,
   }));
   return jsonInTurns(c, { ...envelope, object: "chat.completion" }, ["choices", choices], () => ({
     usage: usageOf([numPromptTokens], numChoices, totals),
     ...(timings === undefined ? {} : { timings: timings[0]!.toObject() }),
-    ...(promptTokenIds === undefined ? {} : { prompt_token_ids: promptTokenIds }),
-    ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),
+    // As in vLLM, null where the request asks for none.
+    prompt_token_ids: promptTokenIds ?? null,
+    prompt_logprobs: promptScores === undefined ? null : promptLogprobs(context.tokenizer, promptScores),
   }));
 }

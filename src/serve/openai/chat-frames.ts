@@ -88,13 +88,13 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
   return {
     onUpdate(index, update) {
       let text = "";
-      usage.add(index, update.numNewTokens);
       options.timings?.[index]?.update(update);
       if (!hasBegun[index]) {
         hasBegun[index] = true;
         text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);
         if (beginning !== "") text = text.replace('"choices":', () => `${beginning}"choices":`);
       }
+      usage.add(index, update.numNewTokens);
       // The first delta of an update carries its log-probabilities and ids; later ones carry none.
       let logprobs = JSON.stringify(options.logprobs(update.said));
       let ids = idsOf(update);

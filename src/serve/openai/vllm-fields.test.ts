@@ -34,12 +34,16 @@ describe("return_token_ids", () => {
     const chunks = await chunksOf(CHAT, chat(asked), "aye");
     expect(chunks.map((chunk) => chunk.prompt_token_ids)).toEqual([prompt, ...chunks.slice(1).map(() => undefined)]);
     expect(chunks.flatMap(({ choices }) => choices[0].token_ids ?? [])).toEqual([...bytes("aye"), EOS_ID]);
-    expect(JSON.stringify((await ask(CHAT, chat({}), writing("aye"))).body)).not.toContain("token_ids");
+    const { body: without } = await ask(CHAT, chat({}), writing("aye"));
+    expect(without).toMatchObject({ prompt_token_ids: null, choices: [{ token_ids: null }] });
+    expect(JSON.stringify(await chunksOf(CHAT, chat({}), "aye"))).not.toContain("token_ids");
   });
 
   it("returns the ids of completions, complete and streamed, also for tokens without text", async () => {
     const { body } = await ask(COMPLETIONS, { prompt: [[1, 2], [3]], ...asked }, writing("é"));
     expect(body.choices).toMatchObject([{ prompt_token_ids: [1, 2] }, { prompt_token_ids: [3] }]);
+    const { body: without } = await ask(COMPLETIONS, { prompt: [1, 2] }, writing("é"));
+    expect(without.choices[0]).toMatchObject({ prompt_token_ids: null, token_ids: null });
     const chunks = await chunksOf(COMPLETIONS, { prompt: [1, 2], ...asked }, "é");
     expect(chunks[0].choices[0].prompt_token_ids).toEqual([1, 2]);
     expect(chunks.flatMap(({ choices }) => choices[0].token_ids)).toEqual([...bytes("é"), EOS_ID]);
@@ -62,6 +66,25 @@ it("include_reasoning: false omits reasoning, complete and streamed", async () =
   const chunks = await chunksOf(CHAT, chat({ include_reasoning: false }), text, thinkingTemplate);
   expect(JSON.stringify(chunks)).not.toContain("reasoning_content");
   expect(chunks.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("yes");
+});
+
+it("prompt_logprobs is null where a request asks for none", async () => {
+  expect((await ask(CHAT, chat({}), writing("aye"))).body).toHaveProperty("prompt_logprobs", null);
+  const { body } = await ask(COMPLETIONS, { prompt: "a" }, writing("aye"));
+  expect(body.choices[0]).toHaveProperty("prompt_logprobs", null);
+});
+
+it("continuous_usage_stats count nothing beside the role", async () => {
+  const stream_options = { include_usage: true, continuous_usage_stats: true };
+  const chunks = await chunksOf(CHAT, chat({ stream_options }), "aye");
+  expect(chunks.map(({ usage }) => usage.completion_tokens)).toEqual([0, 1, 2, 3, 4, 4]);
+});
+
+it("an error about logit_bias names the entry", async () => {
+  const { body } = await ask(CHAT, chat({ logit_bias: { 5: 1, cat: 2 } }));
+  expect(body.error.message).toContain('in [-100, 100], got "cat": 2');
+  const { body: list } = await ask(CHAT, chat({ logit_bias: [1] }));
+  expect(list.error.message).toContain("got an array of 1");
 });
 
 describe("echo", () => {
