@@ -52,6 +52,14 @@ describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
     const { body } = await served.post<Answer>(path, { text_1: query, text_2: documents, ...cut });
     expect(body.data.map(({ index, object }) => [index, object])).toEqual(scores.map((_, index) => [index, "score"]));
     for (const [index, { score }] of body.data.entries()) expect(Math.abs(score - scores[index]!)).toBeLessThan(2e-6);
+    for (const [first, second] of [
+      ["queries", "documents"],
+      ["queries", "items"],
+      ["data_1", "data_2"],
+    ] as const) {
+      const named = await served.post<Answer>(path, { [first]: query, [second]: documents, ...cut });
+      expect(named.body.data).toEqual(body.data);
+    }
     // As many with as many, and the same bits for a pair alone.
     const queries = documents.map(() => query);
     const pairs = await served.post<Answer>(path, { text_1: queries, text_2: documents, ...cut });

@@ -31,6 +31,7 @@ export const ROUTES: readonly Route[] = [
   ...HEALTH_PATHS.map((path): Route => {
     return { method: "GET", path, handler: health, ...info, summary: "Whether requests are taken and served" };
   }),
+  { method: "GET", path: "/load", handler: load, ...info, summary: "How many sequences run and wait" },
   { method: "GET", path: "/version", handler: version, ...info, summary: "The version" },
   { method: "GET", path: "/metrics", handler: metrics, ...info, summary: "Prometheus text", answerType: "text/plain" },
   {
@@ -242,6 +243,11 @@ function webApp(c: AppContext): Response {
   throw new MillraceError("not_found", `expected a file of the app, got ${c.req.path.slice(0, 80)}`, {
     hint: "load the page again: its files have new names after an update",
   });
+}
+
+function load(c: AppContext, { engine }: ServeContext): Response {
+  const { numRunning, numWaiting } = engine.stats();
+  return c.json({ server_load: numRunning + numWaiting });
 }
 
 function version(c: AppContext, context: ServeContext): Response {

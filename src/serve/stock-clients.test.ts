@@ -163,6 +163,7 @@ describe("what evaluation tools ask of the tokenizer", () => {
     const app = createApp(fakeAppOptions({}, { chatTemplate }).options);
     const info = (await (await app.request("/tokenizer_info")).json()) as Record<string, unknown>;
     expect(info).toMatchObject({
+      tokenizer_class: "PreTrainedTokenizerFast",
       bos_token: "<s>",
       eos_token: "</s>",
       pad_token: "</s>",

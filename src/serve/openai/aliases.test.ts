@@ -25,6 +25,9 @@ test.each([
     { thinking: { type: "enabled", budget_tokens: 9 } },
     { chat_template_kwargs: { enable_thinking: true }, thinking_token_budget: 9 },
   ],
+  [{ documents: [{ text: "a" }] }, { chat_template_kwargs: { documents: [{ text: "a" }] } }],
+  [{ kv_transfer_params: {}, ec_transfer_params: null, stream_interval: 4, mm_payload: "tensors" }, {}],
+  [{ return_mm_kwargs: false, routed_experts_prompt_start: 0, watermarking: false, logprob_token_ids: [] }, {}],
   [{ reasoning_budget: -1 }, { thinking_token_budget: -1 }],
   [{ thinking_budget_tokens: 0 }, { thinking_token_budget: 0 }],
   [{ thinking: { type: "adaptive" } }, {}],
@@ -92,6 +95,13 @@ test.each([
   [{ vllm_xargs: { a: 1 } }, "vllm_xargs", "unsupported_field"],
   [{ reasoning_format: "none" }, "reasoning_format", "unsupported_field"],
   [{ think: "high" }, "think", "invalid_parameter"],
+  [{ documents: ["a"] }, "documents", "invalid_parameter"],
+  [{ documents: [{ text: "a" }], chat_template_kwargs: { documents: [] } }, "documents", "invalid_parameter"],
+  [{ kv_transfer_params: { do_remote_decode: true } }, "kv_transfer_params", "unsupported_field"],
+  [{ logprob_token_ids: [5] }, "logprob_token_ids", "unsupported_field"],
+  [{ repetition_detection: { min_count: 2 } }, "repetition_detection", "unsupported_field"],
+  [{ return_prompt_text: true }, "return_prompt_text", "unsupported_field"],
+  [{ truncation_side: "middle" }, "truncation_side", "invalid_parameter"],
   [{ length_penalty: 2 }, "length_penalty", "unsupported_field"],
 ])("refuses %j", (fields, param, code) => {
   expect(() => parsed(fields)).toThrow(expect.objectContaining({ param, code }));

@@ -43,6 +43,11 @@ export const SAMPLING_ALIASES: Aliases = {
 
 export const CHAT_ALIASES: Aliases = {
   ...SAMPLING_ALIASES,
+  // vLLM's: passages for templates that show them.
+  documents: (value) =>
+    Array.isArray(value) && value.every(isPlainObject)
+      ? [["chat_template_kwargs", { documents: value }]]
+      : wrong("documents", "a list of objects", value),
   // Qwen's services.
   enable_thinking: switchOf("enable_thinking"),
   // llama-server's.

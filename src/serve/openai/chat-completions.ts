@@ -1,7 +1,6 @@
 /** POST /v1/chat/completions. */
 
 import { z } from "zod";
-import { isPlainObject } from "../../core/is-plain-object.js";
 import { type EngineRequest, MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest, ScoredToken } from "../generation/generation.js";
 import { choiceSeeds } from "../generation/seeds.js";
@@ -71,6 +70,8 @@ const schema = z.strictObject({
   continue_final_message: z.boolean().optional(),
   add_special_tokens: z.boolean().optional(),
   include_reasoning: z.boolean().optional(),
+  // vLLM's: the answer begins with the last message, if that is the assistant's.
+  echo: z.boolean().optional(),
   // OpenRouter's: {"include": true} asks a stream for its last chunk.
   usage: z.looseObject({ include: z.boolean().nullish() }).optional(),
   // llama-server's: `timings` in the answer and in each chunk of a choice.
@@ -90,8 +91,6 @@ const CLIENTS_SETTINGS =
     " ",
   );
 
-const isEmptyObject = (value: unknown): boolean => isPlainObject(value) && Object.keys(value).length === 0;
-
 /** The request's fields, with OpenAI's earlier ones for tools as those of today. */
 export function parseChat(c: Asker, context: PromptContext, body: Readonly<Record<string, unknown>>): ChatRequest {
   return withTools(parseFields(c, context, CHAT_RULES, body));
@@ -108,17 +107,13 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
     prediction: never,
     web_search_options: never,
     moderation: never,
-    echo: isOneOf(false),
     chat_template: never,
-    documents: isEmptyArray,
     // OpenRouter's changes of prompts and answers.
     transforms: isEmptyArray,
     plugins: isEmptyArray,
     // SGLang's and Groq's switches for what this server does.
     separate_reasoning: isOneOf(true),
     reasoning_format: isOneOf("auto", "parsed", "deepseek"),
-    mm_processor_kwargs: isEmptyObject,
-    vllm_xargs: isEmptyObject,
     ...LLAMA_UNSUPPORTED,
   },
 };
@@ -148,6 +143,8 @@ function assertConsistent(request: ChatRequest): void {
 interface ChatGenerations {
   readonly requests: readonly GenerationRequest[];
   readonly promptIds: Int32Array;
+  /** The text that goes before each answer's own content. */
+  readonly echoed: string;
   /** Answers consist of parts: reasoning, content and calls. */
   readonly isTakenApart: boolean;
 }
@@ -160,10 +157,10 @@ export async function chatPromptIds(context: PromptContext, request: ChatRequest
 }
 
 function truncatedPrompt(context: PromptContext, request: ChatRequest, promptIds: Int32Array): Int32Array {
-  const { truncate_prompt_tokens: truncate } = request;
+  const { truncate_prompt_tokens: truncate, truncation_side: side } = request;
   const { maxModelLen } = context.engine.info;
   const numWanted = Math.min(maxTokensIn(request) ?? 1, Math.ceil(maxModelLen / 2));
-  return truncated(promptIds, truncate, maxModelLen, numWanted);
+  return truncated(promptIds, truncate, maxModelLen, numWanted, side);
 }
 
 async function planGenerations(
@@ -195,7 +192,9 @@ async function planGenerations(
     request.n ?? 1,
     choiceSeeds(request.seed, context.drawSeed),
   );
-  return { requests, promptIds, isTakenApart: plan.reading !== undefined };
+  const last = messages.at(-1);
+  const echoed = request.echo === true && last?.role === "assistant" ? last.content : "";
+  return { requests, promptIds, echoed, isTakenApart: plan.reading !== undefined };
 }
 
 /** The engine's requests for the body of a client's request, one for each choice. Throws the endpoint's errors. */
@@ -226,7 +225,7 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const model = resolveModelName(context, request.model);
   const numChoices = request.n ?? 1;
   assertNumSequences(context, 1, numChoices);
-  const { requests, promptIds, isTakenApart } = await planGenerations(context, request, terms);
+  const { requests, promptIds, echoed, isTakenApart } = await planGenerations(context, request, terms);
   sayUnenforced(c, formOf(request));
   const envelope = envelopeOf(context, "chatcmpl", model);
   const numPromptTokens = promptIds.length;
@@ -243,7 +242,16 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   if (request.stream === true) {
     const asked = request.usage?.include === true ? { include_usage: true } : {};
     const usage = streamUsageOf({ ...request.stream_options, ...asked });
-    const shown = { promptTokenIds, isTakenApart, showsReasoning, callField, usage, logprobs, timings } as const;
+    const shown = {
+      promptTokenIds,
+      echoed,
+      isTakenApart,
+      showsReasoning,
+      callField,
+      usage,
+      logprobs,
+      timings,
+    } as const;
     const options = { numChoices, numPromptTokens, ...shown };
     return streamResults(c, context, requests, terms, chatFrames(envelope, options, c.get("requestId")));
   }
@@ -253,16 +261,17 @@ export async function chatCompletions(c: AppContext, context: ServeContext): Pro
   const promptScores = results[0]?.promptLogprobs;
   const choices = results.map((result, index) => () => ({
     index,
-    message: chatMessage(result, showsReasoning, callField),
+    message: chatMessage(result, { showsReasoning, callField, echoed }),
     logprobs: logprobs(result.said),
     finish_reason: finishReason(result.end, result.parts, callField),
     stop_reason: result.end.stopReason,
-    ...(promptTokenIds === undefined ? {} : { token_ids: result.tokenIds }),
+    token_ids: promptTokenIds === undefined ? null : result.tokenIds,
   }));
   return jsonInTurns(c, { ...envelope, object: "chat.completion" }, ["choices", choices], () => ({
     usage: usageOf([numPromptTokens], numChoices, totals),
     ...(timings === undefined ? {} : { timings: timings[0]!.toObject() }),
-    ...(promptTokenIds === undefined ? {} : { prompt_token_ids: promptTokenIds }),
-    ...(promptScores === undefined ? {} : { prompt_logprobs: promptLogprobs(context.tokenizer, promptScores) }),
+    // As in vLLM, null where the request asks for none.
+    prompt_token_ids: promptTokenIds ?? null,
+    prompt_logprobs: promptScores === undefined ? null : promptLogprobs(context.tokenizer, promptScores),
   }));
 }

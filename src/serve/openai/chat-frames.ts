@@ -17,6 +17,8 @@ interface ChatStreamOptions {
   readonly promptTokenIds: readonly number[] | undefined;
   readonly showsReasoning: boolean;
   readonly callField: CallField;
+  /** The text before each answer's own. */
+  readonly echoed: string;
   /** Answers consist of parts and may have no content. */
   readonly isTakenApart: boolean;
   readonly usage: StreamUsage;
@@ -70,7 +72,8 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
     { length: numChoices },
     (_, index) => `data: ${head},"choices":[{"index":${index},"delta":`,
   );
-  const firstDelta = `{"role":"assistant","content":${options.isTakenApart ? "null" : '""'}}`;
+  const firstContent = options.isTakenApart && options.echoed === "" ? null : options.echoed;
+  const firstDelta = `{"role":"assistant","content":${JSON.stringify(firstContent)}}`;
   const hasBegun = new Array<boolean>(numChoices).fill(false);
   /** The calls of each choice, which determine its finish reason. */
   const calls = Array.from({ length: numChoices }, (): AnswerPart[] => []);
@@ -85,13 +88,13 @@ export function chatFrames(envelope: Envelope, options: ChatStreamOptions, reque
   return {
     onUpdate(index, update) {
       let text = "";
-      usage.add(index, update.numNewTokens);
       options.timings?.[index]?.update(update);
       if (!hasBegun[index]) {
         hasBegun[index] = true;
         text = chunk(index, firstDelta, `,"logprobs":null,"finish_reason":null`);
         if (beginning !== "") text = text.replace('"choices":', () => `${beginning}"choices":`);
       }
+      usage.add(index, update.numNewTokens);
       // The first delta of an update carries its log-probabilities and ids; later ones carry none.
       let logprobs = JSON.stringify(options.logprobs(update.said));
       let ids = idsOf(update);

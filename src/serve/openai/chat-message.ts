@@ -40,14 +40,20 @@ function toolCalls(parts: readonly AnswerPart[]) {
   return calls;
 }
 
+interface MessageOptions {
+  readonly showsReasoning: boolean;
+  readonly callField: CallField;
+  /** The text before the answer's own. */
+  readonly echoed: string;
+}
+
 export function chatMessage(
   { text, parts }: Pick<ChoiceResult, "text" | "parts">,
-  showsReasoning = true,
-  callField: CallField = "tool_calls",
+  { showsReasoning, callField, echoed }: MessageOptions,
 ) {
-  const message = { role: "assistant", content: text, refusal: null };
+  const message = { role: "assistant", content: echoed + text, refusal: null };
   if (parts === undefined) return message;
-  const content = textOf(parts, "content");
+  const content = echoed + textOf(parts, "content");
   const reasoning = textOf(parts, "reasoning");
   const calls = toolCalls(parts);
   return {

@@ -5,9 +5,15 @@ import { describeValue } from "../../core/describe-value.js";
 /**
  * A value for which `isValid` holds.
  * @param schema JSON Schema keywords for the API description, in addition to the text
+ * @param describe names what is wrong with a value
  */
-export function checked<T>(expected: string, isValid: (value: unknown) => boolean, schema: object = {}) {
+export function checked<T>(
+  expected: string,
+  isValid: (value: unknown) => boolean,
+  schema: object = {},
+  describe = describeValue,
+) {
   return z
-    .custom<T>(isValid, { error: (issue) => `expected ${expected}, got ${describeValue(issue.input)}` })
+    .custom<T>(isValid, { error: (issue) => `expected ${expected}, got ${describe(issue.input)}` })
     .meta({ description: expected, ...schema });
 }

@@ -66,9 +66,9 @@ function withText(ids: Int32Array, textOf: () => string): Prompt {
 }
 
 function shortened(context: PromptContext, ids: Int32Array, options: PromptOptions): Int32Array {
-  const { truncate, numWanted = 0, keepsStart, addSpecial } = options;
+  const { truncate, numWanted = 0, keepsStart, addSpecial, side } = options;
   const { maxModelLen } = context.engine.info;
-  if (keepsStart !== true) return truncated(ids, truncate, maxModelLen, numWanted);
+  if (keepsStart !== true) return truncated(ids, truncate, maxModelLen, numWanted, side);
   return firstTokens(ids, truncate, maxModelLen, addSpecial && context.tokenizer.addsEos ? 1 : 0);
 }
 
@@ -104,6 +104,8 @@ interface PromptOptions {
    * all.
    */
   readonly truncate?: number | undefined;
+  /** The side of a prompt that is cut; left by default. */
+  readonly side?: "left" | "right" | undefined;
   /** The number of tokens for the answer. */
   readonly numWanted?: number;
   /** A truncated prompt keeps its first tokens instead, as encoders are made for. */

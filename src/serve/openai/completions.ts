@@ -232,6 +232,7 @@ function encodeRequest(context: PromptContext, request: CompletionRequest, addSp
     addSpecial,
     keepSpecial: request.skip_special_tokens === false,
     truncate: request.truncate_prompt_tokens,
+    side: request.truncation_side,
     numWanted: maxTokensOf(request.max_tokens ?? DEFAULT_MAX_TOKENS) ?? 1,
   });
 }
@@ -265,8 +266,9 @@ export async function completions(c: AppContext, context: ServeContext): Promise
       logprobs: writer.logprobs(result.scored, true),
       finish_reason: result.end.reason,
       stop_reason: result.end.stopReason,
-      ...writer.tokenIds(result.tokenIds, true),
-      ...(hasPromptScores ? { prompt_logprobs: promptLogprobs(context.tokenizer, scores) } : {}),
+      // As in vLLM, null where the request asks for none.
+      ...(writer.tokenIds(result.tokenIds, true) ?? { prompt_token_ids: null, token_ids: null }),
+      prompt_logprobs: hasPromptScores ? promptLogprobs(context.tokenizer, scores) : null,
     };
   });
   return jsonInTurns(c, { ...envelope, object: "text_completion" }, ["choices", choices], () => ({

@@ -46,6 +46,23 @@ describe("embeddings", () => {
     expect(fake?.engine.submitted[0]).toMatchObject({ pooling: "mean", sampling: { maxTokens: 0 } });
   });
 
+  it("keep the model's length where vLLM's use_activation is false", async () => {
+    const app = createApp(fakeAppOptions().options);
+    const post = async (fields: object) => {
+      const body = JSON.stringify({ input: [5, 6, 7], ...fields });
+      return (await (await app.request("/v1/embeddings", { method: "POST", body })).json()) as {
+        data: { embedding: number[] }[];
+        error: object;
+      };
+    };
+    const neutral = { use_activation: false, padding: "do_not_pad", embed_dtype: "float32", endianness: "little" };
+    const { data } = await post({ ...neutral, dimensions: 3 });
+    expect(data[0]!.embedding).toEqual([...fakePooled([5, 6, 7])].slice(0, 3).map(Math.fround));
+    for (const [param, value] of Object.entries({ padding: "max_length", embed_dtype: "float16", messages: [] })) {
+      expect((await post({ [param]: value })).error).toMatchObject({ code: "unsupported_field", param });
+    }
+  });
+
   it.each<[string, string | string[] | number[] | number[][], number[][]]>([
     ["texts", ["ab", "c"], [idsOf("ab"), idsOf("c")]],
     ["ids", [5, 6, 7], [[5, 6, 7]]],

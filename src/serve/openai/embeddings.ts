@@ -6,7 +6,7 @@ import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
-import { type FieldRules, parseFields } from "./fields.js";
+import { type FieldRules, isOneOf, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
@@ -20,13 +20,20 @@ const schema = z.strictObject({
   add_special_tokens: z.boolean().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
   prompt_name: z.string().optional(),
+  // vLLM's: false leaves the vector at the length that the model gives it.
+  use_activation: z.boolean().optional(),
   ...termsShape,
 });
 
 export const EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set(["user"]),
-  unsupported: {},
+  inert: new Set(["user", "request_id"]),
+  unsupported: {
+    ...POOLING_UNSUPPORTED,
+    embed_dtype: isOneOf("float32"),
+    endianness: isOneOf("native", "little"),
+    messages: never,
+  },
 };
 
 /** The first `numDimensions` values, normalised to length 1. */
@@ -158,7 +165,8 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   const vectors = await pooledVectors(c, context, prompts, terms);
   const numPromptTokens = totalTokens(prompts);
   const items = vectors.map((pooled, index) => () => {
-    const vector = toUnitVector(pooled, numDimensions);
+    const isUnit = request.use_activation !== false;
+    const vector = isUnit ? toUnitVector(pooled, numDimensions) : Float32Array.from(pooled.subarray(0, numDimensions));
     const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
     return { object: "embedding", index, embedding };
   });

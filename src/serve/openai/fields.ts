@@ -44,22 +44,45 @@ export const INERT_FIELDS: readonly string[] = [
   "guided_decoding_backend",
   "chat_id",
   "session_id",
+  // vLLM's sizes of chunks, and its form of inputs that this server does not take.
+  "stream_interval",
+  "mm_payload",
 ];
 
 export const never = (): boolean => false;
 export const isEmptyArray = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+export const isEmptyObject = (value: unknown): boolean => isPlainObject(value) && Object.keys(value).length === 0;
 export const isOneOf =
   (...neutral: readonly unknown[]) =>
   (value: unknown): boolean =>
     neutral.includes(value);
 
-/** vLLM's searches for several answers, which this server does not make. */
+/** vLLM's searches for several answers, and its fields for what this server does not have or show. */
 export const SAMPLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
   // Neutral if as many answers are drawn as are returned.
   best_of: (value, { n }) => value === 1 || value === n,
   use_beam_search: isOneOf(false),
   length_penalty: isOneOf(1),
   early_stopping: isOneOf(false),
+  logprob_token_ids: isEmptyArray,
+  kv_transfer_params: isEmptyObject,
+  ec_transfer_params: isEmptyObject,
+  media_io_kwargs: isEmptyObject,
+  mm_processor_kwargs: isEmptyObject,
+  vllm_xargs: isEmptyObject,
+  repetition_detection: never,
+  watermarking: isOneOf(false),
+  return_token_offsets: isOneOf(false),
+  return_prompt_text: isOneOf(false),
+  return_mm_kwargs: isOneOf(false),
+  routed_experts_prompt_start: isOneOf(0),
+};
+
+/** vLLM's fields of all endpoints for vectors and scores. */
+export const POOLING_UNSUPPORTED: Readonly<Record<string, IsNeutral>> = {
+  padding: isOneOf(false, "do_not_pad"),
+  truncation_side: never,
+  mm_processor_kwargs: isEmptyObject,
 };
 
 function unknownField(name: string): MillraceError {

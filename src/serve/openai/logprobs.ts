@@ -59,7 +59,9 @@ export function legacyLogprobs(tokenizer: Tokenizer, entries: readonly LegacyEnt
       // Two tokens may have the same text; the likelier one comes first and is kept.
       if (!byText.has(text)) byText.set(text, finite(candidate.logprob));
     }
-    return Object.fromEntries(byText);
+    // As in vLLM, the token itself is the first.
+    const own = nameOf(tokenizer, logprob.tokenId, isAsId);
+    return Object.fromEntries([[own, byText.get(own)], ...byText]);
   };
   return {
     text_offset: entries.map((entry) => entry.textOffset),

@@ -101,8 +101,8 @@ export function joinedIds(...lists: readonly ArrayLike<number>[]): Int32Array {
 }
 
 /**
- * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens); -1: as many as the context holds in addition to
- * the answer.
+ * The prompt's last `truncate` tokens (vLLM's truncate_prompt_tokens), or the first ones, where the right side is cut;
+ * -1: as many as the context holds in addition to the answer.
  * @param numWanted the number of tokens for the answer
  */
 export function truncated(
@@ -110,10 +110,12 @@ export function truncated(
   truncate: number | undefined,
   maxModelLen: number,
   numWanted: number,
+  side: "left" | "right" = "left",
 ): Int32Array {
   if (truncate === undefined) return ids;
   const numKept = truncate === -1 ? Math.max(maxModelLen - numWanted, 1) : truncate;
-  return ids.length <= numKept ? ids : ids.slice(ids.length - numKept);
+  if (ids.length <= numKept) return ids;
+  return side === "right" ? ids.slice(0, numKept) : ids.slice(ids.length - numKept);
 }
 
 /** Refuses more messages than the context has tokens, because every message takes at least one token. */

@@ -8,8 +8,9 @@ import { MillraceError } from "../../core/errors.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
+import type { Aliases } from "./aliases.js";
 import { encodeInputs, pooledVectors, totalTokens } from "./embeddings.js";
-import { type FieldRules, isOneOf, never, parseFields } from "./fields.js";
+import { type FieldRules, isEmptyObject, isOneOf, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { encodePairs, noInstruction, type TextPair } from "./pair-prompts.js";
 import { checked, integerIn, modelField, samplingShape, termsShape } from "./schema-parts.js";
@@ -34,6 +35,8 @@ const textsField = checked<string | readonly string[]>(
 
 /** Fields that vLLM has for both endpoints, with the values without effect. */
 const VLLM_FIELDS = {
+  ...POOLING_UNSUPPORTED,
+  chat_template_kwargs: isEmptyObject,
   use_activation: isOneOf(true),
   max_tokens_per_query: isOneOf(0),
   max_tokens_per_doc: isOneOf(0),
@@ -52,7 +55,7 @@ const rerankSchema = z.strictObject({
 
 export const RERANK_RULES: FieldRules<(typeof rerankSchema)["shape"]> = {
   schema: rerankSchema,
-  inert: new Set(["user"]),
+  inert: new Set(["user", "request_id"]),
   unsupported: {
     ...VLLM_FIELDS,
     rank_fields: never,
@@ -70,9 +73,18 @@ const scoreSchema = z.strictObject({
   ...termsShape,
 });
 
+const named =
+  (name: string): Aliases[string] =>
+  (value) => [[name, value]];
+
 export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
   schema: scoreSchema,
-  inert: new Set(["user"]),
+  inert: new Set(["user", "request_id"]),
+  // vLLM's names for the two sides.
+  aliases: {
+    ...{ queries: named("text_1"), data_1: named("text_1") },
+    ...{ documents: named("text_2"), items: named("text_2"), data_2: named("text_2") },
+  },
   unsupported: VLLM_FIELDS,
 };
 

@@ -48,6 +48,20 @@ describe("responses", () => {
     expect(body).toMatchObject(penalties);
   });
 
+  it("takes vLLM's fields for ends, tokens and forms", async () => {
+    const fields = { ignore_eos: false, stop_token_ids: [97], logit_bias: { 98: 5 }, skip_special_tokens: false };
+    const { fake } = await ask("/v1/responses", { input: "hi", max_output_tokens: 3, ...fields });
+    const { stopTokenIds, logitBias } = fake.engine.submitted[0]!.sampling;
+    expect([stopTokenIds.includes(97), logitBias]).toEqual([true, [[98, 5]]]);
+    const form = { structured_outputs: { choice: ["aye", "no"] } };
+    expect((await ask("/v1/responses", { input: "hi", ...form })).grammar).toContain("aye");
+    const both = { ...form, text: { format: { type: "json_object" } } };
+    const { body } = await ask("/v1/responses", { input: "hi", ...both });
+    expect(body.error).toMatchObject({ code: "invalid_parameter", param: "structured_outputs" });
+    const { body: refused } = await ask("/v1/responses", { input: "hi", enable_response_messages: true });
+    expect(refused.error).toMatchObject({ code: "unsupported_field", param: "enable_response_messages" });
+  });
+
   it("have the fields that clients' types ask for, in the answer and in each event that has one", async () => {
     const fields = ["max_tool_calls", "service_tier", "safety_identifier", "prompt_cache_key", "completed_at"];
     const empty = Object.fromEntries(fields.map((name) => [name, null]));

@@ -10,9 +10,9 @@ import { invalidParameter } from "../http/invalid-parameter.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
-import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
+import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, SAMPLING_UNSUPPORTED } from "./fields.js";
 import { inputField, readInput } from "./response-input.js";
-import { formOfText, isFormPrescribed, textField } from "./response-text.js";
+import { formOfResponse, isFormPrescribed, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
 import { planChoices } from "./sampling.js";
 import { integerIn, modelField, objectField, samplingShape, streamOptionsField, termsShape } from "./schema-parts.js";
@@ -45,10 +45,12 @@ const includeField = z.array(
 );
 
 /** Chat's; OpenAI's API has the first two only. */
-const { temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed, stop } =
+const { temperature, top_p, top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty, seed } =
   samplingShape;
-const penalties = { presence_penalty, frequency_penalty, repetition_penalty };
-const responseSamplingShape = { temperature, top_p, top_k, min_p, ...penalties, seed, stop } as const;
+const { stop, stop_token_ids, ignore_eos, include_stop_str_in_output, skip_special_tokens, logit_bias } = samplingShape;
+const penalties = { presence_penalty, frequency_penalty, repetition_penalty, logit_bias };
+const ends = { stop, stop_token_ids, ignore_eos, include_stop_str_in_output };
+const responseSamplingShape = { temperature, top_p, top_k, min_p, ...penalties, seed, ...ends, skip_special_tokens };
 
 const schema = z.strictObject({
   model: modelField.optional(),
@@ -62,6 +64,7 @@ const schema = z.strictObject({
   // Every response has its usage.
   stream_options: streamOptionsField.optional(),
   ...responseSamplingShape,
+  structured_outputs: samplingShape.structured_outputs,
   chat_template_kwargs: templateKwargsField.optional(),
   top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   include: includeField.optional(),
@@ -87,6 +90,10 @@ export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
     moderation: never,
     prompt: never,
     context_management: isEmptyArray,
+    ...SAMPLING_UNSUPPORTED,
+    // vLLM's: the tokens' messages beside the items.
+    enable_response_messages: isOneOf(false),
+    previous_input_messages: isEmptyArray,
   },
 };
 
@@ -110,7 +117,7 @@ export async function responsePromptIds(
   context: PromptContext,
   request: ResponseRequest,
 ): Promise<Int32Array> {
-  const { promptIds } = await chatPrompt(...conversationOf(c, context, request), isFormPrescribed(request.text));
+  const { promptIds } = await chatPrompt(...conversationOf(c, context, request), isFormPrescribed(request));
   return promptIds;
 }
 
@@ -156,7 +163,7 @@ export async function planResponse(
 
 function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): Promise<ChatPlan> {
   const [, messages, fields] = conversationOf(c, context, request);
-  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, fields, formOfText(request.text));
+  const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, fields, formOfResponse(request));
   if (request.truncation !== "auto") return plan(messages);
   const { maxModelLen } = context.engine.info;
   const wanted = Math.min(request.max_output_tokens ?? DEFAULT_ROOM, Math.floor(maxModelLen / 2));

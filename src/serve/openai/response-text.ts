@@ -1,7 +1,8 @@
 /** The field `text` of /v1/responses: the required form of the answer. */
 import { z } from "zod";
 import type { AnswerForm } from "../../text/grammar/answer-form.js";
-import { anyObjectForm, schemaField } from "./constraint.js";
+import { invalidParameter } from "../http/invalid-parameter.js";
+import { anyObjectForm, type constraintShape, formOf, schemaField } from "./constraint.js";
 
 const formatField = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
@@ -22,14 +23,22 @@ export const textField = z.strictObject({
   verbosity: z.unknown().optional(),
 });
 
-export function isFormPrescribed(text: z.output<typeof textField> | undefined): boolean {
-  return text?.format != null && text.format.type !== "text";
+interface FormFields {
+  readonly text?: z.output<typeof textField> | undefined;
+  /** vLLM's. */
+  readonly structured_outputs?: z.output<(typeof constraintShape)["structured_outputs"]>;
+}
+
+export function isFormPrescribed({ text, structured_outputs: structured }: FormFields): boolean {
+  return structured !== undefined || (text?.format != null && text.format.type !== "text");
 }
 
 /** Undefined: the answer has no required form. */
-export function formOfText(text: z.output<typeof textField> | undefined): AnswerForm | undefined {
+export function formOfResponse({ text, structured_outputs }: FormFields): AnswerForm | undefined {
   const format = text?.format;
-  if (format == null || format.type === "text") return undefined;
+  if (format == null || format.type === "text") return formOf({ structured_outputs });
+  if (structured_outputs !== undefined)
+    throw invalidParameter("structured_outputs", "expected nothing beside text.format, got both");
   if (format.type === "json_object") return anyObjectForm("text.format");
   return { kind: "schema", schema: format.schema, param: "text.format.schema" };
 }

@@ -18,7 +18,7 @@ import {
   type ResponseRequest,
   responsePromptIds,
 } from "./response-request.js";
-import { formOfText } from "./response-text.js";
+import { formOfResponse } from "./response-text.js";
 import { leftOutTools } from "./response-tools.js";
 import { sayUnenforced } from "./unenforced.js";
 
@@ -55,7 +55,7 @@ export async function responses(c: AppContext, context: ServeContext): Promise<R
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
   const generations = await planResponse(c, context, request, terms);
-  sayUnenforced(c, formOfText(request.text), leftOutTools(request.tools));
+  sayUnenforced(c, formOfResponse(request), leftOutTools(request.tools));
   const facts: ResponseFacts = {
     ...factsOf(context, request),
     model,

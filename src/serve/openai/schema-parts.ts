@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { describeValue } from "../../core/describe-value.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { MAX_BAD_WORDS, MAX_DRY_BREAKERS, MAX_LOGIT_BIASES, MAX_LOGPROBS } from "../../engine/api/request.js";
 import { checked } from "./checked.js";
@@ -75,13 +76,18 @@ const stopField = checked<string | string[]>(
   (value) => isStopString(value) || isStopList(value),
 );
 
+const isBias = ([id, bias]: readonly [string, unknown]): boolean =>
+  /^\d{1,9}$/.test(id) && typeof bias === "number" && bias >= -100 && bias <= 100;
+
 function isLogitBias(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  if (!isPlainObject(value)) return false;
   const entries = Object.entries(value);
-  return (
-    entries.length <= MAX_LOGIT_BIASES &&
-    entries.every(([id, bias]) => /^\d{1,9}$/.test(id) && typeof bias === "number" && bias >= -100 && bias <= 100)
-  );
+  return entries.length <= MAX_LOGIT_BIASES && entries.every(isBias);
+}
+
+function describeBiases(value: unknown): string {
+  const wrong = isPlainObject(value) ? Object.entries(value).find((entry) => !isBias(entry)) : undefined;
+  return wrong === undefined ? describeValue(value) : wrong.map(describeValue).join(": ");
 }
 
 /** A double cannot represent 2^63 − 1, so the text below states the limit in full. */
@@ -144,6 +150,8 @@ export const samplingShape = {
   logit_bias: checked<Record<string, number>>(
     `an object of up to ${MAX_LOGIT_BIASES} token ids, each with a bias in [-100, 100]`,
     isLogitBias,
+    {},
+    describeBiases,
   ).optional(),
   allowed_token_ids: checked<number[]>("a list of token ids", (value) => isTokenIdArray(value)).optional(),
   bad_words: checked<string[]>(
@@ -157,6 +165,7 @@ export const samplingShape = {
     "-1 or an integer of at least 1",
     (value) => typeof value === "number" && Number.isInteger(value) && (value === -1 || value >= 1),
   ).optional(),
+  truncation_side: z.enum(["left", "right"]).optional(),
   return_token_ids: z.boolean().optional(),
   prompt_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
   return_tokens_as_token_ids: z.boolean().optional(),

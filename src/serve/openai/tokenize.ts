@@ -122,6 +122,8 @@ export function tokenizerInfo(c: AppContext, context: ServeContext): Response {
   const { bosId, eosId } = tokenizer;
   const nameOf = (id: number | undefined) => (id === undefined ? null : tokenText(tokenizer, id));
   return c.json({
+    // transformers' class that reads any tokenizer.json.
+    tokenizer_class: "PreTrainedTokenizerFast",
     bos_token: nameOf(bosId),
     eos_token: nameOf(eosId),
     pad_token: nameOf(eosId),

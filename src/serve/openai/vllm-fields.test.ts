@@ -34,12 +34,16 @@ describe("return_token_ids", () => {
     const chunks = await chunksOf(CHAT, chat(asked), "aye");
     expect(chunks.map((chunk) => chunk.prompt_token_ids)).toEqual([prompt, ...chunks.slice(1).map(() => undefined)]);
     expect(chunks.flatMap(({ choices }) => choices[0].token_ids ?? [])).toEqual([...bytes("aye"), EOS_ID]);
-    expect(JSON.stringify((await ask(CHAT, chat({}), writing("aye"))).body)).not.toContain("token_ids");
+    const { body: without } = await ask(CHAT, chat({}), writing("aye"));
+    expect(without).toMatchObject({ prompt_token_ids: null, choices: [{ token_ids: null }] });
+    expect(JSON.stringify(await chunksOf(CHAT, chat({}), "aye"))).not.toContain("token_ids");
   });
 
   it("returns the ids of completions, complete and streamed, also for tokens without text", async () => {
     const { body } = await ask(COMPLETIONS, { prompt: [[1, 2], [3]], ...asked }, writing("é"));
     expect(body.choices).toMatchObject([{ prompt_token_ids: [1, 2] }, { prompt_token_ids: [3] }]);
+    const { body: without } = await ask(COMPLETIONS, { prompt: [1, 2] }, writing("é"));
+    expect(without.choices[0]).toMatchObject({ prompt_token_ids: null, token_ids: null });
     const chunks = await chunksOf(COMPLETIONS, { prompt: [1, 2], ...asked }, "é");
     expect(chunks[0].choices[0].prompt_token_ids).toEqual([1, 2]);
     expect(chunks.flatMap(({ choices }) => choices[0].token_ids)).toEqual([...bytes("é"), EOS_ID]);
@@ -64,7 +68,65 @@ it("include_reasoning: false omits reasoning, complete and streamed", async () =
   expect(chunks.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("yes");
 });
 
+it("prompt_logprobs is null where a request asks for none", async () => {
+  expect((await ask(CHAT, chat({}), writing("aye"))).body).toHaveProperty("prompt_logprobs", null);
+  const { body } = await ask(COMPLETIONS, { prompt: "a" }, writing("aye"));
+  expect(body.choices[0]).toHaveProperty("prompt_logprobs", null);
+});
+
+it("continuous_usage_stats count nothing beside the role", async () => {
+  const stream_options = { include_usage: true, continuous_usage_stats: true };
+  const chunks = await chunksOf(CHAT, chat({ stream_options }), "aye");
+  expect(chunks.map(({ usage }) => usage.completion_tokens)).toEqual([0, 1, 2, 3, 4, 4]);
+});
+
+it("an error about logit_bias names the entry", async () => {
+  const { body } = await ask(CHAT, chat({ logit_bias: { 5: 1, cat: 2 } }));
+  expect(body.error.message).toContain('in [-100, 100], got "cat": 2');
+  const { body: list } = await ask(CHAT, chat({ logit_bias: [1] }));
+  expect(list.error.message).toContain("got an array of 1");
+});
+
+describe("echo", () => {
+  const messages = [
+    { role: "user", content: "hi" },
+    { role: "assistant", content: [{ type: "text", text: "An app" }] },
+  ];
+  const asked = { messages, continue_final_message: true, echo: true };
+
+  it("of a chat puts the message that is continued before the answer, complete and streamed", async () => {
+    const { body, prompt } = await ask(CHAT, { ...asked, n: 2 }, writing("le"));
+    expect(prompt).toMatch(/An app$/);
+    expect(body.choices.map(({ message }) => message.content)).toEqual(["An apple", "An apple"]);
+    for (const template of [chatMl, thinkingTemplate]) {
+      const chunks = await chunksOf(CHAT, asked, "le", template);
+      expect(chunks.map(({ choices }) => choices[0].delta.content ?? "").join("")).toBe("An apple");
+    }
+    const without = await ask(CHAT, { ...asked, echo: false }, writing("le"));
+    expect(without.body.choices[0].message.content).toBe("le");
+  });
+
+  it("of a chat does not put a user's message there", async () => {
+    expect((await ask(CHAT, chat({ echo: true }), writing("le"))).body.choices[0].message.content).toBe("le");
+  });
+});
+
+it("/load tells how many sequences run and wait", async () => {
+  const { server, engine } = await startFakeServer(writing("ok"));
+  const stats = engine.stats();
+  engine.stats = () => ({ ...stats, numRunning: 2, numWaiting: 3 });
+  expect(await (await fetch(`${server.url}/load`)).json()).toEqual({ server_load: 5 });
+  await server.close();
+});
+
 describe("truncate_prompt_tokens", () => {
+  it("keeps the beginning where truncation_side is right", async () => {
+    const cut = { truncate_prompt_tokens: 3, truncation_side: "right" };
+    expect((await ask(COMPLETIONS, { prompt: "abcdef", add_special_tokens: false, ...cut })).prompt).toBe("abc");
+    expect((await ask(COMPLETIONS, { prompt: bytes("abcdef"), ...cut })).prompt).toBe("abc");
+    expect((await ask(CHAT, chat({ ...cut, truncate_prompt_tokens: 7 }))).prompt).toBe("user\nh".slice(0, 6));
+  });
+
   it.each([
     ["a text", COMPLETIONS, { prompt: "abcdef", add_special_tokens: false }],
     ["ids", COMPLETIONS, { prompt: bytes("abcdef") }],

@@ -77,6 +77,14 @@ describe("methods are Python's", () => {
     expect(render(source, { t: "\n  a b  \n" })).toBe(text);
   });
 
+  it("find nothing under keys of another type, such as a schema's type that is left out", () => {
+    const source =
+      "{{ {'a': 1}[x.y] is defined }} {{ {'a': 1}[none] }} {{ [1, 2][none] is defined }} {{ {'a': 1}[['a']] is defined }} " +
+      "{{ {'a': 1}[7] is defined }} {{ 5[3] is defined }} {{ [1, 2][1] }}{{ 'ab'[-1] }}";
+    expect(render(source, { x: {} })).toBe("False  False False False False 2b");
+    expect(() => render("{{ missing[none] }}")).toThrow();
+  });
+
   it("of a dict take precedence over keys of the same names", () => {
     const d = { items: 1, get: 2, keys: 3, values: 4 };
     expect(render("{% for k, v in d.items() %}{{ k }}={{ v }} {% endfor %}", { d })).toBe(
