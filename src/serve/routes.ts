@@ -142,7 +142,7 @@ export const ROUTES: readonly Route[] = [
     rules: EMBEDDING_RULES,
     idField: "input",
   },
-  ...["/v1/rerank", "/v2/rerank", "/rerank"].map(
+  ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"].map(
     (path): Route => ({
       method: "POST",
       path,
