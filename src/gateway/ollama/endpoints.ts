@@ -118,9 +118,7 @@ export function answerIdle({ shapes }: OllamaEndpoint, given: RequestBody, model
   const isLoad = Object.keys(line).length > 0;
   const { keep_alive: keepAlive } = given;
   const done_reason = keepAlive === 0 || keepAlive === "0" ? "unload" : "load";
-  const body = isLoad
-    ? { ...head, ...line, done: true, done_reason }
-    : { model, ...shapes.vectors([], counts) };
+  const body = isLoad ? { ...head, ...line, done: true, done_reason } : { model, ...shapes.vectors([], counts) };
   const isLine = isLoad && given.stream !== false;
   const type = isLine ? "application/x-ndjson" : "application/json; charset=utf-8";
   sink.begin({ status: 200, headers: { "content-type": type }, isEventStream: false });

@@ -182,7 +182,11 @@ describe("answers", () => {
           { role: "assistant", content: "", thinking: "hm" },
           { role: "assistant", content: "I " },
           { role: "assistant", content: "look – ü." },
-          { role: "assistant", content: "", tool_calls: [{ id: "a", function: { index: 0, name: "f", arguments: { a: 1 } } }] },
+          {
+            role: "assistant",
+            content: "",
+            tool_calls: [{ id: "a", function: { index: 0, name: "f", arguments: { a: 1 } } }],
+          },
           { role: "assistant", content: "" },
         ]);
         expect(lines.at(-1)).toMatchObject({ done: true, done_reason: "stop", prompt_eval_count: 7, eval_count: 9 });

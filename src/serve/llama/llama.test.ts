@@ -176,8 +176,14 @@ describe("prompts", () => {
   it.each([
     [[104, "i"], [ids]],
     [{ prompt_string: "hi" }, [text]],
-    [["hi", ids], [text, ids]],
-    [[ids, { prompt_string: "hi" }, ["h", 105]], [ids, text, text]],
+    [
+      ["hi", ids],
+      [text, ids],
+    ],
+    [
+      [ids, { prompt_string: "hi" }, ["h", 105]],
+      [ids, text, text],
+    ],
   ])("mix texts and ids: %j", async (prompt, expected) => {
     expect((await ask("/completions", { prompt, n_predict: 1 })).status).toBe(200);
     const submitted = fake!.engine.submitted.map(({ promptIds }) => Array.from(promptIds));
@@ -206,7 +212,8 @@ it("limits are taken under OpenAI's names, and settings of drafts and streams ar
 });
 
 it("an answer that fills the context is truncated", async () => {
-  const { maxModelLen } = (fake = await startAnswering(() => "x".repeat(9999), toolTemplate)).engine.info;
+  fake = await startAnswering(() => "x".repeat(9999), toolTemplate);
+  const { maxModelLen } = fake.engine.info;
   const prompt = new Array<number>(maxModelLen - 3).fill(7);
   expect(await (await ask("/completion", { prompt })).json()).toMatchObject({ stop_type: "limit", truncated: true });
   const cut = await (await ask("/completion", { prompt, n_predict: 2 })).json();
@@ -225,6 +232,15 @@ it("/embedding and /embeddings give each vector within a list, from content or i
   }
   expect((await ask("/embedding", {})).status).toBe(400);
   expect((await ask("/embedding", { content: "hi", embd_normalize: -1 })).status).toBe(400);
+});
+
+it.each([
+  ["/v1/completions", { prompt: "a" }],
+  ["/v1/chat/completions", { messages: [{ role: "user", content: "a" }] }],
+  ["/v1/responses", { input: "a", store: false }],
+])("%s takes the settings of llama-server's clients", async (path, body) => {
+  const settings = { cache_prompt: true, id_slot: 0, return_progress: true, timings_per_token: true };
+  expect((await ask(path, { ...body, ...settings })).status).toBe(200);
 });
 
 it("paths without /v1 are those of /v1; there are no adapters", async () => {

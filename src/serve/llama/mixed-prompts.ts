@@ -47,7 +47,8 @@ async function encodeOne(context: PromptContext, prompt: One, options: PromptOpt
     const ids: number[] = [];
     for (const [i, piece] of prompt.entries()) {
       const addSpecial = options.addSpecial && i === 0;
-      const given = typeof piece === "number" ? [piece] : await encodePrompts(context, piece, { ...options, addSpecial });
+      const given =
+        typeof piece === "number" ? [piece] : await encodePrompts(context, piece, { ...options, addSpecial });
       for (const each of given) for (const id of typeof each === "number" ? [each] : each.ids) ids.push(id);
     }
     field = ids;

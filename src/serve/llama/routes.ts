@@ -2,8 +2,6 @@
 import { api, type Route } from "../http/route.js";
 import { CHAT_RULES, chatCompletions, chatInputTokens } from "../openai/chat-completions.js";
 import { listModels } from "../openai/models.js";
-import { RESPONSE_RULES } from "../openai/response-request.js";
-import { inputTokens, responses } from "../openai/responses.js";
 import { LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
 import { LLAMA_EMBEDDING_RULES, llamaEmbedding } from "./embedding.js";
 import { INFILL_RULES, infill } from "./infill.js";
@@ -49,23 +47,6 @@ export const LLAMA_ROUTES: readonly Route[] = [
     rules: LLAMA_EMBEDDING_RULES,
     idField: "input",
   })),
-  {
-    method: "POST",
-    path: "/responses",
-    handler: responses,
-    ...api,
-    task: "generate",
-    summary: "An answer that later ones may go on from",
-    rules: RESPONSE_RULES,
-  },
-  {
-    method: "POST",
-    path: "/responses/input_tokens",
-    handler: inputTokens,
-    ...api,
-    summary: "How long the prompt of such a request is",
-    rules: RESPONSE_RULES,
-  },
   {
     method: "POST",
     path: "/infill",

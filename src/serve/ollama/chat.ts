@@ -53,7 +53,16 @@ function plainMessages(messages: readonly MessageField[]): readonly PlainMessage
   const open: PlainToolCall[] = [];
   let numCalls = 0;
   return messages.map((message, index) => {
-    const { role, content, thinking, images, tool_calls: calls, tool_name: toolName, tool_call_id: callId, name } = message;
+    const {
+      role,
+      content,
+      thinking,
+      images,
+      tool_calls: calls,
+      tool_name: toolName,
+      tool_call_id: callId,
+      name,
+    } = message;
     assertNoImages(images, `messages[${index}].images`);
     const plain = { role, content: content ?? "", ...(thinking == null ? {} : { reasoning_content: thinking }) };
     if (role === "tool") {

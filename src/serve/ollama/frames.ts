@@ -95,7 +95,9 @@ export function answerFrames(facts: AnswerFacts): StreamFrames {
     const first = numCallsSent;
     const news = calls.slice(first);
     numCallsSent = calls.length;
-    return news.length === 0 ? "" : line({ content: "", thinking: "", calls: news.map((call, i) => callObject(call, first + i)) });
+    return news.length === 0
+      ? ""
+      : line({ content: "", thinking: "", calls: news.map((call, i) => callObject(call, first + i)) });
   };
   return {
     contentType: "application/x-ndjson",

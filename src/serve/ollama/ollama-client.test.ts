@@ -206,6 +206,7 @@ describe("what goes wrong", () => {
       fetch(`${url}${path}`, { method: "POST", body: JSON.stringify(fields) });
     expect((await post("/api/chat", body)).status).toBe(200);
     expect((await post("/api/generate", { prompt: "a", stream: false, colour: 1, options })).status).toBe(200);
+    expect((await post("/api/show", { model: "fake", verbose: true, colour: 1 })).status).toBe(200);
     expect(await (await post("/api/embed", { input: "", colour: 1 })).json()).toMatchObject({ embeddings: [] });
     expect(await (await post("/api/embed", {})).json()).toMatchObject({ embeddings: [] });
     expect(await (await post("/api/embeddings", { prompt: "" })).json()).toEqual({ embedding: [] });

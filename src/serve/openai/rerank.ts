@@ -102,7 +102,9 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
   const param = request.documents === undefined && documents !== undefined ? "texts" : "documents";
   if (documents === undefined || (request.documents !== undefined && request.texts !== undefined)) {
     const got = documents === undefined ? "neither" : "both";
-    throw new MillraceError("invalid_parameter", `documents: expected either documents or texts, got ${got}`, { param });
+    throw new MillraceError("invalid_parameter", `documents: expected either documents or texts, got ${got}`, {
+      param,
+    });
   }
   const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
   const pairs = texts.map(

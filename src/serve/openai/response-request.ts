@@ -11,6 +11,7 @@ import type { RequestTerms } from "../http/request-terms.js";
 import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never } from "./fields.js";
+import { LLAMA_INERT_FIELDS } from "./llama-fields.js";
 import { inputField, readInput } from "./response-input.js";
 import { formOfText, isFormPrescribed, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
@@ -79,7 +80,7 @@ export type ResponseRequest = z.output<typeof schema>;
 export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   // Codex sends its installation's id.
-  inert: new Set([...INERT_FIELDS, "max_tool_calls", "client_metadata"]),
+  inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, "max_tool_calls", "client_metadata", "timings_per_token"]),
   unsupported: {
     conversation: never,
     background: isOneOf(false),
