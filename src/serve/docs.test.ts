@@ -32,8 +32,8 @@ const SHARED = ["Fields of chat and completions", "Ignored and refused"];
 
 const ENDPOINTS = [
   ["/v1/chat/completions", CHAT_RULES, [...SHARED, "llama-server's API"]],
-  ["/v1/completions", COMPLETION_RULES, SHARED],
-  ["/v1/responses", RESPONSE_RULES, ["Responses", "Ignored and refused"]],
+  ["/v1/completions", COMPLETION_RULES, [...SHARED, "llama-server's API"]],
+  ["/v1/responses", RESPONSE_RULES, ["Responses", "Ignored and refused", "llama-server's API"]],
   ["/v1/embeddings", EMBEDDING_RULES, ["Embeddings"]],
   ["/v1/rerank", RERANK_RULES, ["Rerank"]],
   ["/v1/score", SCORE_RULES, ["Rerank"]],

@@ -68,6 +68,21 @@ describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
     expect(alone.body.data[0]!.score).toBe(body.data[0]!.score);
   });
 
+  it("answers texts in the shape of Text Embeddings Inference, under llama-server's paths too", async () => {
+    const { body: usual } = await served.post<RankAnswer>("/rerank", { query, documents, ...cut });
+    const asked = { query, texts: documents, return_text: true, ...cut };
+    const { body } = await served.post<readonly object[]>("/reranking", asked);
+    expect(body).toEqual(
+      usual.results.map(({ index, relevance_score: score }) => ({ index, score, text: documents[index] })),
+    );
+    const { body: best } = await served.post<readonly object[]>("/v1/reranking", { ...asked, top_n: 1 });
+    expect(best).toHaveLength(1);
+    for (const both of [{ query }, { query, documents, texts: documents }]) {
+      const { body: refused } = await served.post<{ error: { message: string } }>("/rerank", both);
+      expect(refused.error.message).toMatch(/expected either documents or texts, got (neither|both)/);
+    }
+  });
+
   it("returns the best few, with their texts where that is asked for, objects or texts", async () => {
     const asked = { query, documents: documents.map((text) => ({ text })), top_n: 2, return_documents: true, ...cut };
     const { body } = await served.post<RankAnswer>("/v1/rerank", asked);

@@ -100,23 +100,27 @@ export const ROUTES: readonly Route[] = [
     rules: COMPLETION_RULES,
     idField: "prompt",
   },
-  {
-    method: "POST",
-    path: "/v1/responses",
-    handler: responses,
-    ...api,
-    task: "generate",
-    summary: "An answer that later ones may go on from",
-    rules: RESPONSE_RULES,
-  },
-  {
-    method: "POST",
-    path: "/v1/responses/input_tokens",
-    handler: inputTokens,
-    ...api,
-    summary: "How long the prompt of such a request is",
-    rules: RESPONSE_RULES,
-  },
+  ...["/v1/responses", "/responses"].map(
+    (path): Route => ({
+      method: "POST",
+      path,
+      handler: responses,
+      ...api,
+      task: "generate",
+      summary: "An answer that later ones may go on from",
+      rules: RESPONSE_RULES,
+    }),
+  ),
+  ...["/v1/responses/input_tokens", "/responses/input_tokens"].map(
+    (path): Route => ({
+      method: "POST",
+      path,
+      handler: inputTokens,
+      ...api,
+      summary: "How long the prompt of such a request is",
+      rules: RESPONSE_RULES,
+    }),
+  ),
   { method: "GET", path: "/v1/responses/:id", handler: storedResponse, ...api, summary: "A stored answer" },
   { method: "DELETE", path: "/v1/responses/:id", handler: storedResponse, ...api, summary: "Forgets a stored answer" },
   {
@@ -143,7 +147,7 @@ export const ROUTES: readonly Route[] = [
     rules: EMBEDDING_RULES,
     idField: "input",
   },
-  ...["/v1/rerank", "/v2/rerank", "/rerank"].map(
+  ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"].map(
     (path): Route => ({
       method: "POST",
       path,

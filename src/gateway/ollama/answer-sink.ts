@@ -23,6 +23,7 @@ export interface AnswerShapes {
 }
 
 interface Call {
+  readonly id: unknown;
   name: string;
   arguments: string;
 }
@@ -47,7 +48,11 @@ interface Message {
   readonly content?: string | null;
   readonly reasoning?: string;
   readonly reasoning_content?: string;
-  readonly tool_calls?: readonly { readonly index?: number; readonly function?: Partial<Call> }[];
+  readonly tool_calls?: readonly {
+    readonly index?: number;
+    readonly id?: unknown;
+    readonly function?: { readonly name?: string; readonly arguments?: string };
+  }[];
 }
 
 interface Answer {
@@ -186,9 +191,9 @@ export class OllamaSink extends PassingSink {
   }
 
   #addCalls({ tool_calls: calls = [] }: Message): void {
-    for (const [i, { index = i, function: more }] of calls.entries()) {
+    for (const [i, { index = i, id, function: more }] of calls.entries()) {
       if (!Number.isInteger(index) || index < 0 || index >= MAX_CALLS) throw unreadable("calls that are numbered");
-      const call = this.#calls[index] ?? { name: "", arguments: "" };
+      const call = this.#calls[index] ?? { id, name: "", arguments: "" };
       this.#calls[index] = call;
       call.name += more?.name ?? "";
       call.arguments += more?.arguments ?? "";
@@ -202,7 +207,10 @@ export class OllamaSink extends PassingSink {
   /** Calls are sent whole, since their arguments are objects. */
   #callObjects(): readonly object[] {
     const calls = this.#calls.filter((call) => call !== undefined);
-    return calls.map((call) => ({ function: { name: call.name, arguments: readArguments(call.arguments) } }));
+    return calls.map(({ id, name, arguments: text }, index) => ({
+      ...(typeof id === "string" ? { id } : {}),
+      function: { index, name, arguments: readArguments(text) },
+    }));
   }
 
   #line(news: Parameters<LineShape>[0]): object {

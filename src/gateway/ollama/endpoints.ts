@@ -67,7 +67,7 @@ const ENDPOINTS: ReadonlyMap<string, OllamaEndpoint> = new Map<string, OllamaEnd
     {
       pathOf: () => "/v1/embeddings",
       request: ofEmbed,
-      isIdle: ({ input }) => Array.isArray(input) && input.length === 0,
+      isIdle: ({ input }) => isEmptyList(input),
       shapes: { line: () => ({}), vectors: allVectors },
     },
   ],
@@ -76,7 +76,7 @@ const ENDPOINTS: ReadonlyMap<string, OllamaEndpoint> = new Map<string, OllamaEnd
     {
       pathOf: () => "/v1/embeddings",
       request: ofLegacyEmbed,
-      isIdle: () => false,
+      isIdle: ({ prompt }) => prompt === "",
       shapes: { line: () => ({}), vectors: firstVector },
     },
   ],
@@ -114,12 +114,11 @@ export function ollamaSink(
 export function answerIdle({ shapes }: OllamaEndpoint, given: RequestBody, model: string, sink: AnswerSink): void {
   const head = { model, created_at: new Date().toISOString() };
   const counts = { total_duration: 0, load_duration: 0, prompt_eval_count: 0 };
-  const isLoad = given.input === undefined;
+  const line = shapes.line({ content: "", thinking: "", calls: [] });
+  const isLoad = Object.keys(line).length > 0;
   const { keep_alive: keepAlive } = given;
   const done_reason = keepAlive === 0 || keepAlive === "0" ? "unload" : "load";
-  const body = isLoad
-    ? { ...head, ...shapes.line({ content: "", thinking: "", calls: [] }), done: true, done_reason }
-    : { model, ...shapes.vectors([], counts) };
+  const body = isLoad ? { ...head, ...line, done: true, done_reason } : { model, ...shapes.vectors([], counts) };
   const isLine = isLoad && given.stream !== false;
   const type = isLine ? "application/x-ndjson" : "application/json; charset=utf-8";
   sink.begin({ status: 200, headers: { "content-type": type }, isEventStream: false });

@@ -71,6 +71,16 @@ describe("requests", () => {
     expect(messages.slice(2).map((message) => message.tool_call_id)).toEqual(["call_1", "call_0"]);
   });
 
+  it("keep the ids of calls, by which results find theirs", () => {
+    const calls = ["a", "b"].map((id) => ({ id, function: { name: "f", arguments: {} } }));
+    const results = ["b", "a", "other"].map((tool_call_id) => ({ role: "tool", content: "1", tool_call_id }));
+    const { messages } = ofChat({ messages: [{ role: "assistant", tool_calls: calls }, ...results] }) as {
+      messages: Record<string, unknown>[];
+    };
+    expect(messages[0]!.tool_calls).toMatchObject([{ id: "a" }, { id: "b" }]);
+    expect(messages.slice(1).map((message) => message.tool_call_id)).toEqual(["b", "a", "call_0"]);
+  });
+
   it("leave a call open where a result has another name", () => {
     const calls = ["f", "g"].map((name) => ({ function: { name, arguments: {} } }));
     const names = ["other", "g", null, "f"];
@@ -172,7 +182,11 @@ describe("answers", () => {
           { role: "assistant", content: "", thinking: "hm" },
           { role: "assistant", content: "I " },
           { role: "assistant", content: "look – ü." },
-          { role: "assistant", content: "", tool_calls: [{ function: { name: "f", arguments: { a: 1 } } }] },
+          {
+            role: "assistant",
+            content: "",
+            tool_calls: [{ id: "a", function: { index: 0, name: "f", arguments: { a: 1 } } }],
+          },
           { role: "assistant", content: "" },
         ]);
         expect(lines.at(-1)).toMatchObject({ done: true, done_reason: "stop", prompt_eval_count: 7, eval_count: 9 });
@@ -226,6 +240,9 @@ describe("answers", () => {
     ["/api/chat", { messages: [] }, { done: true, done_reason: "load", message: { role: "assistant", content: "" } }],
     ["/api/generate", { keep_alive: 0 }, { done: true, done_reason: "unload", response: "" }],
     ["/api/embed", { input: [] }, { embeddings: [], prompt_eval_count: 0 }],
+    ["/api/embed", {}, { embeddings: [] }],
+    ["/api/embed", { input: "" }, { embeddings: [] }],
+    ["/api/embeddings", { prompt: "" }, { embedding: [] }],
   ])("of %s to a request for nothing are known", (path, body, expected) => {
     const endpoint = ollamaEndpointOf(path)!;
     const buffer = new BufferSink();

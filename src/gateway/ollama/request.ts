@@ -30,14 +30,18 @@ interface OpenCall {
   readonly name: unknown;
 }
 
-/** Ollama's calls have no ids: a result belongs to the oldest call without one, of its name where it has one. */
+/**
+ * A result that names no open call by its id, as clients of earlier releases send it, belongs to the oldest open call,
+ * of its name where it has one.
+ */
 class CallIds {
   readonly #open: OpenCall[] = [];
   #numCalls = 0;
 
   callOf(call: unknown): object {
     const given = isPlainObject(call) && isPlainObject(call.function) ? call.function : {};
-    const id = `call_${this.#numCalls++}`;
+    const own = isPlainObject(call) ? call.id : undefined;
+    const id = typeof own === "string" && own !== "" ? own : `call_${this.#numCalls++}`;
     this.#open.push({ id, name: given.name });
     const text = typeof given.arguments === "string" ? given.arguments : JSON.stringify(given.arguments ?? {});
     const name = typeof given.name === "string" ? plainToolName(given.name) : given.name;
@@ -45,9 +49,10 @@ class CallIds {
   }
 
   /** A result that belongs to no call gets an id that no call has. */
-  idOfResult(name: unknown): string {
+  idOfResult(name: unknown, callId: unknown): string {
     const isNamed = name !== undefined && name !== null;
-    const found = this.#open.findIndex((call) => !isNamed || call.name === name);
+    const byId = this.#open.findIndex(({ id }) => id === callId);
+    const found = byId < 0 ? this.#open.findIndex((call) => !isNamed || call.name === name) : byId;
     return found < 0 ? `call_${this.#numCalls++}` : this.#open.splice(found, 1)[0]!.id;
   }
 }
@@ -58,14 +63,14 @@ function chatMessages(messages: unknown): readonly object[] {
   return messages.map((message, i) => {
     if (!isPlainObject(message))
       refuse("invalid_parameter", `messages[${i}]`, "expected an object, got something else");
-    const { role, content, thinking, tool_calls: calls, tool_name: name, images } = message;
+    const { role, content, thinking, tool_calls: calls, tool_name: name, tool_call_id: callId, images } = message;
     assertNoImages(images, `messages[${i}].images`);
     return known({
       role,
       content: content ?? "",
       reasoning_content: thinking,
       tool_calls: Array.isArray(calls) && calls.length > 0 ? calls.map((call) => ids.callOf(call)) : undefined,
-      tool_call_id: role === "tool" ? ids.idOfResult(name) : undefined,
+      tool_call_id: role === "tool" ? ids.idOfResult(name, callId) : undefined,
     });
   });
 }

@@ -28,7 +28,7 @@ it("requests have plain names of tools, and calls come back under the client's",
   sink.begin({ status: 200, headers: {}, isEventStream: false });
   sink.end(Buffer.from(JSON.stringify({ choices: [{ message: { tool_calls }, finish_reason: "tool_calls" }] })));
   expect(JSON.parse(buffer.answer()!.body.toString()).message.tool_calls).toEqual([
-    { function: { name: "fs/read.file", arguments: { a: 1 } } },
-    { function: { name: "f", arguments: {} } },
+    { function: { index: 0, name: "fs/read.file", arguments: { a: 1 } } },
+    { function: { index: 1, name: "f", arguments: {} } },
   ]);
 });

@@ -16,6 +16,7 @@ export interface CompletionFacts {
   readonly stops: readonly string[];
   readonly numTokensAsked: number;
   readonly requestId: string;
+  readonly maxModelLen: number;
   /** Whether `completion_probabilities` was asked for. */
   readonly isScored: boolean;
   /** Whether each event of a stream has timings. */
@@ -109,6 +110,8 @@ export function endedObject(
   ended: Ended,
 ): object {
   const { numPromptTokens, model, prompt } = facts;
+  const { end, timings } = ended;
+  const numTokens = numPromptTokens + timings.numPredicted;
   const answer = {
     index,
     content,
@@ -116,15 +119,15 @@ export function endedObject(
     id_slot: -1,
     stop: true,
     model,
-    tokens_predicted: ended.timings.numPredicted,
+    tokens_predicted: timings.numPredicted,
     tokens_evaluated: numPromptTokens,
     generation_settings: settingsOf(facts),
     prompt,
     has_new_line: hasNewLine,
-    truncated: ended.numEvicted > 0,
-    ...stopFields(ended.end),
-    tokens_cached: numPromptTokens + ended.timings.numPredicted,
-    timings: ended.timings.toObject(),
+    truncated: ended.numEvicted > 0 || (end.reason === "length" && numTokens >= facts.maxModelLen),
+    ...stopFields(end),
+    tokens_cached: numTokens,
+    timings: timings.toObject(),
     ...probabilityField(tokenizer, facts, scored),
   };
   return onlyWanted(answer, facts.wanted);

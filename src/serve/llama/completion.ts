@@ -7,7 +7,8 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults, streamResults } from "../http/respond.js";
-import { encodePrompts, type Prompt, type PromptField, promptField } from "../openai/completion-prompts.js";
+import type { Aliases } from "../openai/aliases.js";
+import type { Prompt } from "../openai/completion-prompts.js";
 import { formOf } from "../openai/constraint.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
@@ -26,6 +27,7 @@ import { ChoiceTimings } from "../openai/timings.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { type CompletionFacts, completionFrames, type Ended, endedObject } from "./completion-object.js";
 import { biasesOf, biasField } from "./logit-bias.js";
+import { encodeMixed, mixedPromptField } from "./mixed-prompts.js";
 import { llamaSamplingShape, llamaSeeds, MAX_INT, samplingFieldsOf } from "./sampling-fields.js";
 
 const MAX_WANTED = 64;
@@ -55,9 +57,14 @@ export const llamaShape = {
   ...termsShape,
 } as const;
 
-const completionSchema = z.strictObject({ ...llamaShape, prompt: promptField });
+/** It takes OpenAI's names, too. */
+const limitAlias = (value: unknown) => [["n_predict", value]] as const;
+export const LLAMA_ALIASES: Aliases = { max_tokens: limitAlias, max_completion_tokens: limitAlias };
+
+const completionSchema = z.strictObject({ ...llamaShape, prompt: mixedPromptField });
 export const LLAMA_COMPLETION_RULES: FieldRules<(typeof completionSchema)["shape"]> = {
   schema: completionSchema,
+  aliases: LLAMA_ALIASES,
   inert: LLAMA_INERT_FIELDS,
   unsupported: LLAMA_UNSUPPORTED,
 };
@@ -122,6 +129,7 @@ function factsOf(
     numTokensAsked: limitOf(request),
     requestId: c.get("requestId"),
     isScored: isScored(request),
+    maxModelLen: context.engine.info.maxModelLen,
     timesEach: request.timings_per_token === true,
     wanted: request.response_fields?.length === 0 ? undefined : request.response_fields,
   };
@@ -157,5 +165,5 @@ export async function respondAsLlama(
 export async function llamaCompletion(c: AppContext, context: ServeContext): Promise<Response> {
   const request = parseFields(c, context, LLAMA_COMPLETION_RULES, await readJsonObject(c, context.limits));
   const options = { addSpecial: true, keepSpecial: false, truncate: undefined };
-  return respondAsLlama(c, context, request, await encodePrompts(context, request.prompt as PromptField, options));
+  return respondAsLlama(c, context, request, await encodeMixed(context, request.prompt, options));
 }

@@ -8,7 +8,7 @@ import { type FieldRules, parseFields } from "../openai/fields.js";
 import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "../openai/llama-fields.js";
 import { assertMayBeTruncated } from "../openai/prompt-size.js";
 import { checked } from "../openai/schema-parts.js";
-import { llamaShape, respondAsLlama } from "./completion.js";
+import { LLAMA_ALIASES, llamaShape, respondAsLlama } from "./completion.js";
 
 interface ExtraText {
   readonly text: string;
@@ -37,6 +37,7 @@ const infillSchema = z.strictObject({
 
 export const INFILL_RULES: FieldRules<(typeof infillSchema)["shape"]> = {
   schema: infillSchema,
+  aliases: LLAMA_ALIASES,
   inert: LLAMA_INERT_FIELDS,
   unsupported: LLAMA_UNSUPPORTED,
 };

@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { toolTemplate } from "../../../test/helpers/chat-templates.js";
 import type { FakeServer } from "../../../test/helpers/fake-server.js";
+import { BOS_ID } from "../../../test/helpers/fake-tokenizer.js";
 import { startAnswering } from "../../../test/helpers/tool-agent.js";
 
 let fake: FakeServer | undefined;
@@ -166,6 +167,87 @@ it("a schema that all prompts share is refused where its copies are too long tog
     /grammars of at most 8388608 characters over all prompts and choices, got 89\d{5};/,
   );
   expect(fake!.engine.submitted).toHaveLength(16);
+});
+
+describe("prompts", () => {
+  const ids = [104, 105];
+  const text = [BOS_ID, ...ids];
+
+  it.each([
+    [[104, "i"], [ids]],
+    [{ prompt_string: "hi" }, [text]],
+    [
+      ["hi", ids],
+      [text, ids],
+    ],
+    [
+      [ids, { prompt_string: "hi" }, ["h", 105]],
+      [ids, text, text],
+    ],
+  ])("mix texts and ids: %j", async (prompt, expected) => {
+    expect((await ask("/completions", { prompt, n_predict: 1 })).status).toBe(200);
+    const submitted = fake!.engine.submitted.map(({ promptIds }) => Array.from(promptIds));
+    expect(submitted).toEqual(expected);
+  });
+
+  it.each([
+    [[104, null]],
+    [[104, 1.5, "a"]],
+    [{ prompt_string: "hi", multimodal_data: ["aGk="] }],
+    [new Array(1025).fill("a").concat(1)],
+  ])("of other things are refused: %j", async (prompt) => {
+    const response = await ask("/completion", { prompt });
+    expect(response.status).toBe(400);
+    expect(((await response.json()) as { error: { param: string } }).error.param).toMatch(/^prompt/);
+  });
+});
+
+it("limits are taken under OpenAI's names, and settings of drafts and streams are ignored", async () => {
+  const settings = { "speculative.n_max": 4, sse_ping_interval: 9, adaptive_target: -1 };
+  const limited = { prompt: "Count", max_tokens: 2, ...settings };
+  expect(await (await ask("/completion", limited)).json()).toMatchObject({ tokens_predicted: 2, truncated: false });
+  const text = await (await ask("/completion", { ...limited, n_predict: 3 })).text();
+  expect(text).toContain("max_tokens: expected the same as n_predict");
+  expect((await ask("/completion", { prompt: "a", adaptive_target: 0.5 })).status).toBe(400);
+});
+
+it("an answer that fills the context is truncated", async () => {
+  fake = await startAnswering(() => "x".repeat(9999), toolTemplate);
+  const { maxModelLen } = fake.engine.info;
+  const prompt = new Array<number>(maxModelLen - 3).fill(7);
+  expect(await (await ask("/completion", { prompt })).json()).toMatchObject({ stop_type: "limit", truncated: true });
+  const cut = await (await ask("/completion", { prompt, n_predict: 2 })).json();
+  expect(cut).toMatchObject({ stop_type: "limit", truncated: false });
+});
+
+it("/embedding and /embeddings give each vector within a list, from content or input", async () => {
+  for (const [path, body] of [
+    ["/embedding", { content: "hi" }],
+    ["/embeddings", { input: ["hi"], embd_normalize: 2 }],
+  ] as const) {
+    const [first] = (await (await ask(path, body)).json()) as { index: number; embedding: number[][] }[];
+    expect(first!.index).toBe(0);
+    expect(first!.embedding).toHaveLength(1);
+    expect(Math.hypot(...first!.embedding[0]!)).toBeCloseTo(1);
+  }
+  expect((await ask("/embedding", {})).status).toBe(400);
+  expect((await ask("/embedding", { content: "hi", embd_normalize: -1 })).status).toBe(400);
+});
+
+it.each([
+  ["/v1/completions", { prompt: "a" }],
+  ["/v1/chat/completions", { messages: [{ role: "user", content: "a" }] }],
+  ["/v1/responses", { input: "a", store: false }],
+])("%s takes the settings of llama-server's clients", async (path, body) => {
+  const settings = { cache_prompt: true, id_slot: 0, return_progress: true, timings_per_token: true };
+  expect((await ask(path, { ...body, ...settings })).status).toBe(200);
+});
+
+it("paths without /v1 are those of /v1; there are no adapters", async () => {
+  const input_tokens = async (path: string) => await (await ask(path, { input: "hi" })).json();
+  expect(await input_tokens("/responses/input_tokens")).toEqual(await input_tokens("/v1/responses/input_tokens"));
+  expect(await (await ask("/responses", { input: "hi", store: false })).json()).toMatchObject({ object: "response" });
+  expect(await (await ask("/lora-adapters")).json()).toEqual([]);
 });
 
 it("/infill is refused for a model without tokens for it", async () => {

@@ -3,6 +3,7 @@ import { api, type Route } from "../http/route.js";
 import { CHAT_RULES, chatCompletions, chatInputTokens } from "../openai/chat-completions.js";
 import { listModels } from "../openai/models.js";
 import { LLAMA_COMPLETION_RULES, llamaCompletion } from "./completion.js";
+import { LLAMA_EMBEDDING_RULES, llamaEmbedding } from "./embedding.js";
 import { INFILL_RULES, infill } from "./infill.js";
 import { applyTemplate, props, slots, TEMPLATE_RULES } from "./props.js";
 
@@ -26,16 +27,26 @@ export const LLAMA_ROUTES: readonly Route[] = [
     rules: CHAT_RULES,
   })),
   { method: "GET", path: "/models", handler: listModels, ...api, summary: "The served names" },
-  {
-    method: "POST",
-    path: "/completion",
+  ...["/completion", "/completions"].map((path) => ({
+    method: "POST" as const,
+    path,
     handler: llamaCompletion,
     ...api,
-    task: "generate",
+    task: "generate" as const,
     summary: "A text that goes on from a prompt, by llama-server's API",
     rules: LLAMA_COMPLETION_RULES,
     idField: "prompt",
-  },
+  })),
+  ...["/embedding", "/embeddings"].map((path) => ({
+    method: "POST" as const,
+    path,
+    handler: llamaEmbedding,
+    ...api,
+    task: "embed" as const,
+    summary: "A vector for each input, by llama-server's API",
+    rules: LLAMA_EMBEDDING_RULES,
+    idField: "input",
+  })),
   {
     method: "POST",
     path: "/infill",
@@ -54,5 +65,13 @@ export const LLAMA_ROUTES: readonly Route[] = [
     rules: TEMPLATE_RULES,
   },
   { method: "GET", path: "/props", handler: props, ...api, summary: "The server's facts, by llama-server's API" },
+  {
+    method: "GET",
+    path: "/lora-adapters",
+    // An adapter is a part of its model, or there is none.
+    handler: (c) => c.json([]),
+    ...api,
+    summary: "Adapters that requests may scale, by llama-server's API: none",
+  },
   { method: "GET", path: "/slots", handler: slots, ...api, summary: "Seats and their use, by llama-server's API" },
 ];

@@ -14,7 +14,9 @@ import { answer, answerLoaded } from "./answer.js";
 import { assertNoImages, formOf, generationShape, thinkingFields } from "./fields.js";
 import type { LineShape } from "./frames.js";
 
-const toolCallsField = z.array(z.object({ function: z.object({ name: z.string(), arguments: objectField }) }));
+const toolCallsField = z.array(
+  z.object({ id: z.string().nullish(), function: z.object({ name: z.string(), arguments: objectField }) }),
+);
 
 /** Other fields are dropped, because clients send back answers with all of their fields. */
 const messageSchema = z.object({
@@ -24,6 +26,7 @@ const messageSchema = z.object({
   images: z.unknown().optional(),
   tool_calls: toolCallsField.nullish(),
   tool_name: z.string().nullish(),
+  tool_call_id: z.string().nullish(),
   name: z.string().nullish(),
 });
 
@@ -42,24 +45,38 @@ export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: {},
 };
 
-/** Ollama's calls have no ids: a result belongs to the oldest call without one, of its name where it has one. */
+/**
+ * A result that names no open call by its id, as clients of earlier releases send it, belongs to the oldest open call,
+ * of its name where it has one.
+ */
 function plainMessages(messages: readonly MessageField[]): readonly PlainMessage[] {
   const open: PlainToolCall[] = [];
   let numCalls = 0;
   return messages.map((message, index) => {
-    const { role, content, thinking, images, tool_calls: calls, tool_name: toolName, name } = message;
+    const {
+      role,
+      content,
+      thinking,
+      images,
+      tool_calls: calls,
+      tool_name: toolName,
+      tool_call_id: callId,
+      name,
+    } = message;
     assertNoImages(images, `messages[${index}].images`);
     const plain = { role, content: content ?? "", ...(thinking == null ? {} : { reasoning_content: thinking }) };
     if (role === "tool") {
       const given = toolName ?? name ?? undefined;
       const wanted = given === undefined ? undefined : plainToolName(given);
-      const found = open.findIndex((call) => wanted === undefined || call.function.name === wanted);
+      const byId = open.findIndex(({ id }) => id === callId);
+      const isNext = (call: PlainToolCall) => wanted === undefined || call.function.name === wanted;
+      const found = byId < 0 ? open.findIndex(isNext) : byId;
       const [call] = found < 0 ? [] : open.splice(found, 1);
       return { ...plain, tool_call_id: call?.id ?? "call_0", ...(wanted === undefined ? {} : { name: wanted }) };
     }
     if (calls == null || calls.length === 0) return plain;
-    const plainCalls = calls.map(({ function: { name: called, arguments: given } }): PlainToolCall => {
-      const id = `call_${numCalls++}`;
+    const plainCalls = calls.map(({ id: givenId, function: { name: called, arguments: given } }): PlainToolCall => {
+      const id = givenId || `call_${numCalls++}`;
       return { id, type: "function", function: { name: plainToolName(called), arguments: JSON.stringify(given) } };
     });
     for (const call of plainCalls) open.push(call);

@@ -10,7 +10,7 @@ import { integerIn, modelField } from "../openai/schema-parts.js";
 
 const schema = z.strictObject({
   model: modelField.optional(),
-  input: z.union([z.string(), z.array(z.string())]),
+  input: z.union([z.string(), z.array(z.string())]).optional(),
   truncate: z.boolean().optional(),
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
 });
@@ -31,7 +31,7 @@ export async function embed(c: AppContext, context: ServeContext): Promise<Respo
   resolveModelName(context, request.model);
   const numDimensions = resolveDimensions(context, request.dimensions);
   const truncate = request.truncate === false ? undefined : TO_LENGTH;
-  const { input } = request;
+  const { input = "" } = request;
   // Clients load a model with an empty text.
   const isNothing = input.length === 0;
   if (isNothing) c.get("note").answered();

@@ -38,7 +38,7 @@ export const generationShape = {
   stream: z.boolean().optional(),
   format: formatField.optional(),
   options: optionsField.optional(),
-  think: z.union([z.boolean(), z.enum(["low", "medium", "high"])]).optional(),
+  think: z.union([z.boolean(), z.enum(["low", "medium", "high", "max"])]).optional(),
   keep_alive: keepAliveField.optional(),
   logprobs: z.boolean().optional(),
   top_logprobs: integerIn(0, MAX_LOGPROBS).optional(),
@@ -70,7 +70,7 @@ export function thinkingFields({ think }: GenerationFields, { chatFormat }: Serv
       },
     );
   }
-  if (typeof think === "string") return { reasoning_effort: think };
+  if (typeof think === "string") return { reasoning_effort: think === "max" ? "xhigh" : think };
   return chatFormat.isHarmony
     ? { reasoning_effort: think ? "medium" : "none" }
     : { chat_template_kwargs: { enable_thinking: think } };

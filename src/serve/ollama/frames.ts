@@ -6,6 +6,7 @@ import { type AnswerItem, addPart, itemsOf, partsOf, textOfPart } from "../gener
 import type { GenerationEnd, ScoredToken } from "../generation/generation.js";
 import { evictedField, type JobTotals } from "../generation/job.js";
 import type { ChoiceResult, StreamFrames } from "../http/respond.js";
+import { newCallId } from "../openai/chat-message.js";
 
 /** Content of each line: a chat's message, or the text of a completion. */
 export type LineShape = (news: {
@@ -38,7 +39,10 @@ function durationsOf(clock: AnswerClock): object {
   };
 }
 
-const callObject = ({ name, text }: AnswerItem): object => ({ function: { name, arguments: readArguments(text) } });
+const callObject = ({ name, text }: AnswerItem, index: number): object => ({
+  id: newCallId(),
+  function: { index, name, arguments: readArguments(text) },
+});
 
 /** Ollama has no `usage`: its counts stand in the last line, together with the number of evicted tokens. */
 function lastFields(facts: AnswerFacts, clock: AnswerClock, end: GenerationEnd, totals: JobTotals): object {
@@ -88,9 +92,12 @@ export function answerFrames(facts: AnswerFacts): StreamFrames {
   /** Calls are sent whole, since their arguments are objects. */
   const endedCalls = (isOver: boolean): string => {
     const calls = items.filter(({ kind }, i) => kind === "call" && (isOver || i < items.length - 1));
-    const news = calls.slice(numCallsSent);
+    const first = numCallsSent;
+    const news = calls.slice(first);
     numCallsSent = calls.length;
-    return news.length === 0 ? "" : line({ content: "", thinking: "", calls: news.map(callObject) });
+    return news.length === 0
+      ? ""
+      : line({ content: "", thinking: "", calls: news.map((call, i) => callObject(call, first + i)) });
   };
   return {
     contentType: "application/x-ndjson",

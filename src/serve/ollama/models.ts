@@ -34,7 +34,8 @@ const namedSchema = z.strictObject({
 
 export const NAMED_RULES: FieldRules<(typeof namedSchema)["shape"]> = {
   schema: namedSchema,
-  inert: new Set(["verbose", "insecure", "system", "template", "options", "username", "password"]),
+  inert: new Set(),
+  ignoresUnknown: true,
   unsupported: {},
 };
 

@@ -20,6 +20,8 @@ async function connect(answer: (prompt: string) => string, chatTemplate = toolTe
 const parameters = { type: "object", properties: { city: { type: "string" } } };
 const tools = [{ type: "function", function: { name: "weather", description: "Weather", parameters } }];
 const messages = [{ role: "user", content: "Paris?" }];
+/** Each answer draws the ids of its calls. */
+const withoutId = (call: object) => ({ ...call, id: "" });
 
 describe("chats", () => {
   it("come whole and as a stream of the same text, with counts and times", async () => {
@@ -79,7 +81,9 @@ describe("chats", () => {
     const said = { role: "assistant", content: "", tool_calls: [{ function: { name, arguments: {} } }] };
     const asked = { model: "fake", messages: [...messages, said, { role: "tool", content: "x", tool_name: name }] };
     const { message } = await client.chat({ ...asked, tools: [{ function: given }] as unknown as typeof tools });
-    expect(message.tool_calls).toEqual([{ function: { name, arguments: { city: "Paris" } } }]);
+    expect(message.tool_calls).toEqual([
+      { id: expect.stringMatching(/^call_/), function: { index: 0, name, arguments: { city: "Paris" } } },
+    ]);
     const wrong = client.chat({ ...asked, tools: [{ type: "function", function: { ...given, name: "a b" } }] });
     await expect(wrong).rejects.toThrow(/tools\[0\]\.function\.name/);
   });
@@ -95,7 +99,7 @@ describe("chats", () => {
     for await (const part of await client.chat({ model: "fake", messages, tools, stream: true })) {
       calls.push(...(part.message.tool_calls ?? []));
     }
-    expect(calls).toEqual(whole.message.tool_calls);
+    expect(calls.map(withoutId)).toEqual(whole.message.tool_calls!.map(withoutId));
     const result = { role: "tool", content: "sunny", tool_name: "weather" };
     const end = await client.chat({ model: "fake", messages: [...messages, whole.message, result], tools });
     expect(end.message.tool_calls).toBeUndefined();
@@ -110,7 +114,7 @@ describe("chats", () => {
     for await (const part of await client.chat({ model: "fake", messages, tools, stream: true })) {
       calls.push(...(part.message.tool_calls ?? []));
     }
-    expect(calls).toEqual(whole.message.tool_calls);
+    expect(calls.map(withoutId)).toEqual(whole.message.tool_calls!.map(withoutId));
   });
 
   it("give each result to the oldest open call of its name", async () => {
@@ -127,11 +131,26 @@ describe("chats", () => {
     expect(prompts[0]!.match(/FOR \S+/g)).toEqual(["FOR call_1", "FOR call_0", "FOR call_0", "FOR call_2"]);
   });
 
+  it("number their calls, and give a result to the call of its id", async () => {
+    const prompts: string[] = [];
+    const client = await connect((prompt) => {
+      prompts.push(prompt);
+      return prompts.length === 1 ? `${CALL}\n${CALL}` : "Done.";
+    });
+    const { message } = await client.chat({ model: "fake", messages, tools });
+    const calls = message.tool_calls as unknown as { id: string; function: { index: number } }[];
+    expect(calls.map((call) => call.function.index)).toEqual([0, 1]);
+    const results = calls.toReversed().map(({ id }) => ({ role: "tool", content: "r", tool_call_id: id }));
+    await client.chat({ model: "fake", messages: [...messages, message, ...results] });
+    expect(prompts[1]!.match(/FOR \S+/g)).toEqual(calls.toReversed().map(({ id }) => `FOR ${id}`));
+  });
+
   it("have thoughts apart", async () => {
     const client = await connect(() => "<think>\nhm\n</think>\n\nParis.", thinkingTemplate);
     const { message } = await client.chat({ model: "fake", messages, think: true });
     expect(message).toMatchObject({ content: "Paris." });
     expect(message.thinking).toContain("hm");
+    await client.chat({ model: "fake", messages, think: "max" as "high" });
     let thinking = "";
     for await (const part of await client.chat({ model: "fake", messages, stream: true })) {
       thinking += part.message.thinking ?? "";
@@ -187,7 +206,9 @@ describe("what goes wrong", () => {
       fetch(`${url}${path}`, { method: "POST", body: JSON.stringify(fields) });
     expect((await post("/api/chat", body)).status).toBe(200);
     expect((await post("/api/generate", { prompt: "a", stream: false, colour: 1, options })).status).toBe(200);
+    expect((await post("/api/show", { model: "fake", verbose: true, colour: 1 })).status).toBe(200);
     expect(await (await post("/api/embed", { input: "", colour: 1 })).json()).toMatchObject({ embeddings: [] });
+    expect(await (await post("/api/embed", {})).json()).toMatchObject({ embeddings: [] });
     expect(await (await post("/api/embeddings", { prompt: "" })).json()).toEqual({ embedding: [] });
   });
 });

@@ -105,19 +105,27 @@ export function toChatMessages(messages: readonly MessageField[]): PlainMessage[
   });
 }
 
-/** Calls and results in OpenAI's earlier form get an id, so that they are like others. */
+/**
+ * Calls and results in OpenAI's earlier form get an id, so that they are like others. A result with a name in place of
+ * an id, as Ollama's API and templates take it, belongs to the last call of this name.
+ */
 function withCallIds(messages: readonly MessageField[]): readonly MessageField[] {
   let id: string | undefined;
+  const idByName = new Map<string, string>();
   return messages.map((message, index) => {
     const { function_call: call, ...rest } = message;
     if (message.role === "function") return { ...rest, role: "tool", tool_call_id: message.tool_call_id ?? id };
+    for (const { id: own, function: called } of message.tool_calls ?? []) idByName.set(called.name, own);
+    if (message.role === "tool" && message.tool_call_id == null && message.name != null) {
+      return { ...message, tool_call_id: idByName.get(message.name) };
+    }
     if (call == null) return message;
     id = `call_${index}`;
     return { ...rest, tool_calls: [...(message.tool_calls ?? []), { id, function: call }] };
   });
 }
 
-/** Only assistant messages may have calls, and every result needs its call's id. */
+/** Only assistant messages may have calls, and every result needs its call. */
 function toolCallsOf(message: MessageField, at: string): Pick<PlainMessage, "tool_calls" | "tool_call_id"> {
   const { role, tool_calls: calls, tool_call_id: id } = message;
   if (role === "tool") {

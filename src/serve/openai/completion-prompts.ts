@@ -24,7 +24,7 @@ export interface Prompt {
   readonly text: string;
 }
 
-function isPromptField(value: unknown): value is PromptField {
+export function isPromptField(value: unknown): value is PromptField {
   if (typeof value === "string" || isTokenIdArray(value)) return true;
   if (!Array.isArray(value)) return false;
   return value.every((item) => typeof item === "string") || value.every(isTokenIdArray);
@@ -94,7 +94,7 @@ async function fromTexts(
   });
 }
 
-interface PromptOptions {
+export interface PromptOptions {
   readonly addSpecial: boolean;
   readonly keepSpecial: boolean;
   /** The field's name; `prompt` by default. */
@@ -123,6 +123,12 @@ function textLengthOf(field: PromptField): number {
   return field.reduce((sum: number, prompt) => sum + (typeof prompt === "string" ? prompt.length : 0), 0);
 }
 
+export function assertNumPrompts({ limits }: PromptContext, count: number, param: string): void {
+  if (count <= limits.maxSequencesPerRequest) return;
+  const message = `${param}: expected at most ${limits.maxSequencesPerRequest} prompts, got ${count}`;
+  throw new MillraceError("invalid_parameter", message, { param });
+}
+
 export async function encodePrompts(
   context: PromptContext,
   field: PromptField,
@@ -136,11 +142,7 @@ export async function encodePrompts(
   }
   if (field.length === 0) throw emptyPrompt(fieldName);
   if (isTokenIdArray(field)) return [fromIds(context, field, options, fieldName)];
-  const { maxSequencesPerRequest } = context.limits;
-  if (field.length > maxSequencesPerRequest) {
-    const message = `${fieldName}: expected at most ${maxSequencesPerRequest} prompts, got ${field.length}`;
-    throw new MillraceError("invalid_parameter", message, { param: fieldName });
-  }
+  assertNumPrompts(context, field.length, fieldName);
   if (isTexts(field)) {
     const paramOf = (index: number) => `${fieldName}[${index}]`;
     for (const [index, text] of field.entries()) assertText(context, text, options, paramOf(index));

@@ -28,6 +28,7 @@ import { formOf } from "./constraint.js";
 import { type Envelope, envelopeOf } from "./envelope.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, parseFields, SAMPLING_UNSUPPORTED } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
+import { LLAMA_INERT_FIELDS, LLAMA_UNSUPPORTED } from "./llama-fields.js";
 import { dryPenaltyOf } from "./llama-samplers.js";
 import { type LegacyEntry, legacyLogprobs, promptLogprobs } from "./logprobs.js";
 import { resolveModelName } from "./model-name.js";
@@ -67,11 +68,12 @@ type CompletionRequest = z.output<typeof schema>;
 
 export const COMPLETION_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
-  inert: new Set([...INERT_FIELDS, "parallel_tool_calls"]),
+  inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, "parallel_tool_calls", "timings_per_token"]),
   aliases: SAMPLING_ALIASES,
   unsupported: {
     ...SAMPLING_UNSUPPORTED,
     prompt_embeds: isEmptyArray,
+    ...LLAMA_UNSUPPORTED,
   },
 };
 

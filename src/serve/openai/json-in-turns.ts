@@ -8,6 +8,20 @@ import type { AppContext } from "../http/context.js";
 /** Time after which other requests have their turn. */
 const TURN_MS = 5;
 
+/** The JSON of a list, between its brackets. @param items a function for each item that makes it */
+export async function listInTurns(items: readonly (() => object)[]): Promise<string> {
+  const written: string[] = [];
+  let startMs = performance.now();
+  for (const make of items) {
+    if (performance.now() - startMs > TURN_MS) {
+      await nextTurn();
+      startMs = performance.now();
+    }
+    written.push(JSON.stringify(make()));
+  }
+  return written.join(",");
+}
+
 /**
  * @param before fields before the list, at least one
  * @param list the list's name, and a function for each item that makes it
@@ -19,15 +33,7 @@ export async function jsonInTurns(
   [name, items]: readonly [name: string, items: readonly (() => object)[]],
   after: () => object,
 ): Promise<Response> {
-  const written: string[] = [];
-  let startMs = performance.now();
-  for (const make of items) {
-    if (performance.now() - startMs > TURN_MS) {
-      await nextTurn();
-      startMs = performance.now();
-    }
-    written.push(JSON.stringify(make()));
-  }
-  const body = `${JSON.stringify(before).slice(0, -1)},"${name}":[${written.join(",")}],${JSON.stringify(after()).slice(1)}`;
+  const list = await listInTurns(items);
+  const body = `${JSON.stringify(before).slice(0, -1)},"${name}":[${list}],${JSON.stringify(after()).slice(1)}`;
   return c.body(body, 200, { "Content-Type": "application/json" });
 }

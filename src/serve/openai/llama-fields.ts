@@ -5,7 +5,8 @@ import { isEmptyArray, isOneOf } from "./fields.js";
 export const LLAMA_INERT_FIELDS: ReadonlySet<string> = new Set(
   (
     "cache_prompt id_slot n_keep n_discard n_indent t_max_predict_ms t_max_prompt_ms n_cache_reuse samplers " +
-    "min_keep return_progress"
+    "min_keep return_progress backend_sampling sse_ping_interval verbose adaptive_decay " +
+    "speculative.type speculative.n_min speculative.n_max speculative.p_min"
   ).split(" "),
 );
 
@@ -19,6 +20,8 @@ export const LLAMA_UNSUPPORTED: Readonly<Record<string, (value: unknown) => bool
   mirostat_tau: () => true,
   mirostat_eta: () => true,
   tfs_z: isOneOf(1),
+  adaptive_target: (value) => typeof value === "number" && value < 0,
+  n_cmpl: isOneOf(1),
   post_sampling_probs: isOneOf(false),
   multimodal_data: isEmptyArray,
   lora: isEmptyArray,

@@ -45,7 +45,10 @@ const VLLM_FIELDS = {
 const rerankSchema = z.strictObject({
   model: modelField.optional(),
   query: z.string().min(1),
-  documents: documentsField,
+  documents: documentsField.optional(),
+  // Text Embeddings Inference's.
+  texts: documentsField.optional(),
+  return_text: z.boolean().optional(),
   top_n: integerIn(0, 2 ** 31 - 1).optional(),
   return_documents: z.boolean().optional(),
   instruction: z.string().optional(),
@@ -58,6 +61,7 @@ export const RERANK_RULES: FieldRules<(typeof rerankSchema)["shape"]> = {
   inert: new Set(["user", "request_id"]),
   unsupported: {
     ...VLLM_FIELDS,
+    raw_scores: isOneOf(false),
     rank_fields: never,
     max_chunks_per_doc: never,
   },
@@ -106,19 +110,31 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
   const request = parseFields(c, context, RERANK_RULES, await readJsonObject(c, context.limits));
   const terms = requestTerms(c, context, request);
   const model = resolveModelName(context, request.model);
-  const texts = request.documents.map((document) => (typeof document === "string" ? document : document.text));
+  const { documents = request.texts } = request;
+  const param = request.documents === undefined && documents !== undefined ? "texts" : "documents";
+  if (documents === undefined || (request.documents !== undefined && request.texts !== undefined)) {
+    const got = documents === undefined ? "neither" : "both";
+    throw new MillraceError("invalid_parameter", `documents: expected either documents or texts, got ${got}`, {
+      param,
+    });
+  }
+  const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
   const pairs = texts.map(
     (text, index): TextPair => [
       { text: request.query, param: "query" },
-      { text, param: `documents[${index}]` },
+      { text, param: `${param}[${index}]` },
     ],
   );
-  assertNumTexts(context, pairs.length, "documents");
-  const { values, numTokens } = await scoresOf(c, context, pairs, { ...request, param: "documents" }, terms);
+  assertNumTexts(context, pairs.length, param);
+  const { values, numTokens } = await scoresOf(c, context, pairs, { ...request, param }, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
   // vLLM's clients write 0 for all.
   const shown = request.top_n ? order.slice(0, request.top_n) : order;
+  if (param === "texts") {
+    const withText = (index: number) => (request.return_text === true ? { text: texts[index] } : {});
+    return c.json(shown.map((index) => ({ index, score: values[index], ...withText(index) })));
+  }
   return c.json({
     id: `rerank-${c.get("requestId")}`,
     object: "list",

@@ -11,6 +11,7 @@ import type { RequestTerms } from "../http/request-terms.js";
 import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, SAMPLING_UNSUPPORTED } from "./fields.js";
+import { LLAMA_INERT_FIELDS } from "./llama-fields.js";
 import { inputField, readInput } from "./response-input.js";
 import { formOfResponse, isFormPrescribed, textField } from "./response-text.js";
 import { flatChoiceField, flatToolsField, readFlatTools } from "./response-tools.js";
@@ -82,7 +83,7 @@ export type ResponseRequest = z.output<typeof schema>;
 export const RESPONSE_RULES: FieldRules<(typeof schema)["shape"]> = {
   schema,
   // Codex sends its installation's id.
-  inert: new Set([...INERT_FIELDS, "max_tool_calls", "client_metadata"]),
+  inert: new Set([...INERT_FIELDS, ...LLAMA_INERT_FIELDS, "max_tool_calls", "client_metadata", "timings_per_token"]),
   unsupported: {
     conversation: never,
     background: isOneOf(false),

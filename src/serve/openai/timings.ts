@@ -36,6 +36,7 @@ export class ChoiceTimings {
     const perSecond = (ms: number, count: number) => (ms === 0 ? 0 : (1000 * count) / ms);
     const numPrompt = this.numPromptTokens - this.#numCached;
     const numPredicted = this.#numPredicted;
+    const numLater = Math.max(0, numPredicted - 1);
     return {
       cache_n: this.#numCached,
       prompt_n: numPrompt,
@@ -44,8 +45,9 @@ export class ChoiceTimings {
       prompt_per_second: perSecond(promptMs, numPrompt),
       predicted_n: numPredicted,
       predicted_ms: answerMs,
-      predicted_per_token_ms: perToken(answerMs, numPredicted),
-      predicted_per_second: perSecond(answerMs, numPredicted),
+      // The time begins with the first token.
+      predicted_per_token_ms: perToken(answerMs, numLater),
+      predicted_per_second: perSecond(answerMs, numLater),
     };
   }
 }

@@ -19,6 +19,7 @@ const tokenizeSchema = z.strictObject({
   // llama-server's names.
   content: z.string().optional(),
   add_special: z.boolean().optional(),
+  parse_special: z.boolean().optional(),
   messages: messagesField.optional(),
   add_special_tokens: z.boolean().optional(),
   add_generation_prompt: z.boolean().optional(),
@@ -32,7 +33,7 @@ const tokenizeSchema = z.strictObject({
 
 export const TOKENIZE_RULES: FieldRules<(typeof tokenizeSchema)["shape"]> = {
   schema: tokenizeSchema,
-  inert: new Set(["parse_special"]),
+  inert: new Set(),
   unsupported: { chat_template: never },
 };
 
@@ -87,7 +88,7 @@ export async function tokenize(c: AppContext, context: ServeContext): Promise<Re
   // llama-server adds none unless it is asked to.
   const isPlain = request.messages === undefined && request.content === undefined;
   const addSpecial = request.add_special_tokens ?? request.add_special ?? isPlain;
-  const options = { addSpecial, parseSpecial: true };
+  const options = { addSpecial, parseSpecial: request.parse_special ?? true };
   const { count, ids, texts } = await context.asyncTokenizer.list(text, options, detailsOf(request));
   const { maxModelLen } = context.engine.info;
   const head = `{"count":${count},"max_model_len":${maxModelLen},"tokens":`;

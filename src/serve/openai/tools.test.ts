@@ -64,6 +64,7 @@ const REFUSALS: readonly Refusal[] = [
   ["tools without a template", { tools }, "", "template_missing", { chatTemplate: undefined }],
   ["a strange effort", { reasoning_effort: "much" }, "reasoning_effort"],
   ["a result without a call", { messages: [{ role: "tool", content: "1" }] }, "messages[0].tool_call_id"],
+  ["a result of no call", { messages: [{ role: "tool", name: "f", content: "1" }] }, "messages[0].tool_call_id"],
   [
     "a user's call",
     { messages: [{ ...assistant({ id: "a", function: { name: "f", arguments: "" } })[0], role: "user", content: "" }] },
@@ -118,6 +119,9 @@ describe("the template", () => {
     });
     expect(prompt).toContain('assistant\n<think>hm</think>CALL call_1 get_weather {"city": "Paris"}<|im_end|>');
     expect(prompt).toContain("tool\nsun FOR call_1<|im_end|>");
+    const named = { role: "tool", name: "get_weather", content: "sun" };
+    const turns = [...messages, { role: "assistant", content: null, tool_calls: [call] }, named];
+    expect((await post({ messages: turns })).prompt).toContain("tool\nsun FOR call_1<|im_end|>");
   });
 
   it("receives tools from /tokenize, too", async () => {
