@@ -83,7 +83,7 @@ export class ReasoningSplitter {
   #state: "start" | "reasoning" | "content";
   /** May be the beginning of a marker. */
   #held = "";
-  /** Before that. It is kept apart, because a search through it at each piece would take quadratic time. */
+  /** White space before it, kept apart because a search through both at each piece would take quadratic time. */
   #space = "";
   /** White space at the start of a part is dropped. */
   #isAtPartStart = true;
