@@ -181,7 +181,7 @@ interface ExpertFacts {
    * bias, within groups. either: softmax over all experts, within groups, or sigmoid, as a file says.
    */
   readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid" | "either";
-  /** Other than by `normalisesInFiles` of `weighedBy`. */
+  /** The weights of a token's experts are relative to one another in silent GGUF files; absent: `weighedBy` decides. */
   readonly normalisesInFiles?: boolean;
   /** Scores have biases, as with sigmoid they always have; folders store them as a matrix of one row. */
   readonly hasScoreBiases?: true;

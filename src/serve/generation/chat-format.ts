@@ -12,6 +12,7 @@ import {
   type ReasoningParserName,
   reasoningMarkers,
 } from "../../text/answer/reasoning.js";
+import { ChatTemplate } from "../../text/template/chat-template.js";
 import { tokenText } from "../../text/token-text.js";
 import type { Tokenizer } from "../../text/tokenizer/tokenizer.js";
 
@@ -19,7 +20,7 @@ export interface ChatFormat {
   /** The prompt may have tools. */
   readonly takesTools: boolean;
   /** The template of tools for the system message; undefined: the chat template prints them, or no prompt has them. */
-  readonly toolsTemplate: string | undefined;
+  readonly toolsTemplate: ChatTemplate | undefined;
   /** undefined: no parser knows the format of the model's calls. */
   readonly toolCalls: CallSyntax | undefined;
   /** Answers are messages in Harmony (gpt-oss), with reasoning and calls among them. */
@@ -102,13 +103,16 @@ export function readChatFormat(model: ChatFormatSource): ChatFormat {
   const thoughtTexts = thought === undefined ? [] : markerTexts(thought);
   // A template shows that by trials, which wait for the first request with tools.
   const printsTools = (): boolean => model.chatTemplate?.takesTools ?? /\btools\b/.test(source);
+  let ofTools: ChatTemplate | undefined;
   const isSpecial = (text: string): boolean => [...tokenIdsOf(tokenizer, [text])].some((id) => tokenizer.isSpecial(id));
   return {
     get takesTools() {
       return toolCalls?.toolsTemplate !== undefined || printsTools();
     },
     get toolsTemplate() {
-      return printsTools() ? undefined : toolCalls?.toolsTemplate;
+      if (toolCalls?.toolsTemplate === undefined || printsTools()) return undefined;
+      ofTools ??= new ChatTemplate(toolCalls.toolsTemplate);
+      return ofTools;
     },
     toolCalls,
     toolTokenIds: tokenIdsOf(tokenizer, toolCalls?.markers ?? []),

@@ -7,7 +7,6 @@ import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { spellCalls } from "../../text/answer/call-format.js";
-import { ChatTemplate } from "../../text/template/chat-template.js";
 import type { PromptContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";
 import { assertMayBeTruncated, assertMessagesMayFit, assertTextMayFit, wholeIds } from "./prompt-size.js";
@@ -206,9 +205,9 @@ function withTools(
   messages: readonly PlainMessage[],
   tools: readonly object[] | undefined,
 ): readonly PlainMessage[] {
-  const source = tools === undefined ? undefined : chatFormat.toolsTemplate;
-  if (source === undefined) return messages;
-  const content = new ChatTemplate(source).render({ messages: [], tools, addGenerationPrompt: false });
+  const template = tools === undefined ? undefined : chatFormat.toolsTemplate;
+  if (template === undefined) return messages;
+  const content = template.render({ messages: [], tools, addGenerationPrompt: false });
   const [first, ...others] = messages;
   if (first?.role !== "system") return [{ role: "system", content }, ...messages];
   return [{ ...first, content: `${first.content}\n\n${content}` }, ...others];

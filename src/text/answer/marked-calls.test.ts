@@ -92,6 +92,7 @@ const CALLS: readonly (readonly [name: string, format: ToolCallFormat, text: str
     '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": [1, ',
     ['f {"a": [1, '],
   ],
+  ["GLM's with a blank behind names", glm4, 'f \n{"a": 1}<|assistant|>g \n{}', ['f {"a": 1}', "g {}"]],
   [
     "that stop being JSON",
     deepseekV31,
@@ -111,6 +112,7 @@ const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [kimiK2, KIMI("call_1<|tool_call_argument_begin|>{}")],
   [glm4, "f\nis a function"],
   [glm4, "f {}"],
+  [glm4, "f  \n{}"],
   [glm4, "ff\n{}"],
   [glm4, "text f\n{}"],
   [glm4, "\ntext\nf\n{}"],

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { cutting } from "../../../test/helpers/cut-text.js";
 import {
   endsInsideReasoning,
@@ -88,6 +89,15 @@ describe("ReasoningSplitter", () => {
       { numRuns: 2000, seed: 20261121 },
     );
   });
+});
+
+it.each(["", "<think>hm"])("white space behind %j takes time in proportion to its length", (begin) => {
+  const splitter = new ReasoningSplitter(THINK, false);
+  splitter.push(begin);
+  const startMs = computedMs();
+  // Each as a piece of its own: a search through all held text at each takes seconds.
+  for (let i = 0; i < 100_000; i++) splitter.push(" ");
+  expect(computedMs() - startMs).toBeLessThan(2000);
 });
 
 describe("endsInsideReasoning", () => {

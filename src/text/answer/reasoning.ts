@@ -81,7 +81,10 @@ export class ReasoningSplitter {
   readonly #close: string;
   readonly #opener: string;
   #state: "start" | "reasoning" | "content";
+  /** May be the beginning of a marker. */
   #held = "";
+  /** White space before it, kept apart because a search through both at each piece would take quadratic time. */
+  #space = "";
   /** White space at the start of a part is dropped. */
   #isAtPartStart = true;
 
@@ -107,7 +110,7 @@ export class ReasoningSplitter {
 
   /** The answer has ended: held text belongs to the current part. */
   flush(): ReasoningSplit {
-    const text = this.#held;
+    const text = this.#takeSpace() + this.#held;
     this.#held = "";
     if (this.#state === "reasoning")
       return { reasoning: this.#isAtPartStart ? text.trim() : text.trimEnd(), content: "" };
@@ -116,33 +119,47 @@ export class ReasoningSplitter {
 
   #readStart(): void {
     const text = this.#held.trimStart();
+    this.#space += this.#held.slice(0, this.#held.length - text.length);
+    this.#held = text;
     if (text.startsWith(this.#open)) {
       this.#state = "reasoning";
+      this.#space = "";
       this.#held = text.slice(this.#open.length);
     } else if (!this.#open.startsWith(text)) {
       this.#state = "content";
       this.#isAtPartStart = false;
+      this.#held = this.#takeSpace() + text;
     }
   }
 
   /** Holds back text that may be the closing marker, and the white space before it. */
   #readReasoning(): string {
-    if (this.#isAtPartStart) this.#held = this.#held.trimStart();
     const markers = [this.#close, this.#opener].filter((marker) => marker !== "");
     const ends = markers.map((marker) => this.#held.indexOf(marker)).filter((end) => end !== -1);
     const isOver = ends.length > 0;
     const end = isOver
       ? Math.min(...ends)
       : this.#held.length - Math.max(...markers.map((marker) => partialLength(this.#held, marker)));
-    const reasoning = this.#held.slice(0, end).trimEnd();
+    const before = this.#held.slice(0, end);
+    const text = before.trimEnd();
+    const all = text === "" ? "" : this.#takeSpace() + text;
+    const reasoning = this.#isAtPartStart ? all.trimStart() : all;
     const isClosed = isOver && this.#held.startsWith(this.#close, end);
-    this.#held = this.#held.slice(isClosed ? end + this.#close.length : isOver ? end : reasoning.length);
+    this.#space += before.slice(text.length);
+    this.#held = this.#held.slice(isClosed ? end + this.#close.length : end);
     if (reasoning !== "") this.#isAtPartStart = false;
     if (isOver) {
       this.#state = "content";
+      this.#space = "";
       this.#isAtPartStart = true;
     }
     return reasoning;
+  }
+
+  #takeSpace(): string {
+    const space = this.#space;
+    this.#space = "";
+    return space;
   }
 
   #takeHeld(): string {

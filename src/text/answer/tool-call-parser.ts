@@ -52,7 +52,9 @@ export class ToolCallParser {
     this.#openers = [...format.openers, ...((options.isHeld === true ? undefined : format.looseOpeners) ?? [])];
     this.#startOpeners = [...format.startOpeners, ...this.#openers];
     const names = format.startsWithName === true ? [...options.tools.keys()] : [];
-    this.#nameOpeners = [...this.#startOpeners, ...names.map((name) => `${name}${format.spelling.beforeArguments}`)];
+    // Some templates show earlier calls with a blank behind their names.
+    const heads = names.flatMap((name) => [name, `${name} `]);
+    this.#nameOpeners = [...this.#startOpeners, ...heads.map((head) => `${head}${format.spelling.beforeArguments}`)];
     this.#isSingle = options.isSingle;
     this.#isForced = (options.opening ?? "") !== "";
     this.#sink = {
