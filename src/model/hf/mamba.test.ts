@@ -113,7 +113,7 @@ it.each([
   [NEMOTRON, { num_hidden_layers: 5 }, "model_config", /kinds of 5 layers/],
   [NEMOTRON, { n_groups: 3 }, "model_config", /8 heads in whole groups of .*n_groups, got 3/],
   [NEMOTRON, { moe_latent_size: 32 }, "architecture_unsupported", /no .*moe_latent_size, got 32/],
-  [NEMOTRON, { mamba_hidden_act: "gelu" }, "architecture_unsupported", /mamba_hidden_act to be silu, got gelu/],
+  [NEMOTRON, { mamba_hidden_act: "gelu" }, "architecture_unsupported", /mamba_hidden_act to be silu, got "gelu"/],
   [NEMOTRON, { mlp_hidden_act: "silu" }, "architecture_unsupported", /hidden_act to be relu2, got silu/],
   [NEMOTRON, { n_routed_experts: 0 }, "model_config", /n_routed_experts above 0/],
 ] as const)("what no model has, or nobody computes, is refused (%#)", (base, changes, code, message) => {

@@ -1,5 +1,5 @@
 /** Which kind of model a config.json names, with the traits of its class, and its keys under the readers' names. */
-import type { JsonObject } from "../../formats/files/json.js";
+import { type JsonObject, shownValue } from "../../formats/files/json.js";
 import { type Architecture, factsOf, isEncoder, knownFacts, type WindowFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
 import { GEMMA_EMBEDDING, NOMIC_MOE, TRAITS } from "./class-traits.js";
@@ -157,13 +157,13 @@ export function servedTraitsOf(config: JsonObject): ServedTraits {
     // Tokens of images alone see later ones.
     const isOfImages = key === WHOLE_TEXTS_KEY && value === "vision";
     if (value !== undefined && value !== false && value !== 0 && !isOfImages) {
-      throw unservedVariant(`expected no ${text.nameOf(key)}, got ${String(value)}`);
+      throw unservedVariant(`expected no ${text.nameOf(key)}, got ${shownValue(value)}`);
     }
   }
   for (const [key, served] of Object.entries(traits.servedValues ?? {})) {
     const value = text.value(key);
     if (value === undefined || served.some((each) => each === value)) continue;
-    throw unservedVariant(`expected ${text.nameOf(key)} to be ${served.join(" or ")}, got ${String(value)}`);
+    throw unservedVariant(`expected ${text.nameOf(key)} to be ${served.join(" or ")}, got ${shownValue(value)}`);
   }
   return traits;
 }

@@ -127,7 +127,7 @@ const [DEEPSEEK_OPEN, DEEPSEEK_CLOSE] = DEEPSEEK.call;
  */
 function deepseek(name: string, spelling: Spelled): ToolCallFormat {
   const format = markedFormat(name, DEEPSEEK, spelling);
-  const { start, beforeName, beforeArguments, afterArguments, end } = format.spelling;
+  const { start, beforeName, beforeArguments, afterArguments, between, end } = format.spelling;
   const toolsTemplate = `## Tools
 You have access to the following tools:
 {% for tool in tools or [] %}
@@ -144,7 +144,7 @@ ${start}${beforeName}tool_call_name${beforeArguments}tool_call_arguments${afterA
 Where:
 - \`tool_call_name\` must be an exact match to one of the available tools
 - \`tool_call_arguments\` must be valid JSON that strictly follows the tool's Parameters Schema
-- For multiple tool calls, chain them directly without separators or spaces`;
+- For multiple tool calls, ${between === "" ? "chain them directly without separators or spaces" : "begin each on a new line"}`;
   return { ...format, toolsTemplate };
 }
 
