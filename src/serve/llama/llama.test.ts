@@ -43,6 +43,7 @@ describe("/completion", () => {
     const timings = body.timings as Record<string, number>;
     expect(timings.predicted_n).toBe(body.tokens_predicted);
     expect(timings.prompt_ms).toBeGreaterThanOrEqual(0);
+    expect(timings.predicted_per_second! * timings.predicted_ms!).toBeCloseTo(1000 * (timings.predicted_n! - 1));
   });
 
   it("comes as a stream of the same text, whose last event says why it stopped", async () => {
@@ -273,6 +274,12 @@ it("/props, /slots, /apply-template, /tokenize and /detokenize have llama-server
   const { tokens } = (await (await ask("/tokenize", { content: "hi there" })).json()) as { tokens: number[] };
   const { content } = (await (await ask("/detokenize", { tokens })).json()) as Json;
   expect(content).toBe("hi there");
+});
+
+it("/tokenize takes special tokens for plain text where parse_special is false", async () => {
+  const count = async (parse_special?: boolean) =>
+    ((await (await ask("/tokenize", { content: "<|im_end|>", parse_special })).json()) as Json).count;
+  expect([await count(), await count(true), await count(false)]).toEqual([1, 1, 10]);
 });
 
 it("/tokenize gives each token with its piece, and its bytes where these are no text", async () => {
