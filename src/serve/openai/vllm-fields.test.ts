@@ -124,7 +124,7 @@ describe("truncate_prompt_tokens", () => {
     const cut = { truncate_prompt_tokens: 3, truncation_side: "right" };
     expect((await ask(COMPLETIONS, { prompt: "abcdef", add_special_tokens: false, ...cut })).prompt).toBe("abc");
     expect((await ask(COMPLETIONS, { prompt: bytes("abcdef"), ...cut })).prompt).toBe("abc");
-    expect((await ask(CHAT, chat({ ...cut, truncate_prompt_tokens: 7 }))).prompt).toBe("user\nh".slice(0, 6));
+    expect((await ask(CHAT, chat({ ...cut, truncate_prompt_tokens: 7 }))).prompt).toBe("<|im_start|>user\nh");
   });
 
   it.each([

@@ -136,10 +136,10 @@ export class JinjaInterpreter extends LibraryInterpreter {
     const name = key === undefined ? property.value : key.value;
     const own: Value | undefined = object.value instanceof Map ? object.value.get(name) : undefined;
     if (own !== undefined) return own;
-    const isIndex = key?.type === "IntegerValue" && !(object.value instanceof Map);
+    const isIndexed = Array.isArray(object.value) || typeof object.value === "string";
+    const isIndex = isIndexed && (key?.type ?? property.type).startsWith("Integer");
     // As in Python, a key of another type finds nothing: a type that a schema leaves out, or an object.
-    if (key !== undefined && typeof name !== "string" && !isIndex && !isUndefined(object))
-      return like(NOTHING, undefined);
+    if (typeof name !== "string" && !isIndex && !isUndefined(object)) return like(NOTHING, undefined);
     if (computed && typeof object.value === "string") this.budget.chargeElements(object);
     const given = {
       ...member,
