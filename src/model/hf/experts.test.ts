@@ -185,7 +185,12 @@ describe("a folder is refused", () => {
       "architecture_unsupported",
       /to be greedy or group_limited_greedy, got/,
     ],
-    ["deepseek_v3", { scoring_func: "softmax" }, "architecture_unsupported", /scoring_func to be sigmoid, got "softmax"/],
+    [
+      "deepseek_v3",
+      { scoring_func: "softmax" },
+      "architecture_unsupported",
+      /scoring_func to be sigmoid, got "softmax"/,
+    ],
     ["deepseek_v3", { moe_layer_freq: 2 }, "architecture_unsupported", /moe_layer_freq to be 1, got 2/],
     ["glm4_moe_lite", { mlp_layer_types: ["dense"] }, "model_config", /mlp_layer_types to name 3 layers, got 1/],
     ["deepseek_v3", { kv_lora_rank: null }, "model_config", /kv_lora_rank to be an integer/],

@@ -86,8 +86,11 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
   inert: new Set(["user", "request_id"]),
   // vLLM's names for the two sides.
   aliases: {
-    ...{ queries: named("text_1"), data_1: named("text_1") },
-    ...{ documents: named("text_2"), items: named("text_2"), data_2: named("text_2") },
+    queries: named("text_1"),
+    data_1: named("text_1"),
+    documents: named("text_2"),
+    items: named("text_2"),
+    data_2: named("text_2"),
   },
   unsupported: VLLM_FIELDS,
 };
