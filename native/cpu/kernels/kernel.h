@@ -7,7 +7,8 @@
 #include "../runtime/operands.h"
 #endif
 
-// Where only decode functions are wanted, nothing calls the kernels: the compiler leaves out inline functions like that.
+// Where only decode functions are wanted, nothing calls the kernels, and the compiler leaves out inline functions that
+// nothing calls.
 #ifdef MILLRACE_ONLY_DECODES
 #define MILLRACE_LINKAGE inline
 #else

@@ -1,4 +1,4 @@
-/** llama-server's POST /embedding and /embeddings: each input's vector within a list, as it has one for each pooling. */
+/** llama-server's POST /embedding and /embeddings: each input's vector is within a list, as there. */
 import { z } from "zod";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";

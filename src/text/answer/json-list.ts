@@ -1,6 +1,6 @@
 /**
- * Calls as a JSON list behind an opener: Granite 3 (`<|tool_call|>[{"name": …, "arguments": {…}}, …]`), Nemotron, Hunyuan
- * and Phi-4-mini, which end them with a tag. Phi-4-mini writes `functools[…]` where its template says so.
+ * Calls as a JSON list behind an opener: Granite 3 (`<|tool_call|>[{"name": …, "arguments": {…}}, …]`), Nemotron,
+ * Hunyuan and Phi-4-mini, which end them with a tag. Phi-4-mini writes `functools[…]` where its template says so.
  */
 import type { ToolCallFormat } from "./call-format.js";
 import { CallObjects } from "./call-object.js";
