@@ -12,7 +12,7 @@ import { packageRoot, packageVersion } from "../core/package-root.js";
 import type { Stage, StartStage } from "../core/stages.js";
 import type { EngineOptions } from "../engine/api/options.js";
 import { KV_CANDIDATES, type KvTypeLoss, kvTypeLosses } from "../engine/kv-type-losses.js";
-import type { ChatMessage } from "../text/template/chat-template.js";
+import type { ChatMessage } from "../text/template/prepare-messages.js";
 import { loadTextSide, type TextSide } from "../text/text-side.js";
 
 type KvType = EngineOptions["kvCacheDtype"];

@@ -3,7 +3,8 @@ import { readText } from "../core/read-text.js";
 import type { SamplingDefaults } from "../formats/sampling-defaults.js";
 import type { AsyncTokenizer } from "./async-tokenizer.js";
 import type { EmbeddingPrompts } from "./hf/embedding-prompts.js";
-import type { ChatMessage, ChatTemplate, ChatTemplateOptions } from "./template/chat-template.js";
+import type { ChatTemplate, ChatTemplateOptions } from "./template/chat-template.js";
+import type { ChatMessage } from "./template/prepare-messages.js";
 import type { Tokenizer } from "./tokenizer/tokenizer.js";
 
 export interface TextSide {

@@ -2,7 +2,7 @@
 import type { SamplingDefaults } from "../../formats/sampling-defaults.js";
 import type { SamplingChoice, SamplingSource } from "../../local/sampling.js";
 import type { AnswerStats } from "../../local/session.js";
-import type { ChatMessage } from "../../text/template/chat-template.js";
+import type { ChatMessage } from "../../text/template/prepare-messages.js";
 import type { EngineFlags } from "../flags/engine-options.js";
 import type { ServerFlags } from "../flags/server-flags.js";
 

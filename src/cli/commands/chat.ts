@@ -6,7 +6,7 @@
 import { createInterface, type Interface } from "node:readline/promises";
 import { Command } from "commander";
 import { MillraceError, toMillraceError } from "../../core/errors.js";
-import type { ChatMessage } from "../../text/template/chat-template.js";
+import type { ChatMessage } from "../../text/template/prepare-messages.js";
 import type { Answerer, AnswererFlags } from "../answer/answerer.js";
 import { openAnswerer } from "../answer/open-answerer.js";
 import { printedTo, statsLine } from "../answer/print-answer.js";

@@ -8,7 +8,7 @@ import {
   factsOf,
   isEncoder,
 } from "../../model/description/architectures.js";
-import { type ExpertsFeedForward, NO_ROPE } from "../../model/description/model-description.js";
+import { NO_ROPE } from "../../model/description/model-description.js";
 import {
   attentionMixers,
   firstMixer,
@@ -21,7 +21,17 @@ import { expertsOf } from "../../model/description/sizes.js";
 import { architectureOf, epsKeyOf, type ModelType, traitsOfClass } from "../../model/hf/model-types.js";
 import { ACTIVATION_NAMES } from "../../model/hf/servable.js";
 import { tensorsOf } from "../weights/model-tensors.js";
-import { denseWidthOf, numSharedExperts } from "../weights/tensors.js";
+import { denseWidthOf } from "../weights/tensors.js";
+import {
+  chosenExpertsJson,
+  type ExpertsJson,
+  ernieExpertsJson,
+  hunyuanExpertsJson,
+  lfm2ExpertsJson,
+  localExpertsJson,
+  minimaxExpertsJson,
+  sharingExpertsJson,
+} from "./experts-json.js";
 import { ownLayersJson } from "./own-layers.js";
 import { ropeOf } from "./rope.js";
 import { shortest } from "./shortest.js";
@@ -50,7 +60,6 @@ interface HfClass {
   /** The class of those models that have something which this one has not. */
   readonly variant?: readonly [isOf: (model: ServableModel) => boolean, hfClass: HfClass];
 }
-type ExpertsJson = (model: ServableModel, experts: ExpertsFeedForward, source: TensorSource, type: ModelType) => Json;
 
 const QKV = ["attn_q", "attn_k", "attn_v"] as const;
 const NORMS = ["attn_norm", "ffn_norm", "output_norm"] as const;
@@ -166,104 +175,6 @@ function classOf(model: ServableModel): HfClass {
   const usual = CLASSES[architecture];
   const [isOf, variant] = usual.variant ?? [];
   return isOf?.(model) ? variant! : usual;
-}
-
-function sharingExpertsJson(model: ServableModel, experts: ExpertsFeedForward, source: TensorSource): Json {
-  const { routing } = model;
-  return {
-    n_routed_experts: experts.count,
-    num_experts_per_tok: experts.active,
-    moe_intermediate_size: experts.width,
-    n_shared_experts: numSharedExperts(experts),
-    first_k_dense_replace: numDenseLayers(model),
-    norm_topk_prob: routing.normalises,
-    routed_scaling_factor: shortest(routing.scale),
-    n_group: routing.numGroups,
-    topk_group: routing.numUsedGroups,
-    use_qk_norm: source.has("blk.0.attn_q_norm.weight"),
-    num_nextn_predict_layers: 0,
-  };
-}
-
-/** Layers without experts, at the beginning only. */
-function numDenseLayers({ layers }: ServableModel): number {
-  const numDense = layers.findIndex(({ feedForward }) => feedForward.kind === "experts");
-  if (layers.slice(numDense).every(({ feedForward }) => feedForward.kind === "experts")) return numDense;
-  throw unservedVariant("expected layers without experts at the beginning only");
-}
-
-function lfm2ExpertsJson(model: ServableModel, { count, active, width }: ExpertsFeedForward): Json {
-  return {
-    num_experts: count,
-    num_experts_per_tok: active,
-    moe_intermediate_size: width,
-    num_dense_layers: numDenseLayers(model),
-    norm_topk_prob: model.routing.normalises,
-    routed_scaling_factor: shortest(model.routing.scale),
-    use_expert_bias: true,
-  };
-}
-
-/** Layers with experts from the first on, to the last, in steps. */
-function ernieExpertsJson({ layers }: ServableModel, experts: ExpertsFeedForward): Json {
-  const { count, active, width } = experts;
-  const having = layers.flatMap(({ feedForward }, index) => (feedForward.kind === "experts" ? [index] : []));
-  const [first = 0, second = first + 1] = having;
-  return {
-    moe_num_experts: count,
-    moe_k: active,
-    moe_intermediate_size: width,
-    moe_num_shared_experts: numSharedExperts(experts),
-    moe_layer_start_index: first,
-    moe_layer_end_index: having.at(-1) ?? first,
-    moe_layer_interval: second - first,
-  };
-}
-
-/** Experts are as wide as the part that every token passes, for which the class has one number. */
-function hunyuanExpertsJson(_: ServableModel, { count, active, width, sharedWidth }: ExpertsFeedForward): Json {
-  if (sharedWidth === width) return { num_experts: count, moe_topk: active, num_shared_expert: 1 };
-  throw unservedVariant(
-    `expected a part of width ${width} that every token passes, as experts are, got ${sharedWidth}`,
-  );
-}
-
-/** The class has no keys for how experts are weighed: relative to one another, without groups. */
-function minimaxExpertsJson({ routing }: ServableModel, { count, active }: ExpertsFeedForward): Json {
-  const { scale, numGroups, normalises } = routing;
-  if (scale !== 1 || numGroups !== 1 || !normalises) {
-    throw unservedVariant("expected experts of MiniMax M2 weighed relative to one another, got other weights");
-  }
-  return { num_local_experts: count, num_experts_per_tok: active };
-}
-
-/** Of classes whose config.json says which layers have experts, and how they are weighed. */
-function chosenExpertsJson(
-  { layers, routing }: ServableModel,
-  { count, active, width, isSharedGated, sharedWidth }: ExpertsFeedForward,
-  _: TensorSource,
-  type: ModelType,
-): Json {
-  return {
-    ...(isSharedGated ? { shared_expert_intermediate_size: sharedWidth } : {}),
-    // transformers 4 knows no other name for it here; 5 has this one as an alias.
-    num_experts: count,
-    num_experts_per_tok: active,
-    [traitsOfClass(type).experts!.widthKey]: width,
-    norm_topk_prob: routing.normalises,
-    mlp_only_layers: layers.flatMap(({ feedForward }, index) => (feedForward.kind === "dense" ? [index] : [])),
-  };
-}
-
-function localExpertsJson(
-  { layers, routing }: ServableModel,
-  { count, active, sharedWidth }: ExpertsFeedForward,
-): Json {
-  if (layers.some(({ feedForward }) => feedForward.kind === "dense") || !routing.normalises) {
-    throw unservedVariant("expected experts in every layer, whose weights are relative to one another");
-  }
-  const shared = sharedWidth > 0 ? { shared_intermediate_size: sharedWidth } : {};
-  return { num_local_experts: count, num_experts_per_tok: active, ...shared };
 }
 
 interface TextIds {

@@ -81,7 +81,7 @@ export const THINKING_SWITCHES = ["enable_thinking", "thinking"] as const;
 const TAGS = /\{#.*?#\}|\{[{%].*?[%}]\}/gs;
 const STRINGS = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
 
-/** Whether a template's tags, but comments, have the name other than as an attribute. */
+/** Whether a template reads a variable of the name: in its tags, outside comments, texts and attributes. */
 function readsVariable(source: string, name: string): boolean {
   const isRead = new RegExp(`(?<![\\w.])${name}(?!\\w)`);
   const tags = source.match(TAGS) ?? [];

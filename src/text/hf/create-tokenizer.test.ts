@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { computedMs } from "../../../test/helpers/computed-ms.js";
 import { fixture } from "../../../test/helpers/fixtures.js";
-import type { ChatMessage } from "../template/chat-template.js";
+import type { ChatMessage } from "../template/prepare-messages.js";
 import { readHfChatTemplate } from "./chat-template.js";
 import { createHfTokenizer } from "./create-tokenizer.js";
 
