@@ -1,6 +1,6 @@
 /** One suite for every store of answers. Redis is tested where it is installed. */
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -13,31 +13,11 @@ import { MemoryStore } from "./memory-store.js";
 import { RedisStore } from "./redis-store.js";
 import { SafeStore } from "./safe-store.js";
 import { bytesOf, decodeAnswer, encodeAnswer, type StoredAnswer } from "./stored-answer.js";
+import { answerOf, idOf, NOW_MS } from "./test-answers.js";
 
 const hasRedis = spawnSync("redis-server", ["--version"]).status === 0;
-const NOW_MS = Date.now();
 let nowMs = NOW_MS;
 const now = () => nowMs;
-
-const idOf = (n: number): string => n.toString(16).padStart(64, "0");
-
-function answerOf(fields: Partial<StoredAnswer> = {}): StoredAnswer {
-  return {
-    model: "m",
-    tenant: "t",
-    tags: [],
-    createdMs: NOW_MS,
-    expiresMs: NOW_MS + 3_600_000,
-    status: 200,
-    headers: { "content-type": "application/json" },
-    isEventStream: false,
-    marks: [],
-    usage: { fresh: 3, cacheRead: 0, cacheWrite: 0, output: 4, reasoning: 0 },
-    check: "",
-    body: Buffer.from([0, 255, 10, 13, 1]),
-    ...fields,
-  };
-}
 
 const closing: (() => Promise<unknown> | unknown)[] = [];
 afterEach(async () => {
@@ -87,6 +67,18 @@ const MAKERS: readonly (readonly [string, Make, boolean])[] = [
       closing.push(() => database.close());
       const table = isFair ? "idempotency" : "cache_exact";
       return new EmbeddedStore(database, { table, maxBytes, maxMemoryBytes: 0 }, now);
+    },
+    true,
+  ],
+  [
+    "embedded, written by its thread",
+    async (maxBytes, isFair = false) => {
+      const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
+      closing.push(() => rmSync(folder, { recursive: true, force: true }));
+      const database = openCacheDatabase(folder);
+      closing.push(() => database.close());
+      const table = isFair ? "idempotency" : "cache_exact";
+      return new EmbeddedStore(database, { table, maxBytes, maxMemoryBytes: isFair ? 0 : maxBytes / 4 }, now);
     },
     true,
   ],
@@ -222,67 +214,6 @@ for (const [name, make, isThere] of MAKERS) {
     }
   });
 }
-
-test("the embedded store outlasts its process, and shrinks to a smaller bound", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
-  closing.push(() => rmSync(folder, { recursive: true, force: true }));
-  const options = { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 1 << 20 } as const;
-  const database = openCacheDatabase(folder);
-  const store = new EmbeddedStore(database, options, now);
-  await store.put(idOf(1), answerOf());
-  nowMs++;
-  await store.put(idOf(2), answerOf());
-  await store.close();
-  database.close();
-  const again = openCacheDatabase(folder);
-  closing.push(() => again.close());
-  const second = new EmbeddedStore(again, { ...options, maxBytes: bytesOf(answerOf()) * 2 }, now);
-  expect(second.get(idOf(1))).toEqual(answerOf());
-  nowMs++;
-  await second.put(idOf(3), answerOf());
-  expect([1, 2, 3].map((n) => second.get(idOf(n)) !== undefined)).toEqual([true, false, true]);
-});
-
-test("the embedded store writes answers that come together in one transaction, and searches for no key that it never had", async () => {
-  const database = openCacheDatabase(undefined);
-  const store = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
-  const ids = ["0a", "ff", "ffffff"].map((start) => start.padEnd(64, "1"));
-  const written = ids.map((id) => store.put(id, answerOf({ tags: ["a"] })));
-  expect(new Set(written).size).toBe(1);
-  expect(store.get(ids[0]!)).toEqual(answerOf({ tags: ["a"] }));
-  await written[0];
-  const next = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
-  for (const id of ids) expect(next.get(id)).toEqual(answerOf({ tags: ["a"] }));
-  // Of another gateway, after this one has opened: a miss, and replaced.
-  await next.put(idOf(5), answerOf({ tags: ["b"] }));
-  expect(store.get(idOf(5))).toBeUndefined();
-  await store.put(idOf(5), answerOf({ status: 201, tags: ["b"] }));
-  expect([store.get(idOf(5))?.status, await store.purge({ tag: "b" })]).toEqual([201, 1]);
-});
-
-test("where answers that come together cannot be written, none of them is kept", async () => {
-  const database = openCacheDatabase(undefined);
-  const store = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 1 << 20 }, now);
-  database.exec(`CREATE TRIGGER full BEFORE INSERT ON cache_exact WHEN new.model = CAST('bad' AS BLOB)
-    BEGIN SELECT RAISE(FAIL, 'disk full'); END`);
-  const written = [store.put(idOf(1), answerOf()), store.put(idOf(2), answerOf({ model: "bad" }))];
-  for (const each of written) await expect(each).rejects.toThrow("disk full");
-  expect([store.get(idOf(1)), store.get(idOf(2))]).toEqual([undefined, undefined]);
-  expect(store.stats()).toMatchObject({ entries: 0, bytes: 0 });
-  await store.put(idOf(1), answerOf());
-  expect(store.stats()).toMatchObject({ entries: 1 });
-});
-
-test("a damaged database of kept answers is made anew", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
-  closing.push(() => rmSync(folder, { recursive: true, force: true }));
-  writeFileSync(join(folder, "cache.db"), "no database, but long enough to look like one ".repeat(200));
-  const database = openCacheDatabase(folder);
-  closing.push(() => database.close());
-  const store = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
-  await store.put(idOf(1), answerOf());
-  expect(store.get(idOf(1))).toEqual(answerOf());
-});
 
 test("answers survive their form as bytes; bytes of another form are no answer", () => {
   const answer = fc.record({

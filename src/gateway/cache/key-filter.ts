@@ -1,4 +1,5 @@
 /** Tells without a search that a table does not have a key, as is so for most requests. */
+import type Database from "libsql";
 
 /**
  * Each key sets one bit of 2 MiB, chosen by its first six hexadecimal digits. With a million keys, one unknown key in
@@ -21,13 +22,13 @@ export class KeyFilter {
     this.#bits[place >> 3]! |= 1 << (place & 7);
   }
 
-  /** @param table with a column of keys as blobs @returns a query for `addAll` */
-  static startsOf(table: string): string {
-    return `SELECT coalesce(group_concat(substr(hex(key), 1, ${DIGITS}), ' '), '') AS starts FROM ${table}`;
-  }
-
-  addAll({ starts }: { readonly starts: string }): void {
-    if (starts !== "") for (const start of starts.split(" ")) this.add(start);
+  /** @param table with a column of keys as blobs @returns a filter of its keys */
+  static of(database: Database.Database, table: string): KeyFilter {
+    const filter = new KeyFilter();
+    const sql = `SELECT coalesce(group_concat(substr(hex(key), 1, ${DIGITS}), ' '), '') AS starts FROM ${table}`;
+    const { starts } = database.prepare(sql).get([]) as { readonly starts: string };
+    if (starts !== "") for (const start of starts.split(" ")) filter.add(start);
+    return filter;
   }
 }
 

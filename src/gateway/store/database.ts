@@ -99,6 +99,20 @@ export function openCacheDatabase(folder: string | undefined): Database.Database
   }
 }
 
+/** A further connection to a database that `openCacheDatabase` has opened. */
+export function reopenCacheDatabase(path: string): Database.Database {
+  const database = new Database(path);
+  database.pragma("synchronous = OFF");
+  database.pragma("busy_timeout = 1000");
+  return database;
+}
+
+/** @returns undefined for a database in memory, which has one connection */
+export function fileOf(database: Database.Database): string | undefined {
+  const { file } = database.prepare("PRAGMA database_list").get([]) as { readonly file: string };
+  return file === "" ? undefined : file;
+}
+
 function unsynced(path: string): Database.Database {
   const database = opened(path);
   try {

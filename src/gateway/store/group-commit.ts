@@ -31,11 +31,15 @@ export class GroupCommit {
   readonly #begin;
   readonly #commit;
   readonly #rollback;
+  readonly #savepoint;
+  readonly #release;
 
   constructor(private readonly database: Database.Database) {
     this.#begin = database.prepare("BEGIN IMMEDIATE");
     this.#commit = database.prepare("COMMIT");
     this.#rollback = database.prepare("ROLLBACK");
+    this.#savepoint = database.prepare("SAVEPOINT write");
+    this.#release = database.prepare("RELEASE write");
   }
 
   /**
@@ -126,10 +130,10 @@ export class GroupCommit {
   /** Throws where the transaction cannot go on. */
   #write({ write, isWhole, resolve, reject }: Pending, isAlone: boolean, done: (() => void)[]): void {
     const hasSavepoint = isWhole && !isAlone;
-    if (hasSavepoint) this.database.exec("SAVEPOINT write");
+    if (hasSavepoint) this.#savepoint.run([]);
     try {
       const value = write();
-      if (hasSavepoint) this.database.exec("RELEASE write");
+      if (hasSavepoint) this.#release.run([]);
       done.push(() => resolve(value));
     } catch (thrown) {
       // SQLite ends the transaction by itself when the disk is full or fails: further writes would be committed one by

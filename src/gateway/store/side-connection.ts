@@ -4,7 +4,7 @@
  */
 import { errorFromRecord, MillraceError } from "../../core/errors.js";
 import { FairThread } from "../../core/fair-thread.js";
-import type { Database } from "./database.js";
+import { type Database, fileOf } from "./database.js";
 import { groupCommitOf } from "./group-commit.js";
 import type { SideAnswer, SideJob } from "./side-thread.js";
 
@@ -37,12 +37,11 @@ export class SideConnection {
     private readonly database: Database.Database,
     private readonly maxLogPages = MAX_LOG_PAGES,
   ) {
-    const { file } = database.prepare("PRAGMA database_list").get([]) as { readonly file: string };
-    // A database in memory has one connection.
-    if (file === "") return;
+    const path = fileOf(database);
+    if (path === undefined) return;
     database.pragma("wal_autocheckpoint = 0");
     const name = "the reader of the gateway's database";
-    this.#thread = new FairThread({ script: "gateway/store/side-thread.js", workerData: { path: file }, name });
+    this.#thread = new FairThread({ script: "gateway/store/side-thread.js", workerData: { path }, name });
     this.#timer = setInterval(() => void this.checkpoint(), CHECKPOINT_MS).unref();
   }
 

@@ -1,0 +1,269 @@
+/**
+ * The table of kept answers and all that changes it, as jobs. They run in a thread (see answer-thread.ts), since the
+ * statements for an answer take more time than the gateway's own work for the request.
+ */
+import type Database from "libsql";
+import { type ErrorRecord, errorToRecord, toMillraceError } from "../../core/errors.js";
+import type { Statement } from "../store/database.js";
+import type { PurgeFilter } from "./answer-store.js";
+import { KeyFilter } from "./key-filter.js";
+import { bytesOf, formOf, type StoredAnswer, seal, writeForm } from "./stored-answer.js";
+
+/** The table's name, so that several can share a database. */
+export type AnswerTableName = "cache_exact" | "idempotency";
+
+interface KeptAnswer {
+  readonly id: string;
+  readonly numBytes: number;
+  readonly expiresMs: number;
+  readonly model: string;
+  readonly tenant: string;
+  readonly tags: readonly string[];
+  /** Of its form. */
+  readonly formBytes: number;
+}
+
+export type AnswerJob =
+  | {
+      readonly kind: "keep";
+      readonly nowMs: number;
+      /** Ids of answers that were used. */
+      readonly used: readonly string[];
+      readonly answers: readonly KeptAnswer[];
+      /** The forms of the answers one after another, without their checksums. */
+      readonly forms: ArrayBuffer;
+    }
+  | { readonly kind: "purge"; readonly filter: PurgeFilter };
+
+export interface TableSize {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+/** `gone`: ids of a keep's answers that made room; how many a purge deleted. */
+export type AnswerDone =
+  | { readonly kind: "kept"; readonly gone: readonly string[]; readonly size: TableSize }
+  | { readonly kind: "purged"; readonly gone: number; readonly size: TableSize }
+  | { readonly kind: "failed"; readonly error: ErrorRecord };
+
+/** The job that writes answers together. */
+export function keepJob(
+  answers: ReadonlyMap<string, StoredAnswer>,
+  used: Iterable<string>,
+  nowMs: number,
+): AnswerJob & { kind: "keep" } {
+  const forms = [...answers.values()].map(formOf);
+  // Of its own memory, which goes to the thread without a copy.
+  const bytes = Buffer.allocUnsafeSlow(forms.reduce((sum, { numBytes }) => sum + numBytes, 0));
+  let end = 0;
+  for (const form of forms) end = writeForm(form, bytes, end);
+  const kept = [...answers].map(([id, answer], i): KeptAnswer => {
+    const { expiresMs, model, tenant, tags } = answer;
+    return { id, numBytes: bytesOf(answer), expiresMs, model, tenant, tags, formBytes: forms[i]!.numBytes };
+  });
+  return { kind: "keep", nowMs, used: [...used], answers: kept, forms: bytes.buffer as ArrayBuffer };
+}
+
+const MAX_BLOBS = 1000;
+/** Rows that are looked at together where room is made. */
+const NUM_OLDEST = 64;
+/**
+ * Share of the bytes that stay where the tenant with the most gives room, since finding it costs more than deleting its
+ * rows.
+ */
+const KEPT_SHARE = 15 / 16;
+
+/** Keys as text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
+const ROW = "lower(hex(key)) AS id, bytes";
+
+interface Row {
+  readonly id: string;
+  readonly bytes: number;
+}
+
+/**
+ * Statements get their values as one list: libsql takes a single value that is an object for named parameters, and ends
+ * the process. Texts of clients are stored as blobs, since libsql cuts a text at a NUL.
+ */
+export class AnswerTable {
+  readonly #statements: Readonly<Record<keyof ReturnType<typeof statementsOf>, Statement>>;
+  readonly #keys: KeyFilter;
+  readonly #blobs = new Map<string, Buffer>();
+  #size: TableSize;
+
+  constructor(
+    private readonly database: Database.Database,
+    private readonly table: AnswerTableName,
+    private readonly maxBytes: number,
+  ) {
+    for (const sql of schemaOf(table)) database.exec(sql);
+    const statements = Object.entries(statementsOf(table)).map(([name, sql]) => [name, database.prepare(sql)]);
+    this.#statements = Object.fromEntries(statements);
+    this.#size = sizeOf(database, table);
+    this.#keys = KeyFilter.of(database, table);
+  }
+
+  /** Does all of a job or nothing. Never throws. */
+  run(job: AnswerJob): AnswerDone {
+    try {
+      this.database.exec("BEGIN IMMEDIATE");
+      const gone = job.kind === "keep" ? this.#keep(job) : this.#purge(job.filter);
+      this.database.exec("COMMIT");
+      const size = this.#size;
+      return typeof gone === "number" ? { kind: "purged", gone, size } : { kind: "kept", gone, size };
+    } catch (thrown) {
+      this.#rollBack();
+      return { kind: "failed", error: errorToRecord(toMillraceError(thrown)) };
+    }
+  }
+
+  /** The caller gets the failure that led here, and the next job meets another one where this fails too. */
+  #rollBack(): void {
+    try {
+      if (this.database.inTransaction) this.database.exec("ROLLBACK");
+      // The rows are as before, but the counts are not.
+      this.#size = sizeOf(this.database, this.table);
+    } catch {}
+  }
+
+  #keep({ nowMs, used, answers, forms }: AnswerJob & { kind: "keep" }): readonly string[] {
+    const gone: string[] = [];
+    for (const id of used) this.#statements.touch.run([nowMs, keyOf(id)]);
+    let start = 0;
+    for (const answer of answers) {
+      const form = Buffer.from(forms, start, answer.formBytes);
+      seal(form);
+      this.#insert(answer, form, nowMs, gone);
+      start += answer.formBytes;
+    }
+    return gone;
+  }
+
+  #insert(answer: KeptAnswer, form: Buffer, nowMs: number, gone: string[]): void {
+    const { id, numBytes, expiresMs, model, tenant, tags } = answer;
+    const { size, insert, insertTag } = this.#statements;
+    const key = keyOf(id);
+    if (this.#keys.mayHave(id)) {
+      const before = size.get([key]) as { readonly bytes: number } | undefined;
+      if (before !== undefined) this.#delete({ id, bytes: before.bytes });
+    }
+    if (numBytes > this.maxBytes) return;
+    // Before it comes in, so that it is not the one to go where its tenant has no other.
+    this.#makeRoom(numBytes, nowMs, gone);
+    insert.run([key, numBytes, nowMs, expiresMs, this.#blob(model), this.#blob(tenant), form]);
+    this.#keys.add(id);
+    for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
+    this.#count(1, numBytes);
+  }
+
+  /** Most answers have the model and the tenant of others. */
+  #blob(text: string): Buffer {
+    const known = this.#blobs.get(text);
+    if (known !== undefined) return known;
+    if (this.#blobs.size >= MAX_BLOBS) this.#blobs.clear();
+    const blob = Buffer.from(text);
+    this.#blobs.set(text, blob);
+    return blob;
+  }
+
+  /**
+   * The expired ones go first, then the least recently used: of idempotent answers, which a client counts on, those of
+   * the tenant with the most bytes.
+   */
+  #makeRoom(numBytes: number, nowMs: number, gone: string[]): void {
+    if (this.#size.bytes + numBytes <= this.maxBytes) return;
+    this.#deleteAll("expires_ms <= ?", [nowMs]);
+    const keptBytes = (isFair(this.table) ? KEPT_SHARE : 1) * this.maxBytes - numBytes;
+    while (this.#size.bytes > keptBytes) {
+      const oldest = this.#statements.oldest.all([]) as Row[];
+      if (oldest.length === 0) break;
+      for (const row of oldest) {
+        if (this.#size.bytes <= keptBytes) break;
+        this.#delete(row);
+        gone.push(row.id);
+      }
+    }
+  }
+
+  #purge(filter: PurgeFilter): number {
+    const { where, values } = conditionOf(filter, this.table);
+    return this.#deleteAll(where, values);
+  }
+
+  /** @returns how many rows there were */
+  #deleteAll(where: string, values: readonly unknown[]): number {
+    const sql = `SELECT ${ROW} FROM ${this.table} WHERE ${where}`;
+    const rows = this.database.prepare(sql).all([...values]) as Row[];
+    for (const row of rows) this.#delete(row);
+    return rows.length;
+  }
+
+  #delete({ id, bytes }: Row): void {
+    this.#statements.delete.run([keyOf(id)]);
+    this.#statements.deleteTags.run([keyOf(id)]);
+    this.#count(-1, -bytes);
+  }
+
+  #count(entries: number, bytes: number): void {
+    this.#size = { entries: this.#size.entries + entries, bytes: this.#size.bytes + bytes };
+  }
+}
+
+export const keyOf = (id: string): Buffer => Buffer.from(id, "hex");
+
+export function sizeOf(database: Database.Database, table: AnswerTableName): TableSize {
+  const sql = `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table}`;
+  return database.prepare(sql).get([]) as TableSize;
+}
+
+export function schemaOf(table: AnswerTableName): readonly string[] {
+  const byTenant = `CREATE INDEX IF NOT EXISTS ${table}_tenant ON ${table} (tenant, used_ms, bytes)`;
+  return [
+    `CREATE TABLE IF NOT EXISTS ${table} (key BLOB PRIMARY KEY, bytes INTEGER NOT NULL, used_ms INTEGER NOT NULL,
+      expires_ms INTEGER NOT NULL, model BLOB NOT NULL, tenant BLOB NOT NULL, answer BLOB NOT NULL)`,
+    `CREATE INDEX IF NOT EXISTS ${table}_used ON ${table} (used_ms, bytes)`,
+    `CREATE INDEX IF NOT EXISTS ${table}_expires ON ${table} (expires_ms)`,
+    `CREATE TABLE IF NOT EXISTS ${table}_tag (tag BLOB NOT NULL, key BLOB NOT NULL, PRIMARY KEY (tag, key)) WITHOUT ROWID`,
+    `CREATE INDEX IF NOT EXISTS ${table}_tag_key ON ${table}_tag (key)`,
+    ...(isFair(table) ? [byTenant] : []),
+  ];
+}
+
+/**
+ * Whether no tenant can drive out another's answers. The index that this takes costs each new answer time, which the
+ * cache has not.
+ */
+const isFair = (table: AnswerTableName): boolean => table === "idempotency";
+
+function statementsOf(table: AnswerTableName) {
+  const largest = `(SELECT tenant FROM ${table} GROUP BY tenant ORDER BY sum(bytes) DESC LIMIT 1)`;
+  return {
+    size: `SELECT bytes FROM ${table} WHERE key = ?`,
+    oldest: `SELECT ${ROW} FROM ${table} ${isFair(table) ? `WHERE tenant = ${largest}` : ""} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
+    // Another gateway may have written the key since.
+    insert: `INSERT OR REPLACE INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    insertTag: `INSERT OR IGNORE INTO ${table}_tag (tag, key) VALUES (?, ?)`,
+    delete: `DELETE FROM ${table} WHERE key = ?`,
+    deleteTags: `DELETE FROM ${table}_tag WHERE key = ?`,
+    touch: `UPDATE ${table} SET used_ms = ? WHERE key = ?`,
+  };
+}
+
+function conditionOf({ id, model, tenant, tag, tagPrefix }: PurgeFilter, table: AnswerTableName) {
+  const conditions: string[] = ["1"];
+  const values: unknown[] = [];
+  const add = (condition: string, ...more: readonly unknown[]) => {
+    conditions.push(condition);
+    values.push(...more);
+  };
+  if (id !== undefined) add("key = ?", keyOf(id));
+  if (model !== undefined) add("model = ?", Buffer.from(model));
+  if (tenant !== undefined) add("tenant = ?", Buffer.from(tenant));
+  if (tag !== undefined) add(`key IN (SELECT key FROM ${table}_tag WHERE tag = ?)`, Buffer.from(tag));
+  if (tagPrefix !== undefined) {
+    // Tags are ASCII, so 0xff follows all of them.
+    const last = Buffer.concat([Buffer.from(tagPrefix), Buffer.from([0xff])]);
+    add(`key IN (SELECT key FROM ${table}_tag WHERE tag >= ? AND tag < ?)`, Buffer.from(tagPrefix), last);
+  }
+  return { where: conditions.join(" AND "), values };
+}
