@@ -5,13 +5,14 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import type { PlainMessage, PlainToolCall } from "../openai/chat-messages.js";
 import { planChat } from "../openai/chat-plan.js";
+import { ANSWER_ROOM, planWithinContext } from "../openai/cut-conversation.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { objectField } from "../openai/schema-parts.js";
 import { toolsField } from "../openai/tool-fields.js";
 import { sayUnenforced } from "../openai/unenforced.js";
 import { answer, answerLoaded } from "./answer.js";
-import { assertNoImages, formOf, generationShape, thinkingFields } from "./fields.js";
+import { assertNoImages, formOf, generationShape, maxTokensOf, thinkingFields } from "./fields.js";
 import type { LineShape } from "./frames.js";
 
 const toolCallsField = z.array(
@@ -36,6 +37,7 @@ const schema = z.strictObject({
   ...generationShape,
   messages: z.array(messageSchema).optional(),
   tools: toolsField.optional(),
+  truncate: z.boolean().optional(),
 });
 
 export const CHAT_RULES: FieldRules<(typeof schema)["shape"]> = {
@@ -107,7 +109,14 @@ export async function chat(c: AppContext, context: ServeContext): Promise<Respon
     return answerLoaded(c, context, request, options);
   const form = formOf(request);
   const fields = { ...thinkingFields(request, context), tools: request.tools };
-  const plan = await planChat(context, plainMessages(request.messages), fields, form);
-  sayUnenforced(c, form);
+  const messages = plainMessages(request.messages);
+  const planOf = (kept: typeof messages) => planChat(context, kept, fields, form);
+  // A long num_predict is no reason to forget: the answer ends where the context does.
+  const room = Math.min(maxTokensOf(request) ?? ANSWER_ROOM, ANSWER_ROOM);
+  const { plan, isCut } =
+    request.truncate === false
+      ? { plan: await planOf(messages), isCut: false }
+      : await planWithinContext(context, messages, planOf, room);
+  sayUnenforced(c, form, isCut ? ["messages"] : []);
   return answer(c, context, request, plan, options);
 }

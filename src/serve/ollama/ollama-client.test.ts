@@ -75,6 +75,31 @@ describe("chats", () => {
     expect(fake!.engine.submitted.at(-1)?.sampling.temperature).toBe(2);
   });
 
+  it("lose their oldest turns where they are too long, unless truncate is false", async () => {
+    const client = await connect((prompt) => prompt.slice(0, 30));
+    const turns = Array.from({ length: 40 }, (_, n) => [
+      { role: "user", content: `question ${n} ${"x".repeat(400)}` },
+      { role: "assistant", content: `answer ${n}` },
+    ]);
+    const long = [{ role: "system", content: "be brief" }, ...turns.flat(), { role: "user", content: "last" }];
+    const options = { num_predict: 100_000 };
+    await client.chat({ model: "fake", messages: long, options });
+    const prompt = Buffer.from(fake!.engine.submitted.at(-1)!.promptIds).toString();
+    expect(prompt).toMatch(/^.system\nbe brief.\n.user\nquestion 3\d /);
+    expect(prompt).toContain("last");
+    // Another turn would leave less than 256 tokens for the answer.
+    expect(prompt.length + 256).toBeLessThanOrEqual(4096);
+    expect(prompt.length + 480 + 256).toBeGreaterThan(4096);
+    const ask = (more: object) =>
+      fetch(`${fake!.server.url}/api/chat`, { method: "POST", body: JSON.stringify({ messages: long, ...more }) });
+    const cut = await ask({ stream: false });
+    expect([cut.status, cut.headers.get("x-millrace-unenforced")]).toEqual([200, "messages"]);
+    const refused = await ask({ truncate: false });
+    expect([refused.status, await refused.text()]).toEqual([400, expect.stringContaining("context_length_exceeded")]);
+    const short = await ask({ messages, stream: false });
+    expect([short.status, short.headers.get("x-millrace-unenforced")]).toEqual([200, null]);
+  });
+
   it("take tools of any name and without a type, which the model sees under plain ones", async () => {
     const client = await connect((prompt) => CALL.replace("weather", /city_weather\.?\w*/.exec(prompt)![0]));
     const [name, given] = ["city/weather", { name: "city/weather", description: "Weather", parameters }];

@@ -1,7 +1,6 @@
 /** A POST to /v1/responses: its fields, its prompt, and its engine requests. */
 
 import { z } from "zod";
-import { MillraceError } from "../../core/errors.js";
 import { MAX_LOGPROBS } from "../../engine/api/request.js";
 import type { GenerationRequest } from "../generation/generation.js";
 import { choiceSeeds } from "../generation/seeds.js";
@@ -10,6 +9,7 @@ import { invalidParameter } from "../http/invalid-parameter.js";
 import type { RequestTerms } from "../http/request-terms.js";
 import { type PlainMessage, templateKwargsField } from "./chat-messages.js";
 import { type ChatPlan, chatPrompt, effortField, planChat } from "./chat-plan.js";
+import { planWithinContext } from "./cut-conversation.js";
 import { type FieldRules, INERT_FIELDS, isEmptyArray, isOneOf, never, SAMPLING_UNSUPPORTED } from "./fields.js";
 import { LLAMA_INERT_FIELDS } from "./llama-fields.js";
 import { inputField, readInput } from "./response-input.js";
@@ -162,53 +162,9 @@ export async function planResponse(
   );
 }
 
-function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): Promise<ChatPlan> {
+async function planConversation(c: AppContext, context: ServeContext, request: ResponseRequest): Promise<ChatPlan> {
   const [, messages, fields] = conversationOf(c, context, request);
   const plan = (kept: readonly PlainMessage[]) => planChat(context, kept, fields, formOfResponse(request));
   if (request.truncation !== "auto") return plan(messages);
-  const { maxModelLen } = context.engine.info;
-  const wanted = Math.min(request.max_output_tokens ?? DEFAULT_ROOM, Math.floor(maxModelLen / 2));
-  return withinContext(messages, plan, maxModelLen - wanted);
-}
-
-/** The number of tokens that truncation leaves for an answer if the request has no limit. */
-const DEFAULT_ROOM = 256;
-
-/**
- * Drops as few of the oldest turns as necessary. Instructions stay, and a turn is dropped as a whole, beginning with
- * its user message.
- */
-async function withinContext(
-  messages: readonly PlainMessage[],
-  plan: (kept: readonly PlainMessage[]) => Promise<ChatPlan>,
-  maxTokens: number,
-): Promise<ChatPlan> {
-  const isUsers = ({ role }: PlainMessage) => role === "user";
-  const numKeptFirst = Math.max(
-    messages.findIndex(({ role }) => role !== "system"),
-    0,
-  );
-  const cuts = messages.flatMap((message, index) => (index > numKeptFirst && isUsers(message) ? [index] : []));
-  const cutAt = (index: number) => plan([...messages.slice(0, numKeptFirst), ...messages.slice(index)]);
-  const attempt = async (make: () => Promise<ChatPlan>): Promise<ChatPlan | undefined> => {
-    try {
-      const made = await make();
-      return made.promptIds.length <= maxTokens ? made : undefined;
-    } catch (thrown) {
-      if (thrown instanceof MillraceError && thrown.code === "context_length_exceeded") return undefined;
-      throw thrown;
-    }
-  };
-  const whole = await attempt(() => plan(messages));
-  if (whole !== undefined) return whole;
-  let [low, high] = [0, cuts.length];
-  let best: ChatPlan | undefined;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    const made = await attempt(() => cutAt(cuts[middle]!));
-    if (made === undefined) low = middle + 1;
-    else [best, high] = [made, middle];
-  }
-  // If even the last turn alone is too long, planning it reports the usual error.
-  return best ?? (cuts.length === 0 ? plan(messages) : cutAt(cuts.at(-1)!));
+  return (await planWithinContext(context, messages, plan, request.max_output_tokens)).plan;
 }
