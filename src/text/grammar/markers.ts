@@ -10,7 +10,12 @@ import { EMPTY, type GrammarWriter, literal, oneOf, sequence } from "./ebnf.js";
  */
 export const SPECIAL_BYTE = 0xff;
 
-const SPECIAL = "[\\xff\\xff]";
+const hex = (byte: number): string => `\\x${byte.toString(16).padStart(2, "0")}`;
+
+/** XGrammar takes a range of one byte for a character. */
+const oneByte = (byte: number): string => `[${hex(byte)}${hex(byte)}]`;
+
+const SPECIAL = oneByte(SPECIAL_BYTE);
 /** Any text without a special token. */
 export const ORDINARY_TEXT = "[\\x00-\\xfe]*";
 
@@ -40,14 +45,15 @@ export class Markers {
   through(writer: GrammarWriter, marker: string, then: string): string {
     if (this.specialTexts.has(marker)) return sequence(ORDINARY_TEXT, this.spell(marker), then);
     const rest = writer.rule(then);
-    const letters = [...new Set(marker)];
-    const others = bytesExcept(letters);
-    // One rule per number of marker letters matched so far.
-    const names = [...marker].map(() => writer.reserve());
+    const bytes = Buffer.from(marker).toString("latin1");
+    const starts = [...new Set(bytes)];
+    const others = bytesExcept(starts);
+    // One rule per number of the marker's bytes matched so far.
+    const names = [...bytes].map(() => writer.reserve());
     for (const [count, name] of names.entries()) {
-      const branches = letters.map((letter) => {
-        const next = overlap(marker, marker.slice(0, count) + letter);
-        return sequence(literal(letter), names[next] ?? rest);
+      const branches = starts.map((byte) => {
+        const next = overlap(bytes, bytes.slice(0, count) + byte);
+        return sequence(oneByte(byte.charCodeAt(0)), names[next] ?? rest);
       });
       writer.define(name, oneOf([sequence(others, names[0]!), ...branches]));
     }
@@ -55,10 +61,9 @@ export class Markers {
   }
 }
 
-/** One byte of ordinary text except these letters. */
-function bytesExcept(letters: readonly string[]): string {
-  const codes = letters.map((letter) => letter.charCodeAt(0)).sort((a, b) => a - b);
-  const hex = (byte: number) => `\\x${byte.toString(16).padStart(2, "0")}`;
+/** One byte of ordinary text except these. @param bytes as characters of Latin-1 */
+function bytesExcept(bytes: readonly string[]): string {
+  const codes = bytes.map((byte) => byte.charCodeAt(0)).sort((a, b) => a - b);
   const ends = [-1, ...codes].map((code, i) => [code + 1, (codes[i] ?? SPECIAL_BYTE) - 1] as const);
   return `[${ends.map(([first, last]) => (first > last ? "" : `${hex(first)}-${hex(last)}`)).join("")}]`;
 }
