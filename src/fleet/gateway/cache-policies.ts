@@ -94,7 +94,7 @@ function storeOf(
     // A client counts on its idempotent answers, whatever others send.
     const isFair = table === "idempotency";
     if (store === "memory") return new MemoryStore(maxBytes, Date.now, isFair);
-    if (store === "embedded") return new EmbeddedStore(cacheDatabase(), { table, maxBytes, maxMemoryBytes });
+    if (store === "embedded") return new EmbeddedStore(cacheDatabase("answers"), { table, maxBytes, maxMemoryBytes });
     const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
     // Without a connection, commands fail, and their failures are logged.
     return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair }, () => {});

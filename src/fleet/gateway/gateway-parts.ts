@@ -18,7 +18,7 @@ import type { Policy } from "../../gateway/pipeline.js";
 import type { Caller } from "../../gateway/request.js";
 import { createSemanticApp } from "../../gateway/semantic/admin-app.js";
 import { OWN_TENANT, SemanticCache } from "../../gateway/semantic/policy.js";
-import { openCacheDatabase, openDatabase } from "../../gateway/store/database.js";
+import { type CacheKind, openCacheDatabase, openDatabase } from "../../gateway/store/database.js";
 import { sideOf } from "../../gateway/store/side-connection.js";
 import type { FleetConfig } from "../config/schema.js";
 import { promptFactsOf } from "../proxy/fleet-info.js";
@@ -75,7 +75,7 @@ export class GatewayParts {
   #policies: readonly Policy[] = [];
   #handed: HandedPolicies | undefined;
   #database: Database.Database | undefined;
-  #cacheDatabase: Database.Database | undefined;
+  readonly #cacheDatabases = new Map<CacheKind, Database.Database>();
   #unlockLedger = () => {};
 
   constructor(private readonly options: GatewayOptions) {
@@ -140,7 +140,7 @@ export class GatewayParts {
       config,
       dataFolder: this.#dataFolder,
       database: () => this.#openDatabase(),
-      cacheDatabase: () => this.#openCacheDatabase(),
+      cacheDatabase: (kind) => this.#openCacheDatabase(kind),
       models: {
         resolve: (name) => pool.modelOf(name),
         engine: engineOf,
@@ -240,8 +240,8 @@ export class GatewayParts {
     if (database !== undefined) await this.#end(() => sideOf(database).close());
     this.#database?.close();
     this.#database = undefined;
-    this.#cacheDatabase?.close();
-    this.#cacheDatabase = undefined;
+    for (const cache of this.#cacheDatabases.values()) cache.close();
+    this.#cacheDatabases.clear();
     this.#unlockLedger();
   }
 
@@ -264,8 +264,9 @@ export class GatewayParts {
     return this.#database;
   }
 
-  #openCacheDatabase(): Database.Database {
-    this.#cacheDatabase ??= openCacheDatabase(this.#dataFolder);
-    return this.#cacheDatabase;
+  #openCacheDatabase(kind: CacheKind): Database.Database {
+    const opened = this.#cacheDatabases.get(kind) ?? openCacheDatabase(this.#dataFolder, kind);
+    this.#cacheDatabases.set(kind, opened);
+    return opened;
   }
 }

@@ -6,6 +6,7 @@ import type { PromptFacts } from "../../gateway/budget/estimate.js";
 import type { CacheResult } from "../../gateway/cache/exact-cache.js";
 import type { LimitSource } from "../../gateway/lengths/length-policy.js";
 import type { Ending, Policy } from "../../gateway/pipeline.js";
+import type { CacheKind } from "../../gateway/store/database.js";
 import type { TokenCounts } from "../../gateway/usage/record.js";
 import type { FleetConfig } from "../config/schema.js";
 import type { OwnRequest } from "../proxy/own-request.js";
@@ -37,8 +38,8 @@ export interface PolicyContext {
   readonly dataFolder: string;
   /** The gateway's database, opened at the first use. */
   readonly database: () => Database.Database;
-  /** The database of what can be made again, opened at the first use. */
-  readonly cacheDatabase: () => Database.Database;
+  /** The databases of what can be made again, opened at the first use. */
+  readonly cacheDatabase: (kind: CacheKind) => Database.Database;
   readonly models: ModelDirectory;
   readonly metrics: PolicyMetrics;
   /** Sends a request of the gateway's own through all policies. Rejects like a Handler. */

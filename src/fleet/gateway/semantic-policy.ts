@@ -78,7 +78,7 @@ class ModelCaches {
   #create(model: string, embedderName: string, settings: Settings): ModelCache {
     const { cacheDatabase, database, logger } = this.context;
     // Questions and answers can be made again; judgements on them cannot.
-    const [kept, learned] = [cacheDatabase(), database()];
+    const [kept, learned] = [cacheDatabase("semantic"), database()];
     const { judge, strictness, maxEntries, maxBytes, ttl: ttlMs, multiTurn: isMultiTurn } = settings;
     const embedder = new Embedder((texts) => embed(this.context, settings.embeddings, texts));
     const judgeName = [judge?.model ?? null, judge?.url ?? null];

@@ -1,15 +1,14 @@
 /**
- * The table of kept answers and all that changes it, as jobs. They run in a thread (see answer-thread.ts), since the
+ * The tables of kept answers and all that changes them, as jobs. They run in a thread (see answer-thread.ts), since the
  * statements for an answer take more time than the gateway's own work for the request.
  */
 import type Database from "libsql";
 import { type ErrorRecord, errorToRecord, toMillraceError } from "../../core/errors.js";
 import type { Statement } from "../store/database.js";
 import type { PurgeFilter } from "./answer-store.js";
-import { KeyFilter } from "./key-filter.js";
 import { bytesOf, formOf, type StoredAnswer, seal, writeForm } from "./stored-answer.js";
 
-/** The table's name, so that several can share a database. */
+/** What is kept in a table, so that several can share a database. */
 export type AnswerTableName = "cache_exact" | "idempotency";
 
 interface KeptAnswer {
@@ -23,35 +22,37 @@ interface KeptAnswer {
   readonly formBytes: number;
 }
 
-export type AnswerJob =
-  | {
-      readonly kind: "keep";
-      readonly nowMs: number;
-      /** Ids of answers that were used. */
-      readonly used: readonly string[];
-      readonly answers: readonly KeptAnswer[];
-      /** The forms of the answers one after another, without their checksums. */
-      readonly forms: ArrayBuffer;
-    }
-  | { readonly kind: "purge"; readonly filter: PurgeFilter };
+interface Keep {
+  readonly kind: "keep";
+  readonly nowMs: number;
+  /** Ids of answers that were used. */
+  readonly used: readonly string[];
+  readonly answers: readonly KeptAnswer[];
+  /** The forms of the answers one after another, without their checksums. */
+  readonly forms: ArrayBuffer;
+}
+
+interface Purge {
+  readonly kind: "purge";
+  readonly filter: PurgeFilter;
+}
+
+export type PlainJob = Keep | Purge;
+export type AnswerJob = PlainJob & { readonly table: AnswerTableName; readonly maxBytes: number };
 
 export interface TableSize {
   readonly entries: number;
   readonly bytes: number;
 }
 
-/** `gone`: ids of a keep's answers that made room; how many a purge deleted. */
 export type AnswerDone =
+  /** `gone`: ids of the answers that made room. */
   | { readonly kind: "kept"; readonly gone: readonly string[]; readonly size: TableSize }
-  | { readonly kind: "purged"; readonly gone: number; readonly size: TableSize }
+  | { readonly kind: "purged"; readonly numPurged: number; readonly size: TableSize }
   | { readonly kind: "failed"; readonly error: ErrorRecord };
 
 /** The job that writes answers together. */
-export function keepJob(
-  answers: ReadonlyMap<string, StoredAnswer>,
-  used: Iterable<string>,
-  nowMs: number,
-): AnswerJob & { kind: "keep" } {
+export function keepJob(answers: ReadonlyMap<string, StoredAnswer>, used: Iterable<string>, nowMs: number): Keep {
   const forms = [...answers.values()].map(formOf);
   // Of its own memory, which goes to the thread without a copy.
   const bytes = Buffer.allocUnsafeSlow(forms.reduce((sum, { numBytes }) => sum + numBytes, 0));
@@ -73,10 +74,8 @@ const NUM_OLDEST = 64;
  */
 const KEPT_SHARE = 15 / 16;
 
-/** Keys as text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
-const ROW = "lower(hex(key)) AS id, bytes";
-
 interface Row {
+  /** As text: libsql gives the blobs of several rows as ArrayBuffers, which it does not take back. */
   readonly id: string;
   readonly bytes: number;
 }
@@ -87,46 +86,43 @@ interface Row {
  */
 export class AnswerTable {
   readonly #statements: Readonly<Record<keyof ReturnType<typeof statementsOf>, Statement>>;
-  readonly #keys: KeyFilter;
   readonly #blobs = new Map<string, Buffer>();
-  #size: TableSize;
+  /** Undefined: to be counted, since a transaction was undone. */
+  #size: TableSize | undefined;
 
   constructor(
     private readonly database: Database.Database,
     private readonly table: AnswerTableName,
     private readonly maxBytes: number,
   ) {
-    for (const sql of schemaOf(table)) database.exec(sql);
     const statements = Object.entries(statementsOf(table)).map(([name, sql]) => [name, database.prepare(sql)]);
     this.#statements = Object.fromEntries(statements);
-    this.#size = sizeOf(database, table);
-    this.#keys = KeyFilter.of(database, table);
   }
 
   /** Does all of a job or nothing. Never throws. */
-  run(job: AnswerJob): AnswerDone {
+  run(job: PlainJob): AnswerDone {
     try {
+      this.#size ??= sizeOf(this.database, this.table);
       this.database.exec("BEGIN IMMEDIATE");
-      const gone = job.kind === "keep" ? this.#keep(job) : this.#purge(job.filter);
+      const done = job.kind === "keep" ? this.#keep(job) : this.#purge(job.filter);
       this.database.exec("COMMIT");
-      const size = this.#size;
-      return typeof gone === "number" ? { kind: "purged", gone, size } : { kind: "kept", gone, size };
+      return { ...done, size: this.#size };
     } catch (thrown) {
-      this.#rollBack();
+      this.#size = undefined;
+      if (this.database.inTransaction) this.#rollBack();
       return { kind: "failed", error: errorToRecord(toMillraceError(thrown)) };
     }
   }
 
-  /** The caller gets the failure that led here, and the next job meets another one where this fails too. */
   #rollBack(): void {
     try {
-      if (this.database.inTransaction) this.database.exec("ROLLBACK");
-      // The rows are as before, but the counts are not.
-      this.#size = sizeOf(this.database, this.table);
-    } catch {}
+      this.database.exec("ROLLBACK");
+    } catch {
+      // The caller gets the failure that led here.
+    }
   }
 
-  #keep({ nowMs, used, answers, forms }: AnswerJob & { kind: "keep" }): readonly string[] {
+  #keep({ nowMs, used, answers, forms }: Keep) {
     const gone: string[] = [];
     for (const id of used) this.#statements.touch.run([nowMs, keyOf(id)]);
     let start = 0;
@@ -136,22 +132,19 @@ export class AnswerTable {
       this.#insert(answer, form, nowMs, gone);
       start += answer.formBytes;
     }
-    return gone;
+    return { kind: "kept", gone } as const;
   }
 
   #insert(answer: KeptAnswer, form: Buffer, nowMs: number, gone: string[]): void {
     const { id, numBytes, expiresMs, model, tenant, tags } = answer;
     const { size, insert, insertTag } = this.#statements;
     const key = keyOf(id);
-    if (this.#keys.mayHave(id)) {
-      const before = size.get([key]) as { readonly bytes: number } | undefined;
-      if (before !== undefined) this.#delete({ id, bytes: before.bytes });
-    }
+    const before = size.get([key]) as { readonly bytes: number } | undefined;
+    if (before !== undefined) this.#delete({ id, bytes: before.bytes });
     if (numBytes > this.maxBytes) return;
     // Before it comes in, so that it is not the one to go where its tenant has no other.
     this.#makeRoom(numBytes, nowMs, gone);
     insert.run([key, numBytes, nowMs, expiresMs, this.#blob(model), this.#blob(tenant), form]);
-    this.#keys.add(id);
     for (const tag of tags) insertTag.run([Buffer.from(tag), key]);
     this.#count(1, numBytes);
   }
@@ -171,31 +164,36 @@ export class AnswerTable {
    * the tenant with the most bytes.
    */
   #makeRoom(numBytes: number, nowMs: number, gone: string[]): void {
-    if (this.#size.bytes + numBytes <= this.maxBytes) return;
+    if (this.#size!.bytes + numBytes <= this.maxBytes) return;
     this.#deleteAll("expires_ms <= ?", [nowMs]);
     const keptBytes = (isFair(this.table) ? KEPT_SHARE : 1) * this.maxBytes - numBytes;
-    while (this.#size.bytes > keptBytes) {
+    while (this.#size!.bytes > keptBytes) {
       const oldest = this.#statements.oldest.all([]) as Row[];
       if (oldest.length === 0) break;
       for (const row of oldest) {
-        if (this.#size.bytes <= keptBytes) break;
+        if (this.#size!.bytes <= keptBytes) break;
         this.#delete(row);
         gone.push(row.id);
       }
     }
   }
 
-  #purge(filter: PurgeFilter): number {
+  #purge(filter: PurgeFilter) {
     const { where, values } = conditionOf(filter, this.table);
-    return this.#deleteAll(where, values);
+    return { kind: "purged", numPurged: this.#deleteAll(where, values) } as const;
   }
 
   /** @returns how many rows there were */
   #deleteAll(where: string, values: readonly unknown[]): number {
-    const sql = `SELECT ${ROW} FROM ${this.table} WHERE ${where}`;
-    const rows = this.database.prepare(sql).all([...values]) as Row[];
-    for (const row of rows) this.#delete(row);
-    return rows.length;
+    const { table } = this;
+    const run = (sql: string) => this.database.prepare(sql).run([...values]);
+    const { entries, bytes } = sizeOf(this.database, table, where, values);
+    // Tags last: the condition may read them.
+    run(`CREATE TEMP TABLE purged AS SELECT key FROM ${table} WHERE ${where}`);
+    this.database.exec(`DELETE FROM ${table} WHERE key IN (SELECT key FROM purged);
+      DELETE FROM ${table}_tag WHERE key IN (SELECT key FROM purged); DROP TABLE purged`);
+    this.#count(-entries, -bytes);
+    return entries;
   }
 
   #delete({ id, bytes }: Row): void {
@@ -204,16 +202,24 @@ export class AnswerTable {
     this.#count(-1, -bytes);
   }
 
-  #count(entries: number, bytes: number): void {
-    this.#size = { entries: this.#size.entries + entries, bytes: this.#size.bytes + bytes };
+  #count(more: number, moreBytes: number): void {
+    const { entries, bytes } = this.#size!;
+    this.#size = { entries: entries + more, bytes: bytes + moreBytes };
   }
 }
 
 export const keyOf = (id: string): Buffer => Buffer.from(id, "hex");
 
-export function sizeOf(database: Database.Database, table: AnswerTableName): TableSize {
-  const sql = `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table}`;
-  return database.prepare(sql).get([]) as TableSize;
+export function sizeOf(
+  database: Database.Database,
+  table: AnswerTableName,
+  where = "1",
+  values: readonly unknown[] = [],
+): TableSize {
+  const sql = `SELECT coalesce(sum(bytes), 0) AS bytes, count(*) AS entries FROM ${table} WHERE ${where}`;
+  // libsql adds a member of its own to a row.
+  const { entries, bytes } = database.prepare(sql).get([...values]) as TableSize;
+  return { entries, bytes };
 }
 
 export function schemaOf(table: AnswerTableName): readonly string[] {
@@ -239,9 +245,8 @@ function statementsOf(table: AnswerTableName) {
   const largest = `(SELECT tenant FROM ${table} GROUP BY tenant ORDER BY sum(bytes) DESC LIMIT 1)`;
   return {
     size: `SELECT bytes FROM ${table} WHERE key = ?`,
-    oldest: `SELECT ${ROW} FROM ${table} ${isFair(table) ? `WHERE tenant = ${largest}` : ""} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
-    // Another gateway may have written the key since.
-    insert: `INSERT OR REPLACE INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    oldest: `SELECT lower(hex(key)) AS id, bytes FROM ${table} ${isFair(table) ? `WHERE tenant = ${largest}` : ""} ORDER BY used_ms, rowid LIMIT ${NUM_OLDEST}`,
+    insert: `INSERT INTO ${table} (key, bytes, used_ms, expires_ms, model, tenant, answer) VALUES (?, ?, ?, ?, ?, ?, ?)`,
     insertTag: `INSERT OR IGNORE INTO ${table}_tag (tag, key) VALUES (?, ?)`,
     delete: `DELETE FROM ${table} WHERE key = ?`,
     deleteTags: `DELETE FROM ${table}_tag WHERE key = ?`,

@@ -1,5 +1,5 @@
 /** The embedded store's own promises: it outlasts the process, and a thread writes what memory has until then. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
@@ -87,7 +87,19 @@ test("an answer that is not written yet is found, purged for good, and kept agai
   const second = store.put(idOf(1), answerOf({ status: 202 }));
   expect([await purging, await first, store.get(idOf(1))?.status]).toEqual([1, undefined, 202]);
   await second;
-  expect([store.get(idOf(1))?.status, store.stats().entries]).toEqual([202, 1]);
+  expect(store.get(idOf(1))?.status).toBe(202);
+  expect(store.stats()).toEqual({ kind: "embedded", entries: 1, bytes: bytesOf(answerOf()), maxBytes: 1 << 20 });
+});
+
+test("a written answer that is asked for while it is purged does not come back", async () => {
+  const store = openInFolder(1 << 20, 1 << 20);
+  await store.put(idOf(1), answerOf({ status: 201 }));
+  // Its newer version has not been written when the purge begins.
+  void store.put(idOf(1), answerOf({ status: 202 }));
+  const purging = store.purge({ model: "m" });
+  expect([store.get(idOf(1)), await purging, store.get(idOf(1))]).toEqual([undefined, 1, undefined]);
+  await store.put(idOf(2), answerOf());
+  expect(store.get(idOf(2))).toBeDefined();
 });
 
 test("an answer that made room is gone from memory too", async () => {
@@ -103,15 +115,52 @@ test("an answer that made room is gone from memory too", async () => {
   expect(store.stats()).toMatchObject({ entries: 2 });
 });
 
-test("answers that the disk does not take in time are not kept, and later ones are", async () => {
+test("where much waits for the disk, further answers of the cache are not kept, and later ones are", async () => {
   const store = openInFolder(1 << 30, 1 << 20);
   const body = Buffer.alloc(12 << 20);
-  const written = [1, 2, 3].map((n) => store.put(idOf(n), answerOf({ body })));
-  await expect(store.put(idOf(4), answerOf({ body }))).rejects.toMatchObject({ code: "queue_full" });
+  const written = [1, 2, 3, 4].map((n) => store.put(idOf(n), answerOf({ body })));
   expect(store.get(idOf(4))).toBeUndefined();
   await Promise.all(written);
   await store.put(idOf(4), answerOf({ body }));
   expect([1, 2, 3, 4].map((n) => store.get(idOf(n))?.body.equals(body))).toEqual([true, true, true, true]);
+});
+
+test("an answer that has no form as bytes is given up, and holds up no other", async () => {
+  const store = openInFolder(1 << 30, 1 << 20);
+  const body = Buffer.alloc(33 << 20);
+  const strange = answerOf({ body, headers: { "content-type": 1n as never } });
+  await expect(store.put(idOf(1), strange)).rejects.toThrow("BigInt");
+  expect(store.get(idOf(1))).toBeUndefined();
+  await store.put(idOf(2), answerOf());
+  expect(store.get(idOf(2))).toBeDefined();
+});
+
+test("a file that is gone is not made anew by the thread", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
+  const database = openCacheDatabase(folder);
+  closing.push(() => database.close());
+  const store = new EmbeddedStore(database, { table: "cache_exact", maxBytes: 1 << 20, maxMemoryBytes: 0 }, now);
+  closing.push(() => store.close());
+  rmSync(folder, { recursive: true });
+  await expect(store.put(idOf(1), answerOf())).rejects.toMatchObject({ code: "file_unreadable" });
+  expect([store.get(idOf(1)), existsSync(folder)]).toEqual([undefined, false]);
+});
+
+test("two tables of a database are written and purged side by side", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-cache-"));
+  closing.push(() => rmSync(folder, { recursive: true, force: true }));
+  const database = openCacheDatabase(folder);
+  closing.push(() => database.close());
+  const stores = (["cache_exact", "idempotency"] as const).map(
+    (table) => new EmbeddedStore(database, { table, maxBytes: 1 << 30, maxMemoryBytes: 0 }, now),
+  );
+  for (const store of stores) closing.push(() => store.close());
+  const written = stores.flatMap((store) =>
+    [1, 2, 3].map((n) => store.put(idOf(n), answerOf({ body: Buffer.alloc(1 << 20) }))),
+  );
+  const purged = stores.map((store) => store.purge({}));
+  await Promise.all(written);
+  expect(await Promise.all(purged)).toEqual([3, 3]);
 });
 
 test("a damaged database of kept answers is made anew", async () => {

@@ -3,7 +3,7 @@
  * them (see answer-table.ts); they are read here, since a read takes microseconds.
  */
 import type Database from "libsql";
-import { errorFromRecord, MillraceError } from "../../core/errors.js";
+import { errorFromRecord } from "../../core/errors.js";
 import { FairThread } from "../../core/fair-thread.js";
 import { fileOf, type Statement } from "../store/database.js";
 import { type AnswerStore, fits, type PurgeFilter, type StoreStats } from "./answer-store.js";
@@ -14,6 +14,7 @@ import {
   type AnswerTableName,
   keepJob,
   keyOf,
+  type PlainJob,
   schemaOf,
   sizeOf,
   type TableSize,
@@ -31,26 +32,20 @@ interface EmbeddedStoreOptions {
 
 /** Kept answers are written together: a transaction costs more than a row, and memory has them until then. */
 const WAIT_MS = 50;
-/** So many are written at once. */
+/** So many do not wait for others. */
 const MAX_COMING = 64;
 /** Uses of answers that are noted together, since a write costs more than a read. */
 const MAX_NOTED_USES = 256;
-/** Beyond as much, answers that the disk does not take in time are not kept. */
+/** Where more bytes wait for the disk, further answers of the cache are not kept. */
 const MAX_UNWRITTEN_BYTES = 32 * 1024 * 1024;
-
-/** Where jobs end: in the thread, or here for a database in memory. */
-interface JobRunner {
-  run(job: AnswerJob): Promise<AnswerDone>;
-  end(): void;
-}
 
 /** Answers that are written together. */
 interface Group {
   readonly answers: Map<string, StoredAnswer>;
   numBytes: number;
+  isDue: boolean;
   readonly written: Promise<void>;
   readonly settle: (written: Promise<void>) => void;
-  readonly timer: NodeJS.Timeout;
 }
 
 export class EmbeddedStore implements AnswerStore {
@@ -62,9 +57,10 @@ export class EmbeddedStore implements AnswerStore {
   /** Answers that the database does not have yet. */
   readonly #unwritten = new Map<string, StoredAnswer>();
   #unwrittenBytes = 0;
+  /** Takes answers until its turn comes, so it grows while another job runs. */
   #coming: Group | undefined;
-  /** Jobs end in the order of their beginning. */
-  #lastJob: Promise<unknown> = Promise.resolve();
+  #lastTurn: Promise<unknown> = Promise.resolve();
+  #numPurging = 0;
   #size: TableSize;
 
   constructor(
@@ -72,23 +68,25 @@ export class EmbeddedStore implements AnswerStore {
     private readonly options: EmbeddedStoreOptions,
     private readonly now: () => number = Date.now,
   ) {
-    const { table, maxBytes, maxMemoryBytes } = options;
+    const { table, maxMemoryBytes } = options;
     this.#memory = new MemoryStore(maxMemoryBytes, now);
     for (const sql of schemaOf(table)) database.exec(sql);
     this.#get = database.prepare(`SELECT answer, expires_ms FROM ${table} WHERE key = ?`);
     this.#keys = KeyFilter.of(database, table);
     this.#size = sizeOf(database, table);
-    this.#runner = runnerOf(database, table, maxBytes);
+    this.#runner = runnerOf(database);
   }
 
   get(id: string): StoredAnswer | undefined {
+    // The database may have an older answer than the one that is still to be written.
     const known = this.#memory.get(id) ?? this.#unwritten.get(id);
     if (known !== undefined) {
       if (known.expiresMs <= this.now()) return undefined;
       this.#noteUse(id);
       return known;
     }
-    if (!this.#keys.mayHave(id)) return undefined;
+    // An answer that is being purged would stay in memory.
+    if (this.#numPurging > 0 || !this.#keys.mayHave(id)) return undefined;
     const row = this.#get.get([keyOf(id)]) as { answer: Buffer; expires_ms: number } | undefined;
     if (row === undefined || row.expires_ms <= this.now()) return undefined;
     const answer = decodeAnswer(row.answer);
@@ -99,11 +97,8 @@ export class EmbeddedStore implements AnswerStore {
   }
 
   put(id: string, answer: StoredAnswer): Promise<void> {
-    if (this.#unwrittenBytes > MAX_UNWRITTEN_BYTES) {
-      const message = `expected the disk to take kept answers, got ${this.#unwrittenBytes} bytes that wait for it`;
-      const hint = "keep the data folder on a faster disk";
-      return Promise.reject(new MillraceError("queue_full", message, { hint }));
-    }
+    const isCache = this.options.table === "cache_exact";
+    if (isCache && this.#unwrittenBytes > MAX_UNWRITTEN_BYTES) return Promise.resolve();
     // Most answers are never used again. An answer that is used comes into memory then.
     this.#memory.delete(id);
     this.#unwritten.set(id, answer);
@@ -114,16 +109,23 @@ export class EmbeddedStore implements AnswerStore {
     const numBytes = bytesOf(answer);
     group.numBytes += numBytes;
     this.#unwrittenBytes += numBytes;
-    if (group.answers.size >= MAX_COMING) this.#flush();
+    if (group.answers.size >= MAX_COMING) this.#write(group);
     return group.written;
   }
 
   async purge(filter: PurgeFilter): Promise<number> {
-    this.#flush();
+    this.#numPurging++;
     this.#memory.purge(filter);
     for (const [id, answer] of this.#unwritten) if (fits(filter, id, answer)) this.#unwritten.delete(id);
-    const done = await this.#run({ kind: "purge", filter });
-    return done.kind === "purged" ? done.gone : 0;
+    // Answers that come from now on are not purged.
+    if (this.#coming !== undefined) this.#write(this.#coming);
+    this.#coming = undefined;
+    try {
+      const done = await this.#inTurn(() => this.#run({ kind: "purge", filter }));
+      return done.kind === "purged" ? done.numPurged : 0;
+    } finally {
+      this.#numPurging--;
+    }
   }
 
   stats(): StoreStats {
@@ -132,8 +134,8 @@ export class EmbeddedStore implements AnswerStore {
 
   async close(): Promise<void> {
     if (this.#used.size > 0) this.#coming ??= this.#begin();
-    this.#flush();
-    await this.#lastJob.catch(() => {});
+    if (this.#coming !== undefined) this.#write(this.#coming);
+    await this.#lastTurn;
     this.#runner.end();
     await this.#memory.close();
   }
@@ -143,26 +145,33 @@ export class EmbeddedStore implements AnswerStore {
     const written = new Promise<void>((resolve) => {
       settle = resolve;
     });
-    // The notes of uses have no caller that a failure would reach.
+    // Notes of uses have no caller that a failure would reach.
     written.catch(() => {});
+    const group: Group = { answers: new Map(), numBytes: 0, isDue: false, written, settle };
     // A kept answer may be lost; a client that sends an idempotent request again after a crash counts on its own.
-    const timer = setTimeout(() => this.#flush(), this.options.table === "cache_exact" ? WAIT_MS : 0);
-    return { answers: new Map(), numBytes: 0, written, settle, timer };
+    setTimeout(() => this.#write(group), this.options.table === "cache_exact" ? WAIT_MS : 0);
+    return group;
   }
 
-  /** Has the coming answers written. */
-  #flush(): void {
-    const coming = this.#coming;
-    if (coming === undefined) return;
-    this.#coming = undefined;
-    clearTimeout(coming.timer);
-    coming.settle(this.#keep(coming));
+  #write(group: Group): void {
+    if (group.isDue) return;
+    group.isDue = true;
+    group.settle(this.#inTurn(() => this.#keep(group)));
   }
 
-  async #keep({ answers, numBytes }: Group): Promise<void> {
-    const job = keepJob(answers, this.#used, this.now());
-    this.#used.clear();
+  /** Jobs run one after another, in the order of their calls. */
+  #inTurn<T>(job: () => Promise<T>): Promise<T> {
+    const done = this.#lastTurn.then(job);
+    this.#lastTurn = done.catch(() => {});
+    return done;
+  }
+
+  async #keep(group: Group): Promise<void> {
+    if (this.#coming === group) this.#coming = undefined;
+    const { answers, numBytes } = group;
     try {
+      const job = keepJob(answers, this.#used, this.now());
+      this.#used.clear();
       const done = await this.#run(job);
       if (done.kind === "kept") for (const id of done.gone) this.#memory.delete(id);
     } finally {
@@ -171,10 +180,9 @@ export class EmbeddedStore implements AnswerStore {
     }
   }
 
-  async #run(job: AnswerJob): Promise<AnswerDone> {
-    const running = this.#runner.run(job);
-    this.#lastJob = running;
-    const done = await running;
+  async #run(job: PlainJob): Promise<Exclude<AnswerDone, { kind: "failed" }>> {
+    const { table, maxBytes } = this.options;
+    const done = await this.#runner.run({ ...job, table, maxBytes });
     if (done.kind === "failed") throw errorFromRecord(done.error);
     this.#size = done.size;
     return done;
@@ -184,19 +192,40 @@ export class EmbeddedStore implements AnswerStore {
     this.#used.add(id);
     if (this.#used.size < MAX_NOTED_USES) return;
     this.#coming ??= this.#begin();
-    this.#flush();
+    this.#write(this.#coming);
   }
 }
 
-function runnerOf(database: Database.Database, table: AnswerTableName, maxBytes: number): JobRunner {
+/** Where jobs end: in the thread of the database's file, or here for a database in memory. */
+interface JobRunner {
+  run(job: AnswerJob): Promise<AnswerDone>;
+  /** Ends the thread when no job is left. A later job starts it again. */
+  end(): void;
+}
+
+const ofDatabases = new WeakMap<Database.Database, JobRunner>();
+
+/** The one runner of a database: two writers would wait for each other's locks. */
+function runnerOf(database: Database.Database): JobRunner {
+  const known = ofDatabases.get(database);
+  if (known !== undefined) return known;
   const path = fileOf(database);
-  if (path === undefined) {
-    const own = new AnswerTable(database, table, maxBytes);
-    return { run: async (job) => own.run(job), end: () => {} };
-  }
+  const made = path === undefined ? runnerHere(database) : threadOf(path);
+  ofDatabases.set(database, made);
+  return made;
+}
+
+function runnerHere(database: Database.Database): JobRunner {
+  return {
+    run: async (job) => new AnswerTable(database, job.table, job.maxBytes).run(job),
+    end: () => {},
+  };
+}
+
+function threadOf(path: string): JobRunner {
   const script = "gateway/cache/answer-thread.js";
   const name = "the thread that writes kept answers";
-  const thread = new FairThread<AnswerJob, AnswerDone>({ script, workerData: { path, table, maxBytes }, name });
+  const thread = new FairThread<AnswerJob, AnswerDone>({ script, workerData: { path }, name });
   return {
     run: (job) => thread.run(job, { tenant: "", cost: 1, moved: job.kind === "keep" ? [job.forms] : [] }),
     end: () => thread.end(),

@@ -8,7 +8,9 @@ export type { Database };
 export type Statement = ReturnType<Database.Database["prepare"]>;
 
 const FILE = "gateway.db";
-const CACHE_FILE = "cache.db";
+/** Kept answers, which a thread writes, and the semantic cache's entries, which the event loop writes, lie apart. */
+const CACHE_FILES = { answers: "cache.db", semantic: "semantic.db" };
+export type CacheKind = keyof typeof CACHE_FILES;
 
 /**
  * Opens the database of a folder, and makes both where they are missing. A committed transaction survives the end of
@@ -82,10 +84,10 @@ function damaged(path: string, cause: Error): MillraceError {
  *
  * @param folder undefined: in memory, for tests
  */
-export function openCacheDatabase(folder: string | undefined): Database.Database {
+export function openCacheDatabase(folder: string | undefined, kind: CacheKind = "answers"): Database.Database {
   try {
     if (folder !== undefined) mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const path = folder === undefined ? ":memory:" : join(folder, CACHE_FILE);
+    const path = folder === undefined ? ":memory:" : join(folder, CACHE_FILES[kind]);
     try {
       return unsynced(path);
     } catch (thrown) {
@@ -99,11 +101,15 @@ export function openCacheDatabase(folder: string | undefined): Database.Database
   }
 }
 
-/** A further connection to a database that `openCacheDatabase` has opened. */
+/**
+ * A further connection to a database that `openCacheDatabase` has opened, for a thread: it may wait for the locks of
+ * other gateways.
+ */
 export function reopenCacheDatabase(path: string): Database.Database {
+  if (!existsSync(path)) throw new MillraceError("file_unreadable", `expected kept answers in ${path}, got no file`);
   const database = new Database(path);
   database.pragma("synchronous = OFF");
-  database.pragma("busy_timeout = 1000");
+  database.pragma("busy_timeout = 5000");
   return database;
 }
 
@@ -120,6 +126,8 @@ function unsynced(path: string): Database.Database {
     database.pragma("synchronous = OFF");
     database.pragma("busy_timeout = 1000");
     assertReadable(database);
+    // Earlier versions kept all answers in one file.
+    if (path.endsWith(CACHE_FILES.answers)) database.exec("DROP TABLE IF EXISTS cache_semantic");
     return database;
   } catch (thrown) {
     database.close();
