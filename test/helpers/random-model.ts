@@ -127,7 +127,7 @@ const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   "hunyuan-moe": 1,
 };
 /** Their norms take away the mean, and have biases but those of Cohere. */
-const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2"];
+const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2", "nemotron"];
 const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
@@ -304,6 +304,7 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "minimax-m2":
       return { "rope.dimension_count": u32(headDim / 2), expert_gating_func: u32(2) };
     case "glm4":
+    case "nemotron":
       return { "rope.dimension_count": u32(headDim / 2) };
     case "command-r":
       return { logit_scale: f32(0.3) };
@@ -462,7 +463,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    if (architecture !== "starcoder2") {
+    if (architecture !== "starcoder2" && architecture !== "nemotron") {
       tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
     }
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
@@ -491,7 +492,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     }
   }
   const hasAllBiases = architecture === "starcoder2";
-  if (hasAllBiases || architecture === "stablelm") {
+  if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
     tensors.push(create.bias(name("attn_norm.bias"), width), create.bias(name("ffn_norm.bias"), width));
   }
   if (hasAllBiases) {

@@ -152,6 +152,10 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS, hunyuanExpertsJson),
   "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none", NO_BIAS, minimaxExpertsJson),
   glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
+  nemotron: {
+    ...hfClass("nemotron", "Nemotron", "none", { ...ATTENTION_BIAS, mlp_bias: ["ffn_up", "ffn_down"] }),
+    alsoBiased: NORMS,
+  },
 };
 
 /** The architecture as which the folder is read. */
@@ -251,10 +255,11 @@ export function draftingJson({ architecture }: ServableModel, numDrafts: number)
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, attentionScale } = model;
-  const { activation, hasOffsetNorms, delta, caps, hasFactors, hasLogitScale, noRopePeriod } = factsOf(architecture);
+  const { activation, hasOffsetNorms, scalesEmbeddings, caps, hasFactors, hasLogitScale, noRopePeriod } =
+    factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
-  if (hasOffsetNorms && delta === undefined) {
+  if (hasOffsetNorms && scalesEmbeddings) {
     return {
       hidden_activation: name,
       query_pre_attn_scalar: Math.round(1 / attentionScale ** 2),

@@ -48,6 +48,7 @@ export const DECODERS = [
   "minimax-m2",
   "glm4",
   "granitehybrid",
+  "nemotron",
   "nemotron_h",
   "nemotron_h_moe",
 ] as const;
@@ -400,6 +401,14 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     ropeSwitch: "served",
     experts: { weighedBy: "softmaxOfChosen", mayShare: true, sharedSize: "one" },
     plainInFiles: "granite",
+  },
+  // Nemotron 3 and 4, Minitron.
+  nemotron: {
+    activation: "reluSquared",
+    isNeoxInFiles: true,
+    isLayerNormed: true,
+    hasOffsetNorms: true,
+    isGateless: true,
   },
   // Nemotron-H, Nemotron Nano 2 and 3.
   nemotron_h: NEMOTRON_H,

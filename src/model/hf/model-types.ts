@@ -50,6 +50,7 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     decoder_sparse_step: "moe_layer_interval",
   },
   hunyuan_v1_moe: { num_experts_per_tok: "moe_topk", n_shared_experts: "num_shared_expert" },
+  nemotron: { rms_norm_eps: "norm_eps" },
   nemotron_h: { rms_norm_eps: "layer_norm_epsilon", hidden_act: "mlp_hidden_act" },
   nomic_bert: {
     hidden_size: "n_embd",

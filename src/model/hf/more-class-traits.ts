@@ -265,5 +265,17 @@ export const MORE_TRAITS = {
     },
     defaults: { ...GRANITE_MOE.defaults, ffWidth: 1024 },
   },
+  nemotron: {
+    ...LLAMA,
+    architecture: "nemotron",
+    defaults: {
+      ...USUAL,
+      ffWidth: 24_576,
+      numHeads: 48,
+      maxPositions: 4096,
+      vocabSize: 256_000,
+      rotatedShare: 0.5,
+    },
+  },
   nemotron_h: NEMOTRON_H,
 } as const satisfies Readonly<Record<string, ServedTraits>>;
