@@ -76,7 +76,14 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
 };
 const SLIDING_WINDOW = 24;
 /** With a norm for each head of queries and keys, as also all qwen3 have. */
-const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "dots1", "exaone4", "hunyuan-dense", "hunyuan-moe"];
+const HEAD_NORMED: readonly RandomArchitecture[] = [
+  "gemma3",
+  "dots1",
+  "exaone4",
+  "hunyuan-dense",
+  "hunyuan-moe",
+  "bailingmoe2",
+];
 /** With experts in every layer. */
 const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen2moe",
@@ -94,6 +101,8 @@ const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "ernie4_5-moe",
   "hunyuan-moe",
   "minimax-m2",
+  "bailingmoe",
+  "bailingmoe2",
   "granitehybrid",
   "nemotron_h_moe",
 ];
@@ -106,6 +115,7 @@ const DENSE_FIRST: readonly RandomArchitecture[] = [
   "lfm2",
   "lfm2moe",
   "ernie4_5-moe",
+  "bailingmoe2",
 ];
 /** Their routers' scores have biases. */
 const SCORE_BIASED: readonly RandomArchitecture[] = [
@@ -115,6 +125,7 @@ const SCORE_BIASED: readonly RandomArchitecture[] = [
   "lfm2moe",
   "ernie4_5-moe",
   "minimax-m2",
+  "bailingmoe2",
 ];
 /** Widths of the parts that every token passes beside its experts, in experts. */
 const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
@@ -125,6 +136,8 @@ const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   granitemoe: 2,
   "ernie4_5-moe": 2,
   "hunyuan-moe": 1,
+  bailingmoe: 2,
+  bailingmoe2: 1,
 };
 /** Their norms take away the mean, and have biases but those of Cohere. */
 const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2", "nemotron"];
@@ -338,6 +351,10 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       };
     case "dots1":
       return sharingMetadata;
+    case "bailingmoe":
+      return { expert_shared_count: u32(2), expert_weights_norm: bool(true) };
+    case "bailingmoe2":
+      return { ...sharingMetadata, expert_shared_count: u32(1), "rope.dimension_count": u32(headDim / 2) };
     case "glm4moe":
       return { ...sharingMetadata, "rope.dimension_count": u32(headDim / 2) };
     case "qwen3next":
@@ -446,7 +463,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
         create.norm(name(`${part}.weight`), width),
       );
   const isGateFused = architecture === "phi3" || architecture === "glm4";
-  if (architecture === "phi3") {
+  if (architecture === "phi3" || architecture === "bailingmoe2") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
   } else {
     if (isLatent) tensors.push(...latentTensors(create, dimensions, name));

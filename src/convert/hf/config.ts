@@ -83,6 +83,8 @@ const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_m
 /** Architectures of which no folders are written yet. */
 const UNWRITTEN = [
   "deepseek2",
+  "bailingmoe",
+  "bailingmoe2",
   "granitehybrid",
   "nemotron_h",
   "nemotron_h_moe",

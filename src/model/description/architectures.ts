@@ -49,6 +49,8 @@ export const DECODERS = [
   "glm4",
   "granitehybrid",
   "nemotron",
+  "bailingmoe",
+  "bailingmoe2",
   "nemotron_h",
   "nemotron_h_moe",
 ] as const;
@@ -409,6 +411,14 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     isLayerNormed: true,
     hasOffsetNorms: true,
     isGateless: true,
+  },
+  // Ling 1 and 1.5; Ling, Ring and others of 2.0.
+  bailingmoe: { ...LLAMA, experts: { weighedBy: "softmax", mayShare: true, normalisesInFiles: false } },
+  bailingmoe2: {
+    ...NEOX,
+    hasHeadNorms: true,
+    experts: { weighedBy: "sigmoid", mayShare: true, sharedSize: "one" },
+    draftBlocks: "left out",
   },
   // Nemotron-H, Nemotron Nano 2 and 3.
   nemotron_h: NEMOTRON_H,
