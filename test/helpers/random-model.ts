@@ -14,6 +14,7 @@ import {
   type WritableValue,
   writeGguf,
 } from "../../src/formats/gguf/write.js";
+import { epsKeyOf } from "../../src/model/gguf/names.js";
 import type { Dimensions, RandomArchitecture, RandomModelOptions } from "./random-dimensions.js";
 import {
   CONVOLUTION_TAPS,
@@ -101,6 +102,7 @@ const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "ernie4_5-moe",
   "hunyuan-moe",
   "minimax-m2",
+  "phimoe",
   "bailingmoe",
   "bailingmoe2",
   "granitehybrid",
@@ -140,7 +142,14 @@ const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   bailingmoe2: 1,
 };
 /** Their norms take away the mean, and have biases but those of Cohere. */
-const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2", "nemotron"];
+const LAYER_NORMED: readonly RandomArchitecture[] = [
+  "command-r",
+  "cohere2",
+  "stablelm",
+  "starcoder2",
+  "nemotron",
+  "phimoe",
+];
 const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
@@ -225,7 +234,9 @@ function completed(options: RandomModelOptions): Dimensions {
     kvHeads: 2,
     headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
     ff: EXPERT_ARCHITECTURES.includes(options.architecture) ? 64 : 256,
-    experts: EXPERT_ARCHITECTURES.includes(options.architecture) ? { count: 8, active: 3 } : { count: 0, active: 0 },
+    experts: EXPERT_ARCHITECTURES.includes(options.architecture)
+      ? { count: 8, active: options.architecture === "phimoe" ? 2 : 3 }
+      : { count: 0, active: 0 },
     expertLayout: "stacked",
     vocab: 384,
     contextLength: 512,
@@ -258,7 +269,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
-    [key(`attention.layer_norm_${LAYER_NORMED.includes(architecture) ? "" : "rms_"}epsilon`)]: f32(1e-5),
+    [key(epsKeyOf(architecture))]: f32(1e-5),
     [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
@@ -410,6 +421,7 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
     tensors.push(create.bias("output_norm.bias", width));
   }
+  if (architecture === "phimoe") tensors.push(create.bias("output.bias", vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
   for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
@@ -516,8 +528,9 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.bias(name("attn_output.bias"), width), create.bias(name("ffn_up.bias"), ff));
     tensors.push(create.bias(name("ffn_down.bias"), width));
   }
+  if (architecture === "phimoe") tensors.push(create.bias(name("attn_output.bias"), width));
   const isQueryBiased = architecture.startsWith("qwen2") || architecture === "seed_oss" || architecture === "glm4";
-  if (hasAllBiases || isQueryBiased || isGptOss || isGlm) {
+  if (hasAllBiases || isQueryBiased || isGptOss || isGlm || architecture === "phimoe") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));

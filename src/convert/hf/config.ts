@@ -82,6 +82,7 @@ const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_m
 
 /** Architectures of which no folders are written yet. */
 const UNWRITTEN = [
+  "phimoe",
   "deepseek2",
   "bailingmoe",
   "bailingmoe2",

@@ -277,6 +277,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   gemma4: GEMMA4_PARTS,
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
+  phimoe: MIXTRAL_PARTS,
   granitemoe: GRANITE_MOE_PARTS,
   olmo2: OLMO2_PARTS,
   exaone4: OLMO2_PARTS,
