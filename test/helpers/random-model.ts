@@ -150,6 +150,7 @@ const LAYER_NORMED: readonly RandomArchitecture[] = [
   "nemotron",
   "phimoe",
 ];
+const GATELESS: readonly RandomArchitecture[] = ["starcoder2", "nemotron", "arcee"];
 const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
@@ -492,7 +493,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    if (architecture !== "starcoder2" && architecture !== "nemotron") {
+    if (!GATELESS.includes(architecture)) {
       tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
     }
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));

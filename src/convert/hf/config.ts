@@ -66,6 +66,7 @@ const NORMS = ["attn_norm", "ffn_norm", "output_norm"] as const;
 const NO_BIAS = {};
 const ATTENTION_BIAS = { attention_bias: [...QKV, "attn_output"] };
 const BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_gate", "ffn_up", "ffn_down"] };
+const GATELESS_BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_up", "ffn_down"] };
 const SEED_BIAS = { ...BIAS, attention_bias: QKV, attention_out_bias: ["attn_output"] };
 
 /** @param name of the class, before ForCausalLM */
@@ -155,8 +156,9 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS, hunyuanExpertsJson),
   "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none", NO_BIAS, minimaxExpertsJson),
   glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
+  arcee: hfClass("arcee", "Arcee", "none", GATELESS_BIAS),
   nemotron: {
-    ...hfClass("nemotron", "Nemotron", "none", { ...ATTENTION_BIAS, mlp_bias: ["ffn_up", "ffn_down"] }),
+    ...hfClass("nemotron", "Nemotron", "none", GATELESS_BIAS),
     alsoBiased: NORMS,
   },
 };

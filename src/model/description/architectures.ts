@@ -50,6 +50,7 @@ export const DECODERS = [
   "glm4",
   "granitehybrid",
   "nemotron",
+  "arcee",
   "bailingmoe",
   "bailingmoe2",
   "nemotron_h",
@@ -424,6 +425,8 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     hasOffsetNorms: true,
     isGateless: true,
   },
+  // AFM.
+  arcee: { activation: "reluSquared", isGateless: true },
   // Ling 1 and 1.5; Ling, Ring and others of 2.0.
   bailingmoe: { ...LLAMA, experts: { weighedBy: "softmax", mayShare: true, normalisesInFiles: false } },
   bailingmoe2: {

@@ -286,6 +286,11 @@ export const MORE_TRAITS = {
       rotatedShare: 0.5,
     },
   },
+  arcee: {
+    ...LLAMA,
+    architecture: "arcee",
+    defaults: { ...USUAL, ffWidth: 18_432, numHeads: 32, maxPositions: 4096, vocabSize: 32_000 },
+  },
   bailing_moe: BAILING,
   bailing_moe_v2: {
     ...BAILING,
