@@ -77,7 +77,7 @@ export const NEMOTRON_H_MOE: ServedTraits = {
   experts: chosenExperts(8, 2, 7688, { sharedWidthKey: "moe_shared_expert_intermediate_size", sharedWidth: 7688 }),
 };
 
-/** Their makers' own code has the classes. The matrix of outputs may be normed when a folder is loaded (`norm_head`). */
+/** Classes of their makers' own code. The matrix of outputs may be normed when a folder is loaded (`norm_head`). */
 const BAILING: ServedTraits = {
   ...LLAMA,
   architecture: "bailingmoe",
