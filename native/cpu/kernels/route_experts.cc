@@ -182,8 +182,8 @@ static float valueOf(const RouteExpertsArgs& args, const float* values, int32_t 
 
 static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
 
-// Keeps the scores of the best groups, by their two largest scores together or, without sigmoid, by the largest, and puts
-// minus infinity in place of all other scores. sums: [numGroups] and as many indices.
+// Keeps the scores of the best groups, by their two largest scores together or, without sigmoid, by the largest, and
+// puts minus infinity in place of all other scores. sums: [numGroups] and as many indices.
 static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* sums) {
   const int64_t perGroup = args.numExperts / args.numGroups;
   int32_t* best = reinterpret_cast<int32_t*>(sums + args.numGroups);
