@@ -36,9 +36,9 @@ export const CODES = {
   KvType: ["f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"],
   /**
    * A router's function of its logits, by which it chooses: their softmax over all experts (or over the chosen ones),
-   * or each one's sigmoid.
+   * or each one's sigmoid. sparseMixer: their softmax over those near the chosen one.
    */
-  Scoring: ["softmax", "sigmoid"],
+  Scoring: ["softmax", "sigmoid", "sparseMixer"],
   /**
    * Applied to a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g,
    * 7)) · (clamp(u, ±7) + 1). reluSquared: max(g, 0)².

@@ -444,6 +444,18 @@ test("a window that llama.cpp leaves out is noted", () => {
   }
 });
 
+test("a copy of Phi-MoE has llama.cpp's name of the norms' epsilon, and a note that llama.cpp computes it otherwise", () => {
+  const [file, notes] = [place(".gguf"), [] as string[]];
+  const folder = fixture("hf/phimoe");
+  const source = { path: folder, model: openModel(folder), text: undefined };
+  const progress = { onWritten: () => {}, onNote: ({ text }: CopyNote) => void notes.push(text) };
+  for (const _ of writeCopy(file, true, source, plainStorage("F32"), progress));
+  expect(notes).toContainEqual(expect.stringMatching(/has RMS norms, and weights of experts by softmax, for phimoe/));
+  const { metadata } = readGguf(file);
+  const has = (name: string) => metadata.number(`phimoe.attention.layer_norm_${name}`) !== undefined;
+  expect([has("rms_epsilon"), has("epsilon")]).toEqual([true, false]);
+});
+
 test("a pooling that a folder cannot say is refused, and a file keeps it", async () => {
   const pooled = place(".gguf");
   writeRandomModel(pooled, { architecture: "qwen3", seed: 1, poolingType: 1 });

@@ -85,6 +85,8 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["granitemoe", {}],
   ["cohere2", {}],
   ["starcoder2", {}],
+  ["phimoe", {}],
+  ["bailingmoe2", {}],
   ["gpt-oss", {}],
   ["glm4moe", {}],
   ["deepseek2", {}],

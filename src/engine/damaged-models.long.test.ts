@@ -54,7 +54,17 @@ async function outcomeOf(path: string): Promise<string> {
 }
 
 const encoders = readdirSync(fixture("hf-encoders")).map((name) => `hf-encoders/${name}`);
-const HF = ["gptoss", "gptoss_plain", "glm4_moe", "gemma4_e", "gemma4_moe", "lfm2_moe", "qwen3next"];
+const HF = [
+  "gptoss",
+  "gptoss_plain",
+  "glm4_moe",
+  "gemma4_e",
+  "gemma4_moe",
+  "lfm2_moe",
+  "qwen3next",
+  "phimoe",
+  "bailing_moe_v2",
+];
 const NVFP4 = ["hf-quantized/nvfp4-modelopt", "hf-quantized/nvfp4-pack"];
 const folders = [...encoders, ...HF.map((name) => `hf/${name}`), ...NVFP4];
 const SETTINGS = ["config.json", "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"];

@@ -14,6 +14,7 @@ import {
   type WritableValue,
   writeGguf,
 } from "../../src/formats/gguf/write.js";
+import { epsKeyOf } from "../../src/model/gguf/names.js";
 import type { Dimensions, RandomArchitecture, RandomModelOptions } from "./random-dimensions.js";
 import {
   CONVOLUTION_TAPS,
@@ -76,7 +77,14 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
 };
 const SLIDING_WINDOW = 24;
 /** With a norm for each head of queries and keys, as also all qwen3 have. */
-const HEAD_NORMED: readonly RandomArchitecture[] = ["gemma3", "dots1", "exaone4", "hunyuan-dense", "hunyuan-moe"];
+const HEAD_NORMED: readonly RandomArchitecture[] = [
+  "gemma3",
+  "dots1",
+  "exaone4",
+  "hunyuan-dense",
+  "hunyuan-moe",
+  "bailingmoe2",
+];
 /** With experts in every layer. */
 const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen2moe",
@@ -94,6 +102,9 @@ const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "ernie4_5-moe",
   "hunyuan-moe",
   "minimax-m2",
+  "phimoe",
+  "bailingmoe",
+  "bailingmoe2",
   "granitehybrid",
   "nemotron_h_moe",
 ];
@@ -106,6 +117,7 @@ const DENSE_FIRST: readonly RandomArchitecture[] = [
   "lfm2",
   "lfm2moe",
   "ernie4_5-moe",
+  "bailingmoe2",
 ];
 /** Their routers' scores have biases. */
 const SCORE_BIASED: readonly RandomArchitecture[] = [
@@ -115,6 +127,7 @@ const SCORE_BIASED: readonly RandomArchitecture[] = [
   "lfm2moe",
   "ernie4_5-moe",
   "minimax-m2",
+  "bailingmoe2",
 ];
 /** Widths of the parts that every token passes beside its experts, in experts. */
 const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
@@ -125,9 +138,19 @@ const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   granitemoe: 2,
   "ernie4_5-moe": 2,
   "hunyuan-moe": 1,
+  bailingmoe: 2,
+  bailingmoe2: 1,
 };
 /** Their norms take away the mean, and have biases but those of Cohere. */
-const LAYER_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "stablelm", "starcoder2"];
+const LAYER_NORMED: readonly RandomArchitecture[] = [
+  "command-r",
+  "cohere2",
+  "stablelm",
+  "starcoder2",
+  "nemotron",
+  "phimoe",
+];
+const GATELESS: readonly RandomArchitecture[] = ["starcoder2", "nemotron", "arcee"];
 const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
@@ -212,7 +235,9 @@ function completed(options: RandomModelOptions): Dimensions {
     kvHeads: 2,
     headDim: options.architecture.startsWith("qwen3") ? 48 : width / heads,
     ff: EXPERT_ARCHITECTURES.includes(options.architecture) ? 64 : 256,
-    experts: EXPERT_ARCHITECTURES.includes(options.architecture) ? { count: 8, active: 3 } : { count: 0, active: 0 },
+    experts: EXPERT_ARCHITECTURES.includes(options.architecture)
+      ? { count: 8, active: options.architecture === "phimoe" ? 2 : 3 }
+      : { count: 0, active: 0 },
     expertLayout: "stacked",
     vocab: 384,
     contextLength: 512,
@@ -245,7 +270,7 @@ function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     [key("feed_forward_length")]: u32(ff),
     [key("attention.head_count")]: u32(heads),
     [key("attention.head_count_kv")]: u32(kvHeads),
-    [key(`attention.layer_norm_${LAYER_NORMED.includes(architecture) ? "" : "rms_"}epsilon`)]: f32(1e-5),
+    [key(epsKeyOf(architecture))]: f32(1e-5),
     [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
     [key("rope.dimension_count")]: u32(headDim),
     [key("vocab_size")]: u32(vocab),
@@ -304,6 +329,7 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "minimax-m2":
       return { "rope.dimension_count": u32(headDim / 2), expert_gating_func: u32(2) };
     case "glm4":
+    case "nemotron":
       return { "rope.dimension_count": u32(headDim / 2) };
     case "command-r":
       return { logit_scale: f32(0.3) };
@@ -337,6 +363,10 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       };
     case "dots1":
       return sharingMetadata;
+    case "bailingmoe":
+      return { expert_shared_count: u32(2), expert_weights_norm: bool(true) };
+    case "bailingmoe2":
+      return { ...sharingMetadata, expert_shared_count: u32(1), "rope.dimension_count": u32(headDim / 2) };
     case "glm4moe":
       return { ...sharingMetadata, "rope.dimension_count": u32(headDim / 2) };
     case "qwen3next":
@@ -392,6 +422,7 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
     tensors.push(create.bias("output_norm.bias", width));
   }
+  if (architecture === "phimoe") tensors.push(create.bias("output.bias", vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
   for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
@@ -445,7 +476,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
         create.norm(name(`${part}.weight`), width),
       );
   const isGateFused = architecture === "phi3" || architecture === "glm4";
-  if (architecture === "phi3") {
+  if (architecture === "phi3" || architecture === "bailingmoe2") {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
   } else {
     if (isLatent) tensors.push(...latentTensors(create, dimensions, name));
@@ -462,7 +493,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.matrix(name("ffn_up.weight"), width, 2 * ff));
   } else {
     tensors.push(...(hasExperts ? [create.router(name("ffn_gate_inp.weight"), width, experts.count)] : []));
-    if (architecture !== "starcoder2") {
+    if (!GATELESS.includes(architecture)) {
       tensors.push(create.matrix(name(`ffn_gate${exps}.weight`), width, ff, numExperts, gain));
     }
     tensors.push(create.matrix(name(`ffn_up${exps}.weight`), width, ff, numExperts, gain));
@@ -491,15 +522,16 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     }
   }
   const hasAllBiases = architecture === "starcoder2";
-  if (hasAllBiases || architecture === "stablelm") {
+  if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
     tensors.push(create.bias(name("attn_norm.bias"), width), create.bias(name("ffn_norm.bias"), width));
   }
   if (hasAllBiases) {
     tensors.push(create.bias(name("attn_output.bias"), width), create.bias(name("ffn_up.bias"), ff));
     tensors.push(create.bias(name("ffn_down.bias"), width));
   }
+  if (architecture === "phimoe") tensors.push(create.bias(name("attn_output.bias"), width));
   const isQueryBiased = architecture.startsWith("qwen2") || architecture === "seed_oss" || architecture === "glm4";
-  if (hasAllBiases || isQueryBiased || isGptOss || isGlm) {
+  if (hasAllBiases || isQueryBiased || isGptOss || isGlm || architecture === "phimoe") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));

@@ -60,6 +60,11 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "deepseek2", seed: 50, type: "Q8_0" },
   { architecture: "deepseek2", seed: 51, type: "Q5_0", heads: 20 },
   { architecture: "granitehybrid", seed: 60, type: "Q4_0" },
+  { architecture: "nemotron", seed: 63, type: "Q8_0" },
+  { architecture: "arcee", seed: 67, type: "Q4_0" },
+  { architecture: "phimoe", seed: 66, type: "Q8_0" },
+  { architecture: "bailingmoe", seed: 64, type: "Q4_0" },
+  { architecture: "bailingmoe2", seed: 65, type: "Q8_0" },
   { architecture: "nemotron_h", seed: 61, type: "F32" },
   { architecture: "nemotron_h_moe", seed: 62, type: "Q8_0" },
 ];

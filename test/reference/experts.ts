@@ -19,7 +19,8 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
   const weights = operands.f32("weights", numRows * numChosen);
   const logits = operands.f32("logits", numRows * numExperts);
   const normalises = operands.flag("normalises");
-  const isSigmoid = operands.code("scoring") === "sigmoid";
+  const scoring = operands.code("scoring");
+  const isSigmoid = scoring === "sigmoid";
   const scale = operands.number("scale");
   const numGroups = operands.integer("numGroups", 1, numExperts);
   const numUsedGroups = operands.integer("numUsedGroups", 1, numGroups);
@@ -66,6 +67,19 @@ export function routeExperts(operands: Operands<"routeExperts">): Work {
       const sum =
         isSigmoid && !normalises ? 1 : all.reduce((total, e) => total + power(e), 0) + (isSigmoid ? 1e-20 : 0);
       experts.set(chosen, m * numChosen);
+      if (scoring === "sparseMixer") {
+        const mixed = chosen.map((expert, s) => {
+          const own = keyOf(expert);
+          const left = row.filter((logit, e) => {
+            const distance = Math.fround(Math.fround(own - logit) / Math.max(Math.abs(logit), own));
+            return !chosen.slice(0, s).includes(e) && !Number.isNaN(logit) && !(distance > Math.fround(0.02));
+          });
+          const sum = left.reduce((total, logit) => total + Math.exp(logit - own), 0);
+          return (sum > 0 ? Math.fround(scale / sum) : 0) * (factors?.[expert] ?? 1);
+        });
+        weights.set(mixed, m * numChosen);
+        continue;
+      }
       weights.set(
         chosen.map((e) => Math.fround((power(e) / sum) * scale) * (factors?.[e] ?? 1)),
         m * numChosen,

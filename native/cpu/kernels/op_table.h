@@ -177,8 +177,8 @@ constexpr int64_t kStateColumns = 32;
 
 enum class KvType : uint8_t { f16, f32, int8, fp8_e4m3, fp8_e5m2, fp4 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"};
-enum class Scoring : uint8_t { softmax, sigmoid };
-constexpr const char* kScoringNames[] = {"softmax", "sigmoid"};
+enum class Scoring : uint8_t { softmax, sigmoid, sparseMixer };
+constexpr const char* kScoringNames[] = {"softmax", "sigmoid", "sparseMixer"};
 enum class Activation : uint8_t { silu, geluTanh, gelu, reluSquared, clampedSwiglu };
 constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "reluSquared", "clampedSwiglu"};
 enum class Gate : uint8_t { sigmoid, silu };
@@ -498,7 +498,7 @@ struct routeExperts {
   static constexpr operand::Integer<routeExperts> numExperts{{4, "numExperts"}};
   static constexpr operand::Integer<routeExperts> numChosen{{5, "numChosen"}};
   static constexpr operand::Flag<routeExperts> normalises{{6, "normalises"}};
-  static constexpr operand::Code<routeExperts, Scoring> scoring{{7, "scoring"}, 0, 1};
+  static constexpr operand::Code<routeExperts, Scoring> scoring{{7, "scoring"}, 0, 2};
   static constexpr operand::Number<routeExperts> scale{{8, "scale"}};
   static constexpr operand::Integer<routeExperts> numGroups{{9, "numGroups"}};
   static constexpr operand::Integer<routeExperts> numUsedGroups{{10, "numUsedGroups"}};

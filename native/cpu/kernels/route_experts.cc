@@ -182,8 +182,8 @@ static float valueOf(const RouteExpertsArgs& args, const float* values, int32_t 
 
 static double sigmoidDouble(float logit) { return logit == logit ? 1.0 / (1.0 + expDouble(-static_cast<double>(logit))) : 0.0; }
 
-// Keeps the scores of the best groups, by their two largest scores together or, with softmax, by the largest, and puts
-// minus infinity in place of all other scores. sums: [numGroups] and as many indices.
+// Keeps the scores of the best groups, by their two largest scores together or, without sigmoid, by the largest, and
+// puts minus infinity in place of all other scores. sums: [numGroups] and as many indices.
 static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* sums) {
   const int64_t perGroup = args.numExperts / args.numGroups;
   int32_t* best = reinterpret_cast<int32_t*>(sums + args.numGroups);
@@ -198,7 +198,7 @@ static void keepBestGroups(const RouteExpertsArgs& args, float* scores, float* s
         second = scores[e];
       }
     }
-    sums[g] = args.scoring == Scoring::softmax ? first : first + second;
+    sums[g] = args.scoring == Scoring::sigmoid ? first + second : first;
   }
   for (int64_t kept = 0; kept < args.numUsedGroups; kept++) {
     int64_t largest = -1;
@@ -234,14 +234,15 @@ static void scoreBySoftmax(const float* logits, int64_t numExperts, float* score
 // Chooses a row's experts. Scores are rounded to float before they are compared, so that every instruction set chooses
 // alike.
 static void chooseExperts(const RouteExpertsArgs& args, const float* logits, float* scratch, int32_t* experts, float* values) {
-  if (args.scoring == Scoring::softmax && args.bias == nullptr && args.numUsedGroups == args.numGroups) {
+  const bool isSigmoid = args.scoring == Scoring::sigmoid;
+  if (!isSigmoid && args.bias == nullptr && args.numUsedGroups == args.numGroups) {
     return chooseLargest(logits, args.numExperts, args.numChosen, experts, values);
   }
-  if (args.scoring == Scoring::softmax && args.bias != nullptr) scoreBySoftmax(logits, args.numExperts, scratch);
+  if (!isSigmoid && args.bias != nullptr) scoreBySoftmax(logits, args.numExperts, scratch);
   for (int64_t e = 0; e < args.numExperts; e++) {
     const float bias = args.bias == nullptr ? 0.0f : args.bias[e];
     const float softmax = args.bias == nullptr ? logits[e] : scratch[e] + bias;
-    const float score = args.scoring == Scoring::softmax ? softmax : static_cast<float>(sigmoidDouble(logits[e])) + bias;
+    const float score = isSigmoid ? static_cast<float>(sigmoidDouble(logits[e])) + bias : softmax;
     scratch[e] = logits[e] == logits[e] && score == score ? score : -__builtin_inff();
   }
   if (args.numUsedGroups < args.numGroups) keepBestGroups(args, scratch, scratch + args.numExperts);
@@ -270,6 +271,23 @@ static void weighBySoftmax(const RouteExpertsArgs& args, const float* logits, fl
   for (int64_t s = 0; s < args.numChosen; s++) weights[s] = static_cast<float>(power(weights[s]) / sum * args.scale);
 }
 
+// Phi-MoE's: each expert is weighed among the logits near its own that are left, which those chosen before it are not.
+// weights: as of weighBySoftmax.
+static void weighBySparseMixer(const RouteExpertsArgs& args, const float* logits, const int32_t* experts, float* weights) {
+  for (int64_t s = 0; s < args.numChosen; s++) {
+    const float largest = weights[s];
+    double sum = 0;
+    for (int64_t e = 0; e < args.numExperts; e++) {
+      const float logit = logits[e];
+      const float size = __builtin_fabsf(logit);
+      bool isLeft = logit == logit && !((largest - logit) / (size > largest ? size : largest) > 0.02f);
+      for (int64_t t = 0; t < s; t++) isLeft = isLeft && experts[t] != e;
+      if (isLeft) sum += expDouble(static_cast<double>(logit) - static_cast<double>(largest));
+    }
+    weights[s] = sum > 0 ? static_cast<float>(args.scale / sum) : 0.0f;
+  }
+}
+
 // Exponentials and sums in double, one after the other: the same bits everywhere.
 void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scratch) {
   const RouteExpertsArgs& args = op.args<RouteExpertsArgs>();
@@ -284,6 +302,7 @@ void routeExpertsKernel(const Op& op, int64_t begin, int64_t end, std::byte* scr
       weights[s] = logit == logit ? logit : -__builtin_inff();
     }
     if (args.scoring == Scoring::sigmoid) weighBySigmoid(args, logits, experts, weights);
+    else if (args.scoring == Scoring::sparseMixer) weighBySparseMixer(args, logits, experts, weights);
     else weighBySoftmax(args, logits, weights);
     if (args.factors == nullptr) continue;
     for (int64_t s = 0; s < args.numChosen; s++) weights[s] *= valueOf(args, args.factors, experts[s]);

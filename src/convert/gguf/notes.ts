@@ -51,6 +51,7 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
     "scales the weights of a token's experts to a sum of one": normalises && !routing.normalises,
     "takes groups of experts by their two largest scores":
       routing.scoring === "softmax" && routing.numUsedGroups < routing.numGroups,
+    "has RMS norms, and weights of experts by softmax,": routing.scoring === "sparseMixer",
     "scales scores by a factor of the rope": hasOwnMagnitude(config),
     "does not scale the weights of a token's experts to a sum of one": isFixed && !normalises && routing.normalises,
     "leaves out the factor of experts' weights": isFixed && routing.scale !== 1,

@@ -30,7 +30,7 @@ import {
 } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
 import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
-import { ggufNameOf } from "../../model/gguf/names.js";
+import { epsKeyOf, ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
 import type { TextSide } from "../../text/text-side.js";
@@ -165,7 +165,7 @@ function modelMetadata(
     ...(numDrafts === 0 ? {} : { [DRAFT_BLOCKS]: u32(numDrafts) }),
     feed_forward_length: numberOrList(densePartWidths(config)),
     ...headsMetadata(config),
-    [`attention.layer_norm_${config.isLayerNormed ? "" : "rms_"}epsilon`]: f32(config.rmsEps),
+    [epsKeyOf(architecture)]: f32(config.rmsEps),
     ...(experts && expertsMetadata(config, architecture, experts)),
     ...windowsMetadata(config, architecture),
     ...(windows?.hasOwnHeads && ownHeads(config)),

@@ -66,6 +66,7 @@ const NORMS = ["attn_norm", "ffn_norm", "output_norm"] as const;
 const NO_BIAS = {};
 const ATTENTION_BIAS = { attention_bias: [...QKV, "attn_output"] };
 const BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_gate", "ffn_up", "ffn_down"] };
+const GATELESS_BIAS = { ...ATTENTION_BIAS, mlp_bias: ["ffn_up", "ffn_down"] };
 const SEED_BIAS = { ...BIAS, attention_bias: QKV, attention_out_bias: ["attn_output"] };
 
 /** @param name of the class, before ForCausalLM */
@@ -82,7 +83,10 @@ const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_m
 
 /** Architectures of which no folders are written yet. */
 const UNWRITTEN = [
+  "phimoe",
   "deepseek2",
+  "bailingmoe",
+  "bailingmoe2",
   "granitehybrid",
   "nemotron_h",
   "nemotron_h_moe",
@@ -152,6 +156,11 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS, hunyuanExpertsJson),
   "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none", NO_BIAS, minimaxExpertsJson),
   glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
+  arcee: hfClass("arcee", "Arcee", "none", GATELESS_BIAS),
+  nemotron: {
+    ...hfClass("nemotron", "Nemotron", "none", GATELESS_BIAS),
+    alsoBiased: NORMS,
+  },
 };
 
 /** The architecture as which the folder is read. */
@@ -251,10 +260,11 @@ export function draftingJson({ architecture }: ServableModel, numDrafts: number)
 /** Activation, scale of attention and what else an architecture lets a model choose. */
 function partsOf(model: ServableModel): Json {
   const { architecture, attentionScale } = model;
-  const { activation, hasOffsetNorms, delta, caps, hasFactors, hasLogitScale, noRopePeriod } = factsOf(architecture);
+  const { activation, hasOffsetNorms, scalesEmbeddings, caps, hasFactors, hasLogitScale, noRopePeriod } =
+    factsOf(architecture);
   const name = ACTIVATION_NAMES[activation];
   const cap = (value: number) => (value === 0 ? null : shortest(value));
-  if (hasOffsetNorms && delta === undefined) {
+  if (hasOffsetNorms && scalesEmbeddings) {
     return {
       hidden_activation: name,
       query_pre_attn_scalar: Math.round(1 / attentionScale ** 2),

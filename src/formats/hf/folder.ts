@@ -33,8 +33,9 @@ const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""
 const ENCODER_PREFIXES = ["", "bert.", "roberta.", "nomic_bert.", "model."] as const;
 const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [
   ...PREFIXES.map((prefix) => [prefix, "embed_tokens.weight"] as const),
-  // InternLM2's.
+  // InternLM2's and Ling's.
   ["model.", "tok_embeddings.weight"],
+  ["model.", "word_embeddings.weight"],
   // Of Nemotron-H, as its maker and as transformers write it.
   ["backbone.", "embeddings.weight"],
   ["model.", "embeddings.weight"],

@@ -25,6 +25,7 @@ export const DECODERS = [
   "smollm3",
   "granite",
   "granitemoe",
+  "phimoe",
   "olmo2",
   "olmoe",
   "seed_oss",
@@ -48,6 +49,10 @@ export const DECODERS = [
   "minimax-m2",
   "glm4",
   "granitehybrid",
+  "nemotron",
+  "arcee",
+  "bailingmoe",
+  "bailingmoe2",
   "nemotron_h",
   "nemotron_h_moe",
 ] as const;
@@ -91,6 +96,8 @@ interface ArchitectureFacts {
   readonly normsAfterRope?: true;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed?: true;
+  /** GGUF files call the epsilon of such norms that of an RMS norm, which llama.cpp computes. */
+  readonly areRmsInFiles?: true;
   /** Norms stand after the sum of a sub-layer and its input, so that the residual stream itself is normed. */
   readonly normsSums?: true;
   readonly hasEmbeddingNorm?: true;
@@ -178,9 +185,10 @@ interface ExpertFacts {
   /**
    * How logits weigh a token's experts. softmax: over all experts or over the chosen ones, as a file says.
    * softmaxOfChosen, softmaxOfAll: always so. sigmoid: of each expert's own logit; experts are chosen by it plus a
-   * bias, within groups. either: softmax over all experts, within groups, or sigmoid, as a file says.
+   * bias, within groups. either: softmax over all experts, within groups, or sigmoid, as a file says. sparseMixer: each
+   * chosen one among those whose logits are near its own.
    */
-  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid" | "either";
+  readonly weighedBy: "softmax" | "softmaxOfChosen" | "softmaxOfAll" | "sigmoid" | "either" | "sparseMixer";
   /** The weights of a token's experts are relative to one another in silent GGUF files; absent: `weighedBy` decides. */
   readonly normalisesInFiles?: boolean;
   /** Scores have biases, as with sigmoid they always have; folders store them as a matrix of one row. */
@@ -323,6 +331,14 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   gemma4: GEMMA4,
   phi3: { ...NEOX, windows: { period: 0 } },
+  // Phi 3.5 MoE, Phi mini and tiny MoE.
+  phimoe: {
+    ...NEOX,
+    isLayerNormed: true,
+    areRmsInFiles: true,
+    experts: { weighedBy: "sparseMixer" },
+    windows: { period: 0 },
+  },
   smollm3: { ...LLAMA, noRopePeriod: 4 },
   granite: GRANITE,
   // Granite 3 with experts.
@@ -400,6 +416,24 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     ropeSwitch: "served",
     experts: { weighedBy: "softmaxOfChosen", mayShare: true, sharedSize: "one" },
     plainInFiles: "granite",
+  },
+  // Nemotron 3 and 4, Minitron.
+  nemotron: {
+    activation: "reluSquared",
+    isNeoxInFiles: true,
+    isLayerNormed: true,
+    hasOffsetNorms: true,
+    isGateless: true,
+  },
+  // AFM.
+  arcee: { activation: "reluSquared", isGateless: true },
+  // Ling 1 and 1.5; Ling, Ring and others of 2.0.
+  bailingmoe: { ...LLAMA, experts: { weighedBy: "softmax", mayShare: true, normalisesInFiles: false } },
+  bailingmoe2: {
+    ...NEOX,
+    hasHeadNorms: true,
+    experts: { weighedBy: "sigmoid", mayShare: true, sharedSize: "one" },
+    draftBlocks: "left out",
   },
   // Nemotron-H, Nemotron Nano 2 and 3.
   nemotron_h: NEMOTRON_H,

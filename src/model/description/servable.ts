@@ -88,6 +88,9 @@ export const PLAIN_ROUTING: ExpertRouting = {
   hasBias: false,
 };
 
+/** Phi-MoE's, which no file or folder says otherwise. */
+export const SPARSE_MIXER: ExpertRouting = { ...PLAIN_ROUTING, scoring: "sparseMixer", normalises: false };
+
 /** Queries are multiplied by 1 + beta · ln(1 + floor(position / length)). */
 export interface QueryScaling {
   readonly beta: number;

@@ -1,5 +1,5 @@
 /** From the loader's tensor names to those of GGUF files, which differ in some architectures. */
-import type { Architecture } from "../description/architectures.js";
+import { type Architecture, factsOf } from "../description/architectures.js";
 
 /**
  * Their files call the norm before the feed-forward part `post_attention_norm`, elsewhere the name of a norm after
@@ -22,4 +22,10 @@ export function ggufNameOf(name: string, architecture: Architecture | undefined)
   if (!POST_NAMED.includes(architecture)) return name;
   if (/\.post_attention_norm\.weight$/.test(name)) return undefined;
   return name.replace(/\.ffn_norm\.weight$/, ".post_attention_norm.weight");
+}
+
+/** The key of a norm's epsilon, without the architecture before it. */
+export function epsKeyOf(architecture: Architecture): string {
+  const { isLayerNormed = false, areRmsInFiles = false } = factsOf(architecture);
+  return `attention.layer_norm_${isLayerNormed && !areRmsInFiles ? "" : "rms_"}epsilon`;
 }

@@ -2,7 +2,7 @@
 import type { GgufFile, GgufMetadata } from "../../formats/gguf/types.js";
 import { type Architecture, factsOf, normalisesInFiles } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
-import { type ExpertRouting, PLAIN_ROUTING, unservedVariant } from "../description/servable.js";
+import { type ExpertRouting, PLAIN_ROUTING, SPARSE_MIXER, unservedVariant } from "../description/servable.js";
 import type { MetadataReader } from "./metadata-reader.js";
 
 /** Codes of `<architecture>.expert_gating_func`. */
@@ -31,6 +31,7 @@ export function readRouting(read: MetadataReader, gguf: GgufFile, architecture: 
     if (value === undefined || served.includes(value)) continue;
     throw unservedVariant(`expected ${architecture}.${key} to be one of ${served.join(", ")}, got ${value}`);
   }
+  if (weighedBy === "sparseMixer") return SPARSE_MIXER;
   const isOfChosen =
     weighedBy === "softmaxOfChosen" || metadata.number(`${architecture}.expert_gating_func`) === SOFTMAX_OF_CHOSEN;
   const isOfAll = weighedBy === "softmaxOfAll";

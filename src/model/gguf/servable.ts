@@ -19,6 +19,7 @@ import { DRAFT_BLOCKS, describeGguf, ROPE_SWITCH } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
+import { epsKeyOf } from "./names.js";
 import { decoderPooling } from "./pooling.js";
 import { latentScaleOf, ropesFromMetadata } from "./rope.js";
 import { readRouting } from "./routing.js";
@@ -54,7 +55,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const mixers = attentionMixers({ layers });
   const latent = firstMixer({ layers }, "latent");
   const headDim = latent === undefined ? headDimOf(mixers) : latent.headDim + latent.ropeDim;
-  const { activation, isNeoxInFiles = false, hasPartialRope = false, isLayerNormed } = factsOf(architecture);
+  const { activation, isNeoxInFiles = false, hasPartialRope = false } = factsOf(architecture);
   if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
   if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
@@ -68,10 +69,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, width),
-    rmsEps: read.positive(
-      `attention.layer_norm_${isLayerNormed ? "" : "rms_"}epsilon`,
-      read.positive("attention.layer_norm_epsilon", 1e-5),
-    ),
+    rmsEps: read.positive(epsKeyOf(architecture), read.positive("attention.layer_norm_epsilon", 1e-5)),
     attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
     ...(latent === undefined ? {} : { attentionScale: latentScaleOf(metadata, architecture, headDim) }),

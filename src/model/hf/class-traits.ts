@@ -215,6 +215,21 @@ export const TRAITS = {
   gemma4_unified: GEMMA4_UNIFIED,
   gemma4_unified_text: GEMMA4_UNIFIED,
   phi3: { ...LLAMA, architecture: "phi3", windows: "all", defaults: { ...LLAMA.defaults, rmsEps: 1e-5 } },
+  phimoe: {
+    ...LLAMA,
+    architecture: "phimoe",
+    windows: "all",
+    servedValues: { router_jitter_noise: [0.01], num_experts_per_tok: [2] },
+    experts: { count: 16, active: 2, width: 6400, widthKey: "intermediate_size", hasChoice: false },
+    defaults: {
+      rmsEps: 1e-5,
+      ropeBase: 1_000_000,
+      numHeads: 32,
+      numKvHeads: 8,
+      maxPositions: 131_072,
+      vocabSize: 32_064,
+    },
+  },
   gpt_oss: {
     ...LLAMA,
     architecture: "gpt-oss",

@@ -50,6 +50,9 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     decoder_sparse_step: "moe_layer_interval",
   },
   hunyuan_v1_moe: { num_experts_per_tok: "moe_topk", n_shared_experts: "num_shared_expert" },
+  bailing_moe: { n_shared_experts: "num_shared_experts" },
+  bailing_moe_v2: { n_shared_experts: "num_shared_experts" },
+  nemotron: { rms_norm_eps: "norm_eps" },
   nemotron_h: { rms_norm_eps: "layer_norm_epsilon", hidden_act: "mlp_hidden_act" },
   nomic_bert: {
     hidden_size: "n_embd",
@@ -112,6 +115,8 @@ export function traitsOf(config: JsonObject): TypeTraits {
 function traitsOfType(type: ModelType, config: JsonObject): ServedTraits {
   if (seesWholeTexts(config)) return GEMMA_EMBEDDING;
   if (type === "nemotron_h" && partKinds(textConfig(config))?.includes("moe")) return NEMOTRON_H_MOE;
+  // Both kinds have one name.
+  if (config.strings("architectures")?.includes("BailingMoeV2ForCausalLM")) return TRAITS.bailing_moe_v2;
   return hasExperts(config) ? NOMIC_MOE : TRAITS[type];
 }
 

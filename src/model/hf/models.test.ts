@@ -36,6 +36,8 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   glm4_moe_lite: "deepseek2",
   granitehybrid_dense: "granitehybrid",
   nemotron_h_mixed: "nemotron_h_moe",
+  bailing_moe: "bailingmoe",
+  bailing_moe_v2: "bailingmoe2",
 };
 /** Their folders have the rope's pairs side by side. */
 const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4", "cohere", "cohere2"];

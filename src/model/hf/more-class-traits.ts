@@ -77,6 +77,15 @@ export const NEMOTRON_H_MOE: ServedTraits = {
   experts: chosenExperts(8, 2, 7688, { sharedWidthKey: "moe_shared_expert_intermediate_size", sharedWidth: 7688 }),
 };
 
+/** Classes of their makers' own code. The matrix of outputs may be normed when a folder is loaded (`norm_head`). */
+const BAILING: ServedTraits = {
+  ...LLAMA,
+  architecture: "bailingmoe",
+  unservedKeys: ["norm_head"],
+  experts: chosenExperts(16, 2, 0, { normalises: true }),
+  defaults: { ...USUAL, numHeads: 16, maxPositions: 16_384, vocabSize: 30_592 },
+};
+
 /** By `model_type`. */
 export const MORE_TRAITS = {
   smollm3: {
@@ -264,6 +273,31 @@ export const MORE_TRAITS = {
       sharedWidth: 1024,
     },
     defaults: { ...GRANITE_MOE.defaults, ffWidth: 1024 },
+  },
+  nemotron: {
+    ...LLAMA,
+    architecture: "nemotron",
+    defaults: {
+      ...USUAL,
+      ffWidth: 24_576,
+      numHeads: 48,
+      maxPositions: 4096,
+      vocabSize: 256_000,
+      rotatedShare: 0.5,
+    },
+  },
+  arcee: {
+    ...LLAMA,
+    architecture: "arcee",
+    defaults: { ...USUAL, ffWidth: 18_432, numHeads: 32, maxPositions: 4096, vocabSize: 32_000 },
+  },
+  bailing_moe: BAILING,
+  bailing_moe_v2: {
+    ...BAILING,
+    architecture: "bailingmoe2",
+    servedValues: { score_function: ["sigmoid"] },
+    experts: chosenExperts(16, 2, 0, { scale: 2.5, numGroups: 8, numUsedGroups: 4 }),
+    defaults: { ...BAILING.defaults, rotatedShare: 0.5 },
   },
   nemotron_h: NEMOTRON_H,
 } as const satisfies Readonly<Record<string, ServedTraits>>;

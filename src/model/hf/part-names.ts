@@ -211,6 +211,18 @@ const HUNYUAN_PARTS: Readonly<Record<string, string>> = {
   ffn_up_shexp: "mlp.shared_mlp.up_proj",
   ffn_down_shexp: "mlp.shared_mlp.down_proj",
 };
+const BAILING2_PARTS: Readonly<Record<string, string>> = {
+  ...GLM4_MOE_PARTS,
+  token_embd: "word_embeddings",
+  attn_qkv: "attention.query_key_value",
+  attn_output: "attention.dense",
+  attn_q_norm: "attention.query_layernorm",
+  attn_k_norm: "attention.key_layernorm",
+  exp_probs_b: "mlp.gate.expert_bias",
+};
+/** In files, queries, keys and values are apart. */
+const { attn_qkv: fused = "", ...FUSELESS_PARTS } = BAILING2_PARTS;
+const BAILING_PARTS = { ...FUSELESS_PARTS, attn_q: fused, attn_k: fused, attn_v: fused };
 const MINIMAX_PARTS: Readonly<Record<string, string>> = {
   ...MIXTRAL_PARTS,
   exp_probs_b: "block_sparse_moe.e_score_correction_bias",
@@ -265,6 +277,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   gemma4: GEMMA4_PARTS,
   "gemma-embedding": GEMMA_PARTS,
   phi3: PHI3_PARTS,
+  phimoe: MIXTRAL_PARTS,
   granitemoe: GRANITE_MOE_PARTS,
   olmo2: OLMO2_PARTS,
   exaone4: OLMO2_PARTS,
@@ -283,6 +296,8 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   "hunyuan-moe": HUNYUAN_PARTS,
   "minimax-m2": MINIMAX_PARTS,
   glm4: GLM4_PARTS,
+  bailingmoe: BAILING_PARTS,
+  bailingmoe2: BAILING2_PARTS,
   granitehybrid: GRANITE_HYBRID_PARTS,
   nemotron_h: NEMOTRON_PARTS,
   nemotron_h_moe: NEMOTRON_PARTS,

@@ -254,9 +254,21 @@ function longRope(
     );
   };
   return {
-    rope: { ...base, scaling: "longrope", factor, attentionFactor: positive(stated, "attention_factor") ?? inferred },
+    rope: {
+      ...base,
+      scaling: "longrope",
+      factor,
+      attentionFactor: statedMagnitude(stated) ?? positive(stated, "attention_factor") ?? inferred,
+    },
     factors: { short: list("short_factor"), long: list("long_factor") },
   };
+}
+
+/** Phi-MoE's, of short texts and of long ones. */
+function statedMagnitude(stated: JsonObject): number | undefined {
+  const [short, long] = [positive(stated, "short_mscale"), positive(stated, "long_mscale")];
+  if (short === long) return short;
+  throw unservedVariant(`expected ${stated.nameOf("long_mscale")} to be short_mscale (${short}), got ${long}`);
 }
 
 const isProportional = (stated: JsonObject): boolean => typeOf(stated) === "proportional";

@@ -20,16 +20,16 @@ export function rowPartOf(name: string, model: ServableModel): RowPart | undefin
   return ofGatedPart(part, expertsOf(model)?.sharedWidth ?? 0);
 }
 
-/** Of each key head, its queries, its key and its value. */
+/** Of each key head, its queries, its key and its value; or first all queries, then all keys. */
 function ofKeyHeads(part: string, model: ServableModel): RowPart | undefined {
   const [mixer] = attentionMixers(model);
-  const { numKvHeads: numGroups, headDim } = mixer!;
+  const numGroups = partsOf(model.architecture).attn_q!.endsWith("wqkv") ? mixer!.numKvHeads : 1;
   const queries = queryWidth({ mixer: mixer! }) / numGroups;
   const rows = keyWidth({ mixer: mixer! }) / numGroups;
   const group = { numGroups, groupRows: queries + 2 * rows };
   if (part === "attn_q") return { ...group, offset: 0, rows: queries };
   if (part === "attn_k") return { ...group, offset: queries, rows };
-  return part === "attn_v" ? { ...group, offset: queries + headDim, rows } : undefined;
+  return part === "attn_v" ? { ...group, offset: queries + rows, rows } : undefined;
 }
 
 /** A gate above the matrix that it is beside. */

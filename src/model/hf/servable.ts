@@ -12,6 +12,7 @@ import {
   fixedBy,
   PLAIN_ROUTING,
   type ServableModel,
+  SPARSE_MIXER,
   servableLayers,
   unservedVariant,
   withServedDrafts,
@@ -205,6 +206,7 @@ function scalesOf(text: JsonObject, architecture: Architecture, traits: ServedTr
 function routingOf(text: JsonObject, architecture: Architecture, { experts }: TypeTraits): ExpertRouting {
   const stated = text.boolean("norm_topk_prob");
   const weighedBy = factsOf(architecture).experts?.weighedBy;
+  if (weighedBy === "sparseMixer") return SPARSE_MIXER;
   if (weighedBy === "softmaxOfAll") return { ...PLAIN_ROUTING, normalises: false };
   if (weighedBy === "either" && experts?.scoring === "softmax") return softmaxRoutingOf(text);
   if (weighedBy !== "sigmoid" && weighedBy !== "either") {

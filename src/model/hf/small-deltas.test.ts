@@ -1,4 +1,4 @@
-/** What config.json files of EXAONE 4.0, ERNIE 4.5, Hunyuan and MiniMax M2 say that others do not. */
+/** What config.json files of EXAONE 4.0, ERNIE 4.5, Hunyuan, MiniMax M2, Ling and Phi-MoE say that others do not. */
 import { describe, expect, it } from "vitest";
 import { JsonObject } from "../../formats/files/json.js";
 import { NO_ROPE } from "../description/model-description.js";
@@ -121,5 +121,65 @@ describe("a config.json of MiniMax M2", () => {
     expect(routing).toMatchObject({ scoring: "sigmoid", normalises: true, hasBias: true });
     const wrong = refusal("architecture_unsupported", /no .*shared_intermediate_size, got 1536/);
     expect(() => modelOf({ ...M2, shared_intermediate_size: 1536 })).toThrow(wrong);
+  });
+});
+
+describe("a config.json of Ling", () => {
+  const LING = {
+    model_type: "bailing_moe",
+    moe_intermediate_size: 512,
+    num_shared_experts: 2,
+    intermediate_size: 5120,
+  };
+  const LING2 = { ...LING, architectures: ["BailingMoeV2ForCausalLM"] };
+
+  it("is of the kind that its class's name says, with the experts of that class", () => {
+    const experts = { kind: "experts", count: 16, active: 2, width: 512, sharedWidth: 1024 };
+    const [before, since] = [modelOf(LING), modelOf(LING2)];
+    for (const { layers } of [before, since]) expect(layers[0]!.feedForward).toEqual(experts);
+    expect(before).toMatchObject({ architecture: "bailingmoe", ropes: [{ dim: 128 }] });
+    expect(before.routing).toMatchObject({ scoring: "softmax", normalises: true, hasBias: false });
+    expect(since).toMatchObject({ architecture: "bailingmoe2", ropes: [{ dim: 64 }] });
+    const grouped = { scale: 2.5, numGroups: 8, numUsedGroups: 4, hasBias: true };
+    expect(since.routing).toMatchObject({ scoring: "sigmoid", normalises: true, ...grouped });
+    expect(modelOf({ ...LING, model_type: "bailing_moe_v2" })).toEqual(since);
+  });
+
+  it("is refused for a matrix of outputs that is normed, and for scores by softmax since 2.0", () => {
+    expect(() => modelOf({ ...LING, norm_head: true })).toThrow(
+      refusal("architecture_unsupported", /no .*norm_head, got true/),
+    );
+    expect(() => modelOf({ ...LING2, score_function: "softmax" })).toThrow(
+      refusal("architecture_unsupported", /score_function to be sigmoid, got "?softmax/),
+    );
+  });
+});
+
+it("a nemotron that says next to nothing has its class's sizes, and half of each head rotated", () => {
+  const { layers, ropes, rmsEps, activation } = modelOf({ model_type: "nemotron" });
+  expect(layers[0]).toMatchObject({
+    mixer: { numKvHeads: 16 },
+    feedForward: { kind: "dense", width: 24_576, isGated: false },
+  });
+  expect({ dim: ropes[0]!.dim, rmsEps, activation }).toEqual({ dim: 64, rmsEps: 1e-5, activation: "reluSquared" });
+});
+
+describe("a config.json of Phi-MoE", () => {
+  const PHIMOE = { model_type: "phimoe", num_experts_per_tok: 2, head_dim: 4, original_max_position_embeddings: 4096 };
+  const rope = { type: "longrope", short_factor: [1, 1], long_factor: [1, 2], short_mscale: 1.25, long_mscale: 1.25 };
+
+  it("has its class's experts, each weighed among those near it, and states the rope's magnitude", () => {
+    const { layers, routing, ropes, isLayerNormed } = modelOf({ ...PHIMOE, rope_scaling: rope });
+    expect(layers[0]!.feedForward).toMatchObject({ kind: "experts", count: 16, active: 2, width: 6400 });
+    expect(routing).toMatchObject({ scoring: "sparseMixer", hasBias: false });
+    expect({ isLayerNormed, magnitude: ropes[0]!.attentionFactor }).toEqual({ isLayerNormed: true, magnitude: 1.25 });
+  });
+
+  it("is refused for another magnitude of long texts, another nearness, and more experts for a token", () => {
+    const wrong = (message: RegExp) => refusal("architecture_unsupported", message);
+    const other = { ...rope, long_mscale: 1.5 };
+    expect(() => modelOf({ ...PHIMOE, rope_scaling: other })).toThrow(wrong(/to be short_mscale \(1.25\), got 1.5/));
+    expect(() => modelOf({ ...PHIMOE, router_jitter_noise: 0.1 })).toThrow(wrong(/jitter_noise to be 0.01, got 0.1/));
+    expect(() => modelOf({ ...PHIMOE, num_experts_per_tok: 3 })).toThrow(wrong(/experts_per_tok to be 2, got 3/));
   });
 });
