@@ -124,6 +124,7 @@ export class CallObjects implements CallRegion {
   readonly #separator: string;
   readonly #end: string | undefined;
   #object: CallObject | undefined;
+  #hasEnded = false;
 
   constructor(sink: CallSink, { separator, end }: { readonly separator: string; readonly end?: string }) {
     this.#sink = sink;
@@ -137,6 +138,7 @@ export class CallObjects implements CallRegion {
       const step = this.#object.push(char);
       if (step !== "ended") return step;
       this.#object = undefined;
+      this.#hasEnded = true;
       return "taken";
     }
     if (isJsonSpace(char)) return "held";
@@ -144,5 +146,9 @@ export class CallObjects implements CallRegion {
     if (char !== this.#separator && this.#end !== undefined) return "rejected";
     this.#object = new CallObject(this.#sink);
     return char === this.#separator ? "held" : this.#object.push(char);
+  }
+  /** Behind a call of a list, what is held is the list's own: nothing else may stand there. */
+  cutOff(): boolean {
+    return this.#hasEnded && this.#end !== undefined;
   }
 }

@@ -126,6 +126,11 @@ const CALLS: readonly Example[] = [
     '<tool_calls>\n[{"name": "f", "arguments": {"a": "</tool_calls>"}}]\n</tool_calls>',
     ['0:f({"a": "</tool_calls>"})'],
   ],
+  ["a list cut off between two calls", granite, '<|tool_call|>[{"name":"f","arguments":{}}, {', ["0:f({})"]],
+  ["a list cut off in a name", mistralArray, '[TOOL_CALLS][{"name":"f","arguments":{}},{"name":"g', ["0:f({})"]],
+  ["a list cut off before its first call", granite, '<|tool_call|>[{"na', ['<|tool_call|>[{"na']],
+  ["a closing tag cut off", nemotron, '<TOOLCALL>[{"name":"f","arguments":{}}]</TOOL', ["0:f({})"]],
+  ["hermes' closing tag cut off", hermes, '<tool_call>{"name":"f","arguments":{}}\n</tool', ["0:f({})"]],
   ["one mistral object", mistralArray, '[TOOL_CALLS]{"name":"f","arguments":{}}', ["0:f({})"]],
 ];
 
