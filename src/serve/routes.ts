@@ -14,6 +14,7 @@ import { kvEvents } from "./kv-events.js";
 import { LLAMA_ROUTES } from "./llama/routes.js";
 import { OLLAMA_ROUTES } from "./ollama/routes.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
+import { COHERE_EMBED_RULES, cohereEmbed } from "./openai/cohere-embed.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
 import { EMBEDDING_RULES, embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
@@ -146,6 +147,15 @@ export const ROUTES: readonly Route[] = [
     summary: "A vector for each input",
     rules: EMBEDDING_RULES,
     idField: "input",
+  },
+  {
+    method: "POST",
+    path: "/v2/embed",
+    handler: cohereEmbed,
+    ...api,
+    task: "embed",
+    summary: "Vectors of texts, by Cohere's API",
+    rules: COHERE_EMBED_RULES,
   },
   ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"].map(
     (path): Route => ({
