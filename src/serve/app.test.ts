@@ -47,6 +47,8 @@ describe("paths and methods", () => {
     expect(wrong.status).toBe(405);
     expect(wrong.headers.get("allow")).toBe("POST");
     expect((await errorOf(wrong)).code).toBe("method_not_allowed");
+    const scaled = await app.request("/lora-adapters", { method: "POST", body: "[]" });
+    expect((await errorOf(scaled)).message).toMatch(/got POST; an adapter is merged into its model/);
   });
 });
 

@@ -194,12 +194,24 @@ describe("prompts", () => {
   it.each([
     [[104, null]],
     [[104, 1.5, "a"]],
-    [{ prompt_string: "hi", multimodal_data: ["aGk="] }],
+    [{ prompt_string: "hi", colour: 1 }],
     [new Array(1025).fill("a").concat(1)],
   ])("of other things are refused: %j", async (prompt) => {
     const response = await ask("/completion", { prompt });
     expect(response.status).toBe(400);
     expect(((await response.json()) as { error: { param: string } }).error.param).toMatch(/^prompt/);
+  });
+
+  it("with images are refused as what is not served, without them they are taken", async () => {
+    for (const [path, field] of [
+      ["/completion", "prompt"],
+      ["/embeddings", "content"],
+    ] as const) {
+      const refused = await ask(path, { [field]: [{ prompt_string: "a <__media__>", multimodal_data: ["aGk="] }] });
+      expect(refused.status).toBe(400);
+      expect(await refused.json()).toMatchObject({ error: { code: "unsupported_field", param: "multimodal_data" } });
+      expect((await ask(path, { [field]: [{ prompt_string: "a", multimodal_data: [] }] })).status).toBe(200);
+    }
   });
 });
 
@@ -298,7 +310,13 @@ it("an address without /v1 has chats and the list of models", async () => {
   const messages = [{ role: "user", content: "Count" }];
   const chat = (await (await ask("/chat/completions", { messages })).json()) as Json;
   expect(chat).toMatchObject({ object: "chat.completion", choices: [{ message: { role: "assistant" } }] });
-  expect(await (await ask("/models")).json()).toEqual(await (await ask("/v1/models")).json());
+  const list = await (await ask("/models")).json();
+  expect(list).toEqual(await (await ask("/v1/models")).json());
+  const { maxModelLen: n_ctx, vocabSize: n_vocab, numParameters: n_params, weightBytes: size } = fake!.engine.info;
+  expect(list).toMatchObject({
+    data: [{ id: "fake", aliases: ["fake"], tags: [], meta: { n_ctx, n_vocab, n_params, size } }],
+    models: [{ model: "fake:latest", capabilities: expect.arrayContaining(["completion"]) }],
+  });
 });
 
 describe("chats take llama-server's fields", () => {
