@@ -1,4 +1,5 @@
 /** Reads calls written as JSON objects, `{"name": …, "arguments": {…}}`, passing the arguments on as they come. */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import type { CallRegion, CallSink, CallStep } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
@@ -20,6 +21,8 @@ export class CallObject {
   /** Arguments that precede the name are held until the name is known. */
   #earlyArguments = "";
   #hasArguments = false;
+  /** The value being read is a string. */
+  #isQuoted = false;
   #hasBegun = false;
 
   constructor(sink: CallSink) {
@@ -41,7 +44,8 @@ export class CallObject {
       case "value":
         this.#startScan("inValue");
         if (this.#key === "name" && char !== '"') return "rejected";
-        if (ARGUMENT_KEYS.includes(this.#key) && char !== "{") return "rejected";
+        this.#isQuoted = char === '"';
+        if (ARGUMENT_KEYS.includes(this.#key) && char !== "{" && !this.#isQuoted) return "rejected";
         return this.#readValue(char);
       case "after":
         return char === "}" ? this.#end() : this.#expect(char, ",", "key");
@@ -78,20 +82,33 @@ export class CallObject {
       return this.push(char);
     }
     if (this.#scanner.isClosed) this.#state = "after";
-    if (ARGUMENT_KEYS.includes(this.#key)) return this.#takeArgument(char);
+    const isArgument = ARGUMENT_KEYS.includes(this.#key);
+    if (isArgument && !this.#isQuoted) return this.#takeArguments(char);
     this.#raw += char;
-    return this.#key === "name" && this.#scanner.isClosed ? this.#takeName() : "held";
+    if (!this.#scanner.isClosed) return "held";
+    if (isArgument) return this.#takeQuoted();
+    return this.#key === "name" ? this.#takeName() : "held";
   }
 
-  #takeArgument(char: string): CallStep {
+  #takeArguments(text: string): CallStep {
     this.#hasArguments = true;
     if (this.#name === undefined) {
-      this.#earlyArguments += char;
+      this.#earlyArguments += text;
       return "held";
     }
     if (!this.#hasBegun) this.#begin(this.#name);
-    this.#sink.arguments(char);
+    this.#sink.arguments(text);
     return "taken";
+  }
+
+  /** Granite 4 writes the arguments' JSON as a text in quotes, which shows what they are when it ends. */
+  #takeQuoted(): CallStep {
+    const text = String(JSON.parse(this.#raw));
+    try {
+      return isPlainObject(JSON.parse(text)) ? this.#takeArguments(text) : "rejected";
+    } catch {
+      return "rejected";
+    }
   }
 
   #takeName(): CallStep {
