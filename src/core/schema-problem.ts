@@ -28,6 +28,9 @@ export function valueAt(root: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
+/** An expectation that has no words. */
+const ANOTHER = "another value";
+
 const NOUNS: Readonly<Record<string, string>> = {
   array: "an array",
   object: "an object",
@@ -68,18 +71,23 @@ export function expectedOf(issue: z.core.$ZodIssue): string {
       return `no field "${shorten(issue.keys[0] ?? "")}"`;
     case "invalid_union":
       if ("options" in issue) return `one of ${issue.options.map((option) => JSON.stringify(option)).join(", ")}`;
-      return [
-        ...new Set(issue.errors.map(([first]) => (first === undefined ? "another value" : expectedWithin(first)))),
-      ].join(" or ");
+      return [...new Set(issue.errors.map(([first]) => (first === undefined ? ANOTHER : expectedWithin(first))))].join(
+        " or ",
+      );
     default:
-      return "another value";
+      return ANOTHER;
   }
 }
 
-/** The expectation of an alternative, whose error may be an error of a list's element. */
+/** The expectation of an alternative, whose error may be an error of a list's element or of an object's field. */
 function expectedWithin(issue: z.core.$ZodIssue): string {
   const expected = expectedOf(issue);
-  return issue.path.length === 0 ? expected : `an array of ${expected.replace(/^an? /, "")}s`;
+  const [key] = issue.path;
+  if (key === undefined) return expected;
+  if (typeof key !== "number") {
+    return `an object with ${expected === ANOTHER ? "another" : `${expected} as`} ${pathText(issue.path)}`;
+  }
+  return `an array of ${expected.replace(/^an? /, "")}s`;
 }
 
 /** How zod's own messages begin; others are a schema's words. */

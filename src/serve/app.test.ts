@@ -4,6 +4,7 @@ import { fakeAppOptions } from "../../test/helpers/fake-server.js";
 import { ANY_PAGE, pagePolicy } from "../core/cors.js";
 import type { AnthropicErrorBody, ErrorBody } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
+import type { Task } from "../engine/api/stats.js";
 import { createApp, createAppWithLifecycle } from "./app.js";
 
 const chatBody = JSON.stringify({ messages: [{ role: "user", content: "hi" }], max_tokens: 3 });
@@ -46,6 +47,37 @@ describe("paths and methods", () => {
     expect(wrong.status).toBe(405);
     expect(wrong.headers.get("allow")).toBe("POST");
     expect((await errorOf(wrong)).code).toBe("method_not_allowed");
+    const scaled = await app.request("/lora-adapters", { method: "POST", body: "[]" });
+    expect((await errorOf(scaled)).message).toMatch(/got POST; an adapter is merged into its model/);
+  });
+});
+
+describe("POST /invocations", () => {
+  const invoke = (body: object, tasks: readonly Task[] = ["generate", "embed"]) => {
+    const { options } = fakeAppOptions({ info: { tasks } });
+    return createApp(options).request("/invocations", { method: "POST", body: JSON.stringify(body) });
+  };
+
+  it.each<[object, object, Task]>([
+    [{ messages: [{ role: "user", content: "hi" }], max_tokens: 3 }, { object: "chat.completion" }, "generate"],
+    [{ prompt: "a", max_tokens: 3 }, { object: "text_completion" }, "generate"],
+    [{ input: "a" }, { object: "list", data: [{ object: "embedding" }] }, "embed"],
+    [{ texts: ["a"] }, { response_type: "embeddings_by_type" }, "embed"],
+    [{ queries: "a", documents: "b" }, { object: "list", data: [{ object: "score" }] }, "embed"],
+    [{ query: "a", documents: ["b"] }, { results: [{ index: 0 }] }, "rerank"],
+  ])("answers %j as its own path does", async (body, answer, task) => {
+    const response = await invoke(body, task === "rerank" ? ["generate", "rerank"] : [task]);
+    expect(await response.json()).toMatchObject(answer);
+    expect(response.status).toBe(200);
+  });
+
+  it("refuses what its own path would, and a body of no path", async () => {
+    expect((await errorOf(await invoke({ prompt: "a" }, ["embed"]))).code).toBe("wrong_task");
+    expect(await errorOf(await invoke({ prompt: "a", colour: 1 }))).toMatchObject({ code: "unknown_field" });
+    expect(await errorOf(await invoke({ model: "fake" }))).toMatchObject({
+      code: "invalid_parameter",
+      message: expect.stringMatching(/^body: expected one of the fields messages, prompt, query, /),
+    });
   });
 });
 

@@ -104,9 +104,11 @@ function addMethodCheck(app: Hono<AppEnv>, route: Route): void {
     enterRoute(c, route);
     c.header("Allow", methods.join(", "));
     const expected = methods.join(" or ");
+    const hint = pathHint(c.req.path);
     throw new MillraceError(
       "method_not_allowed",
       `expected ${expected} ${c.req.path.slice(0, 80)}, got ${c.req.method}`,
+      hint === undefined ? {} : { hint },
     );
   });
 }

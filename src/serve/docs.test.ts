@@ -16,6 +16,7 @@ import { EMBED_RULES, LEGACY_EMBED_RULES } from "./ollama/embed.js";
 import { GENERATE_RULES } from "./ollama/generate.js";
 import { NAMED_RULES } from "./ollama/models.js";
 import { CHAT_RULES } from "./openai/chat-completions.js";
+import { COHERE_EMBED_RULES } from "./openai/cohere-embed.js";
 import { COMPLETION_RULES } from "./openai/completions.js";
 import { EMBEDDING_RULES } from "./openai/embeddings.js";
 import { RERANK_RULES, SCORE_RULES } from "./openai/rerank.js";
@@ -35,6 +36,7 @@ const ENDPOINTS = [
   ["/v1/completions", COMPLETION_RULES, [...SHARED, "llama-server's API"]],
   ["/v1/responses", RESPONSE_RULES, ["Responses", "Ignored and refused", "llama-server's API"]],
   ["/v1/embeddings", EMBEDDING_RULES, ["Embeddings"]],
+  ["/v2/embed", COHERE_EMBED_RULES, ["Embeddings"]],
   ["/v1/rerank", RERANK_RULES, ["Rerank"]],
   ["/v1/score", SCORE_RULES, ["Rerank"]],
   ["/v1/messages", MESSAGE_RULES, ["Messages"]],

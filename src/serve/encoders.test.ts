@@ -92,6 +92,26 @@ describe.each(["bert_rank", "xlm_roberta_rank"])("a reranker: %s", (name) => {
     expect(all.body.results).toHaveLength(documents.length);
   });
 
+  it("reads the first tokens of documents only, where a number of them is asked for", async () => {
+    const [long, short] = ["one two three four five six", "one"];
+    const rank = (fields: object) => served.post<RankAnswer>("/rerank", { query, ...fields });
+    const whole = (await rank({ documents: [short] })).body;
+    const numShort = whole.usage.total_tokens;
+    const { body: tokens } = await served.post<{ count: number }>("/tokenize", {
+      prompt: short,
+      add_special_tokens: false,
+    });
+    const { body } = await rank({
+      documents: [long, `${short} ${"word ".repeat(60)}`],
+      max_tokens_per_doc: tokens.count,
+    });
+    expect(body.usage.total_tokens).toBe(2 * numShort);
+    for (const { relevance_score } of body.results) {
+      expect(relevance_score).toBe(whole.results[0]!.relevance_score);
+    }
+    expect((await rank({ documents: [short], max_tokens_per_doc: 0 })).body.usage).toEqual(whole.usage);
+  });
+
   it("takes special tokens in documents as text: one cannot end itself", async () => {
     const [sep, cls] = name === "bert_rank" ? ["[SEP]", "[CLS]"] : ["</s>", "<s>"];
     const { body } = await served.post<{ count: number }>("/tokenize", { prompt: `x ${sep} y ${cls}` });
@@ -232,6 +252,8 @@ it("a reranker that answers yes or no gets the chat it was trained on, and may b
       `retrieve relevant passages that answer the query\n<Query>: q\n<Document>: ${document}<|im_end|>\n` +
       "<|im_start|>assistant\n<think>\n\n</think>\n\n",
   );
+  expect((await post("/rerank", { query: "q", documents: ["abcdef"], max_tokens_per_doc: 3 })).status).toBe(200);
+  expect(text(engine.submitted[2]!.promptIds)).toContain("<Query>: q\n<Document>: abc<|im_end|>");
   expect(text(second!)).toContain("<Instruct>: Find birds\n<Query>: q\n<Document>: d<|im_end|>");
   // Only the template's own marks are special tokens.
   expect(Array.from(first!).filter((id) => id === IM_END_ID)).toHaveLength(2);

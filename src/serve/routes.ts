@@ -4,16 +4,19 @@ import { ANTHROPIC_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { HEALTH_PATHS } from "../core/health-paths.js";
 import { webAnswer } from "../core/web-app.js";
+import { wrongTask } from "../engine/admission.js";
 import { historyAnswer, historyQuery, loadSchema, partsAnswer } from "../observe/live/load-schema.js";
 import { readQuery, requestQuery, requestRows, rowsAnswer } from "../observe/live/request-rows.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
 import { MESSAGE_RULES, messages } from "./anthropic/messages.js";
 import type { AppContext, ServeContext } from "./http/context.js";
+import { readJsonObject } from "./http/read-body.js";
 import { api, info, type Route } from "./http/route.js";
 import { kvEvents } from "./kv-events.js";
 import { LLAMA_ROUTES } from "./llama/routes.js";
 import { OLLAMA_ROUTES } from "./ollama/routes.js";
 import { CHAT_RULES, chatCompletions } from "./openai/chat-completions.js";
+import { COHERE_EMBED_RULES, cohereEmbed } from "./openai/cohere-embed.js";
 import { COMPLETION_RULES, completions } from "./openai/completions.js";
 import { EMBEDDING_RULES, embeddings } from "./openai/embeddings.js";
 import { getModel, listModels } from "./openai/models.js";
@@ -147,6 +150,15 @@ export const ROUTES: readonly Route[] = [
     rules: EMBEDDING_RULES,
     idField: "input",
   },
+  {
+    method: "POST",
+    path: "/v2/embed",
+    handler: cohereEmbed,
+    ...api,
+    task: "embed",
+    summary: "Vectors of texts, by Cohere's API",
+    rules: COHERE_EMBED_RULES,
+  },
   ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"].map(
     (path): Route => ({
       method: "POST",
@@ -209,6 +221,13 @@ export const ROUTES: readonly Route[] = [
     ...api,
     summary: "Special tokens and the chat template",
   },
+  {
+    method: "POST",
+    path: "/invocations",
+    handler: invocations,
+    ...api,
+    summary: "Another path's, by the body's fields",
+  },
   ...OLLAMA_ROUTES,
   ...LLAMA_ROUTES,
   { method: "GET", path: "/openapi.json", handler: openApi, ...info, summary: "This description, by OpenAPI" },
@@ -220,6 +239,36 @@ let description: object | undefined;
 function openApi(c: AppContext, context: ServeContext): Response {
   description ??= openApiDocument(ROUTES, context.version);
   return c.json(description);
+}
+
+/** Paths by a field that their bodies have, the first one first. */
+const INVOCATIONS = [
+  ["messages", "/v1/chat/completions"],
+  ["prompt", "/v1/completions"],
+  ["query", "/v1/rerank"],
+  ["text_1", "/v1/score"],
+  ["queries", "/v1/score"],
+  ["data_1", "/v1/score"],
+  ["texts", "/v2/embed"],
+  ["input", "/v1/embeddings"],
+] as const;
+
+/** SageMaker's one path for all requests, which vLLM has too. */
+async function invocations(c: AppContext, context: ServeContext): Promise<Response> {
+  const body = await readJsonObject(c, context.limits);
+  const [, path] = INVOCATIONS.find(([field]) => Object.hasOwn(body, field)) ?? [];
+  const route = ROUTES.find((each) => each.path === path);
+  if (route === undefined) {
+    const known = [...new Set(INVOCATIONS.map(([field]) => field))].join(", ");
+    throw new MillraceError("invalid_parameter", `body: expected one of the fields ${known}, got none of them`);
+  }
+  c.set("body", body);
+  if (route.task !== undefined) {
+    c.get("note").keepIn(context.requests);
+    const { info: engineInfo } = context.engine;
+    if (!engineInfo.tasks.includes(route.task)) throw wrongTask(route.task, engineInfo);
+  }
+  return route.handler(c, context);
 }
 
 /** Answers 200 while the server accepts and serves requests, and an error once it drains, has failed or is stuck. */

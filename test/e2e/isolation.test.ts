@@ -49,7 +49,16 @@ test("a fleet warns at its start about paths that cannot isolate tenants, and re
     expect(JSON.parse(line!)).toMatchObject({
       model: "m",
       engine: "sglang",
-      refused: ["/v1/messages", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"],
+      refused: [
+        "/v1/messages",
+        "/v1/embeddings",
+        "/v2/embed",
+        "/v1/rerank",
+        "/v2/rerank",
+        "/rerank",
+        "/v1/score",
+        "/score",
+      ],
     });
     const refusal = await ask(apart, "/v1/messages");
     expect(refusal).toEqual([403, expect.stringContaining("isolation_unsupported")]);

@@ -5,6 +5,7 @@ import { limitedText } from "../../core/limited-text.js";
 import { BufferSink } from "../../gateway/answer.js";
 import { tenantScope } from "../../gateway/cache/answer-key.js";
 import { Cancellation } from "../../gateway/cancellation.js";
+import { CUT, CUTTING_ENGINES } from "../../gateway/ollama/request.js";
 import { answerText } from "../../gateway/semantic/answer-text.js";
 import { Embedder } from "../../gateway/semantic/embedder.js";
 import { answerJudge, type Judge, modelJudge, remoteJudge } from "../../gateway/semantic/judge.js";
@@ -134,12 +135,10 @@ function judgeOf(context: PolicyContext, settings: Settings["judge"], embedder: 
 
 const MAX_VERDICT_BYTES = 64 * 1024;
 const EMBED_TIMEOUT_MS = 10_000;
-/** Engines that cut a text at the end of the model's window when they are asked to. */
-const CUTTING = ["millrace", "vllm"];
 
 async function embed(context: PolicyContext, model: string, texts: readonly string[]): Promise<number[][]> {
   const own = context.models.resolve(model) ?? model;
-  const cut = CUTTING.includes(context.models.engine(own) ?? "") ? { truncate_prompt_tokens: -1 } : {};
+  const cut = CUTTING_ENGINES.includes(context.models.engine(own) ?? "") ? CUT : {};
   const body = await ask(context, "/v1/embeddings", { model, input: texts, ...cut }, EMBED_TIMEOUT_MS);
   const { data } = JSON.parse(body.toString()) as { readonly data?: readonly Vector[] };
   const vectors: number[][] = [];

@@ -164,7 +164,16 @@ describe("a refusal", () => {
 test("paths are listed by whether they can isolate tenants", () => {
   expect(promptPathsOf("sglang")).toEqual({
     isolated: ["/v1/chat/completions", "/v1/completions", "/v1/responses"],
-    refused: ["/v1/messages", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"],
+    refused: [
+      "/v1/messages",
+      "/v1/embeddings",
+      "/v2/embed",
+      "/v1/rerank",
+      "/v2/rerank",
+      "/rerank",
+      "/v1/score",
+      "/score",
+    ],
   });
   expect(promptPathsOf("millrace").refused).toEqual([]);
   expect(promptPathsOf("ollama").isolated).toEqual([]);

@@ -4,6 +4,10 @@ import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
 import { MillraceError } from "../../core/errors.js";
 import { type Provider, providerRequest } from "../../gateway/dialects/provider.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
+import { withFields } from "../../gateway/edit-json.js";
+import { OLLAMA } from "../../gateway/ollama/endpoints.js";
+import { CUTTING_ENGINES } from "../../gateway/ollama/request.js";
+import type { GatewayRequest } from "../../gateway/request.js";
 import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";
 import type { UpstreamTarget } from "../upstream/upstream.js";
@@ -20,10 +24,11 @@ export interface Message extends Dispatcher.DispatchOptions {
 
 export function messageTo(
   { upstream, target }: Lease,
-  sendable: Sendable,
+  given: Sendable,
   seed: number | undefined,
   traceparent: string | undefined,
 ): Message {
+  const sendable = { ...given, request: uncut(given.request, upstream.engine) };
   const { id, headers: clientHeaders, route, path, url, bytes, body: clientBody } = sendable.request;
   if (target.provider !== undefined) return toProvider(target, target.provider, sendable);
   const { isKeyHidden } = sendable.request.caller;
@@ -39,6 +44,15 @@ export function messageTo(
   const { priority, timeout } = toldTerms(sendable, upstream.engine);
   const body = editBody(bytes, clientBody, { model, seed, cacheSalt, priority, timeout });
   return { path: url, method, headers, body };
+}
+
+/** Requests of Ollama's clients without the cut of their texts, for engines that would refuse to be asked. */
+function uncut(request: GatewayRequest, engine: EngineName): GatewayRequest {
+  const { body, bytes, route } = request;
+  if (route.dialect !== OLLAMA || CUTTING_ENGINES.includes(engine) || !Object.hasOwn(body, "truncate_prompt_tokens"))
+    return request;
+  const { truncate_prompt_tokens: _, ...rest } = body;
+  return { ...request, body: rest, bytes: withFields(bytes, body, { truncate_prompt_tokens: undefined }) };
 }
 
 /** A third party gets only those of the client's headers that belong to its API. */

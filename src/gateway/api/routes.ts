@@ -44,7 +44,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
   ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
   ["/v1/embeddings", { ...PLAIN, runsPrompt: true, isHarmlessTwice: true, idField: "input" }],
-  ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map((path): [string, Route] => [
+  ...["/v2/embed", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map((path): [string, Route] => [
     path,
     { ...PLAIN, runsPrompt: true, isHarmlessTwice: true },
   ]),

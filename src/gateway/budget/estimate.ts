@@ -87,8 +87,8 @@ function promptsOf(path: string, body: RequestBody): Prompts {
     const { text_1, queries, data_1, text_2, documents, items, data_2 } = body;
     return pairsOf(text_1 ?? queries ?? data_1, text_2 ?? documents ?? items ?? data_2);
   }
-  if (path === "/v1/embeddings") {
-    const numTexts = numTextsOf(body.input);
+  if (path === "/v1/embeddings" || path === "/v2/embed") {
+    const numTexts = numTextsOf(body.input ?? body.texts ?? body.inputs);
     return { numPrompts: numTexts, numTemplates: numTexts, bytesAgain: 0 };
   }
   if (path === "/v1/completions") return { numPrompts: numTextsOf(body.prompt), numTemplates: 1, bytesAgain: 0 };

@@ -116,6 +116,7 @@ describe("the size of a request", () => {
       100 + oddAgain + templates,
     );
     expect(promptTokens("/v1/embeddings", { input: documents })).toBe(100 + templates);
+    expect(promptTokens("/v2/embed", { texts: documents }, { maxModelLen: 8 })).toBe(8 * documents.length);
     expect(promptTokens("/v1/embeddings", { input: [[1, 2], [3]] })).toBe(100 + 2 * 256);
   });
 

@@ -41,8 +41,11 @@ describe("requests", () => {
       { role: "user", content: "Hi" },
     ]);
     expect(ofGenerate({ prompt: "Hi", options: { temperature: 2.5 } })).toMatchObject({ temperature: 2 });
-    expect(ofEmbed({ model: "m", input: ["a"], truncate: true })).toEqual({ model: "m", input: ["a"] });
-    expect(ofLegacyEmbed({ model: "m", prompt: "a" })).toEqual({ model: "m", input: "a" });
+    const cut = { truncate_prompt_tokens: -1 };
+    expect(ofEmbed({ model: "m", input: ["a"], truncate: true })).toEqual({ model: "m", input: ["a"], ...cut });
+    expect(ofEmbed({ model: "m", input: ["a"] })).toEqual({ model: "m", input: ["a"], ...cut });
+    expect(ofEmbed({ model: "m", input: ["a"], truncate: false })).toEqual({ model: "m", input: ["a"] });
+    expect(ofLegacyEmbed({ model: "m", prompt: "a" })).toEqual({ model: "m", input: "a", ...cut });
   });
 
   it("of raw prompts are completions", () => {

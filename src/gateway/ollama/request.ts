@@ -181,8 +181,14 @@ export function ofGenerate(body: RequestBody): RequestBody {
   return chatOf(body, [...before, { role: "user", content: promptOf(body) }]);
 }
 
+/** The engines that cut a text at the end of the model's context when they are asked to. */
+export const CUTTING_ENGINES: readonly string[] = ["millrace", "vllm"];
+/** What asks them; Ollama does so by itself. */
+export const CUT = { truncate_prompt_tokens: -1 } as const;
+
 /** The request behind /api/embeddings of earlier releases, which took one text. */
-export const ofLegacyEmbed = ({ model, prompt }: RequestBody): RequestBody => known({ model, input: prompt });
+export const ofLegacyEmbed = ({ model, prompt }: RequestBody): RequestBody => known({ model, input: prompt, ...CUT });
 
 /** The request behind /api/embed. */
-export const ofEmbed = ({ model, input, dimensions }: RequestBody): RequestBody => known({ model, input, dimensions });
+export const ofEmbed = ({ model, input, dimensions, truncate }: RequestBody): RequestBody =>
+  known({ model, input, dimensions, ...(truncate === false ? {} : CUT) });

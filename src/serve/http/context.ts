@@ -185,6 +185,8 @@ export interface AppEnv {
     dialect: ErrorDialect;
     /** The path of the matched route; absent: no route matched. */
     route?: string;
+    /** The request's body, where a handler has read it for another one. */
+    body?: Readonly<Record<string, unknown>>;
     /** The matched route's field for lists of token ids. */
     idField?: string | undefined;
     /** The request's tenant; set on routes that need a key. */

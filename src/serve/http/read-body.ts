@@ -13,6 +13,8 @@ async function readBytes(c: AppContext, limits: ServeLimits): Promise<Uint8Array
 
 /** @example const body = await readJsonObject(c, limits); // { model: "mill", messages: […] } */
 export async function readJsonObject(c: AppContext, limits: ServeLimits): Promise<Readonly<Record<string, unknown>>> {
+  const known = c.get("body");
+  if (known !== undefined) return known;
   const bytes = await readBytes(c, limits);
   let endWatch = () => {};
   const onWait = (leave: () => void) => {

@@ -10,11 +10,14 @@ import { type FieldRules, isOneOf, parseFields } from "../openai/fields.js";
 import { listInTurns } from "../openai/json-in-turns.js";
 import { resolveModelName } from "../openai/model-name.js";
 import { modelField, termsShape } from "../openai/schema-parts.js";
+import { withoutObjects } from "./mixed-prompts.js";
+
+const inputField = z.preprocess(withoutObjects, promptField);
 
 const schema = z.strictObject({
   model: modelField.optional(),
-  input: promptField.optional(),
-  content: promptField.optional(),
+  input: inputField.optional(),
+  content: inputField.optional(),
   ...termsShape,
 });
 

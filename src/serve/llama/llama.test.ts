@@ -194,12 +194,24 @@ describe("prompts", () => {
   it.each([
     [[104, null]],
     [[104, 1.5, "a"]],
-    [{ prompt_string: "hi", multimodal_data: ["aGk="] }],
+    [{ prompt_string: "hi", colour: 1 }],
     [new Array(1025).fill("a").concat(1)],
   ])("of other things are refused: %j", async (prompt) => {
     const response = await ask("/completion", { prompt });
     expect(response.status).toBe(400);
     expect(((await response.json()) as { error: { param: string } }).error.param).toMatch(/^prompt/);
+  });
+
+  it("with images are refused as what is not served, without them they are taken", async () => {
+    for (const [path, field] of [
+      ["/completion", "prompt"],
+      ["/embeddings", "content"],
+    ] as const) {
+      const refused = await ask(path, { [field]: [{ prompt_string: "a <__media__>", multimodal_data: ["aGk="] }] });
+      expect(refused.status).toBe(400);
+      expect(await refused.json()).toMatchObject({ error: { code: "unsupported_field", param: "multimodal_data" } });
+      expect((await ask(path, { [field]: [{ prompt_string: "a", multimodal_data: [] }] })).status).toBe(200);
+    }
   });
 });
 

@@ -1,5 +1,6 @@
 /** llama-server's prompts: texts, token ids, lists of both, and objects with a text; one of them, or a list. */
 import { z } from "zod";
+import { MillraceError } from "../../core/errors.js";
 import type { PromptContext } from "../http/context.js";
 import {
   assertNumPrompts,
@@ -27,14 +28,25 @@ function isMixed(value: unknown): value is Mixed {
 
 const isOne = (value: unknown): value is One => typeof value === "string" || isTokenIdArray(value) || isMixed(value);
 
-/** The text of an object that has one and no images. */
+/** The text of an object that has one. Throws unsupported_field where it has images, too. */
 function textOf(value: unknown): unknown {
   if (typeof value !== "object" || value === null || !("prompt_string" in value)) return value;
-  return Object.keys(value).length === 1 ? value.prompt_string : value;
+  const { prompt_string: text, multimodal_data: media = [], ...rest } = value as Readonly<Record<string, unknown>>;
+  if (Array.isArray(media) && media.length > 0) {
+    throw new MillraceError("unsupported_field", "multimodal_data: expected none, got images or audio", {
+      param: "multimodal_data",
+      hint: "this server takes no images, audio or files",
+    });
+  }
+  return Object.keys(rest).length === 0 ? text : value;
 }
 
+/** Prompts without objects, in whose place are their texts. */
+export const withoutObjects = (value: unknown): unknown =>
+  Array.isArray(value) && !isTokenIdArray(value) ? value.map(textOf) : textOf(value);
+
 export const mixedPromptField = z.preprocess(
-  (value) => (Array.isArray(value) && !isTokenIdArray(value) ? value.map(textOf) : textOf(value)),
+  withoutObjects,
   checked<MixedField>(
     "a string, an array of token ids, an array of ids and strings, or an array of such prompts",
     (value) => isPromptField(value) || isMixed(value) || (Array.isArray(value) && value.every(isOne)),

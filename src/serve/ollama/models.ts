@@ -2,7 +2,6 @@
  * GET /api/tags, /api/ps and /api/version, POST /api/show and /api/pull, DELETE /api/delete: the model that the server
  * was started with, and those on its disk, in Ollama's words.
  */
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import type { ModelLibrary } from "../../core/model-library.js";
@@ -14,13 +13,13 @@ import {
   pullLines,
   withoutLatest,
   withoutTag,
-  withTag,
 } from "../../core/ollama-api.js";
 import { ADMIN_KEY_REMEDY, checkAdministrator } from "../http/administration.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
+import { capabilitiesOf, detailsOf, digestOf, entries, startOf, tagsObject } from "../openai/model-tags.js";
 import { modelField } from "../openai/schema-parts.js";
 
 /** The model is never unloaded, so its expiry is the latest time that Ollama itself states. */
@@ -39,41 +38,7 @@ export const NAMED_RULES: FieldRules<(typeof namedSchema)["shape"]> = {
   unsupported: {},
 };
 
-/** @example parameterSize(6_200_000) // "6.2M" */
-function parameterSize(count: number): string {
-  const [divisor, unit] = count >= 1e9 ? [1e9, "B"] : [1e6, "M"];
-  return `${(count / divisor).toFixed(1)}${unit}`;
-}
-
-function detailsOf({ engine: { info } }: ServeContext): object {
-  return {
-    parent_model: "",
-    format: "gguf",
-    family: info.architecture,
-    families: [info.architecture],
-    parameter_size: parameterSize(info.numParameters),
-    quantization_level: info.weightType,
-  };
-}
-
-/** A hash of the model's facts, in place of Ollama's hash of the model's files: large files need not be read for it. */
-function digestOf({ engine: { info } }: ServeContext): string {
-  const facts = [info.architecture, info.weightType, info.numParameters, info.weightBytes];
-  return createHash("sha256").update(JSON.stringify(facts)).digest("hex");
-}
-
-const startOf = ({ createdAtSeconds }: ServeContext): string => new Date(1000 * createdAtSeconds).toISOString();
-
-function entries(context: ServeContext): readonly object[] {
-  const { weightBytes: size } = context.engine.info;
-  const common = { size, digest: digestOf(context), details: detailsOf(context) };
-  return context.modelNames.map((name) => ({ name: withTag(name), model: withTag(name), ...common }));
-}
-
-export function tags(c: AppContext, context: ServeContext): Response {
-  const facts = { capabilities: capabilitiesOf(context), modified_at: startOf(context) };
-  return c.json({ models: entries(context).map((entry) => ({ ...entry, ...facts })) });
-}
+export const tags = (c: AppContext, context: ServeContext): Response => c.json(tagsObject(context));
 
 export function running(c: AppContext, context: ServeContext): Response {
   const facts = { expires_at: NEVER, size_vram: 0, context_length: context.engine.info.maxModelLen };
@@ -82,17 +47,6 @@ export function running(c: AppContext, context: ServeContext): Response {
 
 export function apiVersion(c: AppContext, context: ServeContext): Response {
   return c.json({ version: OLLAMA_API_VERSION, millrace: context.version });
-}
-
-/** As in Ollama, only models that cannot answer have `embedding`: clients leave those out of their chat models. */
-function capabilitiesOf({ engine: { info }, chatFormat }: ServeContext): readonly string[] {
-  const isAnswering = info.tasks.includes("generate");
-  return [
-    ...(isAnswering ? ["completion"] : []),
-    ...(!isAnswering && info.tasks.includes("embed") ? ["embedding"] : []),
-    ...(chatFormat.takesTools ? ["tools"] : []),
-    ...(chatFormat.hasReasoning ? ["thinking"] : []),
-  ];
 }
 
 export async function show(c: AppContext, context: ServeContext): Promise<Response> {

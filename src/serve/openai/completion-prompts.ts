@@ -11,6 +11,7 @@ import {
   assertTextMayFit,
   contextExceeded,
   firstTokens,
+  lastTokens,
   truncated,
   wholeIds,
 } from "./prompt-size.js";
@@ -66,10 +67,14 @@ function withText(ids: Int32Array, textOf: () => string): Prompt {
 }
 
 function shortened(context: PromptContext, ids: Int32Array, options: PromptOptions): Int32Array {
-  const { truncate, numWanted = 0, keepsStart, addSpecial, side } = options;
+  const { truncate, numWanted = 0, keepsEnds, addSpecial, side } = options;
   const { maxModelLen } = context.engine.info;
-  if (keepsStart !== true) return truncated(ids, truncate, maxModelLen, numWanted, side);
-  return firstTokens(ids, truncate, maxModelLen, addSpecial && context.tokenizer.addsEos ? 1 : 0);
+  if (keepsEnds === undefined) return truncated(ids, truncate, maxModelLen, numWanted, side);
+  const { addsBos, addsEos } = context.tokenizer;
+  const numAt = (isAdded: boolean) => (addSpecial && isAdded ? 1 : 0);
+  return keepsEnds === "end"
+    ? firstTokens(ids, truncate, maxModelLen, numAt(addsEos))
+    : lastTokens(ids, truncate, maxModelLen, numAt(addsBos));
 }
 
 function assertText(context: PromptContext, text: string, options: PromptOptions, param: string): void {
@@ -108,8 +113,11 @@ export interface PromptOptions {
   readonly side?: "left" | "right" | undefined;
   /** The number of tokens for the answer. */
   readonly numWanted?: number;
-  /** A truncated prompt keeps its first tokens instead, as encoders are made for. */
-  readonly keepsStart?: boolean;
+  /**
+   * The tokenizer's own tokens at both ends stay, as encoders are made for, and this side of the text between them is
+   * cut.
+   */
+  readonly keepsEnds?: "start" | "end" | undefined;
 }
 
 function isTexts(list: Exclude<PromptField, string>): list is readonly string[] {

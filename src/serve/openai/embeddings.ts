@@ -44,7 +44,7 @@ export function toUnitVector(pooled: Float64Array, numDimensions: number): Float
 }
 
 /** Little-endian floats, as OpenAI's clients read them. */
-function toBase64(vector: Float32Array): string {
+export function toBase64(vector: Float32Array): string {
   const bytes = Buffer.alloc(vector.length * 4);
   vector.forEach((value, index) => {
     bytes.writeFloatLE(value, index * 4);
@@ -52,13 +52,13 @@ function toBase64(vector: Float32Array): string {
   return bytes.toString("base64");
 }
 
-export function resolveDimensions(context: ServeContext, asked: number | undefined): number {
+export function resolveDimensions(context: ServeContext, asked: number | undefined, param = "dimensions"): number {
   const { embeddingWidth } = context.engine.info;
   if (asked === undefined || asked <= embeddingWidth) return asked ?? embeddingWidth;
   throw new MillraceError(
     "invalid_parameter",
-    `dimensions: expected at most the model's ${embeddingWidth}, got ${asked}`,
-    { param: "dimensions" },
+    `${param}: expected at most the model's ${embeddingWidth}, got ${asked}`,
+    { param },
   );
 }
 
@@ -91,6 +91,8 @@ interface InputOptions {
   readonly promptName?: string | undefined;
   readonly addSpecial?: boolean | undefined;
   readonly truncate: number | undefined;
+  /** The side of a text that is cut; absent: its end for encoders, its start for other models. */
+  readonly cut?: "start" | "end";
 }
 
 /** The tokens of a text, or of a pair of texts, for a vector or a score. */
@@ -106,10 +108,10 @@ export interface PooledPrompt {
 export async function encodeInputs(
   context: ServeContext,
   input: PromptField,
-  { param, promptName, addSpecial = true, truncate }: InputOptions,
+  { param, promptName, addSpecial = true, truncate, cut }: InputOptions,
 ): Promise<readonly PooledPrompt[]> {
   const prompts = await encodePrompts(context, withPrompt(input, promptTextOf(context, promptName)), {
-    keepsStart: !context.engine.info.isCausal,
+    keepsEnds: cut ?? (context.engine.info.isCausal ? undefined : "end"),
     param,
     addSpecial,
     keepSpecial: true,

@@ -9,7 +9,7 @@ import type { AppContext } from "../http/context.js";
 const TURN_MS = 5;
 
 /** The JSON of a list, between its brackets. @param items a function for each item that makes it */
-export async function listInTurns(items: readonly (() => object)[]): Promise<string> {
+export async function listInTurns(items: readonly (() => object | string)[]): Promise<string> {
   const written: string[] = [];
   let startMs = performance.now();
   for (const make of items) {

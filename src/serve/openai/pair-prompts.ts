@@ -22,6 +22,8 @@ interface PairOptions {
   readonly param: string;
   /** Most tokens of a pair; -1: as many as the context holds. Absent: a pair that is too long is refused. */
   readonly truncate: number | undefined;
+  /** Most tokens of each second text, which loses its last ones. Absent: any number. */
+  readonly mostOfSecond: number | undefined;
   /** The task of a reranker that reads instructions; absent: to find passages that answer a web search. */
   readonly instruction: string | undefined;
 }
@@ -42,7 +44,9 @@ export async function encodePairs(
   pairs: readonly TextPair[],
   options: PairOptions,
 ): Promise<readonly PooledPrompt[]> {
-  if (context.engine.info.isCausal) return encodeInstructed(context, pairs, options);
+  if (context.engine.info.isCausal) {
+    return encodeInstructed(context, await withShortSeconds(context, pairs, options), options);
+  }
   if (options.instruction !== undefined) throw noInstruction("an encoder");
   return encodeJoined(context, pairs, options);
 }
@@ -55,10 +59,10 @@ function assertLength(
   { limits }: ServeContext,
   pairs: readonly TextPair[],
   numAround: number,
-  { truncate, param }: PairOptions,
+  { truncate, mostOfSecond, param }: PairOptions,
 ): void {
   const length = pairs.reduce((sum, [a, b]) => sum + numAround + a.text.length + b.text.length, 0);
-  if (truncate !== undefined) assertMayBeTruncated(length, param);
+  if (truncate !== undefined || mostOfSecond !== undefined) assertMayBeTruncated(length, param);
   const most = MOST_BODIES * limits.maxBodyBytes;
   if (length <= most) return;
   const message = `${param}: expected pairs of at most ${most} characters together, got ${length}`;
@@ -97,18 +101,18 @@ async function encodeJoined(
       { hint: "The post_processor of the model's tokenizer.json has no template of pairs." },
     );
   }
-  const { truncate } = options;
+  const { truncate, mostOfSecond } = options;
   const { maxModelLen } = context.engine.info;
   assertLength(context, pairs, 0, options);
   // A query that goes with many texts is encoded once.
   const texts = [...new Set(pairs.flatMap((pair) => pair.map(({ text }) => text)))];
-  const encoded = await encodePlain(context, texts, truncate);
+  const encoded = await encodePlain(context, texts, truncate ?? mostOfSecond);
   const encodedOf = new Map(texts.map((text, index) => [text, encoded[index]!] as const));
   const numAround = template.before.length + template.between.length + template.after.length;
   const numFit = roomFor(numAround, truncate, maxModelLen);
   return pairs.map(([a, b]) => {
     const first = wholeIds(encodedOf.get(a.text)!, context, a.param);
-    const second = wholeIds(encodedOf.get(b.text)!, context, b.param);
+    const second = wholeIds(encodedOf.get(b.text)!, context, b.param).subarray(0, mostOfSecond);
     const numTokens = first.length + second.length + numAround;
     if (truncate === undefined && numTokens > maxModelLen) throw contextExceeded(maxModelLen, numTokens, 0, b.param);
     return { ...joined(template, ...fitting(first, second, numFit)), param: b.param };
@@ -121,6 +125,28 @@ const BEFORE_PAIR =
   'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n';
 const AFTER_PAIR = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 const DEFAULT_INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query";
+
+/** The pairs with the first tokens of their second texts, as text: a template puts them among other words. */
+async function withShortSeconds(
+  context: ServeContext,
+  pairs: readonly TextPair[],
+  options: PairOptions,
+): Promise<readonly TextPair[]> {
+  const { mostOfSecond } = options;
+  if (mostOfSecond === undefined) return pairs;
+  assertLength(context, pairs, 0, options);
+  const encoded = await encodePlain(
+    context,
+    pairs.map(([, { text }]) => text),
+    mostOfSecond,
+  );
+  return pairs.map(([first, second], index) => {
+    const { ids } = encoded[index]!;
+    if (ids.length <= mostOfSecond) return [first, second];
+    const text = context.tokenizer.decode(Array.from(ids.subarray(0, mostOfSecond)), { keepSpecial: true });
+    return [first, { ...second, text }];
+  });
+}
 
 /** The pairs of a Qwen3-Reranker. */
 async function encodeInstructed(

@@ -89,6 +89,20 @@ export function firstTokens(
   return joinedIds(ids.subarray(0, numKept - numEnd), ids.subarray(ids.length - numEnd));
 }
 
+/** A text's last tokens, behind those that the tokenizer has put before it. */
+export function lastTokens(
+  ids: Int32Array,
+  truncate: number | undefined,
+  maxModelLen: number,
+  numAtStart: number,
+): Int32Array {
+  if (truncate === undefined) return ids;
+  const numKept = truncate === -1 ? maxModelLen : truncate;
+  if (ids.length <= numKept) return ids;
+  const numStart = Math.min(numAtStart, numKept - 1);
+  return joinedIds(ids.subarray(0, numStart), ids.subarray(ids.length - numKept + numStart));
+}
+
 /** One list after the other, of any length: arguments of a call, as a spread makes them, are limited by the stack. */
 export function joinedIds(...lists: readonly ArrayLike<number>[]): Int32Array {
   const joined = new Int32Array(lists.reduce((sum, { length }) => sum + length, 0));

@@ -39,7 +39,6 @@ const VLLM_FIELDS = {
   chat_template_kwargs: isEmptyObject,
   use_activation: isOneOf(true),
   max_tokens_per_query: isOneOf(0),
-  max_tokens_per_doc: isOneOf(0),
 } as const;
 
 const rerankSchema = z.strictObject({
@@ -50,6 +49,7 @@ const rerankSchema = z.strictObject({
   texts: documentsField.optional(),
   return_text: z.boolean().optional(),
   top_n: integerIn(0, 2 ** 31 - 1).optional(),
+  max_tokens_per_doc: integerIn(0, 2 ** 31 - 1).optional(),
   return_documents: z.boolean().optional(),
   instruction: z.string().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
@@ -92,7 +92,7 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
     items: named("text_2"),
     data_2: named("text_2"),
   },
-  unsupported: VLLM_FIELDS,
+  unsupported: { ...VLLM_FIELDS, max_tokens_per_doc: isOneOf(0) },
 };
 
 type ScoreRequest = z.infer<typeof scoreSchema>;
@@ -101,6 +101,7 @@ type ScoreRequest = z.infer<typeof scoreSchema>;
 interface PairFields extends Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens"> {
   /** The field that has a text for each pair. */
   readonly param: string;
+  readonly max_tokens_per_doc?: number | undefined;
 }
 
 interface Scores {
@@ -204,10 +205,15 @@ async function scoresOf(
   c: AppContext,
   context: ServeContext,
   pairs: readonly TextPair[],
-  { truncate_prompt_tokens: truncate, instruction, param }: PairFields,
+  { truncate_prompt_tokens: truncate, instruction, param, max_tokens_per_doc: mostOfSecond = 0 }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const prompts = await encodePairs(context, pairs, { truncate, instruction, param });
+  const prompts = await encodePairs(context, pairs, {
+    truncate,
+    instruction,
+    param,
+    mostOfSecond: mostOfSecond === 0 ? undefined : mostOfSecond,
+  });
   const scores = await pooledVectors(c, context, prompts, terms);
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }

@@ -1,4 +1,5 @@
 /** Reads calls written as JSON objects, `{"name": …, "arguments": {…}}`, passing the arguments on as they come. */
+import { isPlainObject } from "../../core/is-plain-object.js";
 import type { CallRegion, CallSink, CallStep } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";
 
@@ -20,6 +21,8 @@ export class CallObject {
   /** Arguments that precede the name are held until the name is known. */
   #earlyArguments = "";
   #hasArguments = false;
+  /** The value being read is a string. */
+  #isQuoted = false;
   #hasBegun = false;
 
   constructor(sink: CallSink) {
@@ -41,7 +44,8 @@ export class CallObject {
       case "value":
         this.#startScan("inValue");
         if (this.#key === "name" && char !== '"') return "rejected";
-        if (ARGUMENT_KEYS.includes(this.#key) && char !== "{") return "rejected";
+        this.#isQuoted = char === '"';
+        if (ARGUMENT_KEYS.includes(this.#key) && char !== "{" && !this.#isQuoted) return "rejected";
         return this.#readValue(char);
       case "after":
         return char === "}" ? this.#end() : this.#expect(char, ",", "key");
@@ -78,20 +82,33 @@ export class CallObject {
       return this.push(char);
     }
     if (this.#scanner.isClosed) this.#state = "after";
-    if (ARGUMENT_KEYS.includes(this.#key)) return this.#takeArgument(char);
+    const isArgument = ARGUMENT_KEYS.includes(this.#key);
+    if (isArgument && !this.#isQuoted) return this.#takeArguments(char);
     this.#raw += char;
-    return this.#key === "name" && this.#scanner.isClosed ? this.#takeName() : "held";
+    if (!this.#scanner.isClosed) return "held";
+    if (isArgument) return this.#takeQuoted();
+    return this.#key === "name" ? this.#takeName() : "held";
   }
 
-  #takeArgument(char: string): CallStep {
+  #takeArguments(text: string): CallStep {
     this.#hasArguments = true;
     if (this.#name === undefined) {
-      this.#earlyArguments += char;
+      this.#earlyArguments += text;
       return "held";
     }
     if (!this.#hasBegun) this.#begin(this.#name);
-    this.#sink.arguments(char);
+    this.#sink.arguments(text);
     return "taken";
+  }
+
+  /** Granite 4 writes the arguments' JSON as a text in quotes, which shows what they are when it ends. */
+  #takeQuoted(): CallStep {
+    const text = String(JSON.parse(this.#raw));
+    try {
+      return isPlainObject(JSON.parse(text)) ? this.#takeArguments(text) : "rejected";
+    } catch {
+      return "rejected";
+    }
   }
 
   #takeName(): CallStep {
@@ -124,6 +141,7 @@ export class CallObjects implements CallRegion {
   readonly #separator: string;
   readonly #end: string | undefined;
   #object: CallObject | undefined;
+  #hasEnded = false;
 
   constructor(sink: CallSink, { separator, end }: { readonly separator: string; readonly end?: string }) {
     this.#sink = sink;
@@ -137,6 +155,7 @@ export class CallObjects implements CallRegion {
       const step = this.#object.push(char);
       if (step !== "ended") return step;
       this.#object = undefined;
+      this.#hasEnded = true;
       return "taken";
     }
     if (isJsonSpace(char)) return "held";
@@ -144,5 +163,9 @@ export class CallObjects implements CallRegion {
     if (char !== this.#separator && this.#end !== undefined) return "rejected";
     this.#object = new CallObject(this.#sink);
     return char === this.#separator ? "held" : this.#object.push(char);
+  }
+  /** Behind a call of a list, what is held is the list's own: nothing else may stand there. */
+  cutOff(): boolean {
+    return this.#hasEnded && this.#end !== undefined;
   }
 }

@@ -31,6 +31,10 @@ export class CallsInTags implements CallRegion {
     return this.#close === "" ? step : "taken";
   }
 
+  cutOff(): boolean {
+    return this.#areComplete || this.#calls?.cutOff?.() === true;
+  }
+
   #readClose(char: string): CallStep {
     if (this.#numClosing === 0 && isJsonSpace(char)) return "held";
     if (char !== this.#close[this.#numClosing]) return "rejected";

@@ -25,7 +25,8 @@ function listFormat(name: string, open: string, close: string): ToolCallFormat {
   };
 }
 
-export const granite = listFormat("granite", TOOL_CALL, "");
+/** Granite 3.1 also writes the opener as other models do. */
+export const granite: ToolCallFormat = { ...listFormat("granite", TOOL_CALL, ""), looseOpeners: ["<tool_call>"] };
 export const hunyuan = listFormat("hunyuan_a13b", "<tool_calls>", "</tool_calls>");
 export const nemotron = listFormat("nemotron_json", "<TOOLCALL>", "</TOOLCALL>");
 const phi4List = listFormat("phi4_mini_json", TOOL_CALL, TOOL_CALL_END);

@@ -76,6 +76,10 @@ class MistralRegion implements CallRegion {
     this.#calls = char === "{" ? new CallObject(this.#sink) : new NamedCall(this.#sink);
     return this.#calls.push(char);
   }
+
+  cutOff(): boolean {
+    return this.#calls?.cutOff?.() === true;
+  }
 }
 
 /** Templates require an id of nine letters or digits; the last characters are kept because they are the random ones. */

@@ -90,6 +90,12 @@ const CALLS: readonly Example[] = [
     ['f({"s": "a\\n", "l": ["x", null]})'],
   ],
   [
+    "MiniMax' attributes",
+    minimaxM2,
+    '<minimax:tool_call><invoke name="f" description="Run (it)"><parameter name="s" type="string">ls -la</parameter></invoke></minimax:tool_call>',
+    ['f({"s": "ls -la"})'],
+  ],
+  [
     "minimax's, two in one pair of tags",
     minimaxM2,
     'I look.\n<minimax:tool_call>\n<invoke name="f">\n<parameter name="s">a "b"\n</parameter>\n<parameter name="n">5</parameter>\n</invoke>\n<invoke name="g">\n</invoke>\n</minimax:tool_call>',

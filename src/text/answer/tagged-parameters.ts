@@ -117,13 +117,19 @@ class TaggedCall implements CallRegion {
     const name = begun.slice(start.length);
     const [word = ""] = /^[\w-]*/.exec(name) ?? [];
     const rest = name.slice(word.length);
-    const isBegun = rest === "" || (rest !== end && end.startsWith(rest));
+    const hasMore = this.#mayHaveAttributes && /^" ([^>]*|[\w-]+=[^>]*>)$/.test(rest);
+    const isBegun = rest === "" || (rest !== end && end.startsWith(rest)) || (hasMore && char !== ">");
     if (isBegun) return this.#text.length <= MAX_HEAD_LENGTH ? "held" : "rejected";
-    const isEnd = end === "" ? isJsonSpace(char) || char === "<" : rest === end;
+    const isEnd = end === "" ? isJsonSpace(char) || char === "<" : rest === end || hasMore;
     this.#name = word;
     if (!isEnd || !this.#sink.tools.has(this.#name)) return "rejected";
     this.#enter("between");
     return char === "<" ? this.#readBetween(char) : "held";
+  }
+
+  /** MiniMax repeats words of the tools as attributes behind a name; a grammar does not let it. */
+  get #mayHaveAttributes(): boolean {
+    return this.#tags.name[1] === '">' && !this.#sink.isHeld;
   }
 
   #readBetween(char: string): CallStep {
@@ -177,7 +183,8 @@ class TaggedCall implements CallRegion {
     const end = this.#tags.key[1];
     this.#text += char;
     if (!this.#text.endsWith(end)) return this.#text.length <= MAX_KEY_LENGTH ? this.#stepSoFar() : "rejected";
-    this.#key = this.#text.slice(0, -end.length).trim();
+    const [key = ""] = this.#mayHaveAttributes ? this.#text.split('"', 1) : [this.#text.slice(0, -end.length)];
+    this.#key = key.trim();
     if (this.#tags.value === "") return this.#startValue();
     this.#enter("beforeValue");
     return this.#stepSoFar();

@@ -126,13 +126,27 @@ const CALLS: readonly Example[] = [
     '<tool_calls>\n[{"name": "f", "arguments": {"a": "</tool_calls>"}}]\n</tool_calls>',
     ['0:f({"a": "</tool_calls>"})'],
   ],
+  ["granite's other opener", granite, 'ok <tool_call> [{"name": "f", "arguments": {"a": 1}}]', ["ok", '0:f({"a": 1})']],
+  [
+    "arguments in quotes",
+    hermes,
+    '<tool_call>{"name":"f","arguments":"{\\"a\\": [1]}"}</tool_call>',
+    ['0:f({"a": [1]})'],
+  ],
+  ["quoted arguments before the name", granite, '<|tool_call|>[{"arguments":"{}","name":"f"}]', ["0:f({})"]],
+  ["a list cut off between two calls", granite, '<|tool_call|>[{"name":"f","arguments":{}}, {', ["0:f({})"]],
+  ["a list cut off in a name", mistralArray, '[TOOL_CALLS][{"name":"f","arguments":{}},{"name":"g', ["0:f({})"]],
+  ["a list cut off before its first call", granite, '<|tool_call|>[{"na', ['<|tool_call|>[{"na']],
+  ["a closing tag cut off", nemotron, '<TOOLCALL>[{"name":"f","arguments":{}}]</TOOL', ["0:f({})"]],
+  ["hermes' closing tag cut off", hermes, '<tool_call>{"name":"f","arguments":{}}\n</tool', ["0:f({})"]],
   ["one mistral object", mistralArray, '[TOOL_CALLS]{"name":"f","arguments":{}}', ["0:f({})"]],
 ];
 
 const TEXTS: readonly (readonly [format: ToolCallFormat, text: string])[] = [
   [hermes, "a < b <tool <tool_call> and <tool_call"],
   [hermes, '<tool_call>{"name": "unknown", "arguments": {}}</tool_call>'],
-  [hermes, '<tool_call>{"name": "f", "arguments": "{}"}</tool_call>'],
+  [hermes, `<tool_call>{"name": "f", "arguments": "x"}</tool_call>`],
+  [hermes, `<tool_call>{"name": "f", "arguments": "[1]"}</tool_call>`],
   [hermes, '<tool_call>{"name": "f", "arguments": null}</tool_call>'],
   [hermes, '<tool_call>{"name": "f"}</tool_call>'],
   [hermes, '<tool_call>{"name": "f", "other": 1, "arguments": {}}</tool_call>'],
