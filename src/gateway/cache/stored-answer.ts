@@ -50,7 +50,7 @@ function checksumOf(bytes: Buffer): Buffer {
 const listJson = (list: readonly unknown[]): string => (list.length === 0 ? "[]" : JSON.stringify(list));
 
 /** An answer's form as bytes, ready to be written into a buffer. Its checksum is still to come. */
-export interface AnswerForm {
+interface EncodedForm {
   readonly head: string;
   readonly headBytes: number;
   readonly body: Buffer;
@@ -58,7 +58,7 @@ export interface AnswerForm {
   readonly numBytes: number;
 }
 
-export function formOf(answer: StoredAnswer): AnswerForm {
+export function formOf(answer: StoredAnswer): EncodedForm {
   const { model, tenant, tags, createdMs, expiresMs, status, headers, isEventStream, marks, usage, check, body } =
     answer;
   // Part by part, which takes half of the time of JSON.stringify for the whole.
@@ -71,7 +71,7 @@ export function formOf(answer: StoredAnswer): AnswerForm {
 }
 
 /** @returns the end of the answer in the buffer */
-export function writeForm({ head, headBytes, body, numBytes }: AnswerForm, into: Buffer, start: number): number {
+export function writeForm({ head, headBytes, body, numBytes }: EncodedForm, into: Buffer, start: number): number {
   into.writeUInt32LE(headBytes, start + CHECKSUM_BYTES);
   into.write(head, start + HEAD_START);
   body.copy(into, start + HEAD_START + headBytes);
