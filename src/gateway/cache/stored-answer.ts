@@ -50,7 +50,7 @@ function checksumOf(bytes: Buffer): Buffer {
 const listJson = (list: readonly unknown[]): string => (list.length === 0 ? "[]" : JSON.stringify(list));
 
 /** An answer's form as bytes, ready to be written into a buffer. Its checksum is still to come. */
-export interface AnswerForm {
+interface AnswerForm {
   readonly head: string;
   readonly headBytes: number;
   readonly body: Buffer;
