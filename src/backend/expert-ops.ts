@@ -19,7 +19,7 @@ export const EXPERT_OPS = {
       "chosen logits. With sparseMixer, it is scale times the softmax at experts[m, s] of those logits x that are not of experts[m, 0 to s - 1] " +
       "and that are near its logit y: (y - x) / max(|x|, y) is not above 0.02, all in f32. With sigmoid, weights are sigmoid(logit), when `normalises` over their sum, times scale; scores are sigmoid(logit) + " +
       "bias. Experts lie in numGroups groups side by side; where these are more than numUsedGroups, only experts of those numUsedGroups " +
-      "are chosen whose two largest scores have the largest sums or, but with sigmoid, whose largest scores are the largest, ties to the lower index.",
+      "are chosen whose largest scores are the largest, or with sigmoid, whose two largest scores have the largest sums, ties to the lower index.",
     operands: {
       experts: { kind: "i32", shape: "[numRows, numChosen]", access: "writes" },
       weights: { kind: "f32", shape: "[numRows, numChosen]", access: "writes" },

@@ -85,7 +85,7 @@ function expectedWithin(issue: z.core.$ZodIssue): string {
   const [key] = issue.path;
   if (key === undefined) return expected;
   if (typeof key !== "number") {
-    return `an object with ${expected === ANOTHER ? "another" : `${expected} as`} ${pathText(issue.path)}`;
+    return `an object with ${expected} as ${pathText(issue.path)}`;
   }
   return `an array of ${expected.replace(/^an? /, "")}s`;
 }

@@ -63,6 +63,7 @@ describe("POST /invocations", () => {
     [{ prompt: "a", max_tokens: 3 }, { object: "text_completion" }, "generate"],
     [{ input: "a" }, { object: "list", data: [{ object: "embedding" }] }, "embed"],
     [{ texts: ["a"] }, { response_type: "embeddings_by_type" }, "embed"],
+    [{ inputs: [{ content: [{ type: "text", text: "a" }] }] }, { response_type: "embeddings_by_type" }, "embed"],
     [{ queries: "a", documents: "b" }, { object: "list", data: [{ object: "score" }] }, "embed"],
     [{ query: "a", documents: ["b"] }, { results: [{ index: 0 }] }, "rerank"],
   ])("answers %j as its own path does", async (body, answer, task) => {

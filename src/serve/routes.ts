@@ -226,7 +226,7 @@ export const ROUTES: readonly Route[] = [
     path: "/invocations",
     handler: invocations,
     ...api,
-    summary: "Another path's, by the body's fields",
+    summary: "What another path answers, by the body's fields",
   },
   ...OLLAMA_ROUTES,
   ...LLAMA_ROUTES,
@@ -241,7 +241,7 @@ function openApi(c: AppContext, context: ServeContext): Response {
   return c.json(description);
 }
 
-/** Paths by a field that their bodies have, the first one first. */
+/** The paths for which /invocations stands: of the first field that a body has. */
 const INVOCATIONS = [
   ["messages", "/v1/chat/completions"],
   ["prompt", "/v1/completions"],
@@ -250,6 +250,7 @@ const INVOCATIONS = [
   ["queries", "/v1/score"],
   ["data_1", "/v1/score"],
   ["texts", "/v2/embed"],
+  ["inputs", "/v2/embed"],
   ["input", "/v1/embeddings"],
 ] as const;
 
@@ -259,7 +260,7 @@ async function invocations(c: AppContext, context: ServeContext): Promise<Respon
   const [, path] = INVOCATIONS.find(([field]) => Object.hasOwn(body, field)) ?? [];
   const route = ROUTES.find((each) => each.path === path);
   if (route === undefined) {
-    const known = [...new Set(INVOCATIONS.map(([field]) => field))].join(", ");
+    const known = INVOCATIONS.map(([field]) => field).join(", ");
     throw new MillraceError("invalid_parameter", `body: expected one of the fields ${known}, got none of them`);
   }
   c.set("body", body);

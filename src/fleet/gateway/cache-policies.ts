@@ -1,5 +1,7 @@
 /** Makes the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
+
 import type { AnswerStore } from "../../gateway/cache/answer-store.js";
+import { type AnswerTableName, isFair } from "../../gateway/cache/answer-table.js";
 import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";
 import { ExactCache } from "../../gateway/cache/exact-cache.js";
 import { LazyStore } from "../../gateway/cache/lazy-store.js";
@@ -83,7 +85,7 @@ const DEFAULT_MEMORY_BYTES = 64 * MiB;
 
 function storeOf(
   { config, cacheDatabase, logger }: PolicyContext,
-  table: "cache_exact" | "idempotency",
+  table: AnswerTableName,
   maxBytes: number,
   maxMemoryBytes: number,
 ) {
@@ -91,13 +93,11 @@ function storeOf(
   const onFailure = (err: unknown) =>
     logger.warn({ err, store, table }, "kept answers cannot be reached, so requests go on without them");
   const open = async (): Promise<AnswerStore> => {
-    // A client counts on its idempotent answers, whatever others send.
-    const isFair = table === "idempotency";
-    if (store === "memory") return new MemoryStore(maxBytes, Date.now, isFair);
+    if (store === "memory") return new MemoryStore(maxBytes, Date.now, isFair(table));
     if (store === "embedded") return new EmbeddedStore(cacheDatabase("answers"), { table, maxBytes, maxMemoryBytes });
     const prefix = table === "cache_exact" ? redisPrefix : `${redisPrefix}-${table}`;
     // Without a connection, commands fail, and their failures are logged.
-    return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair }, () => {});
+    return await RedisStore.open({ url: redisUrl!.reveal(), prefix, maxBytes, isFair: isFair(table) }, () => {});
   };
   return { open, onFailure };
 }

@@ -46,7 +46,7 @@ export function messageTo(
   return { path: url, method, headers, body };
 }
 
-/** Requests of Ollama's clients without the cut of their texts, for engines that would refuse to be asked. */
+/** An Ollama client's request without the field that asks for a cut of texts, for engines that refuse the field. */
 function uncut(request: GatewayRequest, engine: EngineName): GatewayRequest {
   const { body, bytes, route } = request;
   if (route.dialect !== OLLAMA || CUTTING_ENGINES.includes(engine) || !Object.hasOwn(body, "truncate_prompt_tokens"))

@@ -8,17 +8,18 @@ import type { Statement } from "../store/database.js";
 import type { PurgeFilter } from "./answer-store.js";
 import { bytesOf, formOf, type StoredAnswer, seal, writeForm } from "./stored-answer.js";
 
-/** What is kept in a table, so that several can share a database. */
+/** The tables of one database, by what keeps its answers there. */
 export type AnswerTableName = "cache_exact" | "idempotency";
 
 interface KeptAnswer {
   readonly id: string;
+  /** What it counts towards the bound. */
   readonly numBytes: number;
   readonly expiresMs: number;
   readonly model: string;
   readonly tenant: string;
   readonly tags: readonly string[];
-  /** Of its form. */
+  /** Size of its form (see stored-answer.ts). */
   readonly formBytes: number;
 }
 
@@ -69,8 +70,8 @@ const MAX_BLOBS = 1000;
 /** Rows that are looked at together where room is made. */
 const NUM_OLDEST = 64;
 /**
- * Share of the bytes that stay where the tenant with the most gives room, since finding it costs more than deleting its
- * rows.
+ * Where the tenant with the most bytes makes room, this share of the bound stays: to find that tenant costs more than
+ * to delete its rows, so more of them go at once.
  */
 const KEPT_SHARE = 15 / 16;
 
@@ -236,10 +237,10 @@ export function schemaOf(table: AnswerTableName): readonly string[] {
 }
 
 /**
- * Whether no tenant can drive out another's answers. The index that this takes costs each new answer time, which the
- * cache has not.
+ * Whether no tenant can drive out another's answers: a client counts on its idempotent ones, whatever others send. The
+ * index for it takes time with each new answer, so the cache has none.
  */
-const isFair = (table: AnswerTableName): boolean => table === "idempotency";
+export const isFair = (table: AnswerTableName): boolean => table === "idempotency";
 
 function statementsOf(table: AnswerTableName) {
   const largest = `(SELECT tenant FROM ${table} GROUP BY tenant ORDER BY sum(bytes) DESC LIMIT 1)`;

@@ -1,6 +1,6 @@
 /**
- * Kept answers in the gateway's database, with those used last in memory too. They outlast the process. A thread writes
- * them (see answer-table.ts); they are read here, since a read takes microseconds.
+ * Kept answers in cache.db, with those used last in memory too. They outlast the process. A thread writes them (see
+ * answer-table.ts); they are read here, since a read takes microseconds.
  */
 import type Database from "libsql";
 import { errorFromRecord } from "../../core/errors.js";
@@ -32,7 +32,7 @@ interface EmbeddedStoreOptions {
 
 /** Kept answers are written together: a transaction costs more than a row, and memory has them until then. */
 const WAIT_MS = 50;
-/** So many do not wait for others. */
+/** A group of so many answers waits for no more. */
 const MAX_COMING = 64;
 /** Uses of answers that are noted together, since a write costs more than a read. */
 const MAX_NOTED_USES = 256;
@@ -196,7 +196,7 @@ export class EmbeddedStore implements AnswerStore {
   }
 }
 
-/** Where jobs end: in the thread of the database's file, or here for a database in memory. */
+/** Runs jobs: in the thread of the database's file, or here for a database in memory. */
 interface JobRunner {
   run(job: AnswerJob): Promise<AnswerDone>;
   /** Ends the thread when no job is left. A later job starts it again. */

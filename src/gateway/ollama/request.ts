@@ -183,7 +183,7 @@ export function ofGenerate(body: RequestBody): RequestBody {
 
 /** The engines that cut a text at the end of the model's context when they are asked to. */
 export const CUTTING_ENGINES: readonly string[] = ["millrace", "vllm"];
-/** What asks them; Ollama does so by itself. */
+/** The field that asks them to; Ollama cuts a text without being asked. */
 export const CUT = { truncate_prompt_tokens: -1 } as const;
 
 /** The request behind /api/embeddings of earlier releases, which took one text. */

@@ -425,7 +425,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     hasOffsetNorms: true,
     isGateless: true,
   },
-  // AFM.
+  // Arcee's AFM.
   arcee: { activation: "reluSquared", isGateless: true },
   // Ling 1 and 1.5; Ling, Ring and others of 2.0.
   bailingmoe: { ...LLAMA, experts: { weighedBy: "softmax", mayShare: true, normalisesInFiles: false } },

@@ -88,7 +88,7 @@ export const PLAIN_ROUTING: ExpertRouting = {
   hasBias: false,
 };
 
-/** Phi-MoE's, which no file or folder says otherwise. */
+/** Phi-MoE's, of which neither files nor folders say anything. */
 export const SPARSE_MIXER: ExpertRouting = { ...PLAIN_ROUTING, scoring: "sparseMixer", normalises: false };
 
 /** Queries are multiplied by 1 + beta · ln(1 + floor(position / length)). */

@@ -264,7 +264,7 @@ function longRope(
   };
 }
 
-/** Phi-MoE's, of short texts and of long ones. */
+/** The rope's magnitude where a folder states it, as Phi-MoE's do: served if short and long texts have the same. */
 function statedMagnitude(stated: JsonObject): number | undefined {
   const [short, long] = [positive(stated, "short_mscale"), positive(stated, "long_mscale")];
   if (short === long) return short;

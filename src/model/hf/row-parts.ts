@@ -20,7 +20,7 @@ export function rowPartOf(name: string, model: ServableModel): RowPart | undefin
   return ofGatedPart(part, expertsOf(model)?.sharedWidth ?? 0);
 }
 
-/** Of each key head, its queries, its key and its value; or first all queries, then all keys. */
+/** Of each key head, its queries, its key and its value; or all queries, then all keys, then all values. */
 function ofKeyHeads(part: string, model: ServableModel): RowPart | undefined {
   const [mixer] = attentionMixers(model);
   const numGroups = partsOf(model.architecture).attn_q!.endsWith("wqkv") ? mixer!.numKvHeads : 1;

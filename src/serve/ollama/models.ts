@@ -19,7 +19,7 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type FieldRules, parseFields } from "../openai/fields.js";
 import { resolveModelName } from "../openai/model-name.js";
-import { capabilitiesOf, detailsOf, digestOf, entries, startOf, tagsObject } from "../openai/model-tags.js";
+import { capabilitiesOf, detailsOf, digestOf, modelEntries, startOf, tagsObject } from "../openai/model-tags.js";
 import { modelField } from "../openai/schema-parts.js";
 
 /** The model is never unloaded, so its expiry is the latest time that Ollama itself states. */
@@ -42,7 +42,7 @@ export const tags = (c: AppContext, context: ServeContext): Response => c.json(t
 
 export function running(c: AppContext, context: ServeContext): Response {
   const facts = { expires_at: NEVER, size_vram: 0, context_length: context.engine.info.maxModelLen };
-  return c.json({ models: entries(context).map((entry) => ({ ...entry, ...facts })) });
+  return c.json({ models: modelEntries(context).map((entry) => ({ ...entry, ...facts })) });
 }
 
 export function apiVersion(c: AppContext, context: ServeContext): Response {

@@ -97,7 +97,7 @@ export async function cohereEmbed(c: AppContext, context: ServeContext): Promise
   const numDimensions = resolveDimensions(context, request.output_dimension, "output_dimension");
   const ofBits = forms.find((form) => form.endsWith("binary"));
   if (ofBits !== undefined && numDimensions % 8 !== 0) {
-    throw invalidParameter("embedding_types", `expected no ${ofBits} of ${numDimensions} values, no multiple of 8`);
+    throw invalidParameter("embedding_types", `expected a multiple of 8 values for ${ofBits}, got ${numDimensions}`);
   }
   const prompts = await encodeInputs(context, texts, {
     param,

@@ -1,4 +1,4 @@
-/** The served names and the model's facts in Ollama's words, which llama-server's list of models has too. */
+/** The served names and the model's facts in Ollama's words. */
 import { createHash } from "node:crypto";
 import { withTag } from "../../core/ollama-api.js";
 import type { ServeContext } from "../http/context.js";
@@ -28,16 +28,16 @@ export function digestOf({ engine: { info } }: ServeContext): string {
 
 export const startOf = ({ createdAtSeconds }: ServeContext): string => new Date(1000 * createdAtSeconds).toISOString();
 
-export function entries(context: ServeContext): readonly object[] {
+export function modelEntries(context: ServeContext): readonly object[] {
   const { weightBytes: size } = context.engine.info;
   const common = { size, digest: digestOf(context), details: detailsOf(context) };
   return context.modelNames.map((name) => ({ name: withTag(name), model: withTag(name), ...common }));
 }
 
-/** The served names in Ollama's words, which llama-server has beside OpenAI's. */
+/** The answer of /api/tags. llama-server has it in its /v1/models, beside OpenAI's fields. */
 export function tagsObject(context: ServeContext): { readonly models: readonly object[] } {
   const facts = { capabilities: capabilitiesOf(context), modified_at: startOf(context) };
-  return { models: entries(context).map((entry) => ({ ...entry, ...facts })) };
+  return { models: modelEntries(context).map((entry) => ({ ...entry, ...facts })) };
 }
 
 /** As in Ollama, only models that cannot answer have `embedding`: clients leave those out of their chat models. */

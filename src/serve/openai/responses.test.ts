@@ -71,7 +71,7 @@ it("of a wrong choice of tools names each form once", async () => {
   expect(body.error.message).toBe('tool_choice: expected one of "none", "auto", "required" or an object, got 7');
   const unnamed = await post({ tools, tool_choice: { type: "function" } });
   expect(unnamed.body.error.message).toMatch(
-    /^tool_choice: expected one of .* or an object with another name or an object with "allowed_tools" as type, got/,
+    /^tool_choice: expected one of .* or an object with another value as name or an object with "allowed_tools" as type, got/,
   );
 });
 

@@ -27,8 +27,8 @@ export type CallStep = "held" | "taken" | "ended" | "rejected";
 export interface CallRegion {
   push(char: string): CallStep;
   /**
-   * The answer ends here: reports the call whose text is held, as far as it goes. True also where the held text can
-   * only be a part of the format behind a call. False, and absent: it is content.
+   * The answer ends here: reports the call whose text is held, as far as it goes. True also where that text is only
+   * what the format writes behind a call. False, and absent: it is content.
    */
   cutOff?(): boolean;
 }

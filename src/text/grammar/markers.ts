@@ -12,7 +12,7 @@ export const SPECIAL_BYTE = 0xff;
 
 const hex = (byte: number): string => `\\x${byte.toString(16).padStart(2, "0")}`;
 
-/** XGrammar takes a range of one byte for a character. */
+/** A class of one byte, written twice: XGrammar reads [\xe2] and [\xe2-\xe2] as the character U+00E2. */
 const oneByte = (byte: number): string => `[${hex(byte)}${hex(byte)}]`;
 
 const SPECIAL = oneByte(SPECIAL_BYTE);
@@ -46,12 +46,12 @@ export class Markers {
     if (this.specialTexts.has(marker)) return sequence(ORDINARY_TEXT, this.spell(marker), then);
     const rest = writer.rule(then);
     const bytes = Buffer.from(marker).toString("latin1");
-    const starts = [...new Set(bytes)];
-    const others = bytesExcept(starts);
+    const distinct = [...new Set(bytes)];
+    const others = bytesExcept(distinct);
     // One rule per number of the marker's bytes matched so far.
     const names = [...bytes].map(() => writer.reserve());
     for (const [count, name] of names.entries()) {
-      const branches = starts.map((byte) => {
+      const branches = distinct.map((byte) => {
         const next = overlap(bytes, bytes.slice(0, count) + byte);
         return sequence(oneByte(byte.charCodeAt(0)), names[next] ?? rest);
       });
