@@ -5,7 +5,7 @@ import { limitedText } from "../../core/limited-text.js";
 import { BufferSink } from "../../gateway/answer.js";
 import { tenantScope } from "../../gateway/cache/answer-key.js";
 import { Cancellation } from "../../gateway/cancellation.js";
-import { CUT, CUTTING_ENGINES } from "../../gateway/ollama/request.js";
+import { CUT_TEXTS, CUTTING_ENGINES } from "../../gateway/cut-texts.js";
 import { answerText } from "../../gateway/semantic/answer-text.js";
 import { Embedder } from "../../gateway/semantic/embedder.js";
 import { answerJudge, type Judge, modelJudge, remoteJudge } from "../../gateway/semantic/judge.js";
@@ -138,7 +138,7 @@ const EMBED_TIMEOUT_MS = 10_000;
 
 async function embed(context: PolicyContext, model: string, texts: readonly string[]): Promise<number[][]> {
   const own = context.models.resolve(model) ?? model;
-  const cut = CUTTING_ENGINES.includes(context.models.engine(own) ?? "") ? CUT : {};
+  const cut = CUTTING_ENGINES.includes(context.models.engine(own) ?? "") ? CUT_TEXTS : {};
   const body = await ask(context, "/v1/embeddings", { model, input: texts, ...cut }, EMBED_TIMEOUT_MS);
   const { data } = JSON.parse(body.toString()) as { readonly data?: readonly Vector[] };
   const vectors: number[][] = [];

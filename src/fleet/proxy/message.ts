@@ -2,11 +2,11 @@
 import type { Dispatcher } from "undici";
 import { CACHE_SCOPE_HEADER, saltOfScope } from "../../core/cache-scope.js";
 import { MillraceError } from "../../core/errors.js";
+import { CUTTING_ENGINES } from "../../gateway/cut-texts.js";
 import { type Provider, providerRequest } from "../../gateway/dialects/provider.js";
 import type { Translation } from "../../gateway/dialects/translation.js";
 import { withFields } from "../../gateway/edit-json.js";
 import { OLLAMA } from "../../gateway/ollama/endpoints.js";
-import { CUTTING_ENGINES } from "../../gateway/ollama/request.js";
 import type { GatewayRequest } from "../../gateway/request.js";
 import type { Lease } from "../routing/router.js";
 import type { EngineName } from "../upstream/engine.js";

@@ -8,6 +8,7 @@ import { type ErrorCode, MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { takenTemperature } from "../../core/ollama-api.js";
 import { plainToolName, plainTools } from "../../core/ollama-tools.js";
+import { CUT_TEXTS } from "../cut-texts.js";
 import type { RequestBody } from "../request.js";
 
 type Json = Readonly<Record<string, unknown>>;
@@ -181,14 +182,10 @@ export function ofGenerate(body: RequestBody): RequestBody {
   return chatOf(body, [...before, { role: "user", content: promptOf(body) }]);
 }
 
-/** The engines that cut a text at the end of the model's context when they are asked to. */
-export const CUTTING_ENGINES: readonly string[] = ["millrace", "vllm"];
-/** The field that asks them to; Ollama cuts a text without being asked. */
-export const CUT = { truncate_prompt_tokens: -1 } as const;
-
 /** The request behind /api/embeddings of earlier releases, which took one text. */
-export const ofLegacyEmbed = ({ model, prompt }: RequestBody): RequestBody => known({ model, input: prompt, ...CUT });
+export const ofLegacyEmbed = ({ model, prompt }: RequestBody): RequestBody =>
+  known({ model, input: prompt, ...CUT_TEXTS });
 
 /** The request behind /api/embed. */
 export const ofEmbed = ({ model, input, dimensions, truncate }: RequestBody): RequestBody =>
-  known({ model, input, dimensions, ...(truncate === false ? {} : CUT) });
+  known({ model, input, dimensions, ...(truncate === false ? {} : CUT_TEXTS) });
