@@ -93,6 +93,8 @@ const REQUESTS: readonly (readonly [string, string, (text: string) => object])[]
     }),
   ],
   ["embeddings", "/v1/embeddings", (text) => ({ input: [text] })],
+  ["embeddings of Cohere's API", "/v2/embed", (text) => ({ texts: [text] })],
+  ["embeddings of parts", "/v2/embed", (text) => ({ inputs: [{ content: [{ type: "text", text }] }] })],
   ["rerank", "/v1/rerank", (text) => ({ query: "q", documents: [text] })],
 ];
 

@@ -81,14 +81,14 @@ interface Prompts {
 }
 
 function promptsOf(path: string, body: RequestBody): Prompts {
-  if (path.endsWith("/rerank")) return pairsOf(body.query, body.documents);
+  if (path.endsWith("/rerank")) return pairsOf(body.query, body.documents ?? body.texts);
   if (path.endsWith("/score")) {
     // vLLM has three names for the first text, and four for the others.
     const { text_1, queries, data_1, text_2, documents, items, data_2 } = body;
     return pairsOf(text_1 ?? queries ?? data_1, text_2 ?? documents ?? items ?? data_2);
   }
   if (path === "/v1/embeddings" || path === "/v2/embed") {
-    const numTexts = numTextsOf(body.input ?? body.texts ?? body.inputs);
+    const numTexts = numTextsOf(path === "/v2/embed" ? (body.texts ?? body.inputs) : body.input);
     return { numPrompts: numTexts, numTemplates: numTexts, bytesAgain: 0 };
   }
   if (path === "/v1/completions") return { numPrompts: numTextsOf(body.prompt), numTemplates: 1, bytesAgain: 0 };

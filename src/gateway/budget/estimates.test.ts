@@ -102,6 +102,7 @@ describe("the size of a request", () => {
     const [again, templates] = [2 * 20, 3 * 256];
     expect(promptTokens("/v1/rerank", { query, documents })).toBe(100 + again + templates);
     expect(promptTokens("/rerank", { query, documents }, { maxModelLen: 128 })).toBe(3 * 128);
+    expect(promptTokens("/rerank", { query, texts: documents })).toBe(100 + again + templates);
     expect(promptTokens("/score", { text_1: query, text_2: documents })).toBe(100 + again + templates);
     expect(promptTokens("/v1/score", { text_1: documents, text_2: documents })).toBe(100 + templates);
     for (const names of [
@@ -117,6 +118,8 @@ describe("the size of a request", () => {
     );
     expect(promptTokens("/v1/embeddings", { input: documents })).toBe(100 + templates);
     expect(promptTokens("/v2/embed", { texts: documents }, { maxModelLen: 8 })).toBe(8 * documents.length);
+    // An engine may pass over the field of the other path.
+    expect(promptTokens("/v2/embed", { input: "a", texts: documents }, { maxModelLen: 8 })).toBe(8 * documents.length);
     expect(promptTokens("/v1/embeddings", { input: [[1, 2], [3]] })).toBe(100 + 2 * 256);
   });
 

@@ -46,10 +46,9 @@ const LEFT_OUT: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ["/v1/responses", new Set<string>(TERMS)],
   ["/v1/messages", new Set<string>([...TERMS, "metadata"])],
   ["/v1/embeddings", new Set<string>([...TERMS, "user"])],
-  ...["/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map((path): [string, ReadonlySet<string>] => [
-    path,
-    new Set<string>([...TERMS, "user"]),
-  ]),
+  ...["/v2/embed", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map(
+    (path): [string, ReadonlySet<string>] => [path, new Set<string>([...TERMS, "user"])],
+  ),
 ]);
 
 /** The paths whose answers can be kept. */

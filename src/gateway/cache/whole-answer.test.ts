@@ -43,3 +43,10 @@ test("an end for a reason of the moment, or an error, makes none; a text about o
   expect(isWhole(`${chunk("stop")}event: error\ndata: {}\n\n${DONE}`)).toBe(false);
   expect(isWhole(chunk("stop", '\ndata: {"error":1}\n\nevent: error\n') + DONE)).toBe(true);
 });
+
+test("vectors are whole as each API gives them", () => {
+  const isWholeBody = (path: string, body: object) => isWholeAnswer(path, false, Buffer.from(JSON.stringify(body)));
+  expect(isWholeBody("/v2/embed", { embeddings: { float: [[0.5]] } })).toBe(true);
+  expect(isWholeBody("/v1/embeddings", { data: [{ embedding: [0.5] }] })).toBe(true);
+  for (const path of ["/v2/embed", "/v1/embeddings"]) expect(isWholeBody(path, { results: [] })).toBe(false);
+});

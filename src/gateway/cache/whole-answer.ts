@@ -40,6 +40,8 @@ export function isWholeAnswer(path: string, isEventStream: boolean, body: Buffer
     case "/v1/score":
     case "/score":
       return Array.isArray(answer.data);
+    case "/v2/embed":
+      return typeof answer.embeddings === "object" && answer.embeddings !== null;
     default:
       return Array.isArray(answer.results);
   }

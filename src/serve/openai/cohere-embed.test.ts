@@ -97,6 +97,7 @@ describe("POST /v2/embed", () => {
     [{ texts: ["a"], images: ["data:"] }, "unsupported_field", "images"],
     [{ texts: ["a", ""] }, "empty_prompt", "texts[1]"],
     [{ texts: ["a"], input_type: "nonexistent" }, "invalid_parameter", "input_type"],
+    [{ texts: ["a"], input_type: "constructor" }, "invalid_parameter", "input_type"],
     [{ texts: ["a"], embedding_types: ["float", "int4"] }, "invalid_parameter", "embedding_types[1]"],
     [{ texts: ["a"], embedding_types: ["ubinary"], output_dimension: 12 }, "invalid_parameter", "embedding_types"],
     [{ texts: ["a"], output_dimension: 33 }, "invalid_parameter", "output_dimension"],

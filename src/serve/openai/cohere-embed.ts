@@ -64,12 +64,12 @@ export const COHERE_EMBED_RULES: FieldRules<(typeof schema)["shape"]> = {
 };
 
 /** Cohere's kinds of texts, and the names that sentence-transformers has for such prompts. */
-const INPUT_TYPES: Readonly<Record<string, readonly string[]>> = {
-  search_query: ["query"],
-  search_document: ["document", "passage"],
-  classification: [],
-  clustering: [],
-};
+const INPUT_TYPES: ReadonlyMap<string, readonly string[]> = new Map([
+  ["search_query", ["query"]],
+  ["search_document", ["document", "passage"]],
+  ["classification", []],
+  ["clustering", []],
+]);
 
 /**
  * The model's prompt for that kind of texts. A kind of Cohere's for which it has none changes nothing: the model does
@@ -78,9 +78,9 @@ const INPUT_TYPES: Readonly<Record<string, readonly string[]>> = {
 function promptNameOf({ embeddingPrompts }: ServeContext, type: string | undefined): string | undefined {
   if (type === undefined) return undefined;
   const names = embeddingPrompts?.byName ?? new Map<string, string>();
-  const found = [type, ...(INPUT_TYPES[type] ?? [])].find((name) => names.has(name));
-  if (found !== undefined || Object.hasOwn(INPUT_TYPES, type)) return found;
-  const known = [...Object.keys(INPUT_TYPES), ...names.keys()].join(", ");
+  const found = [type, ...(INPUT_TYPES.get(type) ?? [])].find((name) => names.has(name));
+  if (found !== undefined || INPUT_TYPES.has(type)) return found;
+  const known = [...INPUT_TYPES.keys(), ...names.keys()].join(", ");
   throw invalidParameter("input_type", `expected one of ${known}, got ${JSON.stringify(type.slice(0, 80))}`);
 }
 
