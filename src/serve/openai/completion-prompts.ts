@@ -124,11 +124,14 @@ function isTexts(list: Exclude<PromptField, string>): list is readonly string[] 
   return typeof list[0] === "string";
 }
 
-/** The total number of characters of the prompts that are texts. */
-function textLengthOf(field: PromptField): number {
-  if (typeof field === "string") return field.length;
+/** Texts of so many characters for each token of the context cost no more than texts that are not cut. */
+const USUAL_CHARACTERS = 8;
+
+/** The total number of characters by which texts are longer than the context usually holds. */
+function excessOf(field: PromptField, { maxModelLen }: PromptContext["engine"]["info"]): number {
   if (isTokenIdArray(field)) return 0;
-  return field.reduce((sum: number, prompt) => sum + (typeof prompt === "string" ? prompt.length : 0), 0);
+  const texts = typeof field === "string" ? [field] : field.filter((prompt) => typeof prompt === "string");
+  return texts.reduce((sum, { length }) => sum + Math.max(0, length - USUAL_CHARACTERS * maxModelLen), 0);
 }
 
 export function assertNumPrompts({ limits }: PromptContext, count: number, param: string): void {
@@ -143,7 +146,7 @@ export async function encodePrompts(
   options: PromptOptions,
 ): Promise<Prompt[]> {
   const fieldName = options.param ?? "prompt";
-  if (options.truncate !== undefined) assertMayBeTruncated(textLengthOf(field), fieldName);
+  if (options.truncate !== undefined) assertMayBeTruncated(excessOf(field, context.engine.info), fieldName);
   if (typeof field === "string") {
     assertText(context, field, options, fieldName);
     return fromTexts(context, [field], options, () => fieldName);

@@ -38,21 +38,18 @@ export function contextExceeded(
   return new MillraceError("context_length_exceeded", message, { param, hint: "shorten the prompt" });
 }
 
-/**
- * The limit for all prompts of a request, in characters, because a text is tokenized as a whole even if only a part is
- * kept.
- */
+/** The limit of what is cut from a request's texts, in characters: a text is tokenized whole, whatever part is kept. */
 export const MAX_TRUNCATED_LENGTH = 256 * 1024;
 
 /**
  * Replaces assertTextMayFit if only the first or last tokens of each prompt are kept.
- * @param length the total length of the request's texts
+ * @param length of the request's texts together, or of what they have beyond the context
  */
 export function assertMayBeTruncated(length: number, param: string): void {
   if (length <= MAX_TRUNCATED_LENGTH) return;
   throw new MillraceError(
     "invalid_parameter",
-    `${param}: expected at most ${MAX_TRUNCATED_LENGTH} characters of text beside truncate_prompt_tokens, got ${length}`,
+    `${param}: expected at most ${MAX_TRUNCATED_LENGTH} characters of text to be cut, got ${length}`,
     { param, hint: "shorten the text, or send fewer prompts at once" },
   );
 }

@@ -151,12 +151,14 @@ describe("truncate_prompt_tokens", () => {
 
   it("tokenizes a bounded amount of text, for all prompts together", async () => {
     const truncate_prompt_tokens = 1;
-    const half = "x".repeat(MAX_TRUNCATED_LENGTH / 2);
-    expect((await ask(COMPLETIONS, { prompt: [half, half], truncate_prompt_tokens })).status).toBe(200);
+    // Eight characters for each token of the context are free.
+    const usual = "x".repeat(8 * 4096);
+    const half = `${"x".repeat(MAX_TRUNCATED_LENGTH / 2)}${usual}`;
+    expect((await ask(COMPLETIONS, { prompt: [half, half, usual, usual], truncate_prompt_tokens })).status).toBe(200);
     const tooLong: readonly [string, string, object][] = [
-      [COMPLETIONS, "prompt", { prompt: [half, half, "x"] }],
-      [COMPLETIONS, "prompt", { prompt: `${half}${half}x` }],
-      ["/v1/embeddings", "input", { input: [half, half, "x"] }],
+      [COMPLETIONS, "prompt", { prompt: [half, half, `${usual}x`] }],
+      [COMPLETIONS, "prompt", { prompt: `${half}${half}` }],
+      ["/v1/embeddings", "input", { input: [half, half, `${usual}x`] }],
       [CHAT, "messages", { messages: [{ role: "user", content: `${half}${half}` }] }],
     ];
     for (const [path, param, fields] of tooLong) {
