@@ -100,6 +100,23 @@ describe("chats", () => {
     expect([short.status, short.headers.get("x-millrace-unenforced")]).toEqual([200, null]);
   });
 
+  it("lose the oldest steps of a long last turn, and each step whole", async () => {
+    const client = await connect(() => "done");
+    const steps = Array.from({ length: 40 }, (_, n) => [
+      { role: "assistant", content: "", tool_calls: [{ function: { name: "weather", arguments: { city: `c${n}` } } }] },
+      { role: "tool", content: `result ${n} ${"x".repeat(400)}`, tool_name: "weather" },
+    ]);
+    const long = [{ role: "user", content: "go" }, ...steps.flat()];
+    await client.chat({ model: "fake", messages: long, tools });
+    const prompt = Buffer.from(fake!.engine.submitted.at(-1)!.promptIds).toString();
+    const kept = (pattern: RegExp) => [...prompt.matchAll(pattern)].map(([, n]) => Number(n));
+    const [calls, results] = [kept(/"c(\d+)"/g), kept(/result (\d+) /g)];
+    expect(prompt).toContain("user\ngo");
+    expect([calls.at(-1), calls.length > 3, calls.length < 12, results]).toEqual([39, true, true, calls]);
+    const alone = [...long.slice(0, 2), { role: "tool", content: "x".repeat(5000), tool_name: "weather" }];
+    await expect(client.chat({ model: "fake", messages: alone, tools })).rejects.toThrow("room for an answer");
+  });
+
   it("take tools of any name and without a type, which the model sees under plain ones", async () => {
     const client = await connect((prompt) => CALL.replace("weather", /city_weather\.?\w*/.exec(prompt)![0]));
     const [name, given] = ["city/weather", { name: "city/weather", description: "Weather", parameters }];

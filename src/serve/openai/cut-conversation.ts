@@ -8,8 +8,9 @@ import type { ChatPlan } from "./chat-plan.js";
 export const ANSWER_ROOM = 256;
 
 /**
- * Drops as few of the oldest turns as necessary. Instructions stay, and a turn is dropped as a whole, beginning with
- * its user message. Rejects with context_length_exceeded if the last turn alone is too long.
+ * Drops as few of the oldest turns as necessary, each as a whole, beginning with its user message; then the oldest
+ * steps of the last turn: an answer with calls and their results. Instructions, the last user message and the last step
+ * stay. Rejects with context_length_exceeded if these are too long.
  *
  * @param room tokens that are left for the answer, but at most half of the context
  */
@@ -20,13 +21,7 @@ export async function planWithinContext(
   room = ANSWER_ROOM,
 ): Promise<{ readonly plan: ChatPlan; readonly isCut: boolean }> {
   const mostTokens = info.maxModelLen - Math.min(room, Math.floor(info.maxModelLen / 2));
-  const isUsers = ({ role }: PlainMessage) => role === "user";
-  const numKeptFirst = Math.max(
-    messages.findIndex(({ role }) => role !== "system"),
-    0,
-  );
-  const cuts = messages.flatMap((message, index) => (index > numKeptFirst && isUsers(message) ? [index] : []));
-  const cutAt = (index: number) => plan([...messages.slice(0, numKeptFirst), ...messages.slice(index)]);
+  const shorter = shorterThan(messages);
   const attempt = async (make: () => Promise<ChatPlan>): Promise<ChatPlan | undefined> => {
     try {
       const made = await make();
@@ -38,15 +33,31 @@ export async function planWithinContext(
   };
   const whole = await attempt(() => plan(messages));
   if (whole !== undefined) return { plan: whole, isCut: false };
-  let [low, high] = [0, cuts.length];
+  let [low, high] = [0, shorter.length];
   let best: ChatPlan | undefined;
   while (low < high) {
     const middle = (low + high) >> 1;
-    const made = await attempt(() => cutAt(cuts[middle]!));
+    const made = await attempt(() => plan(shorter[middle]!()));
     if (made === undefined) low = middle + 1;
     else [best, high] = [made, middle];
   }
-  // If even the last turn alone is too long, planning it reports the usual error.
-  const last = cuts.at(-1);
-  return { plan: best ?? (await (last === undefined ? plan(messages) : cutAt(last))), isCut: last !== undefined };
+  // If even the shortest is too long, planning it reports the usual error.
+  return { plan: best ?? (await plan(shorter.at(-1)?.() ?? messages)), isCut: shorter.length > 0 };
+}
+
+/** Makers of the conversation with less and less of its beginning. */
+function shorterThan(messages: readonly PlainMessage[]): readonly (() => readonly PlainMessage[])[] {
+  const placesOf = (role: string) => messages.flatMap((message, index) => (message.role === role ? [index] : []));
+  const numFirst = Math.max(
+    messages.findIndex(({ role }) => role !== "system"),
+    0,
+  );
+  const first = messages.slice(0, numFirst);
+  const users = placesOf("user").filter((index) => index >= numFirst);
+  const lastUser = users.at(-1) ?? messages.length;
+  const [, ...steps] = placesOf("assistant").filter((index) => index > lastUser);
+  return [
+    ...users.filter((index) => index > numFirst).map((index) => () => [...first, ...messages.slice(index)]),
+    ...steps.map((index) => () => [...first, messages[lastUser]!, ...messages.slice(index)]),
+  ];
 }
