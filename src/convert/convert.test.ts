@@ -36,11 +36,9 @@ import { createHfTokenizer } from "../text/hf/create-tokenizer.js";
 import { loadTextSide } from "../text/text-side.js";
 import { createTokenizer } from "../text/tokenizer/create-tokenizer.js";
 import { PROBE } from "../text/tokenizer/probes.js";
-import { convertModel, writeCopy } from "./convert.js";
+import { convertModel } from "./convert.js";
 import { tokenizerMetadata } from "./gguf/tokenizer.js";
 import { tokenizerFiles } from "./hf/tokenizer.js";
-import type { CopyNote } from "./weights/tensors.js";
-import { plainStorage } from "./weights/tensors.js";
 
 const root = mkdtempSync(join(tmpdir(), "millrace-convert-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -425,35 +423,6 @@ test("a note on a window does not excuse other tokens", async () => {
   // A token that no merge makes: SentencePiece joins its characters all the same.
   const broken = mistralFolder(({ model }) => model.merges.splice(0, 20));
   await expect(convert(broken)).rejects.toMatchObject({ code: "tokenizer_unsupported" });
-});
-
-test("a window that llama.cpp leaves out is noted", () => {
-  const notesOf = (name: string, window: number | null) => {
-    const [folder, file, notes] = [place(), place(".gguf"), [] as CopyNote[]];
-    cpSync(fixture(`hf/${name}`), folder, { recursive: true });
-    const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as object;
-    writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, sliding_window: window }));
-    const source = { path: folder, model: openModel(folder), text: undefined };
-    const progress = { onWritten: () => {}, onNote: (note: CopyNote) => void notes.push(note) };
-    for (const _ of writeCopy(file, true, source, plainStorage("F32"), progress));
-    return notes;
-  };
-  for (const name of ["phi3", "mistral", "starcoder2"]) {
-    expect(notesOf(name, 16), name).toEqual([{ text: expect.stringContaining("llama.cpp"), isAboutTokens: false }]);
-    expect(notesOf(name, null), name).toEqual([]);
-  }
-});
-
-test("a copy of Phi-MoE has llama.cpp's name of the norms' epsilon, and a note that llama.cpp computes it otherwise", () => {
-  const [file, notes] = [place(".gguf"), [] as string[]];
-  const folder = fixture("hf/phimoe");
-  const source = { path: folder, model: openModel(folder), text: undefined };
-  const progress = { onWritten: () => {}, onNote: ({ text }: CopyNote) => void notes.push(text) };
-  for (const _ of writeCopy(file, true, source, plainStorage("F32"), progress));
-  expect(notes).toContainEqual(expect.stringMatching(/has RMS norms, and weights of experts by softmax, for phimoe/));
-  const { metadata } = readGguf(file);
-  const has = (name: string) => metadata.number(`phimoe.attention.layer_norm_${name}`) !== undefined;
-  expect([has("rms_epsilon"), has("epsilon")]).toEqual([true, false]);
 });
 
 test("a pooling that a folder cannot say is refused, and a file keeps it", async () => {

@@ -1,5 +1,4 @@
 /** Makes the exact cache and the policy of Idempotency-Key from the configuration, with their store. */
-
 import type { AnswerStore } from "../../gateway/cache/answer-store.js";
 import { type AnswerTableName, isFair } from "../../gateway/cache/answer-table.js";
 import { EmbeddedStore } from "../../gateway/cache/embedded-store.js";

@@ -28,7 +28,8 @@ export function messageTo(
   seed: number | undefined,
   traceparent: string | undefined,
 ): Message {
-  const sendable = { ...given, request: uncut(given.request, upstream.engine) };
+  const request = uncut(given.request, upstream.engine);
+  const sendable = request === given.request ? given : { ...given, request };
   const { id, headers: clientHeaders, route, path, url, bytes, body: clientBody } = sendable.request;
   if (target.provider !== undefined) return toProvider(target, target.provider, sendable);
   const { isKeyHidden } = sendable.request.caller;

@@ -34,6 +34,9 @@ const PLAIN: Route = {
   isHarmlessTwice: false,
 };
 
+/** Paths whose answers are vectors or scores and nothing else, beside /v1/embeddings. */
+export const POOLING_PATHS = ["/v2/embed", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"] as const;
+
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/chat/completions", { ...generation, dialect: OPENAI, takesSeed: true }],
   ["/v1/chat/completions/input_tokens", PLAIN],
@@ -44,10 +47,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ["/v1/messages", { ...generation, dialect: ANTHROPIC }],
   ["/v1/messages/count_tokens", { ...PLAIN, dialect: ANTHROPIC }],
   ["/v1/embeddings", { ...PLAIN, runsPrompt: true, isHarmlessTwice: true, idField: "input" }],
-  ...["/v2/embed", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map((path): [string, Route] => [
-    path,
-    { ...PLAIN, runsPrompt: true, isHarmlessTwice: true },
-  ]),
+  ...POOLING_PATHS.map((path): [string, Route] => [path, { ...PLAIN, runsPrompt: true, isHarmlessTwice: true }]),
   ["/tokenize", PLAIN],
   ["/detokenize", { ...PLAIN, idField: "tokens" }],
   ["/tokenizer_info", { ...PLAIN, method: "GET" }],

@@ -5,10 +5,12 @@
  * The key is made of the request's fields and not of the prompt's token ids: template and tokenizer are functions of
  * the fields and of the model's version, so equal fields mean equal ids, and the gateway needs no tokenizer.
  */
+
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import { shapeOf } from "../../core/json-body.js";
 import { quoted } from "../../core/quoted-text.js";
+import { POOLING_PATHS } from "../api/routes.js";
 import type { GatewayRequest } from "../request.js";
 import { PRIORITY_HEADER, TIMEOUT_HEADER } from "../routes/terms-policy.js";
 import { canonicalJson } from "./canonical-json.js";
@@ -45,10 +47,10 @@ const LEFT_OUT: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ["/v1/completions", new Set<string>([...TERMS, ...BOOKKEEPING])],
   ["/v1/responses", new Set<string>(TERMS)],
   ["/v1/messages", new Set<string>([...TERMS, "metadata"])],
-  ["/v1/embeddings", new Set<string>([...TERMS, "user"])],
-  ...["/v2/embed", "/v1/rerank", "/v2/rerank", "/rerank", "/v1/score", "/score"].map(
-    (path): [string, ReadonlySet<string>] => [path, new Set<string>([...TERMS, "user"])],
-  ),
+  ...["/v1/embeddings", ...POOLING_PATHS].map((path): [string, ReadonlySet<string>] => [
+    path,
+    new Set<string>([...TERMS, "user"]),
+  ]),
 ]);
 
 /** The paths whose answers can be kept. */

@@ -1,7 +1,8 @@
 /** Reads the description of a model from a GGUF file, of any architecture. */
 import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
-import { type DeltaFacts, isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
+import type { DeltaFacts } from "../description/architecture-facts.js";
+import { isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
   type DeltaMixer,
   type ExpertsFeedForward,

@@ -4,7 +4,8 @@
  */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import type { HfFolder } from "../../formats/hf/folder.js";
-import { type DeltaFacts, isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
+import type { DeltaFacts } from "../description/architecture-facts.js";
+import { isEncoder, knownFacts, windowOfBothSides } from "../description/architectures.js";
 import {
   type DeltaMixer,
   type ExpertsFeedForward,

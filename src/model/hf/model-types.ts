@@ -1,6 +1,7 @@
 /** Which kind of model a config.json names, with the traits of its class, and its keys under the readers' names. */
 import { type JsonObject, shownValue } from "../../formats/files/json.js";
-import { type Architecture, factsOf, isEncoder, knownFacts, type WindowFacts } from "../description/architectures.js";
+import type { WindowFacts } from "../description/architecture-facts.js";
+import { type Architecture, factsOf, isEncoder, knownFacts } from "../description/architectures.js";
 import { unservedArchitecture, unservedVariant } from "../description/servable.js";
 import { GEMMA_EMBEDDING, NOMIC_MOE, TRAITS } from "./class-traits.js";
 import { partKinds } from "./mamba.js";

@@ -10,8 +10,7 @@ import {
   assertMayBeTruncated,
   assertTextMayFit,
   contextExceeded,
-  firstTokens,
-  lastTokens,
+  keptTokens,
   truncated,
   wholeIds,
 } from "./prompt-size.js";
@@ -71,10 +70,8 @@ function shortened(context: PromptContext, ids: Int32Array, options: PromptOptio
   const { maxModelLen } = context.engine.info;
   if (keepsEnds === undefined) return truncated(ids, truncate, maxModelLen, numWanted, side);
   const { addsBos, addsEos } = context.tokenizer;
-  const numAt = (isAdded: boolean) => (addSpecial && isAdded ? 1 : 0);
-  return keepsEnds === "end"
-    ? firstTokens(ids, truncate, maxModelLen, numAt(addsEos))
-    : lastTokens(ids, truncate, maxModelLen, numAt(addsBos));
+  const numAround = addSpecial && (keepsEnds === "end" ? addsEos : addsBos) ? 1 : 0;
+  return keptTokens(ids, truncate, maxModelLen, { cut: keepsEnds, numAround });
 }
 
 function assertText(context: PromptContext, text: string, options: PromptOptions, param: string): void {

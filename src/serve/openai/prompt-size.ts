@@ -68,36 +68,27 @@ export function assertTextMayFit(context: PromptContext, text: string, param: st
   );
 }
 
-/**
- * A text's first tokens, as encoders are made for: `truncate` of them with the tokens at its ends; -1: as many as the
- * context holds.
- * @param numAtEnd tokens that the tokenizer has put behind the text, which stay
- */
-export function firstTokens(
-  ids: Int32Array,
-  truncate: number | undefined,
-  maxModelLen: number,
-  numAtEnd: number,
-): Int32Array {
-  if (truncate === undefined) return ids;
-  const numKept = truncate === -1 ? maxModelLen : truncate;
-  if (ids.length <= numKept) return ids;
-  const numEnd = Math.min(numAtEnd, numKept - 1);
-  return joinedIds(ids.subarray(0, numKept - numEnd), ids.subarray(ids.length - numEnd));
+/** Where a text is cut that has too many tokens. */
+interface TokenCut {
+  /** The text's end goes, as encoders are made for, or its start. */
+  readonly cut: "start" | "end";
+  /** Tokens that the tokenizer has put at that side, which stay. */
+  readonly numAround: number;
 }
 
-/** A text's last tokens, behind those that the tokenizer has put before it. */
-export function lastTokens(
+/** `truncate` of a text's tokens, with those that the tokenizer has put around it; -1: as many as the context holds. */
+export function keptTokens(
   ids: Int32Array,
   truncate: number | undefined,
   maxModelLen: number,
-  numAtStart: number,
+  { cut, numAround }: TokenCut,
 ): Int32Array {
-  if (truncate === undefined) return ids;
-  const numKept = truncate === -1 ? maxModelLen : truncate;
+  const numKept = truncate === -1 ? maxModelLen : (truncate ?? ids.length);
   if (ids.length <= numKept) return ids;
-  const numStart = Math.min(numAtStart, numKept - 1);
-  return joinedIds(ids.subarray(0, numStart), ids.subarray(ids.length - numKept + numStart));
+  const numOwn = Math.min(numAround, numKept - 1);
+  return cut === "end"
+    ? joinedIds(ids.subarray(0, numKept - numOwn), ids.subarray(ids.length - numOwn))
+    : joinedIds(ids.subarray(0, numOwn), ids.subarray(ids.length - numKept + numOwn));
 }
 
 /** One list after the other, of any length: arguments of a call, as a spread makes them, are limited by the stack. */
