@@ -63,7 +63,7 @@ export class EmbeddedStore extends BatchedStore {
   }
 
   protected override hurry(): void {
-    this.options.commits.hurry();
+    this.options.commits.rush();
   }
 
   async close(): Promise<void> {
