@@ -20,7 +20,7 @@ interface WriteOptions {
  */
 export const SOON_MS = 2;
 
-/** `rush` begins no transaction sooner after the one before: under load, requests share them. */
+/** `rush` begins no transaction within this time of the one before: under load, requests share transactions. */
 const RUSH_MS = 4;
 
 /** Made by `groupCommitOf`, one for each database. */
@@ -32,6 +32,7 @@ export class GroupCommit {
   #waitMs = 0;
   #isHeld = false;
   #isRushing = false;
+  /** When the last transaction began. */
   #lastMs = Number.NEGATIVE_INFINITY;
   readonly #begin;
   readonly #commit;
