@@ -31,7 +31,7 @@ export abstract class BatchedStore implements BudgetStore {
    */
   protected abstract turn(take: () => readonly Operation[]): Promise<readonly Result[]>;
 
-  /** Called after each operation for which somebody waits: all but settlements. */
+  /** Called after each operation for which somebody waits: all but settlements and charges. */
   protected hurry(): void {}
 
   abstract close(): Promise<void>;
@@ -68,7 +68,7 @@ export abstract class BatchedStore implements BudgetStore {
     return new Promise((resolve, reject) => {
       this.#pending.push({ operation, resolve: resolve as (result: Result) => void, reject });
       this.#schedule();
-      if (operation.op !== "settle") this.hurry();
+      if (operation.op !== "settle" && operation.op !== "charge") this.hurry();
     });
   }
 

@@ -7,8 +7,10 @@ import { openDatabase } from "../store/database.js";
 import { groupCommitOf } from "../store/group-commit.js";
 import { claimsOf } from "./claims.js";
 import { EmbeddedStore } from "./embedded-store.js";
+import { type SettlementEvents, Settlements } from "./settlements.js";
 import { NO_AMOUNTS, UNITS } from "./store.js";
 
+const NO_EVENTS: SettlementEvents = { recovered() {}, failed() {}, lost() {}, leftReserved() {} };
 const THIRTY = { money: 30, tokens: 0 };
 
 function makeBench() {
@@ -47,6 +49,20 @@ test("a store that is killed keeps money and reservations; one that is tended or
   await closed.store.charge(claims, 0, 5);
   await closed.store.close();
   expect((await bench.open(now).store.read(claims)).tokens).toEqual([10 * UNITS]);
+});
+
+test.each(["made", "none"] as const)("a charge whose reservation is %s is in its turn's transaction", async (state) => {
+  await using bench = makeBench();
+  const { database, store } = bench.open();
+  const claims = claimsOf([budgetOf("a", 100)]);
+  if (state === "made") await store.reserve({ claims, want: THIRTY, least: THIRTY, tokens: 0, id: "1" });
+  const settlements = new Settlements(store, NO_EVENTS, () => performance.now());
+  await settlements.tend();
+  settlements.settle("1", claims, 12, 0, state);
+  // kill -9 after this one transaction leaves the ledger's row, which is in it, and the charge.
+  groupCommitOf(database).flush();
+  expect(database.prepare("SELECT used FROM budget_meters").all()).toEqual([{ used: 12 }]);
+  await settlements.close();
 });
 
 test("requests and tokens per minute are not written with each request, nor lost when a write fails", async () => {

@@ -80,10 +80,8 @@ export class HandedLimits {
     try {
       return await next(request, sink);
     } finally {
-      // No reservation has the id, so that the amounts become a charge.
-      const isDoubtful = true;
       const [money, tokens] = [chargeOf(record, admission), tokensOf(record)];
-      this.limits.opened().settlements.settle(admission.id, budgetsOf(admission), money, tokens, isDoubtful);
+      this.limits.opened().settlements.settle(admission.id, budgetsOf(admission), money, tokens, "none");
     }
   }
 

@@ -63,7 +63,8 @@ export class LimitsPolicy implements Policy {
     } finally {
       const [charge, tokens] = [chargeOf(record, admission), tokensOf(record)];
       // Not awaited, so that it is written together with the ledger's row.
-      settlements.settle(admission.id, admission.claims, charge, tokens, reserved.isDoubtful);
+      const state = reserved.isDoubtful ? "doubtful" : "made";
+      settlements.settle(admission.id, admission.claims, charge, tokens, state);
       this.#learn(admission);
     }
   }

@@ -2,13 +2,18 @@
 import type { Claims } from "./claims.js";
 import { type BudgetStore, type Recovered, TEND_MS } from "./store.js";
 
+/**
+ * Whether the store has the reservation. If it is in doubt and the store has none, the used amount is charged without
+ * one.
+ */
+export type ReservationState = "made" | "doubtful" | "none";
+
 interface Settlement {
   readonly id: string;
   readonly claims: Claims;
   readonly money: number;
   readonly tokens: number;
-  /** The store may not know the reservation. If it does not, the used amount is charged without one. */
-  readonly isDoubtful: boolean;
+  readonly reservation: ReservationState;
   /** When it was handed over. */
   readonly atMs: number;
 }
@@ -68,8 +73,8 @@ export class Settlements {
   }
 
   /** Ends a reservation. Never rejects, and need not be awaited. */
-  settle(id: string, claims: Claims, money: number, tokens: number, isDoubtful = false): void {
-    const settlement: Settlement = { id, claims, money, tokens, isDoubtful, atMs: this.now() };
+  settle(id: string, claims: Claims, money: number, tokens: number, reservation: ReservationState = "made"): void {
+    const settlement: Settlement = { id, claims, money, tokens, reservation, atMs: this.now() };
     this.#running.add(settlement);
     this.#book(settlement).then(
       () => this.#over(settlement),
@@ -135,9 +140,10 @@ export class Settlements {
   }
 
   /** Not async: where the reservation is sure, the store's promise is all that it takes. */
-  #book({ id, claims, money, tokens, isDoubtful }: Settlement): Promise<unknown> {
+  #book({ id, claims, money, tokens, reservation }: Settlement): Promise<unknown> {
+    if (reservation === "none") return this.store.charge(claims, money, tokens);
     const settled = this.store.settle(id, money, tokens);
-    if (!isDoubtful) return settled;
+    if (reservation === "made") return settled;
     return settled.then((isSettled) => (isSettled ? undefined : this.store.charge(claims, money, tokens)));
   }
 
