@@ -135,7 +135,7 @@ class ChannelFinder {
 }
 
 const MIXER_READERS: Readonly<Record<Exclude<Mixer["kind"], "none">, readonly string[]>> = {
-  attention: ["attn_q", "attn_k", "attn_v", "attn_qkv"],
+  attention: ["attn_q", "attn_gate", "attn_k", "attn_v", "attn_qkv"],
   latent: ["attn_q", "attn_q_a", "attn_kv_a_mqa"],
   delta: ["attn_qkv", "attn_gate", "ssm_in", "ssm_ba", "ssm_alpha", "ssm_beta"],
   mamba: ["ssm_in"],

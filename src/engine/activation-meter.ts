@@ -260,7 +260,7 @@ const attentionInputs = (
   width: number,
   ofHeads: number,
 ): readonly LayerInput[] => [
-  { first: query.weight, names: ["attn_q", "attn_k", "attn_v", "attn_qkv"], cols: width },
+  { first: query.weight, names: ["attn_q", "attn_gate", "attn_k", "attn_v", "attn_qkv"], cols: width },
   { first: attentionOutput.weight, names: ["attn_output"], cols: ofHeads },
 ];
 

@@ -97,12 +97,16 @@ export function gemma4Metadata(dimensions: Dimensions): Record<string, WritableV
   };
 }
 
+/** Of a rope whose first half of pairs turn. */
+export function halfRope(numPairs: number): WritableTensor {
+  const factors = Float32Array.from({ length: numPairs }, (_, pair) => (pair < numPairs / 2 ? 1 : 1e30));
+  const bytes = new Uint8Array(factors.buffer);
+  return { name: "rope_freqs.weight", type: "F32", shape: [numPairs], data: () => [bytes] };
+}
+
 export function gemma4Globals(create: TensorFactory, dimensions: Dimensions): readonly WritableTensor[] {
   const { headDim, layers, vocab, width, sharesKeys } = dimensions;
-  // The first half of the pairs turn.
-  const factors = Float32Array.from({ length: headDim }, (_, pair) => (pair < headDim / 2 ? 1 : 1e30));
-  const bytes = new Uint8Array(factors.buffer);
-  const tensors: WritableTensor[] = [{ name: "rope_freqs.weight", type: "F32", shape: [headDim], data: () => [bytes] }];
+  const tensors = [halfRope(headDim)];
   if (!sharesKeys) return tensors;
   const total = layers * LAYER_INPUT_WIDTH;
   return [

@@ -23,6 +23,7 @@ import {
   gemma4Globals,
   gemma4Metadata,
   gemma4Tensors,
+  halfRope,
   LATENT,
   latentTensors,
   mambaMetadata,
@@ -55,6 +56,7 @@ const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "starcoder2",
   "lfm2",
   "lfm2moe",
+  "lfm3",
   "ernie4_5",
   "hunyuan-dense",
 ];
@@ -70,6 +72,7 @@ const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   qwen35moe: 4,
   lfm2: 4,
   lfm2moe: 4,
+  lfm3: 4,
   "ernie4_5-moe": 4,
   granitehybrid: 4,
   nemotron_h: 5,
@@ -155,7 +158,7 @@ const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 /** Every second layer of theirs has attention, the others a short convolution. */
-const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe"];
+const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe", "lfm3"];
 /** Layers of theirs have a Mamba-2: every second one of Granite's. Nemotron's are one part each. */
 const MAMBA_ARCHITECTURES: readonly RandomArchitecture[] = ["granitehybrid", "nemotron_h", "nemotron_h_moe"];
 
@@ -384,13 +387,22 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       };
     case "lfm2":
     case "lfm2moe":
+    case "lfm3":
       return {
         "attention.head_count_kv": arr(
           "i32",
           Array.from({ length: layers }, (_, layer) => (layer % 2 === 0 ? 0 : kvHeads)),
         ),
         "shortconv.l_cache": u32(CONVOLUTION_TAPS),
-        ...(architecture === "lfm2" ? {} : { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
+        ...(architecture === "lfm2moe" && { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
+        // Every second layer with attention has a window.
+        ...(architecture === "lfm3" && {
+          ...window,
+          "attention.sliding_window_pattern": arr(
+            "bool",
+            Array.from({ length: layers }, (_, layer) => layer % 4 === 1),
+          ),
+        }),
       };
     case "granitehybrid":
     case "nemotron_h":
@@ -424,6 +436,7 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   }
   if (architecture === "phimoe") tensors.push(create.bias("output.bias", vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
+  if (architecture === "lfm3") tensors.push(halfRope(dimensions.headDim / 2));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
   for (let draft = 0; draft < dimensions.draftLayers; draft += 1) {
     const layer = dimensions.layers + draft;
@@ -485,6 +498,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(...ofState(create, dimensions, name));
     } else {
       tensors.push(create.matrix(name("attn_q.weight"), width, isDelta ? 2 * queryRows : queryRows));
+      if (architecture === "lfm3") tensors.push(create.matrix(name("attn_gate.weight"), width, heads));
       tensors.push(create.matrix(name("attn_k.weight"), width, kvRows));
       tensors.push(create.matrix(name("attn_v.weight"), width, kvRows));
     }
@@ -543,7 +557,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   if (architecture === "olmo2" || architecture === "olmoe" || architecture === "minimax-m2") {
     tensors.push(create.norm(name("attn_q_norm.weight"), queryRows), create.norm(name("attn_k_norm.weight"), kvRows));
   }
-  if (isPostNormed || ["gemma2", "gemma3", "glm4"].includes(architecture)) {
+  if (isPostNormed || ["gemma2", "gemma3", "glm4", "lfm3"].includes(architecture)) {
     tensors.push(create.norm(name("post_attention_norm.weight"), width));
     tensors.push(create.norm(name("post_ffw_norm.weight"), width));
   }

@@ -40,6 +40,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "qwen3next", seed: 29, type: "BF16" },
   { architecture: "lfm2", seed: 30, type: "Q4_0" },
   { architecture: "lfm2moe", seed: 31, type: "F16" },
+  { architecture: "lfm3", seed: 68, type: "Q8_0" },
   { architecture: "ernie4_5", seed: 32, type: "Q8_0" },
   { architecture: "ernie4_5-moe", seed: 33, type: "Q4_0" },
   { architecture: "hunyuan-dense", seed: 34, type: "F16" },
@@ -77,9 +78,17 @@ export const DRAFTING_MODELS: readonly RandomModelOptions[] = [
 ];
 /** With these, no entries are evicted, no prefixes kept on disk, and they draft for no other model. */
 export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean =>
-  ["qwen35", "qwen35moe", "qwen3next", "lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe"].includes(
-    architecture,
-  );
+  [
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "lfm2",
+    "lfm2moe",
+    "lfm3",
+    "granitehybrid",
+    "nemotron_h",
+    "nemotron_h_moe",
+  ].includes(architecture);
 
 /** Its layers keep latent vectors in place of the keys and values of heads. */
 export const isLatentModel = ({ architecture }: RandomModelOptions): boolean => architecture === "deepseek2";

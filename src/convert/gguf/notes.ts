@@ -19,7 +19,8 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   const { ropes, routing } = config;
   const mixers = attentionMixers(config);
   const window = Math.max(...mixers.map((mixer) => mixer.window));
-  if (architecture === "mistral") return ["llama.cpp does not know this architecture: the file is for millrace"];
+  if (architecture === "mistral" || architecture === "lfm3")
+    return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
   const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
   const { windows, roundsYarnRange, experts } = factsOf(architecture);

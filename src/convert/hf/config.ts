@@ -87,6 +87,7 @@ const UNWRITTEN = [
   "deepseek2",
   "bailingmoe",
   "bailingmoe2",
+  "lfm3",
   "granitehybrid",
   "nemotron_h",
   "nemotron_h_moe",

@@ -163,7 +163,8 @@ function addAttention(list: TensorList, mixer: AttentionMixer, layer: string): v
   if (list.source.has(`${layer}attn_qkv.weight`)) {
     list.matrix(`${layer}attn_qkv`, numQueryRows + 2 * numKeyRows, width);
   } else {
-    list.matrix(`${layer}attn_q`, mixer.isGated ? 2 * numQueryRows : numQueryRows, width);
+    list.matrix(`${layer}attn_q`, mixer.gates === "values" ? 2 * numQueryRows : numQueryRows, width);
+    if (mixer.gates === "heads") list.matrix(`${layer}attn_gate`, mixer.numHeads, width);
     if (hasKeys) list.matrix(`${layer}attn_k`, numKeyRows, width);
     if (hasKeys && !mixer.areValuesKeys) list.matrix(`${layer}attn_v`, numKeyRows, width);
     if (!hasKeys) list.unread.push(...KEY_TENSORS.map((part) => `${layer}${part}`));
@@ -229,6 +230,7 @@ function addConvolution(list: TensorList, { width: columns, numTaps }: Convoluti
   list.table(`${layer}shortconv.in_proj`, 3 * columns, width);
   list.vectors(`${layer}shortconv.conv.weight`, numTaps, columns);
   list.table(`${layer}shortconv.out_proj`, width, columns);
+  list.vector(`${layer}post_attention_norm.weight`, width);
 }
 
 /** A feed-forward part that every token passes. @param end of its tensors' names */

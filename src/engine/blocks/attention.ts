@@ -7,7 +7,7 @@ import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { AttentionMixer } from "../../model/description/model-description.js";
 import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
-import { keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
+import { gatesWidth, keyWidth, mostOf, queryWidth } from "../../model/description/sizes.js";
 import type { LayerCounts } from "../memory/attention-counts.js";
 import type { LayerCache } from "../memory/kv-caches.js";
 import type { StepBatch } from "../step/step-batch.js";
@@ -36,16 +36,16 @@ export interface AttentionScratch {
   /** [copies, numKvHeads · headDim] */
   readonly copiedKey: BufferHandle;
   readonly copiedValue: BufferHandle;
-  /** undefined: no layer is gated */
-  readonly gated: GatedScratch | undefined;
+  /** [M, gates of a layer], or NO_BUFFER where no layer is gated */
+  readonly gate: BufferHandle;
+  /** undefined: no layer has gates of values */
+  readonly split: SplitScratch | undefined;
 }
 
-/** For layers whose query matrix has rows of each head's query, then of its gate. */
-interface GatedScratch {
+/** For layers whose query matrix has rows of each head's query, then of its gates. */
+interface SplitScratch {
   /** [M, numHeads, 2, headDim] */
   readonly both: BufferHandle;
-  /** [M, numHeads · headDim] */
-  readonly gate: BufferHandle;
   /** i32 [M, numHeads] each: vectors of `both` that are queries, and that are gates. */
   readonly queryRows: BufferHandle;
   readonly gateRows: BufferHandle;
@@ -63,6 +63,7 @@ export function allocateAttentionScratch(
   const floats = (width: number) => backend.allocate(maxRows * width * 4);
   const mixers = attentionMixers(config);
   const mostValues = Math.max(0, ...mixers.map(({ headDim }) => headDim));
+  const numGates = Math.max(0, ...mixers.map(gatesWidth));
   const onlyRotates = config.normsAfterRope || mixers.some(({ keysOf }) => keysOf !== undefined);
   return {
     normed,
@@ -74,12 +75,13 @@ export function allocateAttentionScratch(
     noSlots: onlyRotates ? constants(backend, new Int32Array(maxRows).fill(-1)) : undefined,
     copiedKey: backend.allocate(copies),
     copiedValue: backend.allocate(copies),
-    gated: allocateGatedScratch(config, backend, maxRows),
+    gate: numGates > 0 ? floats(numGates) : NO_BUFFER,
+    split: allocateSplitScratch(config, backend, maxRows),
   };
 }
 
-function allocateGatedScratch(config: ServableModel, backend: Backend, maxRows: number): GatedScratch | undefined {
-  const mixer = attentionMixers(config).find(({ isGated }) => isGated);
+function allocateSplitScratch(config: ServableModel, backend: Backend, maxRows: number): SplitScratch | undefined {
+  const mixer = attentionMixers(config).find(({ gates }) => gates === "values");
   if (mixer === undefined) return undefined;
   const { numHeads, headDim } = mixer;
   const numVectors = maxRows * numHeads;
@@ -90,7 +92,6 @@ function allocateGatedScratch(config: ServableModel, backend: Backend, maxRows: 
     );
   return {
     both: backend.allocate(2 * numVectors * headDim * 4),
-    gate: backend.allocate(numVectors * headDim * 4),
     queryRows: everyOther(0),
     gateRows: everyOther(1),
   };
@@ -128,26 +129,27 @@ export class Attention implements LayerMixer {
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, rmsEps, isNeoxRope, normsAllHeads, normsAfterRope, queryScaling } = this.config;
     const { headDim, numHeads, numKvHeads } = this.mixer;
-    const { attentionNorm, query, key, value, besides, queryNorm, keyNorm } = this.weights;
-    const { normed, query: q, key: k, value: v, ones, noSlots } = this.scratch;
+    const { attentionNorm, query, gate, key, value, besides, queryNorm, keyNorm } = this.weights;
+    const { normed, query: q, gate: g, key: k, value: v, ones, noSlots } = this.scratch;
     const { numRows } = batch;
     const input = recordNorm(program, normed, hidden, numRows, { weights: attentionNorm, width, eps: rmsEps });
-    const gated = this.mixer.isGated ? this.scratch.gated : undefined;
-    const projections = (from: Pick<LayerWeights, "query" | "key" | "value">) =>
+    const split = this.mixer.gates === "values" ? this.scratch.split : undefined;
+    const projections = (from: Pick<LayerWeights, "query" | "gate" | "key" | "value">) =>
       [
-        { out: gated?.both ?? q, linear: from.query },
+        { out: split?.both ?? q, linear: from.query },
+        { out: g, linear: from.gate },
         { out: k, linear: from.key },
         { out: v, linear: from.value },
       ].flatMap(({ out, linear }) => (linear === undefined ? [] : [{ out, linear }]));
-    this.products.multiplyAll(program, projections({ query, key, value }), input, numRows, width);
+    this.products.multiplyAll(program, projections({ query, gate, key, value }), input, numRows, width);
     if (besides !== undefined) {
       this.products.multiplyAll(program, projections(besides), besides.input, numRows, width, ADDED);
     }
-    if (gated !== undefined) {
-      const { both: x, gate, queryRows, gateRows } = gated;
+    if (split !== undefined) {
+      const { both: x, queryRows, gateRows } = split;
       const vectors = { x, numRows: numRows * numHeads, width: headDim };
       program.record("gatherRows", { ...vectors, out: q, rows: queryRows }, { concurrent: true });
-      program.record("gatherRows", { ...vectors, out: gate, rows: gateRows });
+      program.record("gatherRows", { ...vectors, out: g, rows: gateRows });
     }
     const headsNorm = (x: BufferHandle, weights: NormWeights | undefined, numHeads: number) => {
       const [perRow, normWidth] = normsAllHeads ? [1, numHeads * headDim] : [numHeads, headDim];
@@ -200,14 +202,17 @@ export class Attention implements LayerMixer {
   /** Call after `store`. @param rows all rows of the batch, or the rows that the layer still has to compute */
   attend(program: Program, batch: StepBatch, rows: Rows): void {
     const { width, rmsEps, residualScale } = this.config;
-    const { headDim, numHeads, window } = this.mixer;
+    const { headDim, numHeads, window, gates } = this.mixer;
     const { attended, normed } = this.scratch;
     const { numRows } = rows;
     recordPagedAttention(program, batch, rows, this.config, this.cache, attended, window, this.weights.sinks);
-    if (this.mixer.isGated) {
+    if (gates !== undefined) {
       const headsWidth = numHeads * headDim;
-      const gate = { gate: rows.gate, numRows, width: headsWidth, gateWidth: headsWidth, kind: "sigmoid" } as const;
-      program.record("applyGate", { x: attended, ...gate });
+      const shape =
+        gates === "values"
+          ? { numRows, width: headsWidth, gateWidth: headsWidth }
+          : { numRows: numRows * numHeads, width: headDim, gateWidth: 1 };
+      program.record("applyGate", { x: attended, gate: rows.gate, ...shape, kind: "sigmoid" });
     }
     const { attentionOutput, attentionPostNorm, attentionSumNorm } = this.weights;
     const residual = { normed, width, rmsEps, residualScale, postNorm: attentionPostNorm, sumNorm: attentionSumNorm };

@@ -152,6 +152,7 @@ function bindConvolution(
     inputs: input(2),
     kernel: binder.transposed(`${prefix}shortconv.conv.weight`, numTaps, columns),
     output: binder.linear(`${prefix}shortconv.out_proj`, width, columns),
+    postNorm: layerNorms(binder, config, prefix).after("post_attention_norm", width),
   };
 }
 
@@ -239,7 +240,7 @@ export function bindAttentionLayer(
   prefix: string,
 ): LayerWeights {
   const { width, normsAllHeads, isLayerNormed, isCausal, hasSinks } = config;
-  const { headDim, isGated, keysOf, areValuesKeys } = layer.mixer;
+  const { headDim, numHeads, gates, keysOf, areValuesKeys } = layer.mixer;
   const numQueryRows = queryWidth(layer);
   const numKeyRows = keyWidth(layer);
   // phi3 fuses q, k and v into one matrix.
@@ -256,12 +257,14 @@ export function bindAttentionLayer(
   if (!hasKeys) for (const name of KEY_TENSORS) binder.ignore(`${prefix}${name}`);
   return {
     attentionNorm: isFirstPlain ? norms.optional("attn_norm", width) : norms.before("attn_norm"),
-    query: isGated ? binder.linear(`${prefix}attn_q`, 2 * numQueryRows, width) : part("attn_q", 0, numQueryRows),
+    query:
+      gates === "values" ? binder.linear(`${prefix}attn_q`, 2 * numQueryRows, width) : part("attn_q", 0, numQueryRows),
+    gate: gates === "heads" ? binder.linear(`${prefix}attn_gate`, numHeads, width) : undefined,
     key: hasKeys ? part("attn_k", numQueryRows, numKeyRows) : undefined,
     value: hasKeys && !areValuesKeys ? part("attn_v", numQueryRows + numKeyRows, numKeyRows) : undefined,
     queryNorm: norms.ofHeads("attn_q_norm", normsAllHeads ? numQueryRows : headDim),
     keyNorm: hasKeys ? norms.ofHeads("attn_k_norm", normsAllHeads ? numKeyRows : headDim) : undefined,
-    sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, layer.mixer.numHeads) : undefined,
+    sinks: hasSinks ? binder.vector(`${prefix}attn_sinks.weight`, numHeads) : undefined,
     attentionOutput: binder.linear(`${prefix}attn_output`, width, numQueryRows),
     attentionPostNorm: norms.after("post_attention_norm", width),
     attentionSumNorm: norms.ofSum("attn_output_norm"),

@@ -2,8 +2,8 @@
 import type { Backend, HostBuffer } from "../../backend/backend.js";
 import { type BufferHandle, NO_BUFFER } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
-import { attentionMixers, type ServableModel } from "../../model/description/servable.js";
-import { queryWidth } from "../../model/description/sizes.js";
+import type { ServableModel } from "../../model/description/servable.js";
+import { gatesWidth, queryWidth } from "../../model/description/sizes.js";
 import type { StepBatch } from "../step/step-batch.js";
 
 /** Rows that pass through a layer: all of a step, or in the last layer the selected ones. */
@@ -13,7 +13,7 @@ export interface Rows {
   readonly hidden: BufferHandle;
   /** [numRows, numHeads · headDim] */
   readonly query: BufferHandle;
-  /** [numRows, numHeads · headDim], or NO_BUFFER where attention is not gated. */
+  /** [numRows, gates of the layer], or NO_BUFFER where attention is not gated. */
   readonly gate: BufferHandle;
   /** Inputs of all layers, as `LayerInputs` has them, or NO_BUFFER */
   readonly layerInputs: BufferHandle;
@@ -31,6 +31,7 @@ export class LastRows {
   readonly #width: number;
   /** Of the last layer; 0: heads have none. */
   readonly #queryWidth: number;
+  readonly #gatesWidth: number;
   readonly #inputWidth: number;
   /** Row numbers in the batch. */
   readonly #rows: HostBuffer<"i32">;
@@ -46,14 +47,14 @@ export class LastRows {
     this.#width = config.width;
     const last = config.layers.at(-1);
     this.#queryWidth = last === undefined ? 0 : queryWidth(last);
+    this.#gatesWidth = last?.mixer.kind === "attention" ? gatesWidth(last.mixer) : 0;
     this.#inputWidth = config.layers.length * (config.layerInputWidth ?? 0);
     const ints = () => backend.input("i32", capacity);
-    const isGated = attentionMixers(config).some((mixer) => mixer.isGated);
     this.#rows = ints();
     this.#gathered = {
       hidden: backend.allocate(capacity * this.#width * 4),
       query: backend.allocate(capacity * this.#queryWidth * 4),
-      gate: isGated ? backend.allocate(capacity * this.#queryWidth * 4) : NO_BUFFER,
+      gate: this.#gatesWidth > 0 ? backend.allocate(capacity * this.#gatesWidth * 4) : NO_BUFFER,
       layerInputs: this.#inputWidth === 0 ? NO_BUFFER : backend.allocate(capacity * this.#inputWidth * 4),
       kvLengths: Array.from({ length: numGroups }, ints),
       windowBegins: ints(),
@@ -100,8 +101,8 @@ export class LastRows {
       program.record("gatherRows", { out: hidden, x: all.hidden, rows, numRows, width: this.#width });
       // A recurrent layer has computed all rows by now.
       if (width > 0) program.record("gatherRows", { out: query, x: all.query, rows, numRows, width });
-      if (width > 0 && gate !== NO_BUFFER)
-        program.record("gatherRows", { out: gate, x: all.gate, rows, numRows, width });
+      if (this.#gatesWidth > 0)
+        program.record("gatherRows", { out: gate, x: all.gate, rows, numRows, width: this.#gatesWidth });
       if (this.#inputWidth > 0) {
         const operands = { out: layerInputs, x: all.layerInputs, rows, numRows, width: this.#inputWidth };
         program.record("gatherRows", operands);

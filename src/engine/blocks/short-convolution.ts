@@ -1,6 +1,6 @@
 /**
  * A layer whose tokens meet in a short convolution: hidden += out(behind · convolution(before · inputs)), where the
- * gates and the inputs are products of the normed residual stream (LFM2). A sequence's state is the last gated inputs.
+ * gates and the inputs are products of the normed residual stream (LFM2, LFM3). A sequence's state is the last gated inputs.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";
@@ -48,7 +48,7 @@ export class ShortConvolution implements LayerMixer {
   store(program: Program, hidden: BufferHandle, batch: StepBatch): void {
     const { width, rmsEps, residualScale } = this.config;
     const { numTaps } = this.mixer;
-    const { norm, kernel, output } = this.weights;
+    const { norm, kernel, output, postNorm } = this.weights;
     const { normed, before, behind, inputs, convolved } = this.scratch;
     const { numRows, stateSources, stateTargets, stateSnapshots } = batch;
     const input = recordNorm(program, normed, hidden, numRows, { weights: norm, width, eps: rmsEps });
@@ -74,7 +74,7 @@ export class ShortConvolution implements LayerMixer {
       isActivated: false,
     });
     program.record("multiply", { out: convolved, x: behind, ...gated });
-    const residual = { normed, width, rmsEps, residualScale, postNorm: undefined, sumNorm: undefined };
+    const residual = { normed, width, rmsEps, residualScale, postNorm, sumNorm: undefined };
     addToResidual(program, this.products, residual, { hidden, numRows }, convolved, width, output);
   }
 

@@ -129,7 +129,7 @@ export class Transformer {
     };
     this.#hidden = backend.allocate(maxRows * config.width * 4);
     this.#query = ofAttention.query;
-    this.#gate = ofAttention.gated?.gate ?? NO_BUFFER;
+    this.#gate = ofAttention.gate;
     this.#ropes = createRopeTables(config, weights, backend, maxRows, maxModelLen);
     const ofDelta = allocateDeltaScratch(config, weights, backend, maxRows, normed);
     const ofMamba = allocateMambaScratch(config, backend, maxRows, normed);

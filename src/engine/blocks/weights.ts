@@ -155,6 +155,7 @@ export interface ConvolutionWeights {
   /** f32 [taps, width] */
   readonly kernel: BufferHandle;
   readonly output: Linear;
+  readonly postNorm: NormWeights | undefined;
 }
 
 export interface ConvolutionLayerWeights extends FeedForwardWeights {
@@ -186,6 +187,8 @@ export interface LayerWeights extends FeedForwardWeights {
   /** Norms before a sub-layer; undefined: it reads the residual stream itself (olmo2). */
   readonly attentionNorm: NormWeights | undefined;
   readonly query: Linear;
+  /** [numHeads, width]: gates of heads; undefined: heads have none, or theirs are rows of `query` */
+  readonly gate?: Linear | undefined;
   /** undefined: the layer reads the keys and values of another */
   readonly key: Linear | undefined;
   /** undefined: also where values are keys */

@@ -1,5 +1,6 @@
 /** The facts by which architectures differ; architectures.ts has them for each. */
 import type { Activation } from "../../backend/ops.js";
+import type { HeadGates } from "./model-description.js";
 
 /**
  * How an architecture differs from llama; absent fields are as in llama. The tensors present (biases, norms, fused
@@ -16,8 +17,10 @@ export interface ArchitectureFacts {
   readonly scalesEmbeddings?: true;
   /** Folders store norms as their distance from one. */
   readonly hasOffsetNorms?: true;
-  /** Most layers keep a recurrent state in place of keys and values, and attention is gated. */
+  /** Most layers keep a recurrent state in place of keys and values. */
   readonly delta?: DeltaFacts;
+  /** Of layers with attention. */
+  readonly gates?: HeadGates;
   /** Most layers are a short convolution between two gates, and keep its last inputs in place of keys and values. */
   readonly hasConvolutions?: true;
   /** Most layers keep the state of a Mamba-2 in place of keys and values. */

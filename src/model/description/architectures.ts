@@ -42,6 +42,7 @@ export const DECODERS = [
   "deepseek2",
   "lfm2",
   "lfm2moe",
+  "lfm3",
   "ernie4_5",
   "ernie4_5-moe",
   "hunyuan-dense",
@@ -102,6 +103,7 @@ const QWEN_DELTA: ArchitectureFacts = {
   hasHeadNorms: true,
   hasOffsetNorms: true,
   delta: { isTiledInFiles: true, isFusedInFolders: false, hasImageRope: true, period: 4 },
+  gates: "values",
   draftBlocks: "computed",
 };
 const NEMOTRON_H: ArchitectureFacts = {
@@ -218,6 +220,13 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   deepseek2: { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true }, draftBlocks: "left out" },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
+  lfm3: {
+    ...LFM2,
+    gates: "heads",
+    hasPostNorms: true,
+    hasPartialRope: true,
+    windows: { period: 0, localRope: { base: 10_000 } },
+  },
   lfm2moe: { ...LFM2, experts: { weighedBy: "sigmoid", mayShare: true, normalisesInFiles: true } },
   // ERNIE 4.5.
   ernie4_5: ERNIE,

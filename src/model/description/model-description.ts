@@ -3,6 +3,12 @@
  * in `servable.ts`.
  */
 
+/**
+ * values: a gate for each value of a head, whose rows lie behind those of the head's query in one matrix; heads: one for
+ * each head, from a matrix of their own.
+ */
+export type HeadGates = "values" | "heads";
+
 /** Attention over the keys and values of heads; several query heads share a key/value head. */
 export interface AttentionMixer {
   readonly kind: "attention";
@@ -19,8 +25,8 @@ export interface AttentionMixer {
   readonly window: number;
   /** Index of the layer's rope among the model's, or NO_ROPE. */
   readonly rope: number;
-  /** Each head has a gate as wide as its queries, by which its output is multiplied; absent: it has none. */
-  readonly isGated?: true;
+  /** By which heads' outputs are multiplied; absent: they have no gates. */
+  readonly gates?: HeadGates;
   /** Values are keys as they were before norm and rope, and have no matrix of their own. */
   readonly areValuesKeys?: true;
   /** Index of the earlier layer whose keys and values the layer reads; absent: it has its own. */

@@ -55,14 +55,14 @@ export const attentionMixers = ({ layers }: Pick<ServableModel, "layers">): read
   layers.filter(isAttention).map(({ mixer }) => mixer);
 
 /**
- * Whether each layer with attention is one of those with a window, though the window may be as long as the context: a
- * rope of its own shows it, or that the other layers have none.
+ * Whether each layer is one of those with a window, though the window may be as long as the context: a rope of its own
+ * shows it, or that the other layers with attention have none.
  */
 export function localLayers({ layers, architecture }: Pick<ServableModel, "layers" | "architecture">): boolean[] {
-  const mixers = attentionMixers({ layers });
   const { areAloneRotated } = factsOf(architecture).windows ?? {};
-  const showsByRope = areAloneRotated !== undefined && mixers.some(({ rope }) => rope === NO_ROPE);
-  return mixers.map(({ window, rope }) => window > 0 || rope === 1 || (showsByRope && rope !== NO_ROPE));
+  const showsByRope = areAloneRotated !== undefined && attentionMixers({ layers }).some(({ rope }) => rope === NO_ROPE);
+  const isLocal = ({ window, rope }: AttentionMixer) => window > 0 || rope === 1 || (showsByRope && rope !== NO_ROPE);
+  return layers.map(({ mixer }) => mixer.kind === "attention" && isLocal(mixer));
 }
 
 /** How a router's logits become a choice of experts and their weights. */

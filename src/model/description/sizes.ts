@@ -5,6 +5,7 @@
 import { type KvType, STATE_COLUMNS } from "../../backend/ops.js";
 import { kvEntryBytes } from "../../backend/program.js";
 import {
+  type AttentionMixer,
   type DeltaMixer,
   type ExpertsFeedForward,
   type FeedForward,
@@ -112,6 +113,10 @@ export const stateBytes = (model: Layered): number =>
 export const isRecurrent = (model: Layered): boolean =>
   layerKinds(model).some(({ layer }) => isRecurrentMixer(layer.mixer));
 
+/** Gates of a token in the layer. */
+export const gatesWidth = ({ gates, numHeads, headDim }: AttentionMixer): number =>
+  gates === undefined ? 0 : numHeads * (gates === "values" ? headDim : 1);
+
 function mixerParameters(mixer: Mixer, width: number): number {
   // Three matrices before the convolution, and one behind it.
   if (mixer.kind === "convolution") return 4 * width * mixer.width + mixer.numTaps * mixer.width;
@@ -125,8 +130,7 @@ function mixerParameters(mixer: Mixer, width: number): number {
     const { numKvHeads, keysOf, areValuesKeys } = mixer;
     const ofQueries = numHeads * (headDim + valueDim);
     const ofKeys = keysOf === undefined ? numKvHeads * (areValuesKeys ? headDim : headDim + valueDim) : 0;
-    const gates = mixer.isGated ? numHeads * headDim : 0;
-    return width * (ofQueries + ofKeys + gates);
+    return width * (ofQueries + ofKeys + gatesWidth(mixer));
   }
   if (mixer.kind === "delta") {
     const mixed = mixedWidth(mixer);

@@ -183,18 +183,20 @@ function withRecurrent(
 ): (index: number) => Mixer {
   const { delta, hasConvolutions, hasMamba } = knownFacts(architecture);
   if (hasMamba) return withMamba(read, architecture, numBlocks, attentionOf);
-  if (hasConvolutions) return withConvolutions(read, attentionOf);
+  const gatedOf = (index: number) => withGate(architecture, attentionOf(index));
+  if (hasConvolutions) return withConvolutions(read, gatedOf);
   if (delta === undefined) return attentionOf;
   const recurrent = readDelta(read, delta);
   const period = read.size("full_attention_interval", MODEL_LIMITS.layers, delta.period);
   const isRecurrent =
     read.layers("attention.recurrent_layers", numBlocks) ?? ((index: number) => !seesAll(index, period));
-  return (index) => (isRecurrent(index) ? recurrent : withGate(architecture, attentionOf(index)));
+  return (index) => (isRecurrent(index) ? recurrent : gatedOf(index));
 }
 
-/** Beside recurrent layers, attention is gated. */
-const withGate = (architecture: string, mixer: Mixer): Mixer =>
-  knownFacts(architecture).delta !== undefined && mixer.kind === "attention" ? { ...mixer, isGated: true } : mixer;
+function withGate(architecture: string, mixer: Mixer): Mixer {
+  const { gates } = knownFacts(architecture);
+  return gates !== undefined && mixer.kind === "attention" ? { ...mixer, gates } : mixer;
+}
 
 /** Layers without key/value heads are the convolutions. */
 function withConvolutions(read: MetadataReader, attentionOf: (index: number) => Mixer): (index: number) => Mixer {

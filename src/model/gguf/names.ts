@@ -7,7 +7,7 @@ import { type Architecture, factsOf } from "../description/architectures.js";
  */
 const POST_NAMED: readonly Architecture[] = ["seed_oss", "gpt-oss", "glm4moe", "qwen3next", "qwen35", "qwen35moe"];
 /** Their files call the norm behind the last layer `token_embd_norm`, elsewhere the name of a norm of embeddings. */
-const EMBEDDING_NAMED: readonly Architecture[] = ["lfm2", "lfm2moe"];
+const EMBEDDING_NAMED: readonly Architecture[] = ["lfm2", "lfm2moe", "lfm3"];
 
 /**
  * @example ggufNameOf("blk.3.ffn_norm.weight", "seed_oss") // "blk.3.post_attention_norm.weight"

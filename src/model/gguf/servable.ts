@@ -154,8 +154,8 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
     ...(draftBlocks === undefined ? [DRAFT_BLOCKS] : []),
     // Experts that compute on fewer values than hidden states have.
     ...(facts.isOnePart ? ["moe_latent_size"] : []),
-    // Of models of sounds.
-    ...(facts.hasConvolutions ? ["attention.sliding_window"] : []),
+    // Of LFM2's models of sounds.
+    ...(facts.hasConvolutions && facts.windows === undefined ? ["attention.sliding_window"] : []),
   ];
   for (const key of unserved) {
     const value = metadata.number(`${known}.${key}`);

@@ -129,6 +129,27 @@ const LFM2: ServedTraits = {
   },
 };
 
+const LFM3: ServedTraits = {
+  ...LLAMA,
+  architecture: "lfm3",
+  windows: "period",
+  isTied: true,
+  hasOwnRope: true,
+  servedValues: { conv_bias: [false], use_sandwich_norm: [true], use_attention_gate: [true] },
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 10_000,
+    ffWidth: 7680,
+    headDim: 128,
+    numHeads: 16,
+    numKvHeads: 4,
+    maxPositions: 128_000,
+    window: 256,
+    vocabSize: 128_000,
+    numTaps: 7,
+  },
+};
+
 /** By `model_type`. */
 export const TRAITS = {
   llama: LLAMA,
@@ -257,6 +278,8 @@ export const TRAITS = {
     experts: chosenExperts(32, 4, 1792, { numDenseLayers: 2 }),
     defaults: { ...LFM2.defaults, ffWidth: 7168 },
   },
+  lfm3: LFM3,
+  lfm3_vl: LFM3,
   bert: BERT,
   roberta: ROBERTA,
   "xlm-roberta": ROBERTA,

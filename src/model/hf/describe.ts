@@ -24,7 +24,7 @@ import {
 import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
-import { convolutionLayers, convolutionOf, denseOfLfm2 } from "./lfm2.js";
+import { convolutionLayers, convolutionOf, denseOfLfm2, kindsOfLfm } from "./lfm2.js";
 import { mambaMixers, partsOfNemotron } from "./mamba.js";
 import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput, numDraftLayers } from "./names.js";
@@ -120,7 +120,7 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const { defaults } = traits;
   const read = new ConfigReader(text);
   const numHeads = read.size("num_attention_heads", MODEL_LIMITS.heads, defaults.numHeads);
-  const { isLatent, delta, hasConvolutions, hasMamba, isOnePart = false } = knownFacts(traits.architecture);
+  const { isLatent, delta, gates, hasConvolutions, hasMamba, isOnePart = false } = knownFacts(traits.architecture);
   if (isLatent || text.has("kv_lora_rank")) {
     const latent = readLatent(read, numHeads);
     return () => latent;
@@ -131,16 +131,12 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
     throw configError(`expected ${numHeads} query heads in whole groups per key/value head, got ${numKvHeads}`);
   }
   const plain = { kind: "attention", numHeads, numKvHeads, headDim, valueDim: headDim, window: 0, rope: 0 } as const;
+  const gated = gates === undefined ? {} : { gates };
   if (hasMamba) return mambaMixers(text, { ...context, isOnePart }, plain);
-  if (hasConvolutions) {
-    const convolution = convolutionOf(text, context.width);
-    const isConvolution = convolutionLayers(text, context.numLayers);
-    return (index) => (isConvolution(index) ? convolution : plain);
-  }
   if (delta !== undefined) {
     const recurrent = readDelta(read);
     const isRecurrent = recurrentLayers(text, delta, context.numLayers);
-    return (index) => (isRecurrent(index) ? recurrent : { ...plain, isGated: true });
+    return (index) => (isRecurrent(index) ? recurrent : { ...plain, ...gated });
   }
   const window = readWindow(text, traits, context.contextLength);
   const { localRope, hasOwnHeads = false, areAloneRotated } = periodicWindows(traits) ?? {};
@@ -152,12 +148,16 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   const ropeOfWindows = localRope === undefined ? 0 : 1;
   const hasRopeBesides = areAloneRotated === undefined || (areAloneRotated === "ifAny" && !mayHaveWindow(text, traits));
   const isRotated = hasRopeBesides ? layersWithRope(text, traits, context.numLayers) : () => false;
-  return (index) => {
+  const attentionOf = (index: number): Mixer => {
     const local = hasWindow(index)
       ? { window, rope: ropeOfWindows }
       : { window: 0, rope: isRotated(index) ? 0 : NO_ROPE };
-    return { kind: "attention", numHeads, ...headsOf(index), ...local };
+    return { kind: "attention", numHeads, ...headsOf(index), ...local, ...gated };
   };
+  if (!hasConvolutions) return attentionOf;
+  const convolution = convolutionOf(text, traits, context.width);
+  const isConvolution = convolutionLayers(text, traits, context.numLayers);
+  return (index) => (isConvolution(index) ? convolution : attentionOf(index));
 }
 
 /** Defaults are those of all classes that have such layers. */
@@ -228,6 +228,10 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
   if (windows === "none") return () => false;
   if (windows.endsWith("henUsed") && text.boolean("use_sliding_window") !== true) return () => false;
   if (windows === "allWhenUsed") return () => true;
+  if (knownFacts(traits.architecture).hasConvolutions) {
+    const kinds = kindsOfLfm(text, traits, numLayers);
+    return (index) => kinds[index] === "sliding_attention";
+  }
   const types = windows === "all" ? undefined : text.strings("layer_types");
   if (types !== undefined) {
     const unknown = types.find((type) => type !== "sliding_attention" && type !== "full_attention");

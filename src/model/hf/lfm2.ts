@@ -1,28 +1,40 @@
-/** What is LFM2's own in a config.json. */
+/** What is LFM2's and LFM3's own in a config.json. */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type ConvolutionMixer, type FeedForward, MODEL_LIMITS } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";
 import type { TypeTraits } from "./model-types.js";
 
 /** The convolution of the layers that have no attention. */
-export const convolutionOf = (text: JsonObject, width: number): ConvolutionMixer => ({
+export const convolutionOf = (text: JsonObject, { defaults }: TypeTraits, width: number): ConvolutionMixer => ({
   kind: "convolution",
   width,
-  numTaps: new ConfigReader(text).size("conv_L_cache", MODEL_LIMITS.taps, 3),
+  numTaps: new ConfigReader(text).size("conv_L_cache", MODEL_LIMITS.taps, defaults.numTaps ?? 3),
 });
 
-/** Layers are listed by kind, or those with attention by number; where neither is stated, all have attention. */
-export function convolutionLayers(text: JsonObject, numLayers: number): (index: number) => boolean {
-  const types = text.strings("layer_types");
-  if (types === undefined) {
-    const attending = text.numbers("full_attn_idxs") ?? [];
-    return (index) => attending.length > 0 && !attending.includes(index);
-  }
-  const unknown = types.find((type) => type !== "conv" && type !== "full_attention");
-  if (types.length === numLayers && unknown === undefined) return (index) => types[index] === "conv";
+/**
+ * The kind of each layer. LFM2's files list them, or those with attention by number; where neither is stated, all have
+ * attention. LFM3's list them, or have those of the class.
+ */
+export function kindsOfLfm(text: JsonObject, { windows }: TypeTraits, numLayers: number): readonly string[] {
+  const hasWindows = windows === "period";
+  const kinds = ["conv", "full_attention", ...(hasWindows ? ["sliding_attention"] : [])];
+  const attending = text.numbers("full_attn_idxs") ?? [];
+  const kindOf = (index: number) => {
+    if (!hasWindows) return attending.length === 0 || attending.includes(index) ? "full_attention" : "conv";
+    if (index % 4 === 2) return "full_attention";
+    return index % 4 === 0 && index > 0 ? "sliding_attention" : "conv";
+  };
+  const types = text.strings("layer_types") ?? Array.from({ length: numLayers }, (_, index) => kindOf(index));
+  const unknown = types.find((type) => !kinds.includes(type));
+  if (types.length === numLayers && unknown === undefined) return types;
   throw configError(
-    `expected ${text.nameOf("layer_types")} to name ${numLayers} layers conv or full_attention, got ${unknown ?? types.length}`,
+    `expected ${text.nameOf("layer_types")} to name ${numLayers} layers ${kinds.join(" or ")}, got ${unknown ?? types.length}`,
   );
+}
+
+export function convolutionLayers(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => boolean {
+  const kinds = kindsOfLfm(text, traits, numLayers);
+  return (index) => kinds[index] === "conv";
 }
 
 /** The stated width is two thirds too wide, before a factor and a rounding, unless the file says that it is exact. */

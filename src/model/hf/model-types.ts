@@ -38,6 +38,7 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   stablelm: { rms_norm_eps: "layer_norm_eps" },
   starcoder2: { rms_norm_eps: "norm_epsilon" },
   lfm2: { rms_norm_eps: "norm_eps", tie_word_embeddings: "tie_embedding" },
+  lfm3: { rms_norm_eps: "norm_eps" },
   lfm2_moe: {
     rms_norm_eps: "norm_eps",
     tie_word_embeddings: "tie_embedding",

@@ -47,6 +47,7 @@ const OTHER_MIXERS = {
   qwen35: ["delta"],
   qwen3next: ["delta"],
   lfm2: ["convolution"],
+  lfm3: ["convolution"],
   granitehybrid: ["mamba"],
   nemotron_h: ["mamba", "none"],
 } as const;

@@ -147,6 +147,15 @@ const LFM2_PARTS: Readonly<Record<string, string>> = {
   "ffn_up.": "feed_forward.experts.#.w3",
   "ffn_down.": "feed_forward.experts.#.w2",
 };
+const LFM3_PARTS: Readonly<Record<string, string>> = {
+  ...LFM2_PARTS,
+  attn_gate: "self_attn.gate_proj",
+  attn_output: "self_attn.o_proj",
+  attn_q_norm: "self_attn.q_norm",
+  attn_k_norm: "self_attn.k_norm",
+  post_attention_norm: "post_operator_norm",
+  post_ffw_norm: "post_ffn_norm",
+};
 /** @param layer what stands before the parts of a Mamba-2 */
 const mambaParts = (layer: string): Readonly<Record<string, string>> => ({
   ssm_in: `${layer}.in_proj`,
@@ -291,6 +300,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   deepseek2: LATENT_PARTS,
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
+  lfm3: LFM3_PARTS,
   "ernie4_5-moe": ERNIE_PARTS,
   "hunyuan-dense": HUNYUAN_PARTS,
   "hunyuan-moe": HUNYUAN_PARTS,

@@ -26,7 +26,7 @@ describe("a config.json of recurrent layers", () => {
     const { layers, ropes, architecture } = modelOf({});
     expect(architecture).toBe("qwen35");
     expect(layers.filter(({ mixer }) => mixer.kind === "attention")).toHaveLength(16);
-    expect(layers[3]!.mixer).toMatchObject({ kind: "attention", headDim: 256, isGated: true });
+    expect(layers[3]!.mixer).toMatchObject({ kind: "attention", headDim: 256, gates: "values" });
     expect(layers[0]!.mixer).toEqual({
       kind: "delta",
       numHeads: 32,

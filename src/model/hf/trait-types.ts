@@ -44,6 +44,8 @@ export interface TypeTraits {
     readonly layerInputWidth?: number;
     /** Share of a head that is rotated. */
     readonly rotatedShare?: number;
+    /** Tokens that a short convolution sees. */
+    readonly numTaps?: number;
   };
 }
 
