@@ -33,7 +33,7 @@ import {
   sharingExpertsJson,
 } from "./experts-json.js";
 import { ownLayersJson } from "./own-layers.js";
-import { ropeOf } from "./rope.js";
+import { ropeOf, ropesByKind } from "./rope.js";
 import { shortest } from "./shortest.js";
 
 type Json = Record<string, unknown>;
@@ -79,7 +79,7 @@ const hfClass = (
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases, experts });
 
 /** Classes whose own token for padding is beyond smaller vocabularies, which transformers refuses. */
-const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_moe", "gemma4_text"];
+const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_moe", "lfm3", "gemma4_text"];
 
 /** Architectures of which no folders are written yet. */
 const UNWRITTEN = [
@@ -87,7 +87,6 @@ const UNWRITTEN = [
   "deepseek2",
   "bailingmoe",
   "bailingmoe2",
-  "lfm3",
   "granitehybrid",
   "nemotron_h",
   "nemotron_h_moe",
@@ -148,6 +147,7 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
     alsoBiased: NORMS,
   },
   lfm2: hfClass("lfm2", "Lfm2", "none"),
+  lfm3: hfClass("lfm3", "Lfm3", "listed"),
   lfm2moe: hfClass("lfm2_moe", "Lfm2Moe", "none", NO_BIAS, lfm2ExpertsJson),
   ernie4_5: hfClass("ernie4_5", "Ernie4_5", "none", {
     use_bias: [...QKV, "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
@@ -244,7 +244,9 @@ function likeLayersJson(
   const experts = expertsOf(model);
   return {
     intermediate_size: denseWidthOf(model) ?? experts?.width,
-    ...ropeOf(model, source, traitsOfClass(modelType).defaults.rotatedShare ?? 1),
+    ...(factsOf(model.architecture).hasPartialRope
+      ? { rope_parameters: ropesByKind(model, source) }
+      : ropeOf(model, source, traitsOfClass(modelType).defaults.rotatedShare ?? 1)),
     ...(experts && expertsJson?.(model, experts, source, modelType)),
     ...partsOf(model),
     ...recurrentJson(model),
@@ -291,14 +293,16 @@ function partsOf(model: ServableModel): Json {
 }
 
 function recurrentJson(model: ServableModel): Json {
-  const { layers } = model;
+  const { architecture, layers } = model;
   const convolution = firstMixer(model, "convolution");
   if (convolution !== undefined) {
     return {
-      layer_types: layers.map((layer) => (isAttention(layer) ? "full_attention" : "conv")),
       conv_L_cache: convolution.numTaps,
       conv_bias: false,
-      block_auto_adjust_ff_dim: false,
+      ...(factsOf(architecture).windows === undefined && {
+        layer_types: layers.map((layer) => (isAttention(layer) ? "full_attention" : "conv")),
+        block_auto_adjust_ff_dim: false,
+      }),
     };
   }
   const mixer = firstMixer(model, "delta");
@@ -348,7 +352,8 @@ function windowsOf(model: ServableModel, { windows }: HfClass): Json {
   const mixers = attentionMixers(model);
   const widths = mixers.map(({ window }) => window);
   const width = Math.max(...widths);
-  const types = localLayers(model).map((isLocal) => (isLocal ? "sliding_attention" : "full_attention"));
+  const attending = localLayers(model).map((isLocal) => (isLocal ? "sliding_attention" : "full_attention"));
+  const types = model.layers.map(({ mixer }, index) => (mixer.kind === "convolution" ? "conv" : attending[index]!));
   if (windows === "all") return { sliding_window: width === 0 ? null : width };
   if (windows === "listed") {
     // A rope of its own without a window: the window is as long as the context.

@@ -44,7 +44,7 @@ export function ropeOf(model: ServableModel, source: TensorSource, classShare: n
 }
 
 /**
- * Ropes of both kinds of layers, of a model whose heads differ between them.
+ * Ropes of both kinds of layers, of a model of whose rope a part of the pairs may turn.
  * @throws architecture_unsupported for factors of frequencies that config.json has no words for
  */
 export function ropesByKind({ ropes }: ServableModel, source: TensorSource): Json {

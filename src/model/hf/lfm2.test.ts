@@ -1,4 +1,4 @@
-/** What a config.json of LFM2 says of its layers, its defaults, and numbers that no model has. */
+/** What a config.json of LFM2 or LFM3 says of its layers, its defaults, and numbers that no model has. */
 import { describe, expect, it } from "vitest";
 import { JsonObject } from "../../formats/files/json.js";
 import { kvBytesPerToken, stateBytes } from "../description/sizes.js";
@@ -70,5 +70,59 @@ describe("a config.json of LFM2", () => {
       "experts",
     ]);
     expect(() => modelOf({ ...moe, use_expert_bias: false })).toThrow("use_expert_bias to be true, got false");
+  });
+});
+
+describe("a config.json of LFM3", () => {
+  const rope_parameters = {
+    full_attention: { rope_type: "proportional", rope_theta: 1e6, partial_rotary_factor: 0.5 },
+    sliding_attention: { rope_type: "default", rope_theta: 10_000 },
+  };
+  const lfm3 = (changes: object) =>
+    servableConfig(
+      new JsonObject(
+        { model_type: "lfm3", hidden_size: 2048, num_hidden_layers: 7, rope_parameters, ...changes },
+        "config.json",
+        "",
+      ),
+      "m",
+      { numEmbeddings: 128_000, hasOutput: false },
+    ).model;
+
+  it("has the class's defaults where it is silent", () => {
+    const { layers, ropes, contextLength } = lfm3({});
+    const heads = { kind: "attention", numHeads: 16, numKvHeads: 4, headDim: 128, valueDim: 128, gates: "heads" };
+    const convolution = { kind: "convolution", width: 2048, numTaps: 7 };
+    const full = { ...heads, window: 0, rope: 0 };
+    expect(layers.map(({ mixer }) => mixer)).toEqual([
+      convolution,
+      convolution,
+      full,
+      convolution,
+      { ...heads, window: 256, rope: 1 },
+      convolution,
+      full,
+    ]);
+    expect(layers[0]!.feedForward).toEqual({ kind: "dense", width: 7680 });
+    expect(ropes).toMatchObject([
+      { dim: 128, base: 1e6 },
+      { dim: 128, base: 10_000 },
+    ]);
+    expect(contextLength).toBe(128_000);
+  });
+
+  it("names each layer's kind, and states its ropes", () => {
+    const layer_types = ["sliding_attention", "conv", "full_attention"];
+    const { layers } = lfm3({ num_hidden_layers: 3, layer_types, sliding_window: 8 });
+    expect(layers.map(({ mixer }) => (mixer.kind === "attention" ? mixer.window : -1))).toEqual([8, -1, 0]);
+    expect(() => lfm3({ layer_types: Array(7).fill("linear_attention") })).toThrow(
+      "conv or full_attention or sliding_attention, got linear_attention",
+    );
+    expect(() => lfm3({ rope_parameters: undefined })).toThrow("expected rope_parameters");
+    expect(() => modelOf({ layer_types: Array(16).fill("sliding_attention") })).toThrow("got sliding_attention");
+  });
+
+  it.each(["use_attention_gate", "use_sandwich_norm"])("is refused without %s", (key) => {
+    expect(() => lfm3({ [key]: false })).toThrow(`${key} to be true, got false`);
   });
 });
