@@ -21,7 +21,15 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 let numPlaces = 0;
 const place = (suffix = ""): string => join(root, `${numPlaces++}${suffix}`);
 
-describe.each(["qwen35", "qwen35_vision", "qwen35moe", "qwen3next", "lfm2", "lfm2_moe", "lfm3"])("a folder of %s", (name) => {
+describe.each([
+  "qwen35",
+  "qwen35_vision",
+  "qwen35moe",
+  "qwen3next",
+  "lfm2",
+  "lfm2_moe",
+  "lfm3",
+])("a folder of %s", (name) => {
   const original = fixture(`hf/${name}`);
 
   test("becomes a file with transformers' log-probabilities, and a folder again with its tensors", async () => {
