@@ -1,6 +1,7 @@
 /**
  * A layer whose tokens meet in a short convolution: hidden += out(behind · convolution(before · inputs)), where the
- * gates and the inputs are products of the normed residual stream (LFM2, LFM3). A sequence's state is the last gated inputs.
+ * gates and the inputs are products of the normed residual stream (LFM2, LFM3). A sequence's state is the last gated
+ * inputs.
  */
 import type { Backend } from "../../backend/backend.js";
 import type { BufferHandle } from "../../backend/handles.js";

@@ -6,7 +6,7 @@ import { type BudgetStore, type Recovered, TEND_MS } from "./store.js";
  * Whether the store has the reservation. If it is in doubt and the store has none, the used amount is charged without
  * one.
  */
-export type ReservationState = "made" | "doubtful" | "none";
+type ReservationState = "made" | "doubtful" | "none";
 
 interface Settlement {
   readonly id: string;

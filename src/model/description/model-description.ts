@@ -4,8 +4,8 @@
  */
 
 /**
- * values: a gate for each value of a head, whose rows lie behind those of the head's query in one matrix; heads: one for
- * each head, from a matrix of their own.
+ * values: a gate for each value of a head, whose rows lie behind those of the head's query in one matrix; heads: one
+ * for each head, from a matrix of their own.
  */
 export type HeadGates = "values" | "heads";
 
