@@ -92,6 +92,7 @@ const MODELS: readonly (readonly [RandomArchitecture, Variant])[] = [
   ["deepseek2", {}],
   ["qwen35", {}],
   ["lfm2", {}],
+  ["lfm3", {}],
 ];
 
 it.each(
