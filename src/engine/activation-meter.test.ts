@@ -17,7 +17,7 @@ test.each([
   ["qwen35", "blk.0.attn_qkv", "blk.0.ssm_out", 256],
   ["qwen3next", "blk.0.ssm_ba", "blk.0.ssm_out", 256],
   ["lfm2", "blk.0.shortconv.in_proj", "blk.0.shortconv.out_proj", 64],
-  ["lfm3", "blk.1.attn_gate", "blk.1.attn_output", 64],
+  ["lfm3", "blk.0.shortconv.in_proj", "blk.1.attn_output", 64],
   ["deepseek2", "blk.0.attn_kv_a_mqa", "blk.0.attn_output", 256],
   ["deepseek2", "blk.0.attn_q_a", "blk.0.attn_k_b", 32],
   ["deepseek2", "blk.0.attn_q_a", "blk.0.attn_v_b", 96],
@@ -36,6 +36,8 @@ test.each([
   expect(of(name).sums).toHaveLength(64);
   expect(of(name).sums).not.toEqual(of(architecture === "deepseek2" ? "blk.1.attn_q_a" : "blk.1.attn_q").sums);
   expect(of(output).sums).toHaveLength(cols);
+  // Gates of heads read the queries' input.
+  if (architecture === "lfm3") expect(of("blk.1.attn_gate")).toBe(of("blk.1.attn_q"));
   for (const [index, { names, sums, numRows }] of measured.entries()) {
     expect({ names, isPositive: sums.every((sum) => sum > 0) }).toEqual({ names, isPositive: true });
     expect(inChunks[index]).toMatchObject({ names, numRows });
