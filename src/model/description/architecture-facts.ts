@@ -92,6 +92,8 @@ export interface ArchitectureFacts {
   readonly roundsYarnRange?: false;
   /** As what GGUF files hold models that attend to all tokens with a rope, and have no experts. */
   readonly plainInFiles?: "llama" | "granite";
+  /** Of models that see: the architecture as which texts are computed, and which copies have. */
+  readonly languagePart?: "qwen2" | "qwen3" | "qwen3moe";
   /** Blocks behind the layers may draft later tokens; left out: they are not computed. */
   readonly draftBlocks?: "computed" | "left out";
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */
