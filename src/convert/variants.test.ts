@@ -42,6 +42,10 @@ const WRITTEN_AS: Readonly<Record<string, typeof QWEN2>> = {
   internlm2: { classes: "LlamaForCausalLM", type: "llama" },
   qwen2_vl: QWEN2,
   qwen2_5_vl: QWEN2,
+  glm4v: { classes: "Glm4ForCausalLM", type: "glm4" },
+  glm4v_moe: { classes: "Glm4MoeForCausalLM", type: "glm4_moe" },
+  smolvlm: { classes: "LlamaForCausalLM", type: "llama" },
+  internvl: { classes: "Qwen3ForCausalLM", type: "qwen3" },
   qwen3_vl: { classes: "Qwen3ForCausalLM", type: "qwen3" },
   qwen3_vl_moe: { classes: "Qwen3MoeForCausalLM", type: "qwen3_moe" },
 };

@@ -1,14 +1,15 @@
-/** Models that see, of which the language part is computed: Qwen2-VL to 3-VL, in files and folders. */
-import { mkdtempSync, rmSync } from "node:fs";
+/** Models that see, of which the language part is computed: Qwen2-VL to 3-VL, GLM-4.1V and wrappers. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { changedFolder } from "../../test/helpers/changed-folder.js";
-import { completionsOf, weightsOnly } from "../../test/helpers/converted.js";
+import { completionsOf, expectClose, weightsOnly } from "../../test/helpers/converted.js";
 import { fixture } from "../../test/helpers/fixtures.js";
 import { type RandomArchitecture, writeRandomModel } from "../../test/helpers/random-model.js";
 import { JsonObject } from "../formats/files/json.js";
 import { readGguf } from "../formats/gguf/read.js";
+import { arr } from "../formats/gguf/write.js";
 import { servableConfig } from "./hf/servable.js";
 import { openModel } from "./open-model.js";
 
@@ -35,6 +36,50 @@ describe("a file of", () => {
     expect(readGguf(copy).metadata.string("general.architecture")).toBe(languagePart);
     expect(await completionsOf(copy)).toEqual(expected);
   });
+});
+
+describe("a file of GLM-4.1V, an architecture that GLM-4 has too,", () => {
+  /** Moves the rows of pairs that lie side by side into halves, as llama.cpp's converter does for such models. */
+  const halvePairs = (path: string, headDim: number, dim: number) => {
+    const bytes = readFileSync(path);
+    for (const { name, byteOffset, byteLength, shape } of readGguf(path).tensors.values()) {
+      if (!/\.attn_[qk]\.(?:weight|bias)$/.test(name)) continue;
+      const rowBytes = byteLength / shape.at(-1)!;
+      const from = Buffer.from(bytes.subarray(byteOffset, byteOffset + byteLength));
+      for (let row = 0; row < shape.at(-1)!; row++) {
+        const within = row % headDim;
+        if (within >= dim) continue;
+        const to = row - within + (within >> 1) + (within % 2) * (dim / 2);
+        from.copy(bytes, byteOffset + to * rowBytes, row * rowBytes, (row + 1) * rowBytes);
+      }
+    }
+    writeFileSync(path, bytes);
+  };
+  const write = (sections?: readonly number[]) => {
+    const path = place(".gguf");
+    const metadata = sections === undefined ? {} : { "glm4.rope.dimension_sections": arr("i32", sections) };
+    return { path, ...writeRandomModel(path, { architecture: "glm4", seed: 5, metadata }).dimensions };
+  };
+
+  it("has the rows of halves where it names the axes of pictures, and is not copied", async () => {
+    const [plain, seeing] = [write(), write([4, 2, 2, 0])];
+    halvePairs(seeing.path, seeing.headDim, seeing.headDim / 2);
+    expectClose(await completionsOf(seeing.path), await completionsOf(plain.path));
+    expect(openModel(write([0, 0, 0, 0]).path).config.isNeoxRope).toBe(false);
+    const refused = refusal(
+      "architecture_unsupported",
+      /glm4 whose rotated pairs lie side by side, got pairs of halves/,
+    );
+    expect(() => weightsOnly(seeing.path, place())).toThrow(refused);
+    expect(() => weightsOnly(seeing.path, place(".gguf"))).toThrow(/expected a rope over all 32 values of a head/);
+  });
+});
+
+it("a wrapper around a language model that is not computed is refused for that", () => {
+  const json = { model_type: "internvl", text_config: { model_type: "mamba" } };
+  expect(() => servableConfig(new JsonObject(json, "config.json", ""), "m")).toThrow(
+    refusal("architecture_unsupported", /text_config.model_type to be one of .*, got mamba/),
+  );
 });
 
 describe("a config.json of", () => {

@@ -10,6 +10,8 @@ export interface ArchitectureFacts {
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
+  /** The same of models that see alone: of files that say which pairs turn by which axis of a picture. */
+  readonly isNeoxWithAxes?: true;
   /** Rotated pairs in folders are (2i, 2i + 1) instead of (i, i + half). */
   readonly isInterleavedInFolders?: true;
   /** Embeddings are multiplied by √width. */

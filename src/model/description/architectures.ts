@@ -242,7 +242,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     experts: { weighedBy: "sigmoid", normalisesInFiles: true },
   },
   // GLM-4-0414.
-  glm4: { ...LLAMA, isInterleavedInFolders: true, hasPostNorms: true },
+  glm4: { ...LLAMA, isInterleavedInFolders: true, isNeoxWithAxes: true, hasPostNorms: true },
   // Granite 4.0.
   granitehybrid: {
     ...LLAMA,
