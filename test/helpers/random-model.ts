@@ -46,6 +46,7 @@ export interface RandomModel {
 
 const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen3",
+  "qwen3vl",
   "gemma",
   "gemma2",
   "gemma3",
@@ -92,6 +93,7 @@ const HEAD_NORMED: readonly RandomArchitecture[] = [
 const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "qwen2moe",
   "qwen3moe",
+  "qwen3vlmoe",
   "olmoe",
   "granitemoe",
   "dots1",
@@ -417,6 +419,10 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
         residual_scale: f32(0.4),
         logit_scale: f32(0.7),
       };
+    case "qwen2vl":
+    case "qwen3vl":
+    case "qwen3vlmoe":
+      return { "rope.dimension_sections": arr("i32", [headDim / 4, headDim / 8, headDim / 8, 0]) };
     case "mistral3":
       return { ...yarn, "rope.scaling.yarn_log_multiplier": f32(1), "attention.temperature_scale": f32(0.4) };
     default:

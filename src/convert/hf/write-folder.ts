@@ -129,7 +129,11 @@ function storedTensors(
   const { config } = model;
   const architecture = writtenArchitecture(config);
   // llama.cpp's llama files have the rope's pairs side by side; transformers has them half a head apart.
-  const isKept = config.isNeoxRope || factsOf(architecture).isInterleavedInFolders === true;
+  const { isInterleavedInFolders = false } = factsOf(architecture);
+  if (config.isNeoxRope && isInterleavedInFolders) {
+    throw unservedVariant(`expected a ${architecture} whose rotated pairs lie side by side, got pairs of halves`);
+  }
+  const isKept = config.isNeoxRope || isInterleavedInFolders;
   const order = isKept ? undefined : halved(attentionMixers(config)[0]!.headDim);
   if (order !== undefined && config.ropes[0]!.dim !== order.headDim) {
     throw unservedVariant(

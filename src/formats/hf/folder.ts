@@ -25,10 +25,10 @@ export interface HfFolder {
 }
 
 /**
- * Prefixes of the language model's tensors: in text-only checkpoints, in two generations of multimodal ones, in
- * embedding models.
+ * Prefixes of the language model's tensors: in text-only checkpoints, in two generations of multimodal ones and in
+ * SmolVLM's, in embedding models.
  */
-const PREFIXES = ["model.", "language_model.model.", "model.language_model.", ""] as const;
+const PREFIXES = ["model.", "language_model.model.", "model.language_model.", "model.text_model.", ""] as const;
 /** The same of encoders, alone and with a head. */
 const ENCODER_PREFIXES = ["", "bert.", "roberta.", "nomic_bert.", "model."] as const;
 const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [

@@ -11,6 +11,8 @@ export interface ArchitectureFacts {
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
+  /** The same of models that see alone: of files that say which pairs turn by which axis of a picture. */
+  readonly isNeoxWithAxes?: true;
   /** Rotated pairs in folders are (2i, 2i + 1) instead of (i, i + half). */
   readonly isInterleavedInFolders?: true;
   /** Embeddings are multiplied by √width. */
@@ -95,6 +97,8 @@ export interface ArchitectureFacts {
   readonly roundsYarnRange?: false;
   /** As what GGUF files hold models that attend to all tokens with a rope, and have no experts. */
   readonly plainInFiles?: "llama" | "granite";
+  /** Of models that see: the architecture as which texts are computed, and which copies have. */
+  readonly languagePart?: "qwen2" | "qwen3" | "qwen3moe";
   /** Blocks behind the layers may draft later tokens; left out: they are not computed. */
   readonly draftBlocks?: "computed" | "left out";
   /** Base of the rope in a GGUF file that does not say; absent: 10,000. */

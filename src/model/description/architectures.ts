@@ -17,6 +17,9 @@ export const DECODERS = [
   "qwen3next",
   "qwen35",
   "qwen35moe",
+  "qwen2vl",
+  "qwen3vl",
+  "qwen3vlmoe",
   "gemma",
   "gemma2",
   "gemma3",
@@ -146,6 +149,10 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   },
   qwen35: QWEN_DELTA,
   qwen35moe: { ...QWEN_DELTA, experts: QWEN_EXPERTS },
+  // Qwen2-VL and 2.5-VL; Qwen3-VL. A text's tokens have one position for all axes of a picture.
+  qwen2vl: { ...NEOX, languagePart: "qwen2" },
+  qwen3vl: { ...NEOX, hasHeadNorms: true, languagePart: "qwen3" },
+  qwen3vlmoe: { ...NEOX, hasHeadNorms: true, experts: SOFTMAX, languagePart: "qwen3moe" },
   gemma: GEMMA,
   gemma2: {
     ...GEMMA2,
@@ -244,7 +251,7 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     experts: { weighedBy: "sigmoid", normalisesInFiles: true },
   },
   // GLM-4-0414.
-  glm4: { ...LLAMA, isInterleavedInFolders: true, hasPostNorms: true },
+  glm4: { ...LLAMA, isInterleavedInFolders: true, isNeoxWithAxes: true, hasPostNorms: true },
   // Granite 4.0.
   granitehybrid: {
     ...LLAMA,

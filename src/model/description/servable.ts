@@ -167,7 +167,7 @@ export interface ServableModel extends ModelDescription {
 export function fixedBy(architecture: Architecture, width: number) {
   const facts = factsOf(architecture);
   return {
-    architecture,
+    architecture: facts.languagePart ?? architecture,
     isCausal: !isEncoder(architecture),
     isPostNormed: facts.isPostNormed ?? false,
     isLayerNormed: facts.isLayerNormed ?? false,

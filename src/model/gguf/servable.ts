@@ -55,7 +55,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const mixers = attentionMixers({ layers });
   const latent = firstMixer({ layers }, "latent");
   const headDim = latent === undefined ? headDimOf(mixers) : latent.headDim + latent.ropeDim;
-  const { activation, isNeoxInFiles = false, hasPartialRope = false } = factsOf(architecture);
+  const { activation, isNeoxInFiles = false, isNeoxWithAxes, hasPartialRope = false } = factsOf(architecture);
   if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
   if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
@@ -75,13 +75,19 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...(latent === undefined ? {} : { attentionScale: latentScaleOf(metadata, architecture, headDim) }),
     activation,
     routing,
-    isNeoxRope: isNeoxInFiles,
+    isNeoxRope: isNeoxInFiles || (isNeoxWithAxes === true && hasAxes(metadata, architecture)),
     ropes:
       latent === undefined
         ? ropesFromMetadata(metadata, architecture, mixers)
         : ropesFromMetadata(metadata, architecture, [{ rope: 0, headDim: latent.ropeDim }]),
     ...decoderPooling(gguf, architecture, width),
   });
+}
+
+/** Whether pairs turn by height or width of a picture: zeros stand for none. */
+function hasAxes(metadata: GgufMetadata, architecture: Architecture): boolean {
+  const [time = 0, height = 0] = Array.from(metadata.numbers(`${architecture}.rope.dimension_sections`) ?? []);
+  return time > 0 && height > 0;
 }
 
 /** Beside matrices of NVFP4, a tensor of that name holds their own scales, and files differ in which it is. */

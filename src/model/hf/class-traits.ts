@@ -149,6 +149,24 @@ const LFM3: ServedTraits = {
     numTaps: 7,
   },
 };
+/** Language parts of models that see. */
+const QWEN2_VL: ServedTraits = {
+  ...LLAMA,
+  architecture: "qwen2",
+  windows: "whenUsed",
+  defaults: {
+    rmsEps: 1e-5,
+    ropeBase: 1_000_000,
+    ffWidth: 29_568,
+    numHeads: 64,
+    numKvHeads: 8,
+    maxPositions: 32_768,
+    window: 4096,
+    firstWindow: 80,
+    vocabSize: 152_064,
+  },
+};
+const QWEN3_VL = { rmsEps: 1e-6, ropeBase: 500_000, maxPositions: 128_000, vocabSize: 151_936 };
 
 /** By `model_type`. */
 export const TRAITS = {
@@ -183,6 +201,21 @@ export const TRAITS = {
     windows: "allWhenUsed",
     experts: chosenExperts(128, 8, 768),
     defaults: { ...QWEN, numHeads: 32, numKvHeads: 4, ffWidth: 6144, maxPositions: 32_768, vocabSize: 151_936 },
+  },
+  qwen2_vl: QWEN2_VL,
+  qwen2_5_vl: QWEN2_VL,
+  qwen3_vl: {
+    ...LLAMA,
+    architecture: "qwen3",
+    defaults: { ...QWEN3_VL, ffWidth: 22_016, headDim: 128, numHeads: 32, numKvHeads: 32 },
+  },
+  qwen3_vl_moe: {
+    ...LLAMA,
+    architecture: "qwen3moe",
+    // The class does not read it.
+    servedValues: { norm_topk_prob: [true] },
+    experts: chosenExperts(60, 4, 1408, { normalises: true, mayBeTransposed: true }),
+    defaults: { ...QWEN3_VL, ffWidth: 5632, numHeads: 16, numKvHeads: 16 },
   },
   qwen3_5: QWEN35,
   qwen3_5_text: QWEN35,

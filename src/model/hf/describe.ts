@@ -243,7 +243,7 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
     return (index) => types[index] === "sliding_attention";
   }
   if (windows === "all") return () => true;
-  const first = text.number("max_window_layers") ?? 28;
+  const first = text.number("max_window_layers") ?? traits.defaults.firstWindow ?? 28;
   if (windows === "whenUsed" || windows === "late") return (index) => index >= first;
   const { period: ofClass, isFromFirst } = periodicWindows(traits) ?? {};
   const period = new ConfigReader(text).size("sliding_window_pattern", MODEL_LIMITS.layers, ofClass);

@@ -91,12 +91,12 @@ export function textConfig(config: JsonObject): JsonObject {
 const uniform = (value: unknown): unknown =>
   Array.isArray(value) && value.length > 0 && value.every((each) => each === value[0]) ? value[0] : value;
 
-/**
- * A mistral3 wraps a language model of its own kind or of an older one; the others' kinds are those of their language
- * models.
- */
+/** Around language models of several kinds, a mistral3 around its own kind or an older one. */
+const WRAPPERS = ["mistral3", "internvl", "llava", "llava_next", "llava_onevision", "idefics3", "smolvlm"];
+
+/** The other wrappers' kinds are those of their language models. */
 function kindOf(config: JsonObject): JsonObject {
-  return config.string("model_type") === "mistral3" ? textConfig(config) : config;
+  return WRAPPERS.includes(config.string("model_type") ?? "") ? textConfig(config) : config;
 }
 
 /** A Gemma 3 whose tokens see the whole text. */

@@ -20,6 +20,14 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   gemma4_moe: "gemma4",
   glm4_moe: "glm4moe",
   qwen35_vision: "qwen35",
+  qwen2_vl: "qwen2",
+  qwen2_5_vl: "qwen2",
+  qwen3_vl: "qwen3",
+  glm4v: "glm4",
+  glm4v_moe: "glm4moe",
+  internvl: "qwen3",
+  smolvlm: "llama",
+  qwen3_vl_moe: "qwen3moe",
   lfm2_moe: "lfm2moe",
   exaone4_small: "exaone4",
   ernie4_5_moe: "ernie4_5-moe",
@@ -40,7 +48,15 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   bailing_moe_v2: "bailingmoe2",
 };
 /** Their folders have the rope's pairs side by side. */
-const INTERLEAVED: readonly string[] = ["ernie4_5", "ernie4_5_moe", "ernie4_5_moe_steps", "glm4", "cohere", "cohere2"];
+const INTERLEAVED: readonly string[] = [
+  "ernie4_5",
+  "ernie4_5_moe",
+  "ernie4_5_moe_steps",
+  "glm4",
+  "glm4v",
+  "cohere",
+  "cohere2",
+];
 const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = {

@@ -2,6 +2,7 @@
 import { chosenExperts, LLAMA, type ServedTraits } from "./trait-types.js";
 
 const USUAL = { rmsEps: 1e-5, ropeBase: 10_000 };
+const GLM4_MOE = { ...USUAL, ffWidth: 10_944, numHeads: 96, numKvHeads: 8, rotatedShare: 0.5 };
 const DEEPSEEK = { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 };
 const OLMO2: ServedTraits = {
   ...LLAMA,
@@ -121,15 +122,19 @@ export const MORE_TRAITS = {
     ...LLAMA,
     architecture: "glm4moe",
     experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
-    defaults: {
-      ...USUAL,
-      ffWidth: 10_944,
-      numHeads: 96,
-      numKvHeads: 8,
-      maxPositions: 131_072,
-      vocabSize: 151_552,
-      rotatedShare: 0.5,
-    },
+    defaults: { ...GLM4_MOE, maxPositions: 131_072, vocabSize: 151_552 },
+  },
+  // Language parts of GLM-4.1V and 4.6V-Flash; of GLM-4.5V and 4.6V.
+  glm4v: {
+    ...LLAMA,
+    architecture: "glm4",
+    defaults: { ...USUAL, ffWidth: 13_696, numHeads: 32, numKvHeads: 2, maxPositions: 32_768, vocabSize: 151_552 },
+  },
+  glm4v_moe: {
+    ...LLAMA,
+    architecture: "glm4moe",
+    experts: chosenExperts(128, 8, 1408, { numDenseLayers: 1, numShared: 1 }),
+    defaults: { ...GLM4_MOE, maxPositions: 65_536, vocabSize: 151_424 },
   },
   dots1: {
     ...LLAMA,

@@ -1,6 +1,7 @@
 /** From the loader's tensor names (llama.cpp's) to those of Hugging Face checkpoints. */
 
 import type { HfFolder } from "../../formats/hf/folder.js";
+import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
 import { type Architecture, factsOf, knownFacts } from "../description/architectures.js";
 import { ENCODER_NAMES, encoderNameOf, type HfPrefixes } from "./encoder-names.js";
 import { textConfig, traitsOf } from "./model-types.js";
@@ -165,8 +166,14 @@ export class HfNames {
   readonly #prefixes: HfPrefixes;
   readonly #hasFusedNames: boolean;
   readonly #numStatedDrafts: number;
+  /** Of stacks of experts that lie transposed. */
+  readonly #transposed: ReadonlySet<string>;
 
   constructor({ files, prefix, config }: HfFolder) {
+    const width = traitsOf(config).experts?.mayBeTransposed ? textConfig(config).number("hidden_size") : undefined;
+    const stacks = [...files.tensors.values()].filter(({ name }) => /\.experts\.(?:gate_up|down)_proj$/.test(name));
+    const isTransposed = ({ name, shape }: SafetensorsTensor) => shape[name.endsWith(".down_proj") ? 1 : 2] !== width;
+    this.#transposed = new Set(width === undefined ? [] : stacks.filter(isTransposed).map(({ name }) => name));
     this.#numStatedDrafts = textConfig(config).number("num_nextn_predict_layers") ?? 0;
     this.#hasFusedNames = files.tensors.has(`${prefix}layers.0.${FUSED_EXPERTS.ffn_down_exps}`);
     const head = HEAD_PREFIXES.find((candidate) => files.tensors.has(`${candidate}lm_head.weight`)) ?? "";
@@ -206,7 +213,12 @@ export class HfNames {
   }
 
   stackedOf(name: string, architecture: Architecture): StackedPart | undefined {
-    return stackedPartOf(name, architecture, this.#prefixes);
+    const stored = this.of(name, architecture);
+    if (stored === undefined || !this.#transposed.has(stored)) {
+      return stackedPartOf(name, architecture, this.#prefixes);
+    }
+    const [, experts = "", part = ""] = /^(.*)\.(\w+)$/.exec(stored) ?? [];
+    return { experts, name: part, step: 1, phase: 0 };
   }
 
   of(name: string, architecture: Architecture): string | undefined {

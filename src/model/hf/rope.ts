@@ -218,8 +218,10 @@ function withAlpha(stated: JsonObject, rope: RopeConfig): RopeConfig {
   throw configError(`expected a finite base of ${dim} values by ${stated.nameOf("alpha")}, got ${raised}`);
 }
 
+/** Older files of models that see name the axes of pictures (`mrope`), for which a text's token has one position. */
 function typeOf(stated: JsonObject): string {
-  return stated.string("rope_type") ?? stated.string("type") ?? "default";
+  const type = stated.string("rope_type") ?? stated.string("type") ?? "default";
+  return type === "mrope" ? "default" : type;
 }
 
 function yarnRope(stated: JsonObject, base: RopeConfig, factor: number): RopeConfig {

@@ -37,6 +37,8 @@ export interface TypeTraits {
     readonly numKvHeads?: number;
     readonly maxPositions?: number;
     readonly window?: number;
+    /** The first layer with a window, where the file says that it is used; absent: 28. */
+    readonly firstWindow?: number;
     readonly vocabSize?: number;
     readonly attentionScalar?: number;
     /** Width of heads in layers without a window, where these have their own. */
@@ -71,6 +73,8 @@ interface ExpertTraits {
   /** The key of that width, where it is stated in values, and the class's own; absent: a key that most classes have. */
   readonly sharedWidthKey?: string;
   readonly sharedWidth?: number;
+  /** Folders may have the matrices of all experts of a layer transposed: [experts, inputs, outputs]. */
+  readonly mayBeTransposed?: true;
   /** Of classes of an architecture that has either. */
   readonly scoring?: "softmax";
 }
