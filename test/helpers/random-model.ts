@@ -101,6 +101,7 @@ const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
   "gpt-oss",
   "glm4moe",
   "deepseek2",
+  "mistral4",
   "qwen3next",
   "qwen35moe",
   "lfm2moe",
@@ -118,6 +119,7 @@ const DENSE_FIRST: readonly RandomArchitecture[] = [
   "glm4moe",
   "deepseek",
   "deepseek2",
+  "mistral4",
   "dots1",
   "lfm2",
   "lfm2moe",
@@ -139,6 +141,7 @@ const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   glm4moe: 2,
   deepseek: 2,
   deepseek2: 2,
+  mistral4: 2,
   dots1: 2,
   granitemoe: 2,
   "ernie4_5-moe": 2,
@@ -349,6 +352,7 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "qwen2moe":
       return { expert_shared_feed_forward_length: u32(ff) };
     case "deepseek2":
+    case "mistral4":
       return {
         ...sharingMetadata,
         ...yarn,
@@ -365,6 +369,11 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
               "attention.key_length": u32(LATENT.kvRank + LATENT.ropeDim),
               "attention.value_length": u32(LATENT.kvRank),
             }),
+        ...(architecture === "mistral4" && {
+          expert_gating_func: u32(1),
+          "attention.temperature_scale": f32(0.1),
+          "attention.temperature_length": u32(16),
+        }),
       };
     case "dots1":
       return sharingMetadata;
@@ -474,7 +483,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const queryRows = heads * headDim;
   const kvRows = kvHeads * headDim;
   const isGlm = architecture === "glm4moe";
-  const isLatent = architecture === "deepseek2";
+  const isLatent = architecture === "deepseek2" || architecture === "mistral4";
   const isDelta = DELTA_ARCHITECTURES.includes(architecture);
   const isConvolution = CONVOLUTION_ARCHITECTURES.includes(architecture);
   const isMamba = MAMBA_ARCHITECTURES.includes(architecture);

@@ -60,6 +60,7 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "starcoder2", seed: 49, type: "BF16" },
   { architecture: "deepseek2", seed: 50, type: "Q8_0" },
   { architecture: "deepseek2", seed: 51, type: "Q5_0", heads: 20 },
+  { architecture: "mistral4", seed: 69, type: "Q4_0" },
   { architecture: "granitehybrid", seed: 60, type: "Q4_0" },
   { architecture: "nemotron", seed: 63, type: "Q8_0" },
   { architecture: "arcee", seed: 67, type: "Q4_0" },
@@ -91,7 +92,8 @@ export const isRecurrentModel = ({ architecture }: RandomModelOptions): boolean 
   ].includes(architecture);
 
 /** Its layers keep latent vectors in place of the keys and values of heads. */
-export const isLatentModel = ({ architecture }: RandomModelOptions): boolean => architecture === "deepseek2";
+export const isLatentModel = ({ architecture }: RandomModelOptions): boolean =>
+  architecture === "deepseek2" || architecture === "mistral4";
 
 /** All of its layers have a window, so that nothing is left to evict. */
 export const isWindowedModel = ({ architecture }: RandomModelOptions): boolean => architecture === "starcoder2";

@@ -182,7 +182,9 @@ function modelMetadata(
     ...(config.logitCap > 0 && { final_logit_softcapping: f32(config.logitCap) }),
     ...(config.queryScaling && {
       "attention.temperature_scale": f32(config.queryScaling.beta),
-      "rope.scaling.original_context_length": u32(config.queryScaling.length),
+      [factsOf(architecture).isLatent ? "attention.temperature_length" : "rope.scaling.original_context_length"]: u32(
+        config.queryScaling.length,
+      ),
     }),
     ...(poolingType !== undefined && { pooling_type: u32(poolingType) }),
   };

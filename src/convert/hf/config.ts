@@ -88,6 +88,7 @@ const UNWRITTEN = [
   "qwen3vlmoe",
   "phimoe",
   "deepseek2",
+  "mistral4",
   "bailingmoe",
   "bailingmoe2",
   "granitehybrid",

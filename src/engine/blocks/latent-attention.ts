@@ -113,6 +113,11 @@ export class LatentAttention implements LayerMixer {
     const write = (k: BufferHandle, slots: BufferHandle, count: number, turned: number) =>
       program.record("ropeAndWriteKv", { ...cache, k, v: k, slots, numRows: count, half: turned });
     write(key, batch.kvSlots[group]!.buffer, numRows, half);
+    const { queryScaling } = this.config;
+    if (queryScaling !== undefined) {
+      const scaled = { x: query, numRows, width: this.mixer.numHeads * latentWidth(this.mixer), ...queryScaling };
+      program.record("scaleByPosition", { ...scaled, positions: batch.positions.buffer });
+    }
     if (batch.numKvCopies === 0) return;
     const copied = { numRows: batch.numKvCopies, width: latentWidth(this.mixer) };
     program.record("gatherRows", { out: copiedKey, x: key, rows: batch.kvCopyRows.buffer, ...copied });

@@ -43,6 +43,7 @@ export const DECODERS = [
   "stablelm",
   "starcoder2",
   "deepseek2",
+  "mistral4",
   "lfm2",
   "lfm2moe",
   "lfm3",
@@ -128,6 +129,7 @@ const COHERE: ArchitectureFacts = {
   hasLogitScale: true,
   isInterleavedInFolders: true,
 };
+const LATENT: ArchitectureFacts = { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true } };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true, sharedSize: "width" };
 
 const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
@@ -224,7 +226,9 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
     windows: { period: 0 },
   },
   // DeepSeek-V2 to V3.1 and R1, Kimi K2, GLM-4.7-Flash.
-  deepseek2: { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true }, draftBlocks: "left out" },
+  deepseek2: { ...LATENT, draftBlocks: "left out" },
+  // Mistral Small 4.
+  mistral4: { ...LATENT, scalesQueries: true },
   // LFM2 and LFM2.5.
   lfm2: LFM2,
   lfm3: {

@@ -74,6 +74,17 @@ describe("the header", () => {
     expect(configOf({ "rope.scaling.type": str("none") }).attentionScale).toBeCloseTo(1 / Math.sqrt(48), 6);
   });
 
+  it("says how queries of mistral4 grow, and a copy says it too", () => {
+    const scalingOf = (metadata: Readonly<Record<string, WritableValue>>) =>
+      openModel(written({ architecture: "mistral4", metadata })).config.queryScaling;
+    expect(scalingOf({})).toEqual({ beta: Math.fround(0.1), length: 16 });
+    const file = written({ architecture: "mistral4" });
+    const copy = join(folder, "mistral4.gguf");
+    weightsOnly(file, copy);
+    expect(openModel(copy).config.queryScaling).toEqual(scalingOf({}));
+    expect(scalingOf({ "mistral4.attention.temperature_scale": f32(0) })).toBeUndefined();
+  });
+
   it.each([
     ["rope.scaling.yarn_log_multiplier", f32(-1), "gguf_metadata"],
     ["attention.kv_lora_rank", u32(0), "gguf_metadata"],

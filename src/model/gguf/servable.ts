@@ -35,6 +35,8 @@ const ATTENTION_CAP = "attn_logit_softcapping";
 const SHARING = ["attention.shared_kv_layers", "embedding_length_per_layer_input"] as const;
 /** A factor of architectures whose queries may grow. */
 const QUERY_SCALE = "attention.temperature_scale";
+/** Of latent attention; elsewhere it is that of the rope. */
+const QUERY_LENGTH = "attention.temperature_length";
 
 /**
  * @throws architecture_unsupported, where the engine does not compute such a model; gguf_metadata and gguf_tensor,
@@ -133,7 +135,8 @@ function scalesOf(read: MetadataReader, architecture: Architecture, contextLengt
   if (!scalesQueries) return {};
   const beta = read.optionalPositive(QUERY_SCALE, 0);
   if (beta === 0) return {};
-  const length = read.size("rope.scaling.original_context_length", MODEL_LIMITS.context, contextLength);
+  const key = read.has(QUERY_LENGTH) ? QUERY_LENGTH : "rope.scaling.original_context_length";
+  const length = read.size(key, MODEL_LIMITS.context, contextLength);
   return { queryScaling: { beta, length } };
 }
 

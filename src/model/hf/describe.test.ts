@@ -202,6 +202,13 @@ describe("the wrapper of Mistral's models with a vision tower", () => {
     expect(wrapped(scaled)).toMatchObject({ architecture: "mistral3", queryScaling: { beta: 0.1, length: 256 } });
     expect(wrapped({ model_type: "ministral3", rope_parameters }).queryScaling).toBeUndefined();
     expect(wrapped({ model_type: "mistral", sliding_window: null }).architecture).toBe("mistral");
+    const latent = { qk_nope_head_dim: 8, v_head_dim: 8, kv_lora_rank: 8, qk_rope_head_dim: 4 };
+    // The share of a head, all of whose rotated part turns.
+    const ropes = { ...scaled.rope_parameters, partial_rotary_factor: 1 / 3 };
+    const small4 = wrapped({ model_type: "mistral4", ...latent, rope_parameters: ropes });
+    expect(small4).toMatchObject({ architecture: "mistral4", queryScaling: { beta: 0.1, length: 256 } });
+    expect(small4.ropes).toMatchObject([{ dim: 4 }]);
+    expect(small4.routing).toMatchObject({ scoring: "softmax", normalises: true, numGroups: 1 });
   });
 
   it("has no growth of queries where its factor is 0, and is refused where another kind or another key has one", () => {

@@ -191,6 +191,13 @@ describe("a folder is refused", () => {
       "architecture_unsupported",
       /scoring_func to be sigmoid, got "softmax"/,
     ],
+    ["mistral4", { n_group: 2, topk_group: 1 }, "architecture_unsupported", /n_group to be 1, got 2/],
+    [
+      "mistral4",
+      { rope_parameters: undefined },
+      "model_config",
+      /expected rope_parameters or rope_scaling, got neither/,
+    ],
     ["deepseek_v3", { moe_layer_freq: 2 }, "architecture_unsupported", /moe_layer_freq to be 1, got 2/],
     ["glm4_moe_lite", { mlp_layer_types: ["dense"] }, "model_config", /mlp_layer_types to name 3 layers, got 1/],
     ["deepseek_v3", { kv_lora_rank: null }, "model_config", /kv_lora_rank to be an integer/],

@@ -56,6 +56,7 @@ const INTERLEAVED: readonly string[] = [
   "glm4v",
   "cohere",
   "cohere2",
+  "mistral4",
 ];
 const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
 /** Of layers without attention, by the beginning of a folder's name. */
@@ -84,7 +85,7 @@ describe("a folder of", () => {
       }
       const kinds = new Set(config.layers.map(({ mixer }) => mixer.kind));
       const [, other] = Object.entries(OTHER_MIXERS).find(([start]) => name.startsWith(start)) ?? [];
-      const attention = ARCHITECTURE_OF[name] === "deepseek2" ? "latent" : "attention";
+      const attention = ["deepseek2", "mistral4"].includes(config.architecture) ? "latent" : "attention";
       expect([...kinds].sort()).toEqual([attention, ...(other ?? [])].sort());
       const expected = JSON.parse(readFileSync(join(folder, "expected.json"), "utf8"));
       await expectLogprobs(folder, expected, TOLERANCES[name]);

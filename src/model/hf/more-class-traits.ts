@@ -212,6 +212,14 @@ export const MORE_TRAITS = {
   deepseek_v3: DEEPSEEK_V3,
   // Kimi K2's own class is DeepSeek-V3's under another name.
   kimi_k2: DEEPSEEK_V3,
+  mistral4: {
+    ...DEEPSEEK_V3,
+    architecture: "mistral4",
+    hasOwnRope: true,
+    servedValues: { n_group: [1], topk_group: [1] },
+    experts: chosenExperts(128, 4, 2048, { normalises: true, numShared: 1, scoring: "softmax" }),
+    defaults: { ...LLAMA.defaults, ffWidth: 12_288, numHeads: 32, maxPositions: 1_048_576, vocabSize: 131_072 },
+  },
   glm4_moe_lite: {
     ...DEEPSEEK_V3,
     experts: chosenExperts(64, 4, 1536, { numDenseLayers: 1, numShared: 1, scale: 1.8 }),

@@ -298,6 +298,7 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   internlm2: INTERNLM2_PARTS,
   starcoder2: { ...LLAMA_PARTS, ffn_up: "mlp.c_fc", ffn_down: "mlp.c_proj" },
   deepseek2: LATENT_PARTS,
+  mistral4: LATENT_PARTS,
   lfm2: LFM2_PARTS,
   lfm2moe: LFM2_PARTS,
   lfm3: LFM3_PARTS,

@@ -40,6 +40,8 @@ interface RopeContext {
   readonly hasAlpha?: true | undefined;
   /** `rotary_dim` says how many values of a head are rotated. */
   readonly statesDim?: true | undefined;
+  /** All values are rotated: a stated share is that of a wider head, whose rotated part these are. */
+  readonly isWhole?: boolean;
 }
 
 const EMPTY = new JsonObject({}, "config.json", "rope_parameters");
@@ -169,12 +171,13 @@ function plainRope(dim: number, base: number, maxPositions: number): RopeConfig 
 function readRope(
   text: JsonObject,
   stated: JsonObject,
-  { headDim, maxPositions, defaultShare = 1, hasAlpha, statesDim }: RopeContext,
+  { headDim, maxPositions, defaultShare = 1, hasAlpha, statesDim, isWhole = false }: RopeContext,
   defaultBase: number,
 ): { readonly rope: RopeConfig; readonly factors: RopeFactors } {
   const either = (key: string) => positive(stated, key) ?? positive(text, key);
   const statedDim = statesDim && positive(text, "rotary_dim");
-  const share = either("partial_rotary_factor") ?? (statedDim ? statedDim / headDim : defaultShare);
+  const statedShare = either("partial_rotary_factor") ?? (statedDim ? statedDim / headDim : defaultShare);
+  const share = isWhole ? 1 : statedShare;
   const dim = isProportional(stated) ? headDim : Math.floor(headDim * share);
   if (statedDim && !Number.isInteger(statedDim)) throw configError(`expected rotary_dim to be whole, got ${statedDim}`);
   if (dim < 2 || dim % 2 !== 0 || dim > headDim) {

@@ -80,6 +80,7 @@ export function servableConfig(
         isPartial: facts.hasPartialRope,
         hasAlpha: facts.hasAlphaRope,
         statesDim: traits.statesRotatedDim,
+        isWhole: latent !== undefined,
       });
   const { attentionScalar } = traits.defaults;
   const routing = routingOf(text, architecture, traits);
@@ -208,7 +209,7 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
   const weighedBy = factsOf(architecture).experts?.weighedBy;
   if (weighedBy === "sparseMixer") return SPARSE_MIXER;
   if (weighedBy === "softmaxOfAll") return { ...PLAIN_ROUTING, normalises: false };
-  if (weighedBy === "either" && experts?.scoring === "softmax") return softmaxRoutingOf(text);
+  if (weighedBy === "either" && experts?.scoring === "softmax") return softmaxRoutingOf(text, experts);
   if (weighedBy !== "sigmoid" && weighedBy !== "either") {
     const normalises = experts?.hasChoice !== true || (stated ?? experts.normalises === true);
     return { ...PLAIN_ROUTING, normalises, hasBias: factsOf(architecture).experts?.hasScoreBiases === true };
@@ -226,14 +227,18 @@ function routingOf(text: JsonObject, architecture: Architecture, { experts }: Ty
   };
 }
 
-/** DeepSeek-V2's: softmax over all experts, of which a token uses those of the groups with the largest scores. */
-function softmaxRoutingOf(text: JsonObject): ExpertRouting {
+/**
+ * DeepSeek-V2's, or Mistral 4's: softmax over all experts, of which a token uses those of the groups with the largest
+ * scores.
+ */
+function softmaxRoutingOf(text: JsonObject, ofClass: NonNullable<TypeTraits["experts"]>): ExpertRouting {
   const read = new ConfigReader(text);
   const isGrouped = text.string("topk_method") === "group_limited_greedy";
   const numGroups = isGrouped ? read.size("n_group", MODEL_LIMITS.experts) : 1;
   const numUsedGroups = isGrouped ? read.size("topk_group", numGroups) : 1;
   const scale = read.positive("routed_scaling_factor", 1);
-  return { ...PLAIN_ROUTING, normalises: false, scale, numGroups, numUsedGroups };
+  const normalises = ofClass.normalises === true && text.boolean("norm_topk_prob") !== false;
+  return { ...PLAIN_ROUTING, normalises, scale, numGroups, numUsedGroups };
 }
 
 /** An activation's name in transformers, which has none of its own for gpt-oss's. */
