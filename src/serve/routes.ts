@@ -165,7 +165,6 @@ export const ROUTES: readonly Route[] = [
       path,
       handler: rerank,
       ...api,
-      task: "rerank",
       summary: "Texts in the order of their relevance to a query",
       rules: RERANK_RULES,
     }),

@@ -75,7 +75,7 @@ const INPUT_TYPES: ReadonlyMap<string, readonly string[]> = new Map([
  * The model's prompt for that kind of texts. A kind of Cohere's for which it has none changes nothing: the model does
  * not tell it apart.
  */
-function promptNameOf({ embeddingPrompts }: ServeContext, type: string | undefined): string | undefined {
+export function promptNameOf({ embeddingPrompts }: ServeContext, type: string | undefined): string | undefined {
   if (type === undefined) return undefined;
   const names = embeddingPrompts?.byName ?? new Map<string, string>();
   const found = [type, ...(INPUT_TYPES.get(type) ?? [])].find((name) => names.has(name));

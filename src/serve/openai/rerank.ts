@@ -1,7 +1,7 @@
 /**
  * Scores of texts against a query: /rerank in the shape of Cohere's and Jina's APIs, ordered by score, and /score in
- * vLLM's, in the order of the request. A model with a rank head reads both texts at once. Under /score, an embedding
- * model answers with the cosine of the two vectors.
+ * vLLM's, in the order of the request. A model with a rank head reads both texts at once. An embedding model answers
+ * with the cosine of the two vectors.
  */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
@@ -9,6 +9,7 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import type { Aliases } from "./aliases.js";
+import { promptNameOf } from "./cohere-embed.js";
 import { encodeInputs, pooledVectors, totalTokens } from "./embeddings.js";
 import { type FieldRules, isEmptyObject, isOneOf, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
@@ -99,9 +100,19 @@ type ScoreRequest = z.infer<typeof scoreSchema>;
 
 /** The fields of both endpoints that say how the tokens of pairs are made. */
 interface PairFields extends Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens"> {
-  /** The field that has a text for each pair. */
-  readonly param: string;
   readonly max_tokens_per_doc?: number | undefined;
+}
+
+/** The texts of a field of the request. */
+interface Side {
+  readonly param: string;
+  readonly texts: TextsField;
+}
+
+/** Texts of the second side are scored against the one of the first, or each against its own. */
+interface Sides {
+  readonly first: Side;
+  readonly second: Side;
 }
 
 interface Scores {
@@ -123,14 +134,8 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
     });
   }
   const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
-  const pairs = texts.map(
-    (text, index): TextPair => [
-      { text: request.query, param: "query" },
-      { text, param: `${param}[${index}]` },
-    ],
-  );
-  assertNumTexts(context, pairs.length, param);
-  const { values, numTokens } = await scoresOf(c, context, pairs, { ...request, param }, terms);
+  const sides = { first: { param: "query", texts: request.query }, second: { param, texts } };
+  const { values, numTokens } = await scoresOf(c, context, sides, request, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
   // vLLM's clients write 0 for all.
@@ -163,10 +168,11 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
     const message = `text_1: expected one text, or as many as text_2 has (${numSecond}), got ${numFirst}`;
     throw new MillraceError("invalid_parameter", message, { param: "text_1" });
   }
-  const isReranker = context.engine.info.tasks.includes("rerank");
-  const { values, numTokens } = isReranker
-    ? await scoresOf(c, context, pairsOf(context, request), { ...request, param: "text_2" }, terms)
-    : await cosinesOf(c, context, request, terms);
+  const sides = {
+    first: { param: "text_1", texts: request.text_1 },
+    second: { param: "text_2", texts: request.text_2 },
+  };
+  const { values, numTokens } = await scoresOf(c, context, sides, request, terms);
   return c.json({
     id: `score-${c.get("requestId")}`,
     object: "list",
@@ -184,14 +190,13 @@ const numTexts = (field: TextsField): number => (typeof field === "string" ? 1 :
 /** The item of pair `index`; a single item belongs to every pair. */
 const itemOf = <Item>(items: readonly Item[], index: number): Item => items[items.length === 1 ? 0 : index]!;
 
-function pairsOf(context: ServeContext, { text_1: first, text_2: second }: ScoreRequest): readonly TextPair[] {
-  const named = (field: TextsField, name: string) =>
-    typeof field === "string"
-      ? [{ text: field, param: name }]
-      : field.map((text, index) => ({ text, param: `${name}[${index}]` }));
-  const [queries, texts] = [named(first, "text_1"), named(second, "text_2")];
-  assertNumTexts(context, texts.length, "text_2");
-  return texts.map((text, index): TextPair => [itemOf(queries, index), text]);
+function pairsOf({ first, second }: Sides): readonly TextPair[] {
+  const named = ({ texts, param }: Side) =>
+    typeof texts === "string"
+      ? [{ text: texts, param }]
+      : texts.map((text, index) => ({ text, param: `${param}[${index}]` }));
+  const queries = named(first);
+  return named(second).map((text, index): TextPair => [itemOf(queries, index), text]);
 }
 
 /** @param count sequences that the engine computes for the request */
@@ -204,11 +209,15 @@ function assertNumTexts({ limits }: ServeContext, count: number, param: string, 
 async function scoresOf(
   c: AppContext,
   context: ServeContext,
-  pairs: readonly TextPair[],
-  { truncate_prompt_tokens: truncate, instruction, param, max_tokens_per_doc: mostOfSecond = 0 }: PairFields,
+  sides: Sides,
+  fields: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  const prompts = await encodePairs(context, pairs, {
+  if (!context.engine.info.tasks.includes("rerank")) return await cosinesOf(c, context, sides, fields, terms);
+  const { param, texts } = sides.second;
+  assertNumTexts(context, numTexts(texts), param);
+  const { truncate_prompt_tokens: truncate, instruction, max_tokens_per_doc: mostOfSecond = 0 } = fields;
+  const prompts = await encodePairs(context, pairsOf(sides), {
     truncate,
     instruction,
     param,
@@ -222,15 +231,26 @@ async function scoresOf(
 async function cosinesOf(
   c: AppContext,
   context: ServeContext,
-  { text_1: first, text_2: second, truncate_prompt_tokens: truncate, instruction }: ScoreRequest,
+  { first, second }: Sides,
+  { truncate_prompt_tokens: truncate, instruction, max_tokens_per_doc: mostOfSecond = 0 }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
   if (instruction !== undefined) throw noInstruction("an embedding model");
-  const numFirst = numTexts(first);
-  assertNumTexts(context, numFirst + numTexts(second), "text_2", " in text_1 and text_2 together");
+  const numFirst = numTexts(first.texts);
+  const { maxModelLen } = context.engine.info;
+  const mostTokens = truncate === undefined || truncate === -1 ? maxModelLen : truncate;
+  const together = ` in ${first.param} and ${second.param} together`;
+  assertNumTexts(context, numFirst + numTexts(second.texts), second.param, together);
+  // A query and what may answer it, as Cohere tells them apart; the texts of /score have no such parts.
+  const [ofQueries, ofDocuments] =
+    first.param === "query" ? ["search_query", "search_document"].map((type) => promptNameOf(context, type)) : [];
   const prompts = [
-    ...(await encodeInputs(context, first, { param: "text_1", truncate })),
-    ...(await encodeInputs(context, second, { param: "text_2", truncate })),
+    ...(await encodeInputs(context, first.texts, { param: first.param, promptName: ofQueries, truncate })),
+    ...(await encodeInputs(context, second.texts, {
+      param: second.param,
+      promptName: ofDocuments,
+      ...(mostOfSecond === 0 ? { truncate } : { truncate: Math.min(mostOfSecond, mostTokens), cut: "end" }),
+    })),
   ];
   const vectors = await pooledVectors(c, context, prompts, terms);
   const [queries, texts] = [vectors.slice(0, numFirst), vectors.slice(numFirst)];
