@@ -11,7 +11,7 @@ export interface ArchitectureFacts {
   readonly activation: Activation;
   /** How GGUF files store the rows of queries and keys: rotated pairs are (i, i + half) instead of (2i, 2i + 1). */
   readonly isNeoxInFiles?: true;
-  /** The same of models that see alone: of files that say which pairs turn by which axis of a picture. */
+  /** The same, in files of models that see: those that say which pairs turn by which axis of a picture. */
   readonly isNeoxWithAxes?: true;
   /** Rotated pairs in folders are (2i, 2i + 1) instead of (i, i + half). */
   readonly isInterleavedInFolders?: true;
@@ -21,7 +21,7 @@ export interface ArchitectureFacts {
   readonly hasOffsetNorms?: true;
   /** Most layers keep a recurrent state in place of keys and values. */
   readonly delta?: DeltaFacts;
-  /** Of layers with attention. */
+  /** Gates of heads in layers with attention. */
   readonly gates?: HeadGates;
   /** Most layers are a short convolution between two gates, and keep its last inputs in place of keys and values. */
   readonly hasConvolutions?: true;
