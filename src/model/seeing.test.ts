@@ -109,6 +109,20 @@ describe("a config.json of", () => {
     });
   });
 
+  it("LLaVA has its language model's class's sizes, of which the published files state none", () => {
+    const wrapped = (model_type: string, text_config: object) => {
+      const json = { model_type, text_config: { rms_norm_eps: 1e-5, max_position_embeddings: 4096, ...text_config } };
+      return servableConfig(new JsonObject(json, "config.json", ""), "m", { numEmbeddings: 32_064, hasOutput: true });
+    };
+    const sizesOf = (numKvHeads: number, ffWidth: number) => {
+      const mixer = { numHeads: 32, numKvHeads, headDim: 128, window: 0 };
+      return { model: { width: 4096, layers: Array(32).fill({ mixer, feedForward: { width: ffWidth } }) } };
+    };
+    expect(wrapped("llava", { model_type: "llama" })).toMatchObject(sizesOf(32, 11_008));
+    const mistral = { model_type: "mistral", num_key_value_heads: 8, sliding_window: null };
+    expect(wrapped("llava_next", mistral)).toMatchObject(sizesOf(8, 14_336));
+  });
+
   it("Qwen2-VL may have windows behind its 80th layer, and a rope for longer texts", () => {
     const windows = (changes: object) =>
       modelOf("qwen2_5_vl", { use_sliding_window: true, ...changes }).layers.map(

@@ -168,10 +168,18 @@ const QWEN2_VL: ServedTraits = {
 };
 const QWEN3_VL = { rmsEps: 1e-6, ropeBase: 500_000, maxPositions: 128_000, vocabSize: 151_936 };
 
+/** The classes' sizes of Llama and Mistral: LLaVA's files state only what is not the class's. */
+const SEVEN_B = { ...LLAMA.defaults, width: 4096, numLayers: 32, numHeads: 32 };
+
 /** By `model_type`. */
 export const TRAITS = {
-  llama: LLAMA,
-  mistral: { ...LLAMA, architecture: "mistral", windows: "all", defaults: { ...LLAMA.defaults, window: 4096 } },
+  llama: { ...LLAMA, defaults: { ...SEVEN_B, ffWidth: 11_008 } },
+  mistral: {
+    ...LLAMA,
+    architecture: "mistral",
+    windows: "all",
+    defaults: { ...SEVEN_B, ffWidth: 14_336, window: 4096 },
+  },
   ministral3: {
     ...LLAMA,
     architecture: "mistral3",

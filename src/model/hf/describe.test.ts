@@ -170,7 +170,7 @@ describe("refuses", () => {
     [{ model_type: "__proto__" }, "architecture_unsupported", /got __proto__/],
     [{ hidden_act: "relu" }, "architecture_unsupported", /hidden_act to be silu, got relu/],
     [{ final_logit_softcapping: 30 }, "architecture_unsupported", /no config\.json: final_logit_softcapping/],
-    [{ hidden_size: undefined }, "model_config", /config\.json: hidden_size to be an integer/],
+    [{ model_type: "qwen2", hidden_size: undefined }, "model_config", /config\.json: hidden_size to be an integer/],
     [{ hidden_size: 2 ** 40 }, "model_config", /hidden_size to be an integer in \[1, 262144\]/],
     [{ num_hidden_layers: 1.5 }, "model_config", /num_hidden_layers/],
     [{ num_key_value_heads: 3 }, "model_config", /4 query heads in whole groups/],

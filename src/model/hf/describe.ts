@@ -56,8 +56,9 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const traits = traitsOf(config);
   const text = textConfig(config);
   const read = new ConfigReader(text);
-  const numLayers = read.size("num_hidden_layers", MODEL_LIMITS.layers);
-  const width = read.size("hidden_size", MODEL_LIMITS.width);
+  const { defaults } = traits;
+  const numLayers = read.size("num_hidden_layers", MODEL_LIMITS.layers, defaults.numLayers);
+  const width = read.size("hidden_size", MODEL_LIMITS.width, defaults.width);
   const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
@@ -66,7 +67,7 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
     ? feedForwardsOfGemma4(text, traits, numLayers)
     : readFeedForwards(text, traits, numLayers);
   const layers = layersOf(numLayers, (index) => ({ mixer: mixerOf(index), feedForward: feedForwardOf(index) }));
-  const vocabSize = weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, traits.defaults.vocabSize);
+  const vocabSize = weights?.numEmbeddings ?? read.size("vocab_size", MODEL_LIMITS.vocab, defaults.vocabSize);
   const layerInputWidth = mayShareKeys ? layerInputWidthOf(text, traits, vocabSize) : 0;
   return Object.freeze({
     name,

@@ -31,6 +31,8 @@ export interface TypeTraits {
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;
+    readonly width?: number;
+    readonly numLayers?: number;
     readonly ffWidth?: number;
     readonly headDim?: number;
     readonly numHeads?: number;

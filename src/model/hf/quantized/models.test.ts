@@ -98,6 +98,7 @@ it("scales of inputs, keys and values change nothing", async () => {
     tensors: (stored) => ({
       ...stored,
       [`${attention}.o_proj.input_scale`]: bias(1, 3),
+      [`${attention}.q_proj.activation_scale`]: bias(1, 3),
       [`${attention}.k_proj.k_scale`]: bias(1, 3),
     }),
   });

@@ -27,6 +27,7 @@ export const LAYER_PARTS: ReadonlySet<string> = new Set([
   // Scales of inputs, outputs, keys and values that others quantise too; here they are the floating point that those
   // approximate.
   "input_scale",
+  "activation_scale",
   "input_global_scale",
   "input_zero_point",
   "output_scale",
