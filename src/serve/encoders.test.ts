@@ -219,15 +219,13 @@ describe("an embedding model", () => {
     expect(answer.body.error).toMatchObject({ code, param });
   });
 
-  it("scores pairs by the cosine, and is no reranker", async () => {
+  it("scores pairs by the cosine", async () => {
     const pairs = { text_1: texts[0], text_2: texts, truncate_prompt_tokens: -1 };
     const { body } = await served.post<{ data: { score: number }[] }>("/v1/score", pairs);
     const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
     for (const [index, { score }] of body.data.entries()) {
       expect(Math.abs(score - dot(plain[0]!, plain[index]!))).toBeLessThan(3e-6);
     }
-    const refused = await served.post<{ error: object }>("/v1/rerank", { query: "a", documents: ["b"] });
-    expect(refused.body.error).toMatchObject({ code: "wrong_task" });
   });
 });
 

@@ -78,6 +78,19 @@ function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefi
   });
 }
 
+/** Kinds of texts by Cohere's names, with the names by which sentence-transformers finds a prompt for them. */
+export const TEXT_KINDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ["search_query", ["query"]],
+  ["search_document", ["document", "passage", "corpus"]],
+  ["classification", []],
+  ["clustering", []],
+]);
+
+/** @returns name of the model's prompt for a kind of texts, or of that very name; undefined: it has none */
+export function promptNameFor({ embeddingPrompts }: ServeContext, kind: string): string | undefined {
+  return [kind, ...(TEXT_KINDS.get(kind) ?? [])].find((name) => embeddingPrompts?.byName.has(name));
+}
+
 /** Puts the prompt before texts; token ids are taken as they are. */
 function withPrompt(input: PromptField, text: string): PromptField {
   if (text === "") return input;
@@ -91,6 +104,8 @@ interface InputOptions {
   readonly promptName?: string | undefined;
   readonly addSpecial?: boolean | undefined;
   readonly truncate: number | undefined;
+  /** Most tokens of a text, beside its prompt and the tokenizer's own; the last ones go. Absent, or 0: any number. */
+  readonly mostOfText?: number | undefined;
   /** The side of a text that is cut; absent: its end for encoders, its start for other models. */
   readonly cut?: "start" | "end";
 }
@@ -104,18 +119,28 @@ export interface PooledPrompt {
   readonly param: string;
 }
 
+/** `truncate`, lowered to `mostOfText` tokens and those around them, unless these are more than the model reads. */
+async function truncationFor(context: ServeContext, truncate: number | undefined, mostOfText: number, prompt: string) {
+  const { maxModelLen } = context.engine.info;
+  // A space at the prompt's end is a part of the text's first token.
+  const [around] = await context.asyncTokenizer.encode([prompt.trimEnd()], { addSpecial: true, parseSpecial: true });
+  const most = mostOfText + around!.ids.length;
+  return most > maxModelLen || (truncate !== undefined && truncate !== -1 && truncate < most) ? truncate : most;
+}
+
 /** The tokens of texts to embed. */
 export async function encodeInputs(
   context: ServeContext,
   input: PromptField,
-  { param, promptName, addSpecial = true, truncate, cut }: InputOptions,
+  { param, promptName, addSpecial = true, truncate, mostOfText = 0, cut }: InputOptions,
 ): Promise<readonly PooledPrompt[]> {
-  const prompts = await encodePrompts(context, withPrompt(input, promptTextOf(context, promptName)), {
-    keepsEnds: cut ?? (context.engine.info.isCausal ? undefined : "end"),
+  const prompt = promptTextOf(context, promptName);
+  const prompts = await encodePrompts(context, withPrompt(input, prompt), {
+    keepsEnds: cut ?? (context.engine.info.isCausal && mostOfText === 0 ? undefined : "end"),
     param,
     addSpecial,
     keepSpecial: true,
-    truncate,
+    truncate: mostOfText === 0 ? truncate : await truncationFor(context, truncate, mostOfText, prompt),
   });
   const isOne = typeof input === "string" || isTokenIdArray(input);
   return prompts.map(({ ids }, index) => ({ ids, param: isOne ? param : `${param}[${index}]` }));
