@@ -96,8 +96,10 @@ function promptsOf(path: string, body: RequestBody): Prompts {
 }
 
 /**
- * One text that is read with each of many: at once by a reranker, each as a prompt of its own by an embedding model,
- * for which vLLM counts the one again with each of the others. Either may be an object with parts of other kinds than text. */
+ * One text that is read with each of many. A reranker reads both as one prompt. For an embedding model each is a prompt
+ * of its own, and vLLM counts the one again with each of the others. Either may be an object with parts of other kinds
+ * than text.
+ */
 function pairsOf(one: unknown, many: unknown): Prompts {
   const [first, ...others] = partsOf(one);
   const numPairs = Math.max(1, partsOf(many).length);
