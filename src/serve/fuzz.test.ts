@@ -128,7 +128,9 @@ const SEEDS: Readonly<Record<Path, Readonly<Record<string, unknown>>>> = {
   "/v1/embeddings": {
     model: "fake",
     input: ["ab", "c"],
-    encoding_format: "float",
+    encoding_format: "base64",
+    embed_dtype: "float16",
+    endianness: "big",
     dimensions: 4,
     user: "u",
     add_special_tokens: true,

@@ -43,7 +43,7 @@ const FORMS = {
   uint8: (vector: Vector) => toInt8(vector).map((value) => value + 128),
   binary: (vector: Vector) => toBits(vector).map((byte) => byte - 128),
   ubinary: toBits,
-  base64: toBase64,
+  base64: (vector: Vector) => toBase64(vector),
 } as const;
 
 type Form = keyof typeof FORMS;

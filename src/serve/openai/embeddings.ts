@@ -1,12 +1,13 @@
 /** POST /v1/embeddings, and the vectors of texts for other endpoints. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { numberToF16 } from "../../formats/dequantize.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
-import { type FieldRules, isOneOf, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
+import { type FieldRules, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
@@ -16,6 +17,9 @@ const schema = z.strictObject({
   model: modelField.optional(),
   input: promptField,
   encoding_format: z.enum(["float", "base64"]).optional(),
+  // vLLM's, of base64 alone.
+  embed_dtype: z.enum(["float32", "float16", "bfloat16"]).optional(),
+  endianness: z.enum(["native", "little", "big"]).optional(),
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
@@ -30,8 +34,6 @@ export const EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
   inert: new Set(["user", "request_id"]),
   unsupported: {
     ...POOLING_UNSUPPORTED,
-    embed_dtype: isOneOf("float32"),
-    endianness: isOneOf("native", "little"),
     messages: never,
   },
 };
@@ -43,12 +45,27 @@ export function toUnitVector(pooled: Float64Array, numDimensions: number): Float
   return Float32Array.from(kept, (value) => (length === 0 ? 0 : value / length));
 }
 
-/** Little-endian floats, as OpenAI's clients read them. */
-export function toBase64(vector: Float32Array): string {
-  const bytes = Buffer.alloc(vector.length * 4);
+const FLOAT = new DataView(new ArrayBuffer(4));
+
+/** The upper half of a finite float's bits, rounded to nearest even. */
+function numberToBf16(value: number): number {
+  FLOAT.setFloat32(0, value);
+  const bits = FLOAT.getUint32(0);
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** Little-endian floats, as OpenAI's clients read them, unless the request has vLLM's fields for others. */
+export function toBase64(
+  vector: Float32Array,
+  { embed_dtype: dtype = "float32", endianness }: Pick<z.infer<typeof schema>, "embed_dtype" | "endianness"> = {},
+): string {
+  const size = dtype === "float32" ? 4 : 2;
+  const bytes = Buffer.alloc(vector.length * size);
   vector.forEach((value, index) => {
-    bytes.writeFloatLE(value, index * 4);
+    if (dtype === "float32") bytes.writeFloatLE(value, index * size);
+    else bytes.writeUInt16LE(dtype === "float16" ? numberToF16(value) : numberToBf16(value), index * size);
   });
+  if (endianness === "big") bytes[size === 4 ? "swap32" : "swap16"]();
   return bytes.toString("base64");
 }
 
@@ -194,7 +211,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   const items = vectors.map((pooled, index) => () => {
     const isUnit = request.use_activation !== false;
     const vector = isUnit ? toUnitVector(pooled, numDimensions) : Float32Array.from(pooled.subarray(0, numDimensions));
-    const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
+    const embedding = request.encoding_format === "base64" ? toBase64(vector, request) : Array.from(vector);
     return { object: "embedding", index, embedding };
   });
   return jsonInTurns(c, { object: "list" }, ["data", items], () => ({
