@@ -17,10 +17,7 @@ import type { EngineInfo } from "./api/stats.js";
 import { Eviction } from "./memory/eviction.js";
 
 /** @example wrongTask("generate", info) // expected a model that generates text, got one that embeds texts (bert) */
-export function wrongTask(
-  wanted: Task,
-  { tasks, architecture }: Pick<EngineInfo, "tasks" | "architecture">,
-): MillraceError {
+function wrongTask(wanted: Task, { tasks, architecture }: Pick<EngineInfo, "tasks" | "architecture">): MillraceError {
   const does = tasks.map((task) => TASK_WORDS[task]).join(" and ");
   return new MillraceError(
     "wrong_task",
@@ -29,6 +26,12 @@ export function wrongTask(
       hint: "send the request to another model: /v1/models of a server lists what its model is for",
     },
   );
+}
+
+/** Throws wrong_task, unless the model does the task. One that embeds texts scores them too, by their cosine. */
+export function assertTask(wanted: Task, info: Pick<EngineInfo, "tasks" | "architecture">): void {
+  const isDone = info.tasks.includes(wanted) || (wanted === "rerank" && info.tasks.includes("embed"));
+  if (!isDone) throw wrongTask(wanted, info);
 }
 
 const TASK_WORDS: Readonly<Record<Task, string>> = {

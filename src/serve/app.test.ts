@@ -66,6 +66,7 @@ describe("POST /invocations", () => {
     [{ inputs: [{ content: [{ type: "text", text: "a" }] }] }, { response_type: "embeddings_by_type" }, "embed"],
     [{ queries: "a", documents: "b" }, { object: "list", data: [{ object: "score" }] }, "embed"],
     [{ query: "a", documents: ["b"] }, { results: [{ index: 0 }] }, "rerank"],
+    [{ query: "a", documents: ["b"] }, { results: [{ index: 0 }] }, "embed"],
   ])("answers %j as its own path does", async (body, answer, task) => {
     const response = await invoke(body, task === "rerank" ? ["generate", "rerank"] : [task]);
     expect(await response.json()).toMatchObject(answer);

@@ -14,7 +14,7 @@ import { pathHint } from "../core/path-hint.js";
 import { ResponseState } from "../core/response-state.js";
 import { ResponseStore } from "../core/response-store.js";
 import { Sessions } from "../core/sign-in/sessions.js";
-import { wrongTask } from "../engine/admission.js";
+import { assertTask } from "../engine/admission.js";
 import { LiveFeed } from "../observe/live/feed.js";
 import { History } from "../observe/live/history.js";
 import { requestLogOf } from "../observe/live/request-log.js";
@@ -82,9 +82,10 @@ function addRoute(app: Hono<AppEnv>, route: Route, context: ServeContext, checkK
     const facts = { id: c.get("requestId"), path: route.path, model: context.modelNames[0], tenant };
     const note = new RequestNote({ ...facts, startMs: c.get("startMs") }, context.requestLog);
     c.set("note", note);
-    if (route.task !== undefined) note.keepIn(context.requests);
-    const { info: engineInfo } = context.engine;
-    if (route.task !== undefined && !engineInfo.tasks.includes(route.task)) throw wrongTask(route.task, engineInfo);
+    if (route.task !== undefined) {
+      note.keepIn(context.requests);
+      assertTask(route.task, context.engine.info);
+    }
     const asyncTokenizer = context.asyncTokenizer.of({ tenant, watch: (leave) => onDisconnect(c, leave) });
     return route.handler(c, { ...context, asyncTokenizer });
   });

@@ -205,6 +205,28 @@ describe("an embedding model", () => {
     expect(status).toBe(400);
     expect(body.error).toMatchObject({ code, param });
   });
+
+  it.each<[object, string, string]>([
+    [{ text_1: "word ".repeat(60), text_2: "a" }, "context_length_exceeded", "text_1"],
+    [{ text_1: "a", text_2: ["b", "word ".repeat(60)] }, "context_length_exceeded", "text_2[1]"],
+    [{ text_1: ["a", "b"], text_2: "c" }, "invalid_parameter", "text_1"],
+    [{ text_1: "a", text_2: "b", instruction: "Find birds" }, "invalid_parameter", "instruction"],
+    [{ text_1: "a", text_2: "b", use_activation: false }, "unsupported_field", "use_activation"],
+    [{ text_1: "a", text_2: new Array(2048).fill("b") }, "invalid_parameter", "text_2"],
+  ])("refuses to score %#, and names the field", async (body, code, param) => {
+    const answer = await served.post<{ error: object }>("/score", body);
+    expect(answer.status).toBe(400);
+    expect(answer.body.error).toMatchObject({ code, param });
+  });
+
+  it("scores pairs by the cosine", async () => {
+    const pairs = { text_1: texts[0], text_2: texts, truncate_prompt_tokens: -1 };
+    const { body } = await served.post<{ data: { score: number }[] }>("/v1/score", pairs);
+    const dot = (a: readonly number[], b: readonly number[]) => a.reduce((sum, value, i) => sum + value * b[i]!, 0);
+    for (const [index, { score }] of body.data.entries()) {
+      expect(Math.abs(score - dot(plain[0]!, plain[index]!))).toBeLessThan(3e-6);
+    }
+  });
 });
 
 it("a tokenizer that cannot join two texts is said so", async () => {

@@ -17,6 +17,7 @@ const PATHS = [
   "/v1/responses",
   "/v1/embeddings",
   "/v2/embed",
+  "/rerank",
   "/v2/rerank",
   "/v1/score",
   "/v1/messages",
@@ -127,7 +128,9 @@ const SEEDS: Readonly<Record<Path, Readonly<Record<string, unknown>>>> = {
   "/v1/embeddings": {
     model: "fake",
     input: ["ab", "c"],
-    encoding_format: "float",
+    encoding_format: "base64",
+    embed_dtype: "float16",
+    endianness: "big",
     dimensions: 4,
     user: "u",
     add_special_tokens: true,
@@ -142,6 +145,14 @@ const SEEDS: Readonly<Record<Path, Readonly<Record<string, unknown>>>> = {
     max_tokens: 1,
     truncate: "START",
     cache_salt: "s",
+  },
+  "/rerank": {
+    query: "q",
+    texts: ["ab", "c", "ab"],
+    return_text: true,
+    top_n: 2,
+    max_tokens_per_doc: 1,
+    truncate_prompt_tokens: -1,
   },
   "/v2/rerank": {
     model: "fake",

@@ -4,7 +4,7 @@ import { ANTHROPIC_ERRORS } from "../core/error-body.js";
 import { MillraceError } from "../core/errors.js";
 import { HEALTH_PATHS } from "../core/health-paths.js";
 import { webAnswer } from "../core/web-app.js";
-import { wrongTask } from "../engine/admission.js";
+import { assertTask } from "../engine/admission.js";
 import { historyAnswer, historyQuery, loadSchema, partsAnswer } from "../observe/live/load-schema.js";
 import { readQuery, requestQuery, requestRows, rowsAnswer } from "../observe/live/request-rows.js";
 import { COUNT_TOKENS_RULES, countTokens } from "./anthropic/count-tokens.js";
@@ -165,6 +165,7 @@ export const ROUTES: readonly Route[] = [
       path,
       handler: rerank,
       ...api,
+      task: "rerank",
       summary: "Texts in the order of their relevance to a query",
       rules: RERANK_RULES,
     }),
@@ -175,6 +176,7 @@ export const ROUTES: readonly Route[] = [
       path,
       handler: score,
       ...api,
+      task: "rerank",
       summary: "How well texts go together, pair by pair",
       rules: SCORE_RULES,
     }),
@@ -265,8 +267,7 @@ async function invocations(c: AppContext, context: ServeContext): Promise<Respon
   c.set("body", body);
   if (route.task !== undefined) {
     c.get("note").keepIn(context.requests);
-    const { info: engineInfo } = context.engine;
-    if (!engineInfo.tasks.includes(route.task)) throw wrongTask(route.task, engineInfo);
+    assertTask(route.task, context.engine.info);
   }
   return route.handler(c, context);
 }

@@ -59,6 +59,27 @@ describe("a fleet", () => {
     for (const { index, relevance_score } of answers[0]!) expect(data[index]!.score).toBe(relevance_score);
   });
 
+  test("reranks with an embedding model, by the cosine", async () => {
+    const [query, documents] = ["line one", ["na\u00efve caf\u00e9", "two lines", "one line"]];
+    const embed = async (input: string | string[], prompt_name: string) => {
+      const { data } = await post<{ data: { embedding: number[] }[] }>(`${fleet.url}/v1/embeddings`, {
+        model: "embed",
+        input,
+        prompt_name,
+      });
+      return data.map(({ embedding }) => embedding);
+    };
+    const [[asked], vectors] = await Promise.all([embed(query, "query"), embed(documents, "document")]);
+    const cosines = vectors.map((vector) => vector.reduce((sum, value, i) => sum + value * asked![i]!, 0));
+    interface Answer {
+      readonly results: readonly { readonly index: number; readonly relevance_score: number }[];
+    }
+    const { results } = await post<Answer>(`${fleet.url}/v1/rerank`, { model: "embed", query, documents });
+    const scores = results.map(({ relevance_score }) => relevance_score);
+    expect(scores).toEqual([...scores].sort((a, b) => b - a));
+    for (const { index, relevance_score } of results) expect(relevance_score).toBeCloseTo(cosines[index]!, 5);
+  });
+
   test("refuses a chat with an embedding model, and says why", async () => {
     const chat = client().chat.completions.create({ model: "embed", messages: [{ role: "user", content: "Hi" }] });
     await expect(chat).rejects.toMatchObject({ status: 400, code: "wrong_task" });

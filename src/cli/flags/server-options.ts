@@ -122,7 +122,7 @@ export function addServerOptions(command: Command): Command {
     .addOption(
       option(
         "--reasoning-parser <format>",
-        "reasoning to split from answers: auto (by the markers of template and vocabulary, or Harmony's channels), none, think, seed_oss, mistral, gemma4",
+        `reasoning to split from answers: auto (by the markers of template and vocabulary, or Harmony's channels), ${REASONING_PARSERS.slice(1).join(", ")}`,
         oneOf("--reasoning-parser", REASONING_PARSERS),
         "auto",
       ),

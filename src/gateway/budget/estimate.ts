@@ -95,14 +95,18 @@ function promptsOf(path: string, body: RequestBody): Prompts {
   return { numPrompts: CONVERSATIONS.has(path) ? 1 : Number.POSITIVE_INFINITY, numTemplates: 1, bytesAgain: 0 };
 }
 
-/** One text that is read with each of many. Either may be an object with parts of other kinds than text. */
+/**
+ * One text that is read with each of many. A reranker reads both as one prompt. For an embedding model each is a prompt
+ * of its own, and vLLM counts the one again with each of the others. Either may be an object with parts of other kinds
+ * than text.
+ */
 function pairsOf(one: unknown, many: unknown): Prompts {
   const [first, ...others] = partsOf(one);
   const numPairs = Math.max(1, partsOf(many).length);
   const again = typeof first === "string" ? first : (JSON.stringify(first) ?? "");
   const bytesAgain = others.length > 0 ? 0 : (numPairs - 1) * Buffer.byteLength(again);
   const isText = [one, many].every((each) => typeof each === "string" || Array.isArray(each));
-  return { numPrompts: isText ? numPairs : Number.POSITIVE_INFINITY, numTemplates: numPairs, bytesAgain };
+  return { numPrompts: isText ? 2 * numPairs : Number.POSITIVE_INFINITY, numTemplates: numPairs, bytesAgain };
 }
 
 function partsOf(texts: unknown): readonly unknown[] {

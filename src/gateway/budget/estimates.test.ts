@@ -101,7 +101,7 @@ describe("the size of a request", () => {
     const [query, documents] = ["é".repeat(10), ["a", "b", "c"]];
     const [again, templates] = [2 * 20, 3 * 256];
     expect(promptTokens("/v1/rerank", { query, documents })).toBe(100 + again + templates);
-    expect(promptTokens("/rerank", { query, documents }, { maxModelLen: 128 })).toBe(3 * 128);
+    expect(promptTokens("/rerank", { query, documents }, { maxModelLen: 128 })).toBe(6 * 128);
     expect(promptTokens("/rerank", { query, texts: documents })).toBe(100 + again + templates);
     expect(promptTokens("/score", { text_1: query, text_2: documents })).toBe(100 + again + templates);
     expect(promptTokens("/v1/score", { text_1: documents, text_2: documents })).toBe(100 + templates);

@@ -6,7 +6,6 @@ import { type AnswerPart, appendPart } from "../../text/answer/answer-part.js";
 import type { Deadline } from "../generation/deadline.js";
 import type { GenerationEnd, GenerationRequest, GenerationUpdate, ScoredToken } from "../generation/generation.js";
 import { Job, type JobTotals } from "../generation/job.js";
-import type { RequestNote } from "../generation/request-note.js";
 import type { AppContext, ServeContext } from "./context.js";
 import { onDisconnect } from "./disconnect.js";
 import { logFailure } from "./error-response.js";
@@ -36,13 +35,6 @@ export interface StreamFrames {
   readonly heartbeat?: string;
   /** Absent: server-sent events. */
   readonly contentType?: string;
-}
-
-/** Keeps the note here too, because some requests that compute, such as /v1/score, are not on a path for one task. */
-function noteOf(c: AppContext, { requests }: ServeContext): RequestNote {
-  const note = c.get("note");
-  note.keepIn(requests);
-  return note;
 }
 
 function clientClosed(): MillraceError {
@@ -101,7 +93,7 @@ export function collectResults(
         },
       },
       deadline,
-      noteOf(c, context),
+      c.get("note"),
     );
     job.start();
     endWatch = onDisconnect(c, () => {
@@ -166,7 +158,7 @@ export function streamResults(
         onError: fail,
       },
       deadline,
-      noteOf(c, context),
+      c.get("note"),
     );
     const stream = new SseStream(outgoing, {
       headers: {

@@ -5,7 +5,16 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { invalidParameter } from "../http/invalid-parameter.js";
 import { readJsonObject } from "../http/read-body.js";
 import { requestTerms } from "../http/request-terms.js";
-import { encodeInputs, pooledVectors, resolveDimensions, toBase64, totalTokens, toUnitVector } from "./embeddings.js";
+import {
+  encodeInputs,
+  pooledVectors,
+  promptNameFor,
+  resolveDimensions,
+  TEXT_KINDS,
+  toBase64,
+  totalTokens,
+  toUnitVector,
+} from "./embeddings.js";
 import { type FieldRules, isEmptyArray, parseFields } from "./fields.js";
 import { listInTurns } from "./json-in-turns.js";
 import { resolveModelName } from "./model-name.js";
@@ -34,7 +43,7 @@ const FORMS = {
   uint8: (vector: Vector) => toInt8(vector).map((value) => value + 128),
   binary: (vector: Vector) => toBits(vector).map((byte) => byte - 128),
   ubinary: toBits,
-  base64: toBase64,
+  base64: (vector: Vector) => toBase64(vector),
 } as const;
 
 type Form = keyof typeof FORMS;
@@ -63,24 +72,15 @@ export const COHERE_EMBED_RULES: FieldRules<(typeof schema)["shape"]> = {
   unsupported: { images: isEmptyArray },
 };
 
-/** Cohere's kinds of texts, and the names that sentence-transformers has for such prompts. */
-const INPUT_TYPES: ReadonlyMap<string, readonly string[]> = new Map([
-  ["search_query", ["query"]],
-  ["search_document", ["document", "passage"]],
-  ["classification", []],
-  ["clustering", []],
-]);
-
 /**
  * The model's prompt for that kind of texts. A kind of Cohere's for which it has none changes nothing: the model does
  * not tell it apart.
  */
-export function promptNameOf({ embeddingPrompts }: ServeContext, type: string | undefined): string | undefined {
+function promptNameOf(context: ServeContext, type: string | undefined): string | undefined {
   if (type === undefined) return undefined;
-  const names = embeddingPrompts?.byName ?? new Map<string, string>();
-  const found = [type, ...(INPUT_TYPES.get(type) ?? [])].find((name) => names.has(name));
-  if (found !== undefined || INPUT_TYPES.has(type)) return found;
-  const known = [...INPUT_TYPES.keys(), ...names.keys()].join(", ");
+  const found = promptNameFor(context, type);
+  if (found !== undefined || TEXT_KINDS.has(type)) return found;
+  const known = [...TEXT_KINDS.keys(), ...(context.embeddingPrompts?.byName.keys() ?? [])].join(", ");
   throw invalidParameter("input_type", `expected one of ${known}, got ${JSON.stringify(type.slice(0, 80))}`);
 }
 

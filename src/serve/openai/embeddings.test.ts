@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { fakePooled } from "../../../test/helpers/fake-engine.js";
 import { type FakeServer, fakeAppOptions, startFakeServer } from "../../../test/helpers/fake-server.js";
 import { BOS_ID, fakeTokenizer } from "../../../test/helpers/fake-tokenizer.js";
+import { f16ToNumber } from "../../formats/dequantize.js";
 import { createApp } from "../app.js";
 
 let fake: FakeServer | undefined;
@@ -58,9 +59,45 @@ describe("embeddings", () => {
     const neutral = { use_activation: false, padding: "do_not_pad", embed_dtype: "float32", endianness: "little" };
     const { data } = await post({ ...neutral, dimensions: 3 });
     expect(data[0]!.embedding).toEqual([...fakePooled([5, 6, 7])].slice(0, 3).map(Math.fround));
-    for (const [param, value] of Object.entries({ padding: "max_length", embed_dtype: "float16", messages: [] })) {
+    for (const [param, value] of Object.entries({ padding: "max_length", messages: [] })) {
       expect((await post({ [param]: value })).error).toMatchObject({ code: "unsupported_field", param });
     }
+  });
+
+  it("have vLLM's types of numbers in base64, in either order of bytes", async () => {
+    const app = createApp(fakeAppOptions().options);
+    const floats = unitVector([5, 6, 7]);
+    const bytesOf = async (fields: object) => {
+      const body = JSON.stringify({ input: [5, 6, 7], encoding_format: "base64", ...fields });
+      const response = await app.request("/v1/embeddings", { method: "POST", body });
+      const { data } = (await response.json()) as { data: { embedding: string }[] };
+      return Buffer.from(data[0]!.embedding, "base64");
+    };
+    // Bits of relative precision: 24, 11 and 8, half of the last one for rounding.
+    for (const [embed_dtype, size, error] of [
+      ["float32", 4, 0],
+      ["float16", 2, 2 ** -11],
+      ["bfloat16", 2, 2 ** -8],
+    ] as const) {
+      const bytes = await bytesOf({ embed_dtype });
+      expect(bytes.length).toBe(size * floats.length);
+      const read = (index: number) => {
+        if (embed_dtype === "float32") return bytes.readFloatLE(index * size);
+        const bits = bytes.readUInt16LE(index * size);
+        if (embed_dtype === "float16") return f16ToNumber(bits);
+        const widened = Buffer.alloc(4);
+        widened.writeUInt16LE(bits, 2);
+        return widened.readFloatLE();
+      };
+      for (const [index, value] of floats.entries()) {
+        expect(Math.abs(read(index) - value)).toBeLessThanOrEqual(error * Math.abs(value));
+      }
+      const big = await bytesOf({ embed_dtype, endianness: "big" });
+      expect(size === 4 ? big.swap32() : big.swap16()).toEqual(bytes);
+    }
+    const body = JSON.stringify({ input: "a", embed_dtype: "fp8_e4m3" });
+    const refused = await app.request("/v1/embeddings", { method: "POST", body });
+    expect(await refused.json()).toMatchObject({ error: { code: "invalid_parameter", param: "embed_dtype" } });
   });
 
   it.each<[string, string | string[] | number[] | number[][], number[][]]>([

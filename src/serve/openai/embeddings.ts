@@ -1,12 +1,13 @@
 /** POST /v1/embeddings, and the vectors of texts for other endpoints. */
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
+import { numberToF16 } from "../../formats/dequantize.js";
 import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import { collectResults } from "../http/respond.js";
 import { encodePrompts, type PromptField, promptField } from "./completion-prompts.js";
-import { type FieldRules, isOneOf, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
+import { type FieldRules, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
 import { jsonInTurns } from "./json-in-turns.js";
 import { resolveModelName } from "./model-name.js";
 import { planChoices } from "./sampling.js";
@@ -16,6 +17,9 @@ const schema = z.strictObject({
   model: modelField.optional(),
   input: promptField,
   encoding_format: z.enum(["float", "base64"]).optional(),
+  // vLLM's, of base64 alone.
+  embed_dtype: z.enum(["float32", "float16", "bfloat16"]).optional(),
+  endianness: z.enum(["native", "little", "big"]).optional(),
   dimensions: integerIn(1, 2 ** 31 - 1).optional(),
   add_special_tokens: z.boolean().optional(),
   truncate_prompt_tokens: samplingShape.truncate_prompt_tokens,
@@ -30,8 +34,6 @@ export const EMBEDDING_RULES: FieldRules<(typeof schema)["shape"]> = {
   inert: new Set(["user", "request_id"]),
   unsupported: {
     ...POOLING_UNSUPPORTED,
-    embed_dtype: isOneOf("float32"),
-    endianness: isOneOf("native", "little"),
     messages: never,
   },
 };
@@ -43,12 +45,27 @@ export function toUnitVector(pooled: Float64Array, numDimensions: number): Float
   return Float32Array.from(kept, (value) => (length === 0 ? 0 : value / length));
 }
 
-/** Little-endian floats, as OpenAI's clients read them. */
-export function toBase64(vector: Float32Array): string {
-  const bytes = Buffer.alloc(vector.length * 4);
+const FLOAT = new DataView(new ArrayBuffer(4));
+
+/** The upper half of a finite float's bits, rounded to nearest even. */
+function numberToBf16(value: number): number {
+  FLOAT.setFloat32(0, value);
+  const bits = FLOAT.getUint32(0);
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** Little-endian floats, as OpenAI's clients read them, unless the request has vLLM's fields for others. */
+export function toBase64(
+  vector: Float32Array,
+  { embed_dtype: dtype = "float32", endianness }: Pick<z.infer<typeof schema>, "embed_dtype" | "endianness"> = {},
+): string {
+  const size = dtype === "float32" ? 4 : 2;
+  const bytes = Buffer.alloc(vector.length * size);
   vector.forEach((value, index) => {
-    bytes.writeFloatLE(value, index * 4);
+    if (dtype === "float32") bytes.writeFloatLE(value, index * size);
+    else bytes.writeUInt16LE(dtype === "float16" ? numberToF16(value) : numberToBf16(value), index * size);
   });
+  if (endianness === "big") bytes[size === 4 ? "swap32" : "swap16"]();
   return bytes.toString("base64");
 }
 
@@ -78,6 +95,19 @@ function promptTextOf({ embeddingPrompts }: ServeContext, asked: string | undefi
   });
 }
 
+/** Kinds of texts by Cohere's names, with the names by which sentence-transformers finds a prompt for them. */
+export const TEXT_KINDS: ReadonlyMap<string, readonly string[]> = new Map([
+  ["search_query", ["query"]],
+  ["search_document", ["document", "passage", "corpus"]],
+  ["classification", []],
+  ["clustering", []],
+]);
+
+/** @returns name of the model's prompt for a kind of texts, or of that very name; undefined: it has none */
+export function promptNameFor({ embeddingPrompts }: ServeContext, kind: string): string | undefined {
+  return [kind, ...(TEXT_KINDS.get(kind) ?? [])].find((name) => embeddingPrompts?.byName.has(name));
+}
+
 /** Puts the prompt before texts; token ids are taken as they are. */
 function withPrompt(input: PromptField, text: string): PromptField {
   if (text === "") return input;
@@ -91,6 +121,8 @@ interface InputOptions {
   readonly promptName?: string | undefined;
   readonly addSpecial?: boolean | undefined;
   readonly truncate: number | undefined;
+  /** Most tokens of a text, beside its prompt and the tokenizer's own; the last ones go. Absent, or 0: any number. */
+  readonly mostOfText?: number | undefined;
   /** The side of a text that is cut; absent: its end for encoders, its start for other models. */
   readonly cut?: "start" | "end";
 }
@@ -104,18 +136,28 @@ export interface PooledPrompt {
   readonly param: string;
 }
 
+/** `truncate`, lowered to `mostOfText` tokens and those around them, unless these are more than the model reads. */
+async function truncationFor(context: ServeContext, truncate: number | undefined, mostOfText: number, prompt: string) {
+  const { maxModelLen } = context.engine.info;
+  // A space at the prompt's end is a part of the text's first token.
+  const [around] = await context.asyncTokenizer.encode([prompt.trimEnd()], { addSpecial: true, parseSpecial: true });
+  const most = mostOfText + around!.ids.length;
+  return most > maxModelLen || (truncate !== undefined && truncate !== -1 && truncate < most) ? truncate : most;
+}
+
 /** The tokens of texts to embed. */
 export async function encodeInputs(
   context: ServeContext,
   input: PromptField,
-  { param, promptName, addSpecial = true, truncate, cut }: InputOptions,
+  { param, promptName, addSpecial = true, truncate, mostOfText = 0, cut }: InputOptions,
 ): Promise<readonly PooledPrompt[]> {
-  const prompts = await encodePrompts(context, withPrompt(input, promptTextOf(context, promptName)), {
-    keepsEnds: cut ?? (context.engine.info.isCausal ? undefined : "end"),
+  const prompt = promptTextOf(context, promptName);
+  const prompts = await encodePrompts(context, withPrompt(input, prompt), {
+    keepsEnds: cut ?? (context.engine.info.isCausal && mostOfText === 0 ? undefined : "end"),
     param,
     addSpecial,
     keepSpecial: true,
-    truncate,
+    truncate: mostOfText === 0 ? truncate : await truncationFor(context, truncate, mostOfText, prompt),
   });
   const isOne = typeof input === "string" || isTokenIdArray(input);
   return prompts.map(({ ids }, index) => ({ ids, param: isOne ? param : `${param}[${index}]` }));
@@ -169,7 +211,7 @@ export async function embeddings(c: AppContext, context: ServeContext): Promise<
   const items = vectors.map((pooled, index) => () => {
     const isUnit = request.use_activation !== false;
     const vector = isUnit ? toUnitVector(pooled, numDimensions) : Float32Array.from(pooled.subarray(0, numDimensions));
-    const embedding = request.encoding_format === "base64" ? toBase64(vector) : Array.from(vector);
+    const embedding = request.encoding_format === "base64" ? toBase64(vector, request) : Array.from(vector);
     return { object: "embedding", index, embedding };
   });
   return jsonInTurns(c, { object: "list" }, ["data", items], () => ({

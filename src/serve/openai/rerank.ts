@@ -1,6 +1,6 @@
 /**
  * Scores of texts against a query: /rerank in the shape of Cohere's and Jina's APIs, ordered by score, and /score in
- * vLLM's, in the order of the request. A model with a rank head reads both texts at once. An embedding model answers
+ * vLLM's, in the order of the request. A model with a rank head reads both texts at once; an embedding model answers
  * with the cosine of the two vectors.
  */
 import { z } from "zod";
@@ -9,8 +9,7 @@ import type { AppContext, ServeContext } from "../http/context.js";
 import { readJsonObject } from "../http/read-body.js";
 import { type RequestTerms, requestTerms } from "../http/request-terms.js";
 import type { Aliases } from "./aliases.js";
-import { promptNameOf } from "./cohere-embed.js";
-import { encodeInputs, pooledVectors, totalTokens } from "./embeddings.js";
+import { encodeInputs, type PooledPrompt, pooledVectors, promptNameFor, totalTokens } from "./embeddings.js";
 import { type FieldRules, isEmptyObject, isOneOf, never, POOLING_UNSUPPORTED, parseFields } from "./fields.js";
 import { resolveModelName } from "./model-name.js";
 import { encodePairs, noInstruction, type TextPair } from "./pair-prompts.js";
@@ -99,21 +98,21 @@ export const SCORE_RULES: FieldRules<(typeof scoreSchema)["shape"]> = {
 type ScoreRequest = z.infer<typeof scoreSchema>;
 
 /** The fields of both endpoints that say how the tokens of pairs are made. */
-interface PairFields extends Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens"> {
-  readonly max_tokens_per_doc?: number | undefined;
-}
+type PairFields = Pick<ScoreRequest, "instruction" | "truncate_prompt_tokens">;
 
-/** The texts of a field of the request. */
+/** One side of the pairs. */
 interface Side {
-  readonly param: string;
   readonly texts: TextsField;
+  /** The field that has the texts. */
+  readonly param: string;
+  /** Name of the prompt that an embedding model gets before each text; absent: its default one. */
+  readonly promptName?: string | undefined;
+  /** Most tokens of each text, which loses its last ones. Absent, or 0: any number. */
+  readonly mostOfText?: number | undefined;
 }
 
-/** Texts of the second side are scored against the one of the first, or each against its own. */
-interface Sides {
-  readonly first: Side;
-  readonly second: Side;
-}
+/** A text for each pair on the second side; on the first as many, or one for all. */
+type Sides = readonly [first: Side, second: Side];
 
 interface Scores {
   /** One for each pair. */
@@ -134,7 +133,9 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
     });
   }
   const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
-  const sides = { first: { param: "query", texts: request.query }, second: { param, texts } };
+  const query = { texts: request.query, param: "query", promptName: promptNameFor(context, "search_query") };
+  const promptName = promptNameFor(context, "search_document");
+  const sides = [query, { texts, param, promptName, mostOfText: request.max_tokens_per_doc }] as const;
   const { values, numTokens } = await scoresOf(c, context, sides, request, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
@@ -168,10 +169,10 @@ export async function score(c: AppContext, context: ServeContext): Promise<Respo
     const message = `text_1: expected one text, or as many as text_2 has (${numSecond}), got ${numFirst}`;
     throw new MillraceError("invalid_parameter", message, { param: "text_1" });
   }
-  const sides = {
-    first: { param: "text_1", texts: request.text_1 },
-    second: { param: "text_2", texts: request.text_2 },
-  };
+  const sides = [
+    { texts: request.text_1, param: "text_1" },
+    { texts: request.text_2, param: "text_2" },
+  ] as const;
   const { values, numTokens } = await scoresOf(c, context, sides, request, terms);
   return c.json({
     id: `score-${c.get("requestId")}`,
@@ -190,15 +191,6 @@ const numTexts = (field: TextsField): number => (typeof field === "string" ? 1 :
 /** The item of pair `index`; a single item belongs to every pair. */
 const itemOf = <Item>(items: readonly Item[], index: number): Item => items[items.length === 1 ? 0 : index]!;
 
-function pairsOf({ first, second }: Sides): readonly TextPair[] {
-  const named = ({ texts, param }: Side) =>
-    typeof texts === "string"
-      ? [{ text: texts, param }]
-      : texts.map((text, index) => ({ text, param: `${param}[${index}]` }));
-  const queries = named(first);
-  return named(second).map((text, index): TextPair => [itemOf(queries, index), text]);
-}
-
 /** @param count sequences that the engine computes for the request */
 function assertNumTexts({ limits }: ServeContext, count: number, param: string, where = ""): void {
   if (count <= limits.maxSequencesPerRequest) return;
@@ -206,58 +198,69 @@ function assertNumTexts({ limits }: ServeContext, count: number, param: string, 
   throw new MillraceError("invalid_parameter", message, { param });
 }
 
-async function scoresOf(
+function scoresOf(c: AppContext, context: ServeContext, sides: Sides, fields: PairFields, terms: RequestTerms) {
+  const isReranker = context.engine.info.tasks.includes("rerank");
+  return isReranker ? headScores(c, context, sides, fields, terms) : cosines(c, context, sides, fields, terms);
+}
+
+/** Scores by a reranker, which reads both texts of a pair at once. */
+async function headScores(
   c: AppContext,
   context: ServeContext,
-  sides: Sides,
-  fields: PairFields,
+  [first, second]: Sides,
+  { truncate_prompt_tokens: truncate, instruction }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
-  if (!context.engine.info.tasks.includes("rerank")) return await cosinesOf(c, context, sides, fields, terms);
-  const { param, texts } = sides.second;
-  assertNumTexts(context, numTexts(texts), param);
-  const { truncate_prompt_tokens: truncate, instruction, max_tokens_per_doc: mostOfSecond = 0 } = fields;
-  const prompts = await encodePairs(context, pairsOf(sides), {
-    truncate,
-    instruction,
-    param,
-    mostOfSecond: mostOfSecond === 0 ? undefined : mostOfSecond,
-  });
+  const named = ({ texts, param }: Side) =>
+    typeof texts === "string"
+      ? [{ text: texts, param }]
+      : texts.map((text, index) => ({ text, param: `${param}[${index}]` }));
+  assertNumTexts(context, numTexts(second.texts), second.param);
+  const [queries, texts] = [named(first), named(second)];
+  const pairs = texts.map((text, index): TextPair => [itemOf(queries, index), text]);
+  const { param, mostOfText = 0 } = second;
+  const mostOfSecond = mostOfText === 0 ? undefined : mostOfText;
+  const prompts = await encodePairs(context, pairs, { truncate, instruction, param, mostOfSecond });
   const scores = await pooledVectors(c, context, prompts, terms);
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
 }
 
 /** Scores by an embedding model: cosines of the vectors that /v1/embeddings gives. */
-async function cosinesOf(
+async function cosines(
   c: AppContext,
   context: ServeContext,
-  { first, second }: Sides,
-  { truncate_prompt_tokens: truncate, instruction, max_tokens_per_doc: mostOfSecond = 0 }: PairFields,
+  [first, second]: Sides,
+  { truncate_prompt_tokens: truncate, instruction }: PairFields,
   terms: RequestTerms,
 ): Promise<Scores> {
   if (instruction !== undefined) throw noInstruction("an embedding model");
   const numFirst = numTexts(first.texts);
-  const { maxModelLen } = context.engine.info;
-  const mostTokens = truncate === undefined || truncate === -1 ? maxModelLen : truncate;
-  const together = ` in ${first.param} and ${second.param} together`;
-  assertNumTexts(context, numFirst + numTexts(second.texts), second.param, together);
-  // A query and what may answer it, as Cohere tells them apart; the texts of /score have no such parts.
-  const [ofQueries, ofDocuments] =
-    first.param === "query" ? ["search_query", "search_document"].map((type) => promptNameOf(context, type)) : [];
-  const prompts = [
-    ...(await encodeInputs(context, first.texts, { param: first.param, promptName: ofQueries, truncate })),
-    ...(await encodeInputs(context, second.texts, {
-      param: second.param,
-      promptName: ofDocuments,
-      ...(mostOfSecond === 0 ? { truncate } : { truncate: Math.min(mostOfSecond, mostTokens), cut: "end" }),
-    })),
-  ];
-  const vectors = await pooledVectors(c, context, prompts, terms);
-  const [queries, texts] = [vectors.slice(0, numFirst), vectors.slice(numFirst)];
+  const where = ` in ${first.param} and ${second.param} together`;
+  assertNumTexts(context, numFirst + numTexts(second.texts), second.param, where);
+  const { distinct, indices } = distinctOf([
+    ...(await encodeInputs(context, first.texts, { ...first, truncate })),
+    ...(await encodeInputs(context, second.texts, { ...second, truncate })),
+  ]);
+  const vectors = await pooledVectors(c, context, distinct, terms);
+  const [queries, texts] = [indices.slice(0, numFirst), indices.slice(numFirst)];
   return {
-    values: texts.map((vector, index) => cosine(itemOf(queries, index), vector)),
-    numTokens: totalTokens(prompts),
+    values: texts.map((text, index) => cosine(vectors[itemOf(queries, index)]!, vectors[text]!)),
+    numTokens: totalTokens(distinct),
   };
+}
+
+/** Prompts of different tokens, and for each of all prompts the index of the one with its tokens. */
+function distinctOf(prompts: readonly PooledPrompt[]) {
+  const distinct: PooledPrompt[] = [];
+  const known = new Map<string, number>();
+  const indices = prompts.map((prompt) => {
+    const { buffer, byteOffset, byteLength } = prompt.ids;
+    const key = Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
+    const index = known.get(key) ?? distinct.push(prompt) - 1;
+    known.set(key, index);
+    return index;
+  });
+  return { distinct, indices };
 }
 
 function cosine(a: Float64Array, b: Float64Array): number {

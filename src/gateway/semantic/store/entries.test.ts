@@ -53,6 +53,21 @@ function opened(folder: string | undefined, limits: { maxEntries?: number; maxBy
   return { database, commits, entries, add, find };
 }
 
+test("two gateways on one folder know their own entries and those of before; a later one knows all", async () => {
+  const folder = newFolder();
+  const [first, second] = [opened(folder), opened(folder)];
+  await Promise.all([first.entries.opened, second.entries.opened]);
+  const ids = [await first.add("What is it?", [1, 2, 3]), await second.add("Who is it?", [1, 2, 3])];
+  expect([await first.find("x", [1, 2, 3]), await second.find("x", [1, 2, 3])]).toEqual(ids.map((id) => [id]));
+  const third = opened(folder);
+  await third.entries.opened;
+  expect((await third.find("x", [1, 2, 3])).toSorted()).toEqual(ids.toSorted());
+  // What one has forgotten is no answer of another that still knows it.
+  expect(await first.entries.delete(ids[0]!)).toBe(true);
+  expect(third.entries.get(ids[0]!, "a")).toBeUndefined();
+  for (const { database } of [first, second, third]) database.close();
+});
+
 test("entries outlast the process, with a NUL in their text, and come back as they were", async () => {
   const folder = newFolder();
   const first = opened(folder);
