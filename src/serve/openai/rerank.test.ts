@@ -94,10 +94,10 @@ it("ranks by vectors with the prompts for queries and documents, and computes ea
     byName: new Map(names.map((name) => [name, `${name}: `])),
     defaultName: undefined,
   });
-  const read = async (embeddingPrompts: ReturnType<typeof named> | undefined) => {
+  const read = async (embeddingPrompts: ReturnType<typeof named> | undefined, fields: object = {}) => {
     const start = engine.submitted.length;
     const post = posting(createApp({ ...options, embeddingPrompts }));
-    await post("/v1/rerank", { query: "a", documents: ["b", "a", { text: "b" }] });
+    await post("/v1/rerank", { query: "a", documents: ["b", "a", { text: "b" }], ...fields });
     return engine.submitted
       .slice(start)
       .map(({ promptIds }) => fakeTokenizer.decode(promptIds, { keepSpecial: false }));
@@ -105,4 +105,7 @@ it("ranks by vectors with the prompts for queries and documents, and computes ea
   expect(await read(named("query", "passage"))).toEqual(["query: a", "passage: b", "passage: a"]);
   expect(await read(named("search_query", "query", "corpus"))).toEqual(["search_query: a", "corpus: b", "corpus: a"]);
   expect(await read(undefined)).toEqual(["a", "b"]);
+  // A model that reads from the left, too, keeps the start of documents.
+  const cut = { documents: ["bcdef"], max_tokens_per_doc: 3 };
+  expect(await read(undefined, cut)).toEqual(["a", "bcd"]);
 });
