@@ -1,32 +1,32 @@
 /**
  * Writes tiny models of every architecture with random weights and a byte-level vocabulary, under llama.cpp's names.
- *
- * size: one list of tensors and keys for each architecture, which share the stream of random numbers.
  */
 
-import {
-  arr,
-  bool,
-  f32,
-  str,
-  u32,
-  type WritableTensor,
-  type WritableValue,
-  writeGguf,
-} from "../../src/formats/gguf/write.js";
-import { epsKeyOf } from "../../src/model/gguf/names.js";
+import { str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../src/formats/gguf/write.js";
 import type { Dimensions, RandomArchitecture, RandomModelOptions } from "./random-dimensions.js";
 import {
-  CONVOLUTION_TAPS,
+  CONVOLUTION_ARCHITECTURES,
+  DELTA_ARCHITECTURES,
+  DENSE_FIRST,
+  EXPERT_ARCHITECTURES,
+  GATELESS,
+  HEAD_NORMED,
+  LAYER_NORMED,
+  LAYERS,
+  MAMBA_ARCHITECTURES,
+  PARALLEL,
+  SCORE_BIASED,
+  SHARED_PARTS,
+  TIED_ARCHITECTURES,
+} from "./random-families.js";
+import { laidOut, withScales } from "./random-layouts.js";
+import { modelMetadata } from "./random-metadata.js";
+import {
   convolutionTensors,
-  DELTA,
   gemma4Globals,
-  gemma4Metadata,
   gemma4Tensors,
   halfRope,
-  LATENT,
   latentTensors,
-  mambaMetadata,
   mambaTensors,
   nemotronTensors,
   recurrentTensors,
@@ -43,129 +43,6 @@ export interface RandomModel {
   readonly eosTokenId: number;
   readonly dimensions: Dimensions;
 }
-
-const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
-  "qwen3",
-  "qwen3vl",
-  "gemma",
-  "gemma2",
-  "gemma3",
-  "gemma4",
-  "smollm3",
-  "command-r",
-  "cohere2",
-  "starcoder2",
-  "lfm2",
-  "lfm2moe",
-  "lfm3",
-  "ernie4_5",
-  "hunyuan-dense",
-];
-const LAYERS: Partial<Record<RandomArchitecture, number>> = {
-  gemma3: 6,
-  gemma4: 4,
-  smollm3: 4,
-  cohere2: 4,
-  olmo2: 4,
-  exaone4: 4,
-  qwen3next: 4,
-  qwen35: 4,
-  qwen35moe: 4,
-  lfm2: 4,
-  lfm2moe: 4,
-  lfm3: 4,
-  "ernie4_5-moe": 4,
-  granitehybrid: 4,
-  nemotron_h: 5,
-  nemotron_h_moe: 5,
-};
-const SLIDING_WINDOW = 24;
-/** With a norm for each head of queries and keys, as also all qwen3 have. */
-const HEAD_NORMED: readonly RandomArchitecture[] = [
-  "gemma3",
-  "dots1",
-  "exaone4",
-  "hunyuan-dense",
-  "hunyuan-moe",
-  "bailingmoe2",
-];
-/** With experts in every layer. */
-const EXPERT_ARCHITECTURES: readonly RandomArchitecture[] = [
-  "qwen2moe",
-  "qwen3moe",
-  "qwen3vlmoe",
-  "olmoe",
-  "granitemoe",
-  "dots1",
-  "deepseek",
-  "gpt-oss",
-  "glm4moe",
-  "deepseek2",
-  "mistral4",
-  "qwen3next",
-  "qwen35moe",
-  "lfm2moe",
-  "ernie4_5-moe",
-  "hunyuan-moe",
-  "minimax-m2",
-  "phimoe",
-  "bailingmoe",
-  "bailingmoe2",
-  "granitehybrid",
-  "nemotron_h_moe",
-];
-/** Their first layer has no experts; of ERNIE every second one. */
-const DENSE_FIRST: readonly RandomArchitecture[] = [
-  "glm4moe",
-  "deepseek",
-  "deepseek2",
-  "mistral4",
-  "dots1",
-  "lfm2",
-  "lfm2moe",
-  "ernie4_5-moe",
-  "bailingmoe2",
-];
-/** Their routers' scores have biases. */
-const SCORE_BIASED: readonly RandomArchitecture[] = [
-  "glm4moe",
-  "deepseek2",
-  "dots1",
-  "lfm2moe",
-  "ernie4_5-moe",
-  "minimax-m2",
-  "bailingmoe2",
-];
-/** Widths of the parts that every token passes beside its experts, in experts. */
-const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
-  glm4moe: 2,
-  deepseek: 2,
-  deepseek2: 2,
-  mistral4: 2,
-  dots1: 2,
-  granitemoe: 2,
-  "ernie4_5-moe": 2,
-  "hunyuan-moe": 1,
-  bailingmoe: 2,
-  bailingmoe2: 1,
-};
-/** Their norms take away the mean, and have biases but those of Cohere. */
-const LAYER_NORMED: readonly RandomArchitecture[] = [
-  "command-r",
-  "cohere2",
-  "stablelm",
-  "starcoder2",
-  "nemotron",
-  "phimoe",
-];
-const GATELESS: readonly RandomArchitecture[] = ["starcoder2", "nemotron", "arcee"];
-const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
-/** Every second layer of theirs has attention, the others have a recurrent state. */
-const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
-/** Every second layer of theirs has attention, the others a short convolution. */
-const CONVOLUTION_ARCHITECTURES: readonly RandomArchitecture[] = ["lfm2", "lfm2moe", "lfm3"];
-/** Layers of theirs have a Mamba-2: every second one of Granite's. Nemotron's are one part each. */
-const MAMBA_ARCHITECTURES: readonly RandomArchitecture[] = ["granitehybrid", "nemotron_h", "nemotron_h_moe"];
 
 /** @example writeRandomModel(join(folder, "tiny.gguf"), { architecture: "llama", seed: 1 }) */
 export function writeRandomModel(path: string, options: RandomModelOptions): RandomModel {
@@ -261,182 +138,6 @@ function completed(options: RandomModelOptions): Dimensions {
     width,
     heads,
   };
-}
-
-function modelMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, draftLayers, width, heads, kvHeads, headDim, ff, vocab, contextLength } = dimensions;
-  const { poolingType, experts } = dimensions;
-  const key = (name: string) => `${architecture}.${name}`;
-  const hasOwnHeadDim = headDim * heads !== width || architecture.startsWith("qwen3") || architecture === "gemma3";
-  return {
-    "general.architecture": str(architecture),
-    "general.name": str("random"),
-    [key("context_length")]: u32(contextLength),
-    [key("embedding_length")]: u32(width),
-    [key("block_count")]: u32(layers + draftLayers),
-    ...(draftLayers === 0 ? {} : { [key("nextn_predict_layers")]: u32(draftLayers) }),
-    [key("feed_forward_length")]: u32(ff),
-    [key("attention.head_count")]: u32(heads),
-    [key("attention.head_count_kv")]: u32(kvHeads),
-    [key(epsKeyOf(architecture))]: f32(1e-5),
-    [key("rope.freq_base")]: f32(architecture.startsWith("qwen") ? 1e6 : 1e4),
-    [key("rope.dimension_count")]: u32(headDim),
-    [key("vocab_size")]: u32(vocab),
-    ...(experts.count === 0
-      ? {}
-      : { [key("expert_count")]: u32(experts.count), [key("expert_used_count")]: u32(experts.active) }),
-    ...(EXPERT_ARCHITECTURES.includes(architecture) || architecture === "gemma4"
-      ? { [key("expert_feed_forward_length")]: u32(ff) }
-      : {}),
-    ...(poolingType === 0 ? {} : { [key("pooling_type")]: u32(poolingType) }),
-    ...(hasOwnHeadDim
-      ? { [key("attention.key_length")]: u32(headDim), [key("attention.value_length")]: u32(headDim) }
-      : {}),
-    ...Object.fromEntries(Object.entries(ownMetadata(dimensions)).map(([name, value]) => [key(name), value])),
-  };
-}
-
-/** What sets the architecture apart, so that it shows within some dozens of tokens. */
-function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
-  const { architecture, layers, kvHeads, headDim, ff, joinsLatents } = dimensions;
-  const window = { "attention.sliding_window": u32(SLIDING_WINDOW) };
-  const yarn = {
-    "rope.scaling.type": str("yarn"),
-    "rope.scaling.factor": f32(16),
-    "rope.scaling.original_context_length": u32(32),
-  };
-  const sharingMetadata = {
-    leading_dense_block_count: u32(1),
-    expert_shared_count: u32(2),
-    expert_gating_func: u32(2),
-    expert_weights_norm: bool(true),
-    expert_weights_scale: f32(1.7),
-    expert_group_count: u32(4),
-    expert_group_used_count: u32(2),
-  };
-  switch (architecture) {
-    case "gemma2":
-      return { ...window, attn_logit_softcapping: f32(3), final_logit_softcapping: f32(6) };
-    case "gemma3":
-      return { ...window, "rope.freq_base_swa": f32(1e4) };
-    case "gemma4":
-      return { ...window, ...gemma4Metadata(dimensions) };
-    case "gpt-oss":
-    case "olmo2":
-      return { ...window, ...yarn };
-    case "exaone4":
-      return window;
-    case "ernie4_5-moe":
-      return {
-        leading_dense_block_count: u32(1),
-        interleave_moe_layer_step: u32(2),
-        expert_shared_feed_forward_length: u32(2 * ff),
-      };
-    case "hunyuan-moe":
-      return { expert_shared_feed_forward_length: u32(ff) };
-    case "minimax-m2":
-      return { "rope.dimension_count": u32(headDim / 2), expert_gating_func: u32(2) };
-    case "glm4":
-    case "nemotron":
-      return { "rope.dimension_count": u32(headDim / 2) };
-    case "command-r":
-      return { logit_scale: f32(0.3) };
-    case "cohere2":
-      return { ...window, logit_scale: f32(0.3) };
-    case "stablelm":
-      return { "rope.dimension_count": u32(headDim / 4) };
-    case "starcoder2":
-      return window;
-    case "deepseek":
-      return { leading_dense_block_count: u32(1), expert_shared_count: u32(2) };
-    case "qwen2moe":
-      return { expert_shared_feed_forward_length: u32(ff) };
-    case "deepseek2":
-    case "mistral4":
-      return {
-        ...sharingMetadata,
-        ...yarn,
-        "rope.scaling.yarn_log_multiplier": f32(0.0707),
-        "rope.dimension_count": u32(LATENT.ropeDim),
-        "attention.head_count_kv": u32(1),
-        "attention.q_lora_rank": u32(LATENT.queryRank),
-        "attention.kv_lora_rank": u32(LATENT.kvRank),
-        [`attention.key_length${joinsLatents ? "" : "_mla"}`]: u32(LATENT.headDim + LATENT.ropeDim),
-        [`attention.value_length${joinsLatents ? "" : "_mla"}`]: u32(LATENT.valueDim),
-        ...(joinsLatents
-          ? {}
-          : {
-              "attention.key_length": u32(LATENT.kvRank + LATENT.ropeDim),
-              "attention.value_length": u32(LATENT.kvRank),
-            }),
-        ...(architecture === "mistral4" && {
-          expert_gating_func: u32(1),
-          "attention.temperature_scale": f32(0.1),
-          "attention.temperature_length": u32(16),
-        }),
-      };
-    case "dots1":
-      return sharingMetadata;
-    case "bailingmoe":
-      return { expert_shared_count: u32(2), expert_weights_norm: bool(true) };
-    case "bailingmoe2":
-      return { ...sharingMetadata, expert_shared_count: u32(1), "rope.dimension_count": u32(headDim / 2) };
-    case "glm4moe":
-      return { ...sharingMetadata, "rope.dimension_count": u32(headDim / 2) };
-    case "qwen3next":
-    case "qwen35":
-    case "qwen35moe":
-      return {
-        "rope.dimension_count": u32(16),
-        full_attention_interval: u32(2),
-        "ssm.group_count": u32(DELTA.keyHeads),
-        "ssm.time_step_rank": u32(DELTA.heads),
-        "ssm.state_size": u32(DELTA.keyDim),
-        "ssm.inner_size": u32(DELTA.heads * DELTA.valueDim),
-        "ssm.conv_kernel": u32(DELTA.taps),
-        ...(architecture === "qwen35" ? {} : { expert_shared_feed_forward_length: u32(ff) }),
-      };
-    case "lfm2":
-    case "lfm2moe":
-    case "lfm3":
-      return {
-        "attention.head_count_kv": arr(
-          "i32",
-          Array.from({ length: layers }, (_, layer) => (layer % 2 === 0 ? 0 : kvHeads)),
-        ),
-        "shortconv.l_cache": u32(CONVOLUTION_TAPS),
-        ...(architecture === "lfm2moe" && { leading_dense_block_count: u32(1), expert_gating_func: u32(2) }),
-        // Every second layer with attention has a window.
-        ...(architecture === "lfm3" && {
-          ...window,
-          "attention.sliding_window_pattern": arr(
-            "bool",
-            Array.from({ length: layers }, (_, layer) => layer % 4 === 1),
-          ),
-        }),
-      };
-    case "granitehybrid":
-    case "nemotron_h":
-    case "nemotron_h_moe":
-      return mambaMetadata(dimensions);
-    case "granite":
-    case "granitemoe":
-      return {
-        ...(architecture === "granite" ? {} : { expert_shared_feed_forward_length: u32(2 * ff) }),
-        "attention.scale": f32(0.1),
-        embedding_scale: f32(3),
-        residual_scale: f32(0.4),
-        logit_scale: f32(0.7),
-      };
-    case "qwen2vl":
-    case "qwen3vl":
-    case "qwen3vlmoe":
-      return { "rope.dimension_sections": arr("i32", [headDim / 4, headDim / 8, headDim / 8, 0]) };
-    case "mistral3":
-      return { ...yarn, "rope.scaling.yarn_log_multiplier": f32(1), "attention.temperature_scale": f32(0.4) };
-    default:
-      return {};
-  }
 }
 
 function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
@@ -579,62 +280,4 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   if (!isRecurrent && !isLatent) tensors.push(create.matrix(name("attn_output.weight"), queryRows, width));
   tensors.push(create.matrix(name(`ffn_down${exps}.weight`), ff, width, numExperts));
   return tensors;
-}
-
-/** The experts' tensors in another layout, with the same values. */
-function laidOut(tensors: readonly WritableTensor[], { expertLayout, experts }: Dimensions): readonly WritableTensor[] {
-  const slicesOf = (tensor: WritableTensor): Buffer[] => {
-    const bytes = Buffer.concat([...(tensor.data as () => Iterable<Uint8Array>)()]);
-    const size = bytes.length / experts.count;
-    return Array.from({ length: experts.count }, (_, e) => bytes.subarray(e * size, (e + 1) * size));
-  };
-  if (expertLayout === "stacked") return tensors;
-  return tensors.flatMap((tensor): WritableTensor[] => {
-    const { name, type, shape } = tensor;
-    const [cols, rows, count] = shape;
-    if (count === undefined) return [tensor];
-    if (expertLayout === "apart") {
-      const nameOf = (e: number) => name.replace("_exps", `.${e}`);
-      return slicesOf(tensor).map((data, e) => ({ name: nameOf(e), type, shape: [cols!, rows!], data: () => [data] }));
-    }
-    if (name.includes("ffn_up_exps")) return [];
-    if (!name.includes("ffn_gate_exps")) return [tensor];
-    const up = tensors.find((other) => other.name === name.replace("gate", "up"))!;
-    const ups = slicesOf(up);
-    const data = slicesOf(tensor).flatMap((gate, e) => [gate, ups[e]!]);
-    return [{ name: name.replace("gate", "gate_up"), type, shape: [cols!, 2 * rows!, count], data: () => data }];
-  });
-}
-
-/** Of one matrix after the other; the mean is about one. */
-const MATRIX_SCALES = [1.125, 0.7, -1.3, 0.9];
-
-function withScales(
-  tensors: readonly WritableTensor[],
-  { type, isDequantised, hasMatrixScales }: Dimensions,
-): readonly WritableTensor[] {
-  if (!hasMatrixScales) return tensors;
-  return tensors.flatMap((tensor, index): WritableTensor[] => {
-    const { name, shape, data } = tensor;
-    const isMatrix = /^blk\..*\.weight$/.test(name) && shape.length > 1 && !name.includes("ffn_gate_inp");
-    if (!isMatrix || tensor.type !== (isDequantised ? "F32" : type)) return [tensor];
-    const scales = Float32Array.from({ length: shape[2] ?? 1 }, (_, i) => MATRIX_SCALES[(index + i) % 4]!);
-    if (!isDequantised) {
-      const bytes = new Uint8Array(scales.buffer);
-      return [
-        tensor,
-        { name: name.replace(".weight", ".scale"), type: "F32", shape: [scales.length], data: () => [bytes] },
-      ];
-    }
-    const scaled = () => {
-      const bytes = Buffer.concat([...(data as () => Iterable<Uint8Array>)()]);
-      const values = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-      return [
-        new Uint8Array(
-          values.map((value, i) => value * scales[Math.floor((i * scales.length) / values.length)]!).buffer,
-        ),
-      ];
-    };
-    return [{ ...tensor, data: scaled }];
-  });
 }

@@ -74,8 +74,8 @@ export class GroupCommit {
   }
 
   /**
-   * Commits all that waits when the running callback and its promises are done, or at the end of this turn where a
-   * transaction has just been. The end of the turn is milliseconds away where the events of many streams come together.
+   * Commits all that waits when the running callback is done, or at the end of this turn where a transaction has just
+   * been. The end of the turn is milliseconds away where the events of many streams come together.
    */
   rush(): void {
     this.hurry();

@@ -24,7 +24,7 @@ import {
 import { expertsOf } from "../description/sizes.js";
 import { ConfigReader } from "./config-reader.js";
 import { exceptLast, feedForwardsOfGemma4, headsByLayer, layerInputWidthOf } from "./gemma4.js";
-import { convolutionLayers, convolutionOf, denseOfLfm2, kindsOfLfm } from "./lfm2.js";
+import { convolutionOf, denseOfLfm2, kindsOfLfm } from "./lfm2.js";
 import { mambaMixers, partsOfNemotron } from "./mamba.js";
 import { periodicWindows, type TypeTraits, textConfig, traitsOf } from "./model-types.js";
 import { hasOutput, numDraftLayers } from "./names.js";
@@ -157,8 +157,8 @@ function readMixers(text: JsonObject, traits: TypeTraits, context: LayerContext)
   };
   if (!hasConvolutions) return attentionOf;
   const convolution = convolutionOf(text, traits, context.width);
-  const isConvolution = convolutionLayers(text, traits, context.numLayers);
-  return (index) => (isConvolution(index) ? convolution : attentionOf(index));
+  const kinds = kindsOfLfm(text, traits, context.numLayers);
+  return (index) => (kinds[index] === "conv" ? convolution : attentionOf(index));
 }
 
 /** Defaults are those of all classes that have such layers. */

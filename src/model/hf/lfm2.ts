@@ -32,11 +32,6 @@ export function kindsOfLfm(text: JsonObject, { windows }: TypeTraits, numLayers:
   );
 }
 
-export function convolutionLayers(text: JsonObject, traits: TypeTraits, numLayers: number): (index: number) => boolean {
-  const kinds = kindsOfLfm(text, traits, numLayers);
-  return (index) => kinds[index] === "conv";
-}
-
 /** The stated width is two thirds too wide, before a factor and a rounding, unless the file says that it is exact. */
 export function denseOfLfm2(text: JsonObject, { defaults }: TypeTraits): FeedForward {
   const read = new ConfigReader(text);

@@ -121,7 +121,10 @@ interface InputOptions {
   readonly promptName?: string | undefined;
   readonly addSpecial?: boolean | undefined;
   readonly truncate: number | undefined;
-  /** Most tokens of a text, beside its prompt and the tokenizer's own; the last ones go. Absent, or 0: any number. */
+  /**
+   * Most tokens of a text, beside its prompt and the tokenizer's own; the text loses its last ones. Absent: a text keeps
+   * all, since /v1/embeddings has no such field.
+   */
   readonly mostOfText?: number | undefined;
   /** The side of a text that is cut; absent: its end for encoders, its start for other models. */
   readonly cut?: "start" | "end";
@@ -149,15 +152,15 @@ async function truncationFor(context: ServeContext, truncate: number | undefined
 export async function encodeInputs(
   context: ServeContext,
   input: PromptField,
-  { param, promptName, addSpecial = true, truncate, mostOfText = 0, cut }: InputOptions,
+  { param, promptName, addSpecial = true, truncate, mostOfText, cut }: InputOptions,
 ): Promise<readonly PooledPrompt[]> {
   const prompt = promptTextOf(context, promptName);
   const prompts = await encodePrompts(context, withPrompt(input, prompt), {
-    keepsEnds: cut ?? (context.engine.info.isCausal && mostOfText === 0 ? undefined : "end"),
+    keepsEnds: cut ?? (context.engine.info.isCausal && mostOfText === undefined ? undefined : "end"),
     param,
     addSpecial,
     keepSpecial: true,
-    truncate: mostOfText === 0 ? truncate : await truncationFor(context, truncate, mostOfText, prompt),
+    truncate: mostOfText === undefined ? truncate : await truncationFor(context, truncate, mostOfText, prompt),
   });
   const isOne = typeof input === "string" || isTokenIdArray(input);
   return prompts.map(({ ids }, index) => ({ ids, param: isOne ? param : `${param}[${index}]` }));

@@ -107,7 +107,7 @@ interface Side {
   readonly param: string;
   /** Name of the prompt that an embedding model gets before each text; absent: its default one. */
   readonly promptName?: string | undefined;
-  /** Most tokens of each text, which loses its last ones. Absent, or 0: any number. */
+  /** Most tokens of each text, which loses its last ones. Absent: a text keeps all, as in /score. */
   readonly mostOfText?: number | undefined;
 }
 
@@ -135,7 +135,8 @@ export async function rerank(c: AppContext, context: ServeContext): Promise<Resp
   const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
   const query = { texts: request.query, param: "query", promptName: promptNameFor(context, "search_query") };
   const promptName = promptNameFor(context, "search_document");
-  const sides = [query, { texts, param, promptName, mostOfText: request.max_tokens_per_doc }] as const;
+  // 0 stands for all tokens, as in vLLM's API.
+  const sides = [query, { texts, param, promptName, mostOfText: request.max_tokens_per_doc || undefined }] as const;
   const { values, numTokens } = await scoresOf(c, context, sides, request, terms);
   // Among equal scores the earlier document is first.
   const order = values.map((_, index) => index).sort((a, b) => values[b]! - values[a]! || a - b);
@@ -218,8 +219,7 @@ async function headScores(
   assertNumTexts(context, numTexts(second.texts), second.param);
   const [queries, texts] = [named(first), named(second)];
   const pairs = texts.map((text, index): TextPair => [itemOf(queries, index), text]);
-  const { param, mostOfText = 0 } = second;
-  const mostOfSecond = mostOfText === 0 ? undefined : mostOfText;
+  const { param, mostOfText: mostOfSecond } = second;
   const prompts = await encodePairs(context, pairs, { truncate, instruction, param, mostOfSecond });
   const scores = await pooledVectors(c, context, prompts, terms);
   return { values: scores.map(([value]) => value!), numTokens: totalTokens(prompts) };
