@@ -122,8 +122,8 @@ interface InputOptions {
   readonly addSpecial?: boolean | undefined;
   readonly truncate: number | undefined;
   /**
-   * Most tokens of a text, beside its prompt and the tokenizer's own; the text loses its last ones. Absent: a text keeps
-   * all, since /v1/embeddings has no such field.
+   * Most tokens of a text, beside its prompt and the tokenizer's own; the text loses its last ones. Absent: a text
+   * keeps all, since /v1/embeddings has no such field.
    */
   readonly mostOfText?: number | undefined;
   /** The side of a text that is cut; absent: its end for encoders, its start for other models. */
