@@ -41,9 +41,9 @@ export const CODES = {
   Scoring: ["softmax", "sigmoid", "sparseMixer"],
   /**
    * Applied to a gate g, which is then multiplied by up u; clampedSwiglu needs both: min(g, 7) · sigmoid(1.702 · min(g,
-   * 7)) · (clamp(u, ±7) + 1). reluSquared: max(g, 0)².
+   * 7)) · (clamp(u, ±7) + 1). relu: max(g, 0); reluSquared: its square.
    */
-  Activation: ["silu", "geluTanh", "gelu", "reluSquared", "clampedSwiglu"],
+  Activation: ["silu", "geluTanh", "gelu", "relu", "reluSquared", "clampedSwiglu"],
   /** A function of a gate, by which `applyGate` multiplies. */
   Gate: ["sigmoid", "silu"],
   /**

@@ -73,8 +73,8 @@ class ChannelFinder {
   }
 
   #ofNorm(norm: string, readers: readonly string[]): readonly Channels[] {
-    const { width, isPostNormed, isLayerNormed, isParallel, normsSums } = this.config;
-    if (isPostNormed || isLayerNormed || isParallel || normsSums) return [];
+    const { width, isPostNormed, isLayerNormed, parallel, normsSums } = this.config;
+    if (isPostNormed || isLayerNormed || parallel !== undefined || normsSums) return [];
     const maker = { norm: this.#tensor(norm) };
     return [{ maker, readers: readers.map((name) => this.#tensor(name)), ...ownChannels(width) }];
   }

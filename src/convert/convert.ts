@@ -274,6 +274,7 @@ function expectSame(original: OpenModel, copy: OpenModel): void {
     logitScale: Math.fround(model.logitScale),
     caps: [model.attentionCap, model.logitCap].map(Math.fround),
     queryScaling: model.queryScaling && { ...model.queryScaling, beta: Math.fround(model.queryScaling.beta) },
+    parallel: model.parallel,
     activation: model.activation,
     pooling: model.pooling,
     routing: { ...model.routing, scale: Math.fround(model.routing.scale) },

@@ -32,6 +32,19 @@ const changed = (model: string, name: string, value = 1) =>
   changedFolder(fixture(model), place(), { tensors: (stored) => ({ ...stored, [name]: bias(7, value) }) });
 
 describe("a folder", () => {
+  test("of GPT-2 as OpenAI published it, without a prefix and with masks, answers alike", async () => {
+    const mask = { dtype: "F32", shape: [1, 1, 2, 2] } as const;
+    const folder = changedFolder(fixture("hf/gpt2"), place(), {
+      tensors: (stored) => ({
+        ...Object.fromEntries(
+          Object.entries(stored).map(([name, tensor]) => [name.replace("transformer.", ""), tensor]),
+        ),
+        "h.0.attn.bias": mask,
+      }),
+    });
+    expect(await completionsOf(folder)).toEqual(await completionsOf(fixture("hf/gpt2")));
+  });
+
   test.each([
     ["qwen3moe", "model.layers.0.mlp.gate.bias"],
     ["qwen3moe", "model.layers.0.mlp.gate.e_score_correction_bias"],

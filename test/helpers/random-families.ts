@@ -17,6 +17,8 @@ export const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "lfm3",
   "ernie4_5",
   "hunyuan-dense",
+  "gpt2",
+  "opt",
 ];
 export const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
@@ -106,17 +108,14 @@ export const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   bailingmoe: 2,
   bailingmoe2: 1,
 };
-/** Their norms take away the mean, and have biases but those of Cohere. */
-export const LAYER_NORMED: readonly RandomArchitecture[] = [
-  "command-r",
-  "cohere2",
-  "stablelm",
-  "starcoder2",
-  "nemotron",
-  "phimoe",
-];
-export const GATELESS: readonly RandomArchitecture[] = ["starcoder2", "nemotron", "arcee"];
-export const PARALLEL: readonly RandomArchitecture[] = ["command-r", "cohere2"];
+/** Of before llama: linear layers have biases. */
+export const CLASSIC: readonly RandomArchitecture[] = ["gpt2", "gptneox", "phi2", "opt"];
+/** Their norms have biases. */
+export const NORM_BIASED: readonly RandomArchitecture[] = [...CLASSIC, "stablelm", "starcoder2", "nemotron", "phimoe"];
+export const GATELESS: readonly RandomArchitecture[] = [...CLASSIC, "starcoder2", "nemotron", "arcee"];
+/** Both parts of a layer read one norm. */
+export const ONE_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "phi2"];
+export const QKV_FUSED: readonly RandomArchitecture[] = ["phi3", "bailingmoe2", "gpt2", "gptneox"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 export const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 /** Every second layer of theirs has attention, the others a short convolution. */

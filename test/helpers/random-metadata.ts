@@ -86,6 +86,8 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
       return { logit_scale: f32(0.3) };
     case "cohere2":
       return { ...window, logit_scale: f32(0.3) };
+    case "phi2":
+    case "gptneox":
     case "stablelm":
       return { "rope.dimension_count": u32(headDim / 4) };
     case "starcoder2":

@@ -5,16 +5,18 @@
 import { str, u32, type WritableTensor, type WritableValue, writeGguf } from "../../src/formats/gguf/write.js";
 import type { Dimensions, RandomArchitecture, RandomModelOptions } from "./random-dimensions.js";
 import {
+  CLASSIC,
   CONVOLUTION_ARCHITECTURES,
   DELTA_ARCHITECTURES,
   DENSE_FIRST,
   EXPERT_ARCHITECTURES,
   GATELESS,
   HEAD_NORMED,
-  LAYER_NORMED,
   LAYERS,
   MAMBA_ARCHITECTURES,
-  PARALLEL,
+  NORM_BIASED,
+  ONE_NORMED,
+  QKV_FUSED,
   SCORE_BIASED,
   SHARED_PARTS,
   TIED_ARCHITECTURES,
@@ -147,10 +149,11 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const finalNorm = CONVOLUTION_ARCHITECTURES.includes(architecture) ? "token_embd_norm.weight" : "output_norm.weight";
   const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm(finalNorm, width)];
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
-  if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
-    tensors.push(create.bias("output_norm.bias", width));
+  if (NORM_BIASED.includes(architecture)) tensors.push(create.bias("output_norm.bias", width));
+  if (architecture === "gpt2" || architecture === "opt") {
+    tensors.push(create.matrix("position_embd.weight", width, dimensions.contextLength));
   }
-  if (architecture === "phimoe") tensors.push(create.bias("output.bias", vocab));
+  if (architecture === "phimoe" || architecture === "phi2") tensors.push(create.bias("output.bias", vocab));
   if (architecture === "gemma4") tensors.push(...gemma4Globals(create, dimensions));
   if (architecture === "lfm3") tensors.push(halfRope(dimensions.headDim / 2));
   for (let layer = 0; layer < dimensions.layers; layer += 1) tensors.push(...layerTensors(create, dimensions, layer));
@@ -201,11 +204,12 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   const normBeforeFf = architecture === "seed_oss" || isGptOss || isGlm || isDelta ? "post_attention_norm" : "ffn_norm";
   const tensors = isPostNormed
     ? []
-    : ["attn_norm", ...(PARALLEL.includes(architecture) ? [] : [normBeforeFf])].map((part) =>
+    : ["attn_norm", ...(ONE_NORMED.includes(architecture) ? [] : [normBeforeFf])].map((part) =>
         create.norm(name(`${part}.weight`), width),
       );
   const isGateFused = architecture === "phi3" || architecture === "glm4";
-  if (architecture === "phi3" || architecture === "bailingmoe2") {
+  const isQkvFused = QKV_FUSED.includes(architecture);
+  if (isQkvFused) {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
   } else {
     if (isLatent) tensors.push(...latentTensors(create, dimensions, name));
@@ -251,9 +255,10 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
       tensors.push(create.bias(name(`${part}_exps.bias`), size, experts.count));
     }
   }
-  const hasAllBiases = architecture === "starcoder2";
-  if (LAYER_NORMED.includes(architecture) && !PARALLEL.includes(architecture)) {
-    tensors.push(create.bias(name("attn_norm.bias"), width), create.bias(name("ffn_norm.bias"), width));
+  const hasAllBiases = architecture === "starcoder2" || CLASSIC.includes(architecture);
+  if (NORM_BIASED.includes(architecture)) {
+    tensors.push(create.bias(name("attn_norm.bias"), width));
+    if (!ONE_NORMED.includes(architecture)) tensors.push(create.bias(name("ffn_norm.bias"), width));
   }
   if (hasAllBiases) {
     tensors.push(create.bias(name("attn_output.bias"), width), create.bias(name("ffn_up.bias"), ff));
@@ -261,7 +266,8 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
   }
   if (architecture === "phimoe") tensors.push(create.bias(name("attn_output.bias"), width));
   const isQueryBiased = architecture.startsWith("qwen2") || architecture === "seed_oss" || architecture === "glm4";
-  if (hasAllBiases || isQueryBiased || isGptOss || isGlm || architecture === "phimoe") {
+  if (hasAllBiases && isQkvFused) tensors.push(create.bias(name("attn_qkv.bias"), queryRows + 2 * kvRows));
+  else if (hasAllBiases || isQueryBiased || isGptOss || isGlm || architecture === "phimoe") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));
     tensors.push(create.bias(name("attn_k.bias"), kvRows));
     tensors.push(create.bias(name("attn_v.bias"), kvRows));

@@ -69,6 +69,10 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "bailingmoe2", seed: 65, type: "Q8_0" },
   { architecture: "nemotron_h", seed: 61, type: "F32" },
   { architecture: "nemotron_h_moe", seed: 62, type: "Q8_0" },
+  { architecture: "gpt2", seed: 70, type: "Q8_0" },
+  { architecture: "gptneox", seed: 71, type: "Q4_0" },
+  { architecture: "phi2", seed: 72, type: "F16" },
+  { architecture: "opt", seed: 73, type: "BF16" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -139,7 +139,7 @@ function scaleByPositionCases(): OpCase[] {
   }));
 }
 
-const KINDS = ["silu", "geluTanh", "gelu", "reluSquared"] as const;
+const KINDS = ["silu", "geluTanh", "gelu", "relu", "reluSquared"] as const;
 
 function activateCases(): OpCase[] {
   return KINDS.flatMap((kind) =>

@@ -230,13 +230,15 @@ function normalTail(a: number): number {
   return 0.5 - density * sum;
 }
 
-const reluSquared = (x: number): number => Math.max(x, 0) ** 2;
+const relu = (x: number): number => Math.max(x, 0);
+const reluSquared = (x: number): number => relu(x) ** 2;
 
 /** Of one value. */
 const PLAIN_ACTIVATIONS: Readonly<Record<Exclude<Activation, "clampedSwiglu">, (x: number) => number>> = {
   silu,
   geluTanh,
   gelu,
+  relu,
   reluSquared,
 };
 
@@ -250,6 +252,7 @@ export const ACTIVATIONS: Readonly<Record<Activation, (gate: number, up: number)
   silu: (gate, up) => silu(gate) * up,
   geluTanh: (gate, up) => geluTanh(gate) * up,
   gelu: (gate, up) => gelu(gate) * up,
+  relu: (gate, up) => relu(gate) * up,
   reluSquared: (gate, up) => reluSquared(gate) * up,
   clampedSwiglu,
 };

@@ -1,6 +1,6 @@
 // The activations of feed-forward layers, of runs of values.
 //
-// All but the erf-GELU and the squared ReLU are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 =
+// All but the erf-GELU, the ReLU and its square are x · sigmoid(y): y = x for SiLU and, because (1 + tanh u) / 2 =
 // sigmoid(2u), y = 2 · √(2/π) · (x + 0.044715 x³) for tanh-GELU. The clamped SwiGLU of gpt-oss has a bounded x, y =
 // 1.702 x, and multiplies by one more than a bounded up.
 #pragma once
@@ -19,6 +19,7 @@ template <class Body>
 MILLRACE_INLINE void withActivation(Activation kind, Body body) {
   if (kind == Activation::geluTanh) return body(std::integral_constant<Activation, Activation::geluTanh>{});
   if (kind == Activation::gelu) return body(std::integral_constant<Activation, Activation::gelu>{});
+  if (kind == Activation::relu) return body(std::integral_constant<Activation, Activation::relu>{});
   if (kind == Activation::reluSquared) return body(std::integral_constant<Activation, Activation::reluSquared>{});
   if (kind == Activation::clampedSwiglu) return body(std::integral_constant<Activation, Activation::clampedSwiglu>{});
   body(std::integral_constant<Activation, Activation::silu>{});
@@ -35,11 +36,11 @@ MILLRACE_INLINE f32x8 factorOf(f32x8 up) {
 
 template <Activation kKind, int kVectors>
 MILLRACE_INLINE void activateVectors(f32x8 (&x)[kVectors]) {
-  if constexpr (kKind == Activation::reluSquared) {
+  if constexpr (kKind == Activation::relu || kKind == Activation::reluSquared) {
     MILLRACE_UNROLL
     for (int j = 0; j < kVectors; j++) {
       const f32x8 positive = max8(splat8(0.0f), x[j]);
-      x[j] = positive * positive;
+      x[j] = kKind == Activation::relu ? positive : positive * positive;
     }
     return;
   }

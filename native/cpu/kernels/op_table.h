@@ -179,8 +179,8 @@ enum class KvType : uint8_t { f16, f32, int8, fp8_e4m3, fp8_e5m2, fp4 };
 constexpr const char* kKvTypeNames[] = {"f16", "f32", "int8", "fp8_e4m3", "fp8_e5m2", "fp4"};
 enum class Scoring : uint8_t { softmax, sigmoid, sparseMixer };
 constexpr const char* kScoringNames[] = {"softmax", "sigmoid", "sparseMixer"};
-enum class Activation : uint8_t { silu, geluTanh, gelu, reluSquared, clampedSwiglu };
-constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "reluSquared", "clampedSwiglu"};
+enum class Activation : uint8_t { silu, geluTanh, gelu, relu, reluSquared, clampedSwiglu };
+constexpr const char* kActivationNames[] = {"silu", "geluTanh", "gelu", "relu", "reluSquared", "clampedSwiglu"};
 enum class Gate : uint8_t { sigmoid, silu };
 constexpr const char* kGateNames[] = {"sigmoid", "silu"};
 enum class ActivationFormat : uint8_t { f32, blocks32, blocks256, row16, centred32, bf16, blocks16 };
@@ -349,7 +349,7 @@ struct activate {
   static constexpr operand::Buffer<activate, float> x{{0, "x"}};
   static constexpr operand::Integer<activate> numRows{{1, "numRows"}};
   static constexpr operand::Integer<activate> width{{2, "width"}};
-  static constexpr operand::Code<activate, Activation> kind{{3, "kind"}, 0, 3};
+  static constexpr operand::Code<activate, Activation> kind{{3, "kind"}, 0, 4};
 };
 
 struct gatedLinear {
@@ -363,7 +363,7 @@ struct gatedLinear {
   static constexpr operand::Weight<gatedLinear> upWeight{{6, "upWeight"}};
   static constexpr operand::OptionalBuffer<gatedLinear, const float> upBias{{7, "upBias"}};
   static constexpr operand::Integer<gatedLinear> numRows{{8, "numRows"}};
-  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 4};
+  static constexpr operand::Code<gatedLinear, Activation> kind{{9, "kind"}, 0, 5};
 };
 
 struct ropeTable {
@@ -539,7 +539,7 @@ struct expertGatedLinear {
   static constexpr operand::OptionalBuffer<expertGatedLinear, const float> upBiases{{7, "upBiases"}};
   static constexpr operand::Buffer<expertGatedLinear, const int32_t> groups{{8, "groups"}};
   static constexpr operand::Integer<expertGatedLinear> numSlots{{9, "numSlots"}};
-  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 4};
+  static constexpr operand::Code<expertGatedLinear, Activation> kind{{10, "kind"}, 0, 5};
 };
 
 struct expertLinear {

@@ -19,7 +19,7 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
   const { ropes, routing } = config;
   const mixers = attentionMixers(config);
   const window = Math.max(...mixers.map((mixer) => mixer.window));
-  if (architecture === "mistral" || architecture === "lfm3")
+  if (architecture === "mistral" || architecture === "lfm3" || architecture === "opt")
     return ["llama.cpp does not know this architecture: the file is for millrace"];
   const notes: string[] = [];
   const numStoring = mixers.filter(({ keysOf }) => keysOf === undefined).length;
@@ -45,7 +45,7 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
     "has no window and a rope in every layer": hasUnrotated && config.layers.length !== LAYERS_OF_EXAONE_32B,
     "gives windows the model's rope base":
       ropes[1] !== undefined && windows?.localRope?.base === undefined && ropes[1].base !== ropes[0]!.base,
-    "rounds YaRN's range to whole frequencies": ropes[0]!.scaling === "yarn" && roundsYarnRange === false,
+    "rounds YaRN's range to whole frequencies": ropes[0]?.scaling === "yarn" && roundsYarnRange === false,
     "takes keys of other layers": mixers.some(
       ({ keysOf, rope }) => keysOf !== undefined && keysOf !== numStoring - (rope === 1 ? 2 : 1),
     ),
@@ -55,6 +55,7 @@ export function notesOf(architecture: Architecture, config: ServableModel): read
     "has RMS norms, and weights of experts by softmax,": routing.scoring === "sparseMixer",
     "scales scores by a factor of the rope": hasOwnMagnitude(config),
     "does not scale the weights of a token's experts to a sum of one": isFixed && !normalises && routing.normalises,
+    "computes GELU by its approximation with a tanh": config.activation === "gelu",
     "leaves out the factor of experts' weights": isFixed && routing.scale !== 1,
   };
   for (const [what, differs] of Object.entries(differences)) {

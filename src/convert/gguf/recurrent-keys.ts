@@ -1,4 +1,4 @@
-/** What a GGUF file says of a model's recurrent layers. */
+/** Writes the GGUF metadata of a model's recurrent layers. */
 import type { TensorSource } from "../../backend/tensor-source.js";
 import { arr, bool, f32, u32, type WritableValue } from "../../formats/gguf/write.js";
 import { type Architecture, factsOf } from "../../model/description/architectures.js";
@@ -92,7 +92,7 @@ function partWidths({ architecture, layers }: ServableModel): readonly number[] 
   return parts.map(({ width }) => width);
 }
 
-/** llama.cpp ends where a convolution has no bias, and refuses files with biases of what stands around it. */
+/** llama.cpp aborts if a convolution lacks a bias, and refuses biases on the projections around it. */
 export function notesOfMamba({ layers }: ServableModel, source: TensorSource): readonly string[] {
   const isServed = layers.every(({ mixer }, index) => {
     const has = (part: string) => source.has(`blk.${index}.${part}.bias`);

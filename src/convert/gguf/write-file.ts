@@ -29,7 +29,7 @@ import {
   unservedVariant,
 } from "../../model/description/servable.js";
 import { expertsOf } from "../../model/description/sizes.js";
-import { DRAFT_BLOCKS, WINDOW_PATTERN } from "../../model/gguf/describe.js";
+import { DRAFT_BLOCKS, PARALLEL_KEY, WINDOW_PATTERN } from "../../model/gguf/describe.js";
 import { epsKeyOf, ggufNameOf } from "../../model/gguf/names.js";
 import { POOLING_CODES } from "../../model/gguf/pooling.js";
 import { readHfTemplateSource } from "../../text/hf/chat-template.js";
@@ -155,7 +155,7 @@ function modelMetadata(
 ): Metadata {
   const experts = expertsOf(config);
   const [rope] = config.ropes;
-  const { windows, hasFactors, hasLogitScale } = factsOf(architecture);
+  const { windows, hasFactors, hasLogitScale, mayBeSequential } = factsOf(architecture);
   const poolingType = config.pooling && POOLING_CODES[config.pooling];
   const own: Metadata = {
     vocab_size: u32(config.vocabSize),
@@ -170,7 +170,8 @@ function modelMetadata(
     ...windowsMetadata(config, architecture),
     ...(windows?.hasOwnHeads && ownHeads(config)),
     ...recurrentLayers(config, architecture, numDrafts),
-    ...ropeMetadata(config, rope!, source.has("rope_factors_long.weight")),
+    ...(rope && ropeMetadata(config, rope, source.has("rope_factors_long.weight"))),
+    ...(mayBeSequential && { [PARALLEL_KEY]: bool(config.parallel !== undefined) }),
     ...(hasFactors && {
       "attention.scale": f32(config.attentionScale),
       embedding_scale: f32(config.embeddingScale),

@@ -94,6 +94,10 @@ const UNWRITTEN = [
   "granitehybrid",
   "nemotron_h",
   "nemotron_h_moe",
+  "gpt2",
+  "gptneox",
+  "phi2",
+  "opt",
 ] as const satisfies readonly DecoderArchitecture[];
 type Unwritten = (typeof UNWRITTEN)[number];
 const isUnwritten = (architecture: Architecture): architecture is Unwritten =>
@@ -239,7 +243,7 @@ export function hfConfigOf(
   return config;
 }
 
-/** What the layers of most models have alike. */
+/** Keys of config.json for the sizes that most models' layers share. */
 function likeLayersJson(
   model: ServableModel,
   source: TensorSource,

@@ -75,7 +75,7 @@ function storedParts(source: ValueSource, tensor: ModelTensor): readonly Uint8Ar
 }
 
 /**
- * What a reader divides by to get the scale, or the nearest to it: folders have the inverse, which is an F32 too.
+ * The divisor that folders store in place of a scale: the F32 whose inverse is the scale, or nearest to it.
  * @returns undefined: there is none, or the scale is no positive number
  */
 function divisorOf(scale: number): number | undefined {

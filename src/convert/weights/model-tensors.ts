@@ -12,7 +12,7 @@ import type {
   MambaMixer,
   Mixer,
 } from "../../model/description/model-description.js";
-import type { ServableLayer, ServableModel } from "../../model/description/servable.js";
+import type { PositionTable, ServableLayer, ServableModel } from "../../model/description/servable.js";
 import { keyWidth, mixedOutputs, mixedWidth, queryWidth } from "../../model/description/sizes.js";
 import type { OpenModel } from "../../model/open-model.js";
 import { type ModelTensor, ROPE_FACTORS, unstackedTensors, type WiderStack } from "./tensors.js";
@@ -93,6 +93,13 @@ class TensorList {
     this.vector(`${name}.bias`, rows);
   }
 
+  /** Copies have the rows of positions alone. */
+  positions({ numRows, firstRow }: PositionTable): void {
+    const name = "position_embd.weight";
+    const within = { name, totalRows: numRows, start: firstRow };
+    this.tensors.push({ name, shape: [numRows - firstRow, this.model.width], within });
+  }
+
   stack(name: string, count: number, rows: number, cols: number, within?: WiderStack): void {
     const totalRows = count * rows;
     const parts = { count, totalRows, start: 0, ...(within && { within }) };
@@ -111,11 +118,13 @@ class TensorList {
 }
 
 function addAround(list: TensorList): void {
-  const { width, vocabSize, ropes, layers, layerInputWidth = 0 } = list.model;
+  const { width, vocabSize, ropes, layers, layerInputWidth = 0, positionTable } = list.model;
   list.table("token_embd", vocabSize, width);
+  if (positionTable !== undefined) list.positions(positionTable);
   list.norm("output_norm", width);
   list.matrix("output", vocabSize, width);
-  for (const name of ROPE_FACTORS) list.vector(name, ropes[0]!.dim / 2);
+  const [rope] = ropes;
+  if (rope !== undefined) for (const name of ROPE_FACTORS) list.vector(name, rope.dim / 2);
   if (layerInputWidth === 0) return;
   const totalInputWidth = layers.length * layerInputWidth;
   list.table("per_layer_token_embd", vocabSize, totalInputWidth);

@@ -169,7 +169,9 @@ function bindFeedForward(
     return { ffNorm: undefined, feedForward: undefined, ffPostNorm: undefined, ffSumNorm: undefined };
   }
   return {
-    ffNorm: norms.before(config.isParallel || factsOf(config.architecture).isOnePart ? "attn_norm" : "ffn_norm"),
+    ffNorm: norms.before(
+      config.parallel === "oneNorm" || factsOf(config.architecture).isOnePart ? "attn_norm" : "ffn_norm",
+    ),
     feedForward:
       feedForward.kind === "dense"
         ? bindDense(binder, feedForward, width, prefix)

@@ -247,10 +247,10 @@ export class Transformer {
       // The last layer stores keys and values of all rows, then computes only the rows that are read.
       if (index === this.#layers.length - 1 && numLast < numRows) rows = this.#last.gather(program, rows, numLast);
       if (rows.numRows === 0) return;
-      // What a part adds is no input of the other one, whose queries were computed before.
-      if (this.parts.config.isParallel) feedForward?.record(program, rows);
+      // Both parts read the same input: `store` computed the queries before the feed-forward changes `hidden`.
+      if (this.parts.config.parallel !== undefined) feedForward?.record(program, rows);
       mixer.attend(program, batch, rows);
-      if (!this.parts.config.isParallel) feedForward?.record(program, rows);
+      if (this.parts.config.parallel === undefined) feedForward?.record(program, rows);
       if (layer.input !== undefined) this.#layerInputs!.add(program, rows, index, layer.input);
       const { scale = 1 } = layer;
       if (scale !== 1) {

@@ -36,6 +36,12 @@ const EMBEDDINGS: readonly (readonly [prefix: string, name: string])[] = [
   // InternLM2's and Ling's.
   ["model.", "tok_embeddings.weight"],
   ["model.", "word_embeddings.weight"],
+  ["transformer.", "wte.weight"],
+  ["", "wte.weight"],
+  ["gpt_neox.", "embed_in.weight"],
+  // OPT's, as transformers writes it, and older.
+  ["model.decoder.", "embed_tokens.weight"],
+  ["decoder.", "embed_tokens.weight"],
   // Of Nemotron-H, as its maker and as transformers write it.
   ["backbone.", "embeddings.weight"],
   ["model.", "embeddings.weight"],

@@ -54,8 +54,10 @@ export interface ArchitectureFacts {
   readonly attentionScale?: number;
   /** Positions are rows of a table, and no layer has a rope. */
   readonly hasPositionTable?: true;
-  /** A layer's two parts read the same norm of its input, and both are added to it. */
-  readonly isParallel?: true;
+  /** A layer's two parts both read its input, and both are added to it; absent: the second reads the first's sum. */
+  readonly parallel?: ParallelParts;
+  /** A file may say that the parts are not parallel. */
+  readonly mayBeSequential?: true;
   /** Logits have a factor. */
   readonly hasLogitScale?: true;
   /** Feed-forward parts are two matrices. */
@@ -95,7 +97,7 @@ export interface ArchitectureFacts {
    * `truncate`).
    */
   readonly roundsYarnRange?: false;
-  /** As what GGUF files hold models that attend to all tokens with a rope, and have no experts. */
+  /** The architecture that GGUF files name for such models with full attention, a rope and no experts. */
   readonly plainInFiles?: "llama" | "granite";
   /** Of models that see: the architecture as which texts are computed, and which copies have. */
   readonly languagePart?: "qwen2" | "qwen3" | "qwen3moe";
@@ -109,6 +111,9 @@ export interface ArchitectureFacts {
    */
   readonly numLayersOf27b?: number;
 }
+
+/** Parts of a layer that read the same input: one norm of it for both, or a norm for each. */
+export type ParallelParts = "oneNorm" | "ownNorms";
 
 /** The layers with a recurrent state. */
 export interface DeltaFacts {

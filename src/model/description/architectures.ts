@@ -60,6 +60,10 @@ export const DECODERS = [
   "bailingmoe2",
   "nemotron_h",
   "nemotron_h_moe",
+  "gpt2",
+  "gptneox",
+  "phi2",
+  "opt",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -125,10 +129,12 @@ const GRANITE: ArchitectureFacts = { ...LLAMA, hasFactors: true, ropeSwitch: "re
 const COHERE: ArchitectureFacts = {
   ...LLAMA,
   isLayerNormed: true,
-  isParallel: true,
+  parallel: "oneNorm",
   hasLogitScale: true,
   isInterleavedInFolders: true,
 };
+/** Models before llama: LayerNorms, feed-forward parts of two matrices, and biases. */
+const CLASSIC: ArchitectureFacts = { activation: "gelu", isNeoxInFiles: true, isLayerNormed: true, isGateless: true };
 const LATENT: ArchitectureFacts = { ...LLAMA, isLatent: true, experts: { weighedBy: "either", mayShare: true } };
 const QWEN_EXPERTS: ExpertFacts = { weighedBy: "softmax", mayShare: true, isSharedGated: true, sharedSize: "width" };
 
@@ -286,6 +292,11 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   // Nemotron-H, Nemotron Nano 2 and 3.
   nemotron_h: NEMOTRON_H,
   nemotron_h_moe: { ...NEMOTRON_H, experts: { weighedBy: "sigmoid", mayShare: true, sharedSize: "one" } },
+  // GPT-2; Pythia and GPT-NeoX; Phi 1 to 2; OPT.
+  gpt2: { ...CLASSIC, activation: "geluTanh", hasPositionTable: true },
+  gptneox: { ...CLASSIC, parallel: "ownNorms", mayBeSequential: true },
+  phi2: { ...CLASSIC, activation: "geluTanh", parallel: "oneNorm" },
+  opt: { ...CLASSIC, activation: "relu", hasPositionTable: true },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },
   "nomic-bert": { ...BERT, activation: "silu", normsSums: true, ropeBaseInFiles: 1000 },

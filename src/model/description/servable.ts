@@ -4,6 +4,7 @@
  */
 import type { Activation, Scoring } from "../../backend/ops.js";
 import { MillraceError } from "../../core/errors.js";
+import type { ParallelParts } from "./architecture-facts.js";
 import { type Architecture, factsOf, isEncoder } from "./architectures.js";
 import {
   type AttentionMixer,
@@ -127,8 +128,8 @@ export interface ServableModel extends ModelDescription {
   readonly isPostNormed: boolean;
   /** Norms take away the mean and may have a bias (LayerNorm); otherwise they only divide by the root mean square. */
   readonly isLayerNormed: boolean;
-  /** A layer's two parts read the same norm of its input, and both are added to it (Cohere). */
-  readonly isParallel: boolean;
+  /** A layer's two parts both read its input, and both are added to it; undefined: the second reads the first's sum. */
+  readonly parallel: ParallelParts | undefined;
   /** Norms stand after the sum of a sub-layer and its input (BERT), so that the residual stream itself is normed. */
   readonly normsSums: boolean;
   /** A token sees only those before it. In encoders every token sees the whole text, and none is generated. */
@@ -171,7 +172,7 @@ export function fixedBy(architecture: Architecture, width: number) {
     isCausal: !isEncoder(architecture),
     isPostNormed: facts.isPostNormed ?? false,
     isLayerNormed: facts.isLayerNormed ?? false,
-    isParallel: facts.isParallel ?? false,
+    parallel: facts.parallel,
     normsSums: facts.normsSums ?? false,
     hasEmbeddingNorm: facts.hasEmbeddingNorm ?? false,
     hasBiases: facts.hasBiases ?? false,

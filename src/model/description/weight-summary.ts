@@ -6,7 +6,7 @@ export interface WeightSummary {
   readonly weightType: string;
   readonly numParameters: number;
   readonly weightBytes: number;
-  /** What they take in memory. */
+  /** Bytes of the weights in memory. */
   readonly memoryBytes: number;
   /** How many of these the embedding table takes. */
   readonly embeddingBytes: number;

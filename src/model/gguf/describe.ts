@@ -105,6 +105,9 @@ interface Window {
 /** Whether layers have a rope, in files of Granite. */
 export const ROPE_SWITCH = "rope.scaling.finetuned";
 
+/** Whether a layer's parts are parallel, in files of GPT-NeoX. */
+export const PARALLEL_KEY = "use_parallel_residual";
+
 /** Lists the layers with a sliding window. */
 export const WINDOW_PATTERN = "attention.sliding_window_pattern";
 

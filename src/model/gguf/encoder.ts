@@ -1,5 +1,4 @@
 /** Narrows the encoder in a GGUF file to the part that the embedded engine computes. */
-import { MillraceError } from "../../core/errors.js";
 import type { GgufFile } from "../../formats/gguf/types.js";
 import { type EncoderArchitecture, factsOf } from "../description/architectures.js";
 import { MODEL_LIMITS } from "../description/model-description.js";
@@ -14,7 +13,8 @@ import {
 import { describeGguf } from "./describe.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
-import { encoderPooling, missingTensor } from "./pooling.js";
+import { encoderPooling } from "./pooling.js";
+import { positionsOf, rowsOf } from "./position-table.js";
 import { ropesFromMetadata } from "./rope.js";
 import { readRouting } from "./routing.js";
 
@@ -30,20 +30,15 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
   const layers = servableLayers(description, architecture);
   const mixers = attentionMixers({ layers });
   const headDim = headDimOf(mixers);
-  const numPositions = hasPositionTable
-    ? rowsOf(gguf, "position_embd.weight", MODEL_LIMITS.context)
-    : description.contextLength;
-  if (numPositions === undefined) throw missingTensor("position_embd.weight");
   return Object.freeze({
     ...withServedDrafts(description),
-    contextLength: Math.min(description.contextLength, numPositions),
     layers,
     ...fixedBy(architecture, description.width),
     rmsEps: isLayerNormed
       ? read.positive("attention.layer_norm_epsilon", normsSums ? 1e-12 : 1e-5)
       : read.positive("attention.layer_norm_rms_epsilon", 1e-6),
     attentionScale: 1 / Math.sqrt(headDim),
-    positionTable: hasPositionTable ? { numRows: numPositions, firstRow: 0 } : undefined,
+    ...positionsOf(gguf, architecture, description.contextLength),
     numTokenTypes: tensors.has("token_types.weight")
       ? (rowsOf(gguf, "token_types.weight", MODEL_LIMITS.heads) ?? 0)
       : 0,
@@ -53,13 +48,4 @@ export function servableEncoder(gguf: GgufFile, architecture: EncoderArchitectur
     ropes: hasPositionTable ? [] : ropesFromMetadata(metadata, architecture, mixers),
     ...encoderPooling(gguf, architecture, description.width),
   });
-}
-
-/** Rows of a matrix; undefined: there is none. */
-function rowsOf({ tensors }: GgufFile, name: string, max: number): number | undefined {
-  const tensor = tensors.get(name);
-  if (tensor === undefined) return undefined;
-  const numRows = tensor.shape[1] ?? 1;
-  if (numRows <= max) return numRows;
-  throw new MillraceError("gguf_tensor", `expected at most ${max} rows of ${name}, got ${numRows}`);
 }

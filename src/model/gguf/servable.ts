@@ -15,12 +15,13 @@ import {
   unservedVariant,
   withServedDrafts,
 } from "../description/servable.js";
-import { DRAFT_BLOCKS, describeGguf, ROPE_SWITCH } from "./describe.js";
+import { DRAFT_BLOCKS, describeGguf, PARALLEL_KEY, ROPE_SWITCH } from "./describe.js";
 import { servableEncoder } from "./encoder.js";
 import { headDimOf } from "./head-dim.js";
 import { MetadataReader } from "./metadata-reader.js";
 import { epsKeyOf } from "./names.js";
 import { decoderPooling } from "./pooling.js";
+import { positionsOf } from "./position-table.js";
 import { latentScaleOf, ropesFromMetadata } from "./rope.js";
 import { readRouting } from "./routing.js";
 
@@ -58,6 +59,7 @@ export function servableGguf(gguf: GgufFile): ServableModel {
   const latent = firstMixer({ layers }, "latent");
   const headDim = latent === undefined ? headDimOf(mixers) : latent.headDim + latent.ropeDim;
   const { activation, isNeoxInFiles = false, isNeoxWithAxes, hasPartialRope = false } = factsOf(architecture);
+  const { hasPositionTable, mayBeSequential } = factsOf(architecture);
   if (factsOf(architecture).experts?.areBesideDense) refuseScaledExperts(gguf);
   if (hasPartialRope && !gguf.tensors.has("rope_freqs.weight")) {
     throw new MillraceError("gguf_tensor", "expected a tensor rope_freqs.weight, got none", {
@@ -71,6 +73,8 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, width),
+    ...positionsOf(gguf, architecture, description.contextLength),
+    ...(mayBeSequential && read.boolean(PARALLEL_KEY) === false ? { parallel: undefined } : {}),
     rmsEps: read.positive(epsKeyOf(architecture), read.positive("attention.layer_norm_epsilon", 1e-5)),
     attentionScale: attentionScaleOf(architecture, layers, headDim, width),
     ...scalesOf(read, architecture, description.contextLength),
@@ -78,10 +82,9 @@ export function servableGguf(gguf: GgufFile): ServableModel {
     activation,
     routing,
     isNeoxRope: isNeoxInFiles || (isNeoxWithAxes === true && hasAxes(metadata, architecture)),
-    ropes:
-      latent === undefined
-        ? ropesFromMetadata(metadata, architecture, mixers)
-        : ropesFromMetadata(metadata, architecture, [{ rope: 0, headDim: latent.ropeDim }]),
+    ropes: hasPositionTable
+      ? []
+      : ropesFromMetadata(metadata, architecture, latent ? [{ rope: 0, headDim: latent.ropeDim }] : mixers),
     ...decoderPooling(gguf, architecture, width),
   });
 }
@@ -144,7 +147,7 @@ function servedArchitecture(metadata: GgufMetadata): Architecture {
   const name = metadata.string("general.architecture");
   const known = ARCHITECTURES.find((candidate) => candidate === name);
   const expected = `expected one of ${ARCHITECTURES.join(", ")}, got ${name}`;
-  // Not a model, but what drafts for one.
+  // A file of draft heads, not a model.
   if (name === "mill-heads") {
     throw new MillraceError("architecture_unsupported", expected, {
       hint: `the file has trained heads: serve the model that they were trained on with --speculative-config '{"method":"heads","model":"FILE"}'`,

@@ -168,7 +168,7 @@ const QWEN2_VL: ServedTraits = {
 };
 const QWEN3_VL = { rmsEps: 1e-6, ropeBase: 500_000, maxPositions: 128_000, vocabSize: 151_936 };
 
-/** The classes' sizes of Llama and Mistral: LLaVA's files state only what is not the class's. */
+/** The default sizes of Llama and Mistral: LLaVA's files leave out every value that equals the default. */
 const SEVEN_B = { ...LLAMA.defaults, width: 4096, numLayers: 32, numHeads: 32 };
 
 /** By `model_type`. */

@@ -59,7 +59,9 @@ export function describeConfig(config: JsonObject, name: string, weights?: Weigh
   const { defaults } = traits;
   const numLayers = read.size("num_hidden_layers", MODEL_LIMITS.layers, defaults.numLayers);
   const width = read.size("hidden_size", MODEL_LIMITS.width, defaults.width);
-  const contextLength = contextLengthOf(text, maxPositionsOf(text, traits));
+  const maxPositions = maxPositionsOf(text, traits);
+  const { hasPositionTable } = knownFacts(traits.architecture);
+  const contextLength = hasPositionTable ? maxPositions : contextLengthOf(text, maxPositions);
   const statedTie = config.boolean("tie_word_embeddings") ?? text.boolean("tie_word_embeddings") ?? traits.isTied;
   const mixerOf = readMixers(text, traits, { numLayers, width, contextLength });
   const { mayShareKeys, experts } = knownFacts(traits.architecture);
@@ -271,7 +273,11 @@ function readFeedForwards(text: JsonObject, traits: TypeTraits, numLayers: numbe
   const readDense = (): FeedForward => {
     if (traits.denseWidth === "adjusted") return denseOfLfm2(text, traits);
     const key = traits.denseWidth === "shared" ? "shared_intermediate_size" : "intermediate_size";
-    const width = read.size(key, MODEL_LIMITS.ff, traits.defaults.ffWidth);
+    const fourfold =
+      traits.denseWidth === "fourfold"
+        ? 4 * read.size("hidden_size", MODEL_LIMITS.width, traits.defaults.width)
+        : undefined;
+    const width = read.size(key, MODEL_LIMITS.ff, fourfold ?? traits.defaults.ffWidth);
     return { kind: "dense", width, ...gate };
   };
   const stated = readExperts(read, traits);

@@ -1,4 +1,4 @@
-/** What is LFM2's and LFM3's own in a config.json. */
+/** Reads the keys of config.json that only LFM2 and LFM3 have. */
 import { configError, type JsonObject } from "../../formats/files/json.js";
 import { type ConvolutionMixer, type FeedForward, MODEL_LIMITS } from "../description/model-description.js";
 import { ConfigReader } from "./config-reader.js";

@@ -1,4 +1,4 @@
-/** What is a Mamba-2's own in a config.json: of Granite 4.0 and of Nemotron-H. */
+/** Reads the Mamba-2 keys of config.json, in Granite 4.0 and in Nemotron-H. */
 import { isPlainObject } from "../../core/is-plain-object.js";
 import { configError, type JsonObject, shownValue } from "../../formats/files/json.js";
 import {
@@ -151,7 +151,7 @@ const BIASES = ["mamba_proj_bias", "mamba_conv_bias", "use_bias", "use_conv_bias
 const STEPS = "time_step_limit";
 
 /**
- * @throws model_config for biases that are neither on nor off, and for what are no bounds of steps;
+ * @throws model_config for biases that are not booleans, and for step bounds that are not two numbers;
  * architecture_unsupported for bounds that would cut steps
  */
 export function assertMamba(text: JsonObject): void {

@@ -55,6 +55,22 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   bailing_moe: { n_shared_experts: "num_shared_experts" },
   bailing_moe_v2: { n_shared_experts: "num_shared_experts" },
   nemotron: { rms_norm_eps: "norm_eps" },
+  gpt2: {
+    hidden_size: "n_embd",
+    num_hidden_layers: "n_layer",
+    num_attention_heads: "n_head",
+    intermediate_size: "n_inner",
+    hidden_act: "activation_function",
+    max_position_embeddings: "n_positions",
+    rms_norm_eps: "layer_norm_epsilon",
+  },
+  gpt_neox: {
+    rms_norm_eps: "layer_norm_eps",
+    rope_theta: "rotary_emb_base",
+    partial_rotary_factor: "rotary_pct",
+  },
+  phi: { rms_norm_eps: "layer_norm_eps" },
+  opt: { intermediate_size: "ffn_dim", hidden_act: "activation_function" },
   nemotron_h: { rms_norm_eps: "layer_norm_epsilon", hidden_act: "mlp_hidden_act" },
   nomic_bert: {
     hidden_size: "n_embd",
@@ -127,7 +143,7 @@ function unservedKeys({ architecture, unservedKeys: ofClass = [] }: ServedTraits
   const { caps, noRopePeriod, mayCapLogits, mayShareKeys } = factsOf(architecture);
   return [
     ...(isEncoder(architecture) ? [] : [WHOLE_TEXTS_KEY]),
-    // Where other models of the kind have what Ministral 3's rope settings say.
+    // Keys in which similar models state the scaling that Ministral 3 has in its rope settings.
     "llama_4_scaling",
     "llama_4_scaling_beta",
     "attn_temperature_tuning",

@@ -46,6 +46,9 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   nemotron_h_mixed: "nemotron_h_moe",
   bailing_moe: "bailingmoe",
   bailing_moe_v2: "bailingmoe2",
+  gpt_neox: "gptneox",
+  gpt_neox_steps: "gptneox",
+  phi: "phi2",
 };
 /** Their folders have the rope's pairs side by side. */
 const INTERLEAVED: readonly string[] = [
@@ -58,7 +61,14 @@ const INTERLEAVED: readonly string[] = [
   "cohere2",
   "mistral4",
 ];
-const KV_HEADS: Readonly<Record<string, number>> = { olmoe: 4, dots1: 4 };
+const KV_HEADS: Readonly<Record<string, number>> = {
+  olmoe: 4,
+  dots1: 4,
+  gpt2: 4,
+  gpt_neox: 4,
+  gpt_neox_steps: 4,
+  opt: 4,
+};
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = {
   qwen35: ["delta"],

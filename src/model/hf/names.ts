@@ -5,19 +5,21 @@ import type { SafetensorsTensor } from "../../formats/safetensors/types.js";
 import { type Architecture, factsOf, knownFacts } from "../description/architectures.js";
 import { ENCODER_NAMES, encoderNameOf, type HfPrefixes } from "./encoder-names.js";
 import { textConfig, traitsOf } from "./model-types.js";
-import { FUSED_EXPERTS, GLM_DRAFT_PARTS, GLOBALS, partsOf, QWEN_DRAFT_PARTS } from "./part-names.js";
+import { FUSED_EXPERTS, GLM_DRAFT_PARTS, GLOBALS, layersPrefixOf, partsOf, QWEN_DRAFT_PARTS } from "./part-names.js";
 
 const HEAD_PREFIXES = ["", "language_model."] as const;
+/** InternLM2's and GPT-NeoX's names of the output matrix. */
+const OTHER_OUTPUTS: readonly string[] = ["output.weight", "embed_out.weight"];
 
 /** Whether the folder has an output matrix of its own, in whatever form it is stored. */
 export function hasOutput({ files }: HfFolder): boolean {
   const names = HEAD_PREFIXES.map((prefix) => `${prefix}lm_head.`);
   return [...files.tensors.keys()].some(
-    (tensor) => names.some((name) => tensor.startsWith(name)) || tensor === "output.weight",
+    (tensor) => names.some((name) => tensor.startsWith(name)) || OTHER_OUTPUTS.includes(tensor),
   );
 }
 
-/** Beginning of Qwen's layers for multi-token prediction, and what stands around them. */
+/** Prefix of Qwen's tensors for multi-token prediction. */
 const QWEN_DRAFT = "mtp.";
 
 /**
@@ -75,6 +77,10 @@ export const isOffsetNorm = (name: string, architecture: Architecture): boolean 
 export const isOneRow = (name: string, architecture: Architecture): boolean =>
   factsOf(architecture).experts?.hasScoreBiases === true && name.endsWith(".exp_probs_b.bias");
 
+/** Whether folders store the matrix with a row for each input. */
+export const isTransposed = (name: string, architecture: Architecture): boolean =>
+  architecture === "gpt2" && /\.(?:attn_qkv|attn_output|ffn_up|ffn_down)\.weight$/.test(name);
+
 /** Whether folders store the logarithm of the tensor's negative. */
 export const isNegativeLog = (name: string): boolean => name.endsWith(".ssm_a");
 
@@ -102,7 +108,9 @@ export function hfNameOf(name: string, architecture: Architecture, prefixes: HfP
   if (layer === undefined || !Object.hasOwn(parts, key)) return undefined;
   const { firstDraft = Number.POSITIVE_INFINITY } = prefixes;
   const isOfQwenDraft = Number(layer) >= firstDraft && factsOf(architecture).delta !== undefined;
-  const start = isOfQwenDraft ? `${QWEN_DRAFT}layers.${Number(layer) - firstDraft}` : `${model}layers.${layer}`;
+  const start = isOfQwenDraft
+    ? `${QWEN_DRAFT}layers.${Number(layer) - firstDraft}`
+    : `${layersPrefixOf(architecture, model)}${layer}`;
   return withKind(`${start}.${parts[key]!.replace("#", expert)}`, key, kind);
 }
 
@@ -200,7 +208,7 @@ export class HfNames {
     const isLeftOut = factsOf(architecture).draftBlocks === "left out";
     if (isLeftOut && this.isOfDraft(stored, architecture, this.#numStatedDrafts)) return false;
     const own = ENCODER_NAMES[architecture]?.own.map((start) => start.replace("#", model)) ?? [
-      `${model}layers.`,
+      layersPrefixOf(architecture, model),
       ...GLOBALS.flatMap((base) => globalOf(base, architecture, this.#prefixes) ?? []),
     ];
     return own.some((start) => stored.startsWith(start));

@@ -19,8 +19,8 @@ const LLAMA_PARTS: Readonly<Record<string, string>> = {
   ffn_down: "mlp.down_proj",
 };
 /**
- * Gemma has a norm on both sides of each sub-layer, and calls the one after attention what others call the one before
- * the feed-forward.
+ * Gemma has a norm before and after each sub-layer. Its `post_attention_layernorm` follows attention; in other families
+ * that name means the norm before the feed-forward.
  */
 const GEMMA_PARTS: Readonly<Record<string, string>> = {
   ...LLAMA_PARTS,
@@ -156,7 +156,7 @@ const LFM3_PARTS: Readonly<Record<string, string>> = {
   post_attention_norm: "post_operator_norm",
   post_ffw_norm: "post_ffn_norm",
 };
-/** @param layer what stands before the parts of a Mamba-2 */
+/** @param layer prefix of the names of a Mamba-2's parts */
 const mambaParts = (layer: string): Readonly<Record<string, string>> => ({
   ssm_in: `${layer}.in_proj`,
   ssm_conv1d: `${layer}.conv1d`,
@@ -244,7 +244,7 @@ const OLMO2_PARTS: Readonly<Record<string, string>> = {
   post_attention_norm: "post_attention_layernorm",
   post_ffw_norm: "post_feedforward_layernorm",
 };
-/** What stands around a layer that drafts, by the names of GGUF files. */
+/** Qwen's tensors around a drafting layer, by their names in GGUF files. */
 export const QWEN_DRAFT_PARTS: Readonly<Record<string, string>> = {
   eh_proj: "fc",
   enorm: "pre_fc_norm_embedding",
@@ -273,6 +273,46 @@ const INTERNLM2_PARTS: Readonly<Record<string, string>> = {
   ffn_gate: "feed_forward.w1",
   ffn_up: "feed_forward.w3",
   ffn_down: "feed_forward.w2",
+};
+const GPT2_PARTS: Readonly<Record<string, string>> = {
+  token_embd: "wte",
+  position_embd: "wpe",
+  output_norm: "ln_f",
+  output: "lm_head",
+  attn_norm: "ln_1",
+  attn_qkv: "attn.c_attn",
+  attn_output: "attn.c_proj",
+  ffn_norm: "ln_2",
+  ffn_up: "mlp.c_fc",
+  ffn_down: "mlp.c_proj",
+};
+const NEOX_PARTS: Readonly<Record<string, string>> = {
+  token_embd: "embed_in",
+  output_norm: "final_layer_norm",
+  output: "embed_out",
+  attn_norm: "input_layernorm",
+  attn_qkv: "attention.query_key_value",
+  attn_output: "attention.dense",
+  ffn_norm: "post_attention_layernorm",
+  ffn_up: "mlp.dense_h_to_4h",
+  ffn_down: "mlp.dense_4h_to_h",
+};
+const PHI_PARTS: Readonly<Record<string, string>> = {
+  ...LLAMA_PARTS,
+  output_norm: "final_layernorm",
+  attn_output: "self_attn.dense",
+  ffn_up: "mlp.fc1",
+  ffn_down: "mlp.fc2",
+};
+const OPT_PARTS: Readonly<Record<string, string>> = {
+  ...LLAMA_PARTS,
+  position_embd: "embed_positions",
+  output_norm: "final_layer_norm",
+  attn_norm: "self_attn_layer_norm",
+  attn_output: "self_attn.out_proj",
+  ffn_norm: "final_layer_norm",
+  ffn_up: "fc1",
+  ffn_down: "fc2",
 };
 const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   llama: MIXTRAL_PARTS,
@@ -312,13 +352,22 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   granitehybrid: GRANITE_HYBRID_PARTS,
   nemotron_h: NEMOTRON_PARTS,
   nemotron_h_moe: NEMOTRON_PARTS,
+  gpt2: GPT2_PARTS,
+  gptneox: NEOX_PARTS,
+  phi2: PHI_PARTS,
+  opt: OPT_PARTS,
 };
 export const partsOf = (architecture: Architecture): Readonly<Record<string, string>> =>
   PARTS[architecture] ?? LLAMA_PARTS;
 
+/** What stands before a layer's index. @param model prefix of the model's tensors */
+export const layersPrefixOf = (architecture: Architecture, model: string): string =>
+  `${model}${architecture === "gpt2" ? "h" : "layers"}.`;
+
 /** Parts that stand around the layers. */
 export const GLOBALS: readonly string[] = [
   "token_embd",
+  "position_embd",
   "output_norm",
   "output",
   "per_layer_token_embd",

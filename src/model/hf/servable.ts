@@ -11,6 +11,7 @@ import {
   firstMixer,
   fixedBy,
   PLAIN_ROUTING,
+  type PositionTable,
   type ServableModel,
   SPARSE_MIXER,
   servableLayers,
@@ -68,7 +69,8 @@ export function servableConfig(
   const latent = firstMixer({ layers }, "latent");
   const headDimAt = (index: number) => mixers.find(({ rope }) => rope === index)?.headDim;
   const headDim = latent?.ropeDim ?? headDimAt(0) ?? mixers[0]!.headDim;
-  const { ropes, factors } = facts.hasPositionTable
+  const positionTable = positionTableOf(text, traits);
+  const { ropes, factors } = positionTable
     ? { ropes: [], factors: {} }
     : ropesFromHf(text, {
         headDim,
@@ -89,6 +91,8 @@ export function servableConfig(
     ...withServedDrafts(description),
     layers,
     ...fixedBy(architecture, description.width),
+    ...(facts.mayBeSequential && text.boolean("use_parallel_residual") === false ? { parallel: undefined } : {}),
+    positionTable,
     rmsEps: read.positive(traits.encoder?.epsKey ?? "rms_norm_eps", traits.defaults.rmsEps),
     // Only classes with a default of their own read the key.
     attentionScale:
@@ -116,6 +120,12 @@ function assertWindows(text: JsonObject, traits: ServedTraits): void {
   throw unservedVariant(`expected ${text.nameOf("sliding_window")}, without which no layer has a rope, got null`);
 }
 
+function positionTableOf(text: JsonObject, traits: ServedTraits): PositionTable | undefined {
+  if (!factsOf(traits.architecture).hasPositionTable) return undefined;
+  const firstRow = traits.rowsBeforePositions ?? firstPositionRow(text, traits);
+  return { numRows: maxPositionsOf(text, traits) + firstRow, firstRow };
+}
+
 /** The parts of an encoder that a model for generation lacks. */
 function encoderParts(
   text: JsonObject,
@@ -131,11 +141,7 @@ function encoderParts(
   if (embedding !== "absolute" && embedding !== "rotary") {
     throw unservedVariant(`expected ${text.nameOf("position_embedding_type")} to be absolute, got ${embedding}`);
   }
-  const firstRow = firstPositionRow(text, traits);
   return {
-    positionTable: factsOf(traits.architecture).hasPositionTable
-      ? { numRows: maxPositionsOf(text, traits) + firstRow, firstRow }
-      : undefined,
     numTokenTypes: numTokenTypes === 0 ? 0 : read.optionalSize("type_vocab_size", MOST_TOKEN_TYPES, numTokenTypes),
     contextLength,
   };
@@ -246,6 +252,7 @@ export const ACTIVATION_NAMES: Readonly<Record<Activation, string>> = {
   silu: "silu",
   geluTanh: "gelu_pytorch_tanh",
   gelu: "gelu",
+  relu: "relu",
   reluSquared: "relu2",
   clampedSwiglu: "silu",
 };

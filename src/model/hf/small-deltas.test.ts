@@ -1,4 +1,4 @@
-/** What config.json files of EXAONE 4.0, ERNIE 4.5, Hunyuan, MiniMax M2, Ling and Phi-MoE say that others do not. */
+/** What config.json files of EXAONE 4.0, ERNIE 4.5, Hunyuan, MiniMax M2, Ling, Phi-MoE and models before llama say that others do not. */
 import { describe, expect, it } from "vitest";
 import { JsonObject } from "../../formats/files/json.js";
 import { NO_ROPE } from "../description/model-description.js";
@@ -181,5 +181,64 @@ describe("a config.json of Phi-MoE", () => {
     expect(() => modelOf({ ...PHIMOE, rope_scaling: other })).toThrow(wrong(/to be short_mscale \(1.25\), got 1.5/));
     expect(() => modelOf({ ...PHIMOE, router_jitter_noise: 0.1 })).toThrow(wrong(/jitter_noise to be 0.01, got 0.1/));
     expect(() => modelOf({ ...PHIMOE, num_experts_per_tok: 3 })).toThrow(wrong(/experts_per_tok to be 2, got 3/));
+  });
+});
+
+describe("a config.json before llama", () => {
+  const wrong = (message: RegExp) => refusal("architecture_unsupported", message);
+  const sizes = { n_embd: 32, n_layer: 2, n_head: 4 };
+  const plain = (config: Record<string, unknown>) =>
+    servableConfig(new JsonObject(config, "config.json", ""), "m", { numEmbeddings: 1000, hasOutput: true }).model;
+
+  it("of GPT-2 has its class's sizes, parts four times as wide, and a table of positions in place of ropes", () => {
+    const { layers, positionTable, contextLength, ropes } = plain({
+      model_type: "gpt2",
+      n_embd: 1280,
+      n_layer: 36,
+      n_head: 20,
+    });
+    expect(layers[0]).toMatchObject({ mixer: { headDim: 64 }, feedForward: { width: 5120, isGated: false } });
+    expect({ positionTable, contextLength, ropes }).toEqual({
+      positionTable: { numRows: 1024, firstRow: 0 },
+      contextLength: 1024,
+      ropes: [],
+    });
+  });
+
+  it("of GPT-NeoX may have older names, and parts one behind the other", () => {
+    const pythia = {
+      model_type: "gpt_neox",
+      hidden_size: 512,
+      num_attention_heads: 8,
+      intermediate_size: 2048,
+      num_hidden_layers: 6,
+    };
+    const { ropes, parallel, activation } = plain({
+      ...pythia,
+      rotary_pct: 0.25,
+      rotary_emb_base: 5000,
+      hidden_act: "gelu_fast",
+    });
+    expect({ dim: ropes[0]!.dim, base: ropes[0]!.base, parallel, activation }).toEqual({
+      dim: 16,
+      base: 5000,
+      parallel: "ownNorms",
+      activation: "geluTanh",
+    });
+    expect(plain({ ...pythia, use_parallel_residual: false }).parallel).toBeUndefined();
+  });
+
+  it("cannot stretch a table of positions", () => {
+    const yarn = { rope_type: "yarn", rope_theta: 1e4, factor: 8, original_max_position_embeddings: 64 };
+    const { contextLength } = plain({ model_type: "opt", max_position_embeddings: 64, rope_parameters: yarn });
+    expect(contextLength).toBe(64);
+  });
+
+  it("is refused for OPT 350M's order of norms, and for GPT-2's scores that depend on the layer", () => {
+    expect(() => plain({ model_type: "opt", do_layer_norm_before: false })).toThrow(
+      wrong(/layer_norm_before to be true/),
+    );
+    const scaled = { model_type: "gpt2", ...sizes, scale_attn_by_inverse_layer_idx: true };
+    expect(() => plain(scaled)).toThrow(wrong(/no .*scale_attn_by_inverse_layer_idx, got true/));
   });
 });

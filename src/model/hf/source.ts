@@ -20,13 +20,13 @@ import type { SafetensorsFiles, SafetensorsTensor } from "../../formats/safetens
 import { joinedNameOf, latentRowsOf } from "../description/joined-latents.js";
 import type { ServableModel } from "../description/servable.js";
 import { shownNames } from "../description/shown-names.js";
-import { type HfNames, isNegativeLog, isOffsetNorm, isOneRow, isTaps } from "./names.js";
-import { expectShape, plainType } from "./plain-tensor.js";
+import { type HfNames, isNegativeLog, isOffsetNorm, isOneRow, isTaps, isTransposed } from "./names.js";
+import { expectShape, plainType, transposeInto } from "./plain-tensor.js";
 import { encodedType, encodeRows } from "./quantized/encode.js";
 import { FP4_SCALES, hasFp4Codes, nvfp4Rows } from "./quantized/nvfp4.js";
 import { CheckpointQuantization, LAYER_PARTS, QUANTIZED_PARTS } from "./quantized/open.js";
 import { LayerTensors } from "./quantized/tensors.js";
-import { type RowPart, rowPartOf, runsOf } from "./row-parts.js";
+import { gathered, numRowsAround, type RowPart, rowPartsOf, runsOf } from "./row-parts.js";
 import type { ServableFolder } from "./servable.js";
 import { StackedExperts } from "./stacked-experts.js";
 
@@ -35,7 +35,7 @@ import { StackedExperts } from "./stacked-experts.js";
  * scales of quantised keys and values.
  */
 const IGNORED =
-  /\.rotary_emb\.inv_freq$|(?:^|\.)embeddings\.(?:position_ids|token_type_ids)$|\.self_attn\.[kqv]_scale$/;
+  /\.rotary_emb\.inv_freq$|\.attn(?:ention)?\.(?:masked_)?bias$|(?:^|\.)embeddings\.(?:position_ids|token_type_ids)$|\.self_attn\.[kqv]_scale$/;
 
 /** A linear layer behind the pooling. */
 const DENSE_NAME = /^dense_(\d+)\.(weight|bias)$/;
@@ -86,8 +86,8 @@ export class HfSource implements TensorSource {
       const isOneMatrix = tensor?.shape.length === 2;
       return this.#rows(spec, isOneMatrix ? [totalRows, cols] : [numStacked, totalRows / numStacked, cols]);
     }
-    const part = rowPartOf(name, this.#model);
-    if (part !== undefined) return this.#rowsOfPart(spec, part);
+    const parts = rowPartsOf(name, this.#model);
+    if (parts !== undefined) return this.#rowsOfParts(spec, parts);
     const layer = this.#quantizedLayer(name);
     if (layer !== undefined) {
       const tensors = this.#layer(layer);
@@ -96,6 +96,7 @@ export class HfSource implements TensorSource {
       const type = encodedType(matrix);
       return { type, convert: (target) => encodeRows(matrix, type, start, rows, target) };
     }
+    if (isTransposed(name, this.#model.architecture)) return this.#transposedRows(spec);
     return this.#rows(spec, [totalRows, cols]);
   }
 
@@ -106,14 +107,27 @@ export class HfSource implements TensorSource {
     return { type: plainType(tensor), path: this.#filesOf(name).shards[tensor.shard]!.path, byteOffset };
   }
 
+  /** Rows of a matrix that is stored with a row for each of its columns. */
+  #transposedRows({ name, totalRows, cols, start, rows }: MatrixSpec): MatrixRows {
+    const tensor = this.#tensor(name, [cols, totalRows]);
+    const { path } = this.#filesOf(name).shards[tensor.shard]!;
+    const type = plainType(tensor);
+    const convert = (target: ArrayBuffer) => {
+      using file = openFile(path);
+      const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
+      transposeInto(target, bytes, { type, totalRows, cols, start, rows });
+    };
+    return { type, convert };
+  }
+
   /** Rows of a matrix that is stored as some of the rows of a larger one. */
-  #rowsOfPart({ name, cols, start, rows }: MatrixSpec, part: RowPart): MatrixRows {
-    const tensor = this.#tensor(name, [part.numGroups * part.groupRows, cols]);
+  #rowsOfParts({ name, cols, start, rows }: MatrixSpec, parts: readonly RowPart[]): MatrixRows {
+    const tensor = this.#tensor(name, [numRowsAround(parts), cols]);
     const { path } = this.#filesOf(name).shards[tensor.shard]!;
     const rowBytes = tensor.byteLength / tensor.shape[0]!;
     const convert = (target: ArrayBuffer) => {
       using file = openFile(path);
-      for (const { first, count, at } of runsOf(part, start, rows)) {
+      for (const { first, count, at } of runsOf(parts, start, rows)) {
         const bytes = new Uint8Array(target, (at - start) * rowBytes, count * rowBytes);
         readInto(file, tensor.byteOffset + first * rowBytes, bytes);
       }
@@ -151,13 +165,23 @@ export class HfSource implements TensorSource {
     if (stack !== undefined) return stack.biases(length, count ?? 1);
     const computed = this.#computed.get(name);
     if (computed !== undefined) return computed;
+    const parts = rowPartsOf(name, this.#model);
+    if (parts !== undefined) return gathered(this.#storedValues(name, [numRowsAround(parts)]), parts, length);
     const flat = isOneRow(name, this.#model.architecture) ? [1, length] : [length * (count ?? 1)];
-    const tensor = this.#tensor(name, isTaps(name) ? [count ?? 1, 1, length] : flat);
-    using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
-    const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
-    const values = dequantizeRow(plainType(tensor), bytes, length * (count ?? 1));
+    const values = this.#storedValues(name, isTaps(name) ? [count ?? 1, 1, length] : flat);
     if (isNegativeLog(name)) return values.map((value) => -Math.exp(value));
     return isOffsetNorm(name, this.#model.architecture) ? values.map((value) => 1 + value) : values;
+  }
+
+  #storedValues(name: string, shape: readonly number[]): Float32Array {
+    const tensor = this.#tensor(name, shape);
+    using file = openFile(this.#filesOf(name).shards[tensor.shard]!.path);
+    const bytes = readExactly(file, tensor.byteOffset, tensor.byteLength);
+    return dequantizeRow(
+      plainType(tensor),
+      bytes,
+      shape.reduce((product, size) => product * size, 1),
+    );
   }
 
   expectNoOthers(names: ReadonlySet<string>): void {

@@ -26,8 +26,13 @@ export interface TypeTraits {
   readonly unservedKeys?: readonly string[];
   /** Keys by which models would compute something else, and the values with which they do not; a file may be silent. */
   readonly servedValues?: Readonly<Record<string, readonly (string | number | boolean)[]>>;
-  /** The width of dense parts; shared: `shared_intermediate_size`; adjusted: made of what is stated; absent: stated. */
-  readonly denseWidth?: "shared" | "adjusted" | "stated";
+  /**
+   * The width of dense parts; shared: `shared_intermediate_size`; adjusted: made of what is stated; fourfold: four times the model's
+   * width, where a file is silent; absent: stated.
+   */
+  readonly denseWidth?: "shared" | "adjusted" | "stated" | "fourfold";
+  /** Rows of the table of positions before that of the first one, which `max_position_embeddings` does not count. */
+  readonly rowsBeforePositions?: number;
   readonly defaults: {
     readonly rmsEps: number;
     readonly ropeBase: number;

@@ -15,7 +15,7 @@ const GROUP = 16;
 /** Codes in memory at a time. */
 const TILE_VALUES = 1 << 22;
 
-/** The scale of the matrix; beside other weights it would change what these mean. */
+/** Names of the matrix's global scale. Beside other weight types, a reader that ignored it would read wrong weights. */
 export const FP4_SCALES: ReadonlySet<string> = new Set(["weight_global_scale", "weight_scale_2"]);
 
 /** Whether the layer's codes are those of FP4. */

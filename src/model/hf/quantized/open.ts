@@ -12,7 +12,7 @@ import type { LayerTensors } from "./tensors.js";
 /** Tensors in place of a layer's plain `weight`. */
 export const QUANTIZED_PARTS = ["qweight", "weight_packed"] as const;
 
-/** All that a quantised layer may have. Others, such as `pre_quant_scale`, change what its weights mean. */
+/** The tensors that a quantised layer may have. Others, such as `pre_quant_scale`, would change its weights' values. */
 export const LAYER_PARTS: ReadonlySet<string> = new Set([
   ...QUANTIZED_PARTS,
   "weight",
