@@ -67,7 +67,7 @@ export const VARIANTS = {
 const SELF_CONTAINED_FLAGS = ["-static-libstdc++", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"];
 const SANITIZE_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"];
 
-/** What to do about a build that cannot even start. */
+/** A build that cannot start; its message says what the user can do. */
 class BuildError extends Error {}
 
 function findCompiler(candidates = process.env.CXX ? [process.env.CXX] : ["c++", "g++", "clang++"]) {

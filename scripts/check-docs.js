@@ -17,7 +17,7 @@ const INDEX = "docs/README.md";
 
 const TOP_FILES = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "models/README.md"];
 
-/** What a marker of a list item or a quotation takes before its first word. */
+/** The marker of a list item or a quotation, before its first word. */
 const MARKER = /^\s*(?:(?:[-*>]|\d+\.)\s+)*/;
 
 export const documentsOf = (root) => [

@@ -64,7 +64,7 @@ export interface WeightSet {
   readonly part?: string;
   /** Stored size of the whole model, in bytes. */
   readonly numBytes: number;
-  /** What it takes in memory, where some types are larger than in the file. */
+  /** Size of the whole model in memory, where some types take more bytes than in the file. */
   readonly memoryBytes: number;
   readonly source: MatrixSource;
   readonly matrices: readonly MatrixSpec[];

@@ -42,7 +42,7 @@ export interface MatrixSource {
   matrix(spec: MatrixSpec): MatrixRows;
 }
 
-/** The layers that compute answers with what stands around them, or those that draft. */
+/** The main model (its layers, embedding and output), or the layers that draft. */
 export type ModelPart = "layers" | "drafts";
 
 export interface TensorSource extends MatrixSource {

@@ -14,7 +14,7 @@ export function plainToolName(name: string): string {
   return `${name.replace(/[^\w-]/g, "_").slice(0, 55)}_${digest}`;
 }
 
-/** A request's tools in OpenAI's form, with a type and plain names. What is no tool stays as it is. */
+/** A request's tools in OpenAI's form, with a type and plain names. Other values stay as they are. */
 export function plainTools(tools: unknown): unknown {
   if (!Array.isArray(tools)) return tools;
   return tools.map((tool) => {

@@ -1,4 +1,4 @@
-/** Paths of other servers, and what serves instead. */
+/** Hints for paths that other servers have: the path here that does the same. */
 const ELSEWHERE: readonly (readonly [path: RegExp, hint: string])[] = [
   [/^\/slots\/\d+$/, "prefixes are cached for all requests; --prefix-cache-disk SIZE keeps them across restarts"],
   [

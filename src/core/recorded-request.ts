@@ -11,7 +11,7 @@ export interface RecordedRequest {
   readonly response?: Json;
 }
 
-/** What a gateway writes in front of the request and its answer. */
+/** The fields of a recorded line before its request and its answer. */
 export interface RecordHead {
   readonly timestamp: number;
   readonly id: string;

@@ -100,7 +100,7 @@ function namesIn(folder: string): readonly string[] {
   }
 }
 
-/** Oldest first. What other machines wrote into a shared cache is left to them. */
+/** This machine's running servers, oldest first. Records of other machines in a shared cache stay untouched. */
 export function runningServers(cacheDir = cacheFolder()): readonly ServerRecord[] {
   const folder = registryFolder(cacheDir);
   const records: ServerRecord[] = [];

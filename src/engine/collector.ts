@@ -32,8 +32,7 @@ export class Collector {
   ) {}
 
   /**
-   * @returns undefined while prompt tokens are left to compute; the error of a sequence for which the model gave no
-   * numbers
+   * @returns undefined while prompt tokens are left to compute; an error when the model's results are NaN or infinite
    */
   take(rows: SequenceRows): EngineOutput | MillraceError | undefined {
     const { sequence, numNewTokens, firstTap, numTaps, firstScore, numScores } = rows;
@@ -43,7 +42,7 @@ export class Collector {
       const scores = sequence.promptLogprobs!;
       const numTop = sequence.sampling.numPromptLogprobs ?? 0;
       const score = sampler.logprob(firstScore + i, sequence.tokens[scores.length]!, numTop);
-      // Of NaN the kernel makes −∞.
+      // The kernel turns NaN into −∞.
       if (!Number.isFinite(score.logprob)) return notNumbers(`the logits of token ${scores.length}`);
       scores.push(score);
     }
@@ -54,7 +53,7 @@ export class Collector {
     return undefined;
   }
 
-  /** Chunk by chunk, cached tokens with the first; what is computed again after pre-emption is not counted twice. */
+  /** Counts each prompt token once: cached ones with the first chunk, recomputed ones not again. */
   #countPrompt(sequence: Sequence): void {
     const numTokens = Math.min(sequence.numComputedTokens, sequence.numPromptTokens);
     if (numTokens <= sequence.numCountedTokens) return;

@@ -156,7 +156,7 @@ export class EngineCore {
     this.#speculator?.forget(sequence);
   }
 
-  /** See rehearsal.ts. */
+  /** Calls `read` with the logits after each id, for measurements while there are no requests (rehearsal.ts). */
   textLogits(ids: readonly number[], read: (logits: Float32Array) => void, numDecoded = 0): Promise<void> {
     return textLogits(this.#parts, ids, read, numDecoded);
   }
@@ -191,7 +191,7 @@ export class EngineCore {
     return this.#sequences.size > 0 && this.#isAllBackground() ? this.#rest.restMs(performance.now()) : 0;
   }
 
-  /** The rest took `ms`. */
+  /** Reports that the pause before the next background step took `ms`. */
   rested(ms: number): void {
     this.#rest.rested(ms);
   }
@@ -232,7 +232,7 @@ export class EngineCore {
     if (batch.numHiddenTaps > 0) await transformer.readTapped();
   }
 
-  /** Takes each sequence's rows into it, then settles the clocks, the drafters and the disk. */
+  /** Reads each sequence's results, then updates the step meter, the drafters and the disk cache. */
   async #collect(layout: StepLayout): Promise<StepOutput[]> {
     const outputs: StepOutput[] = [];
     for (const rows of layout.sequences) {

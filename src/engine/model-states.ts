@@ -98,7 +98,7 @@ function factsOf({ config }: OpenModel, { info }: EngineParts): ModelFacts {
   const { name, width, vocabSize, rmsEps, logitScale, logitCap } = config;
   const numLayers = config.layers.length;
   const { feedForward } = config.layers.at(-1)!;
-  // What is trained has keys of its own, also over latent attention.
+  // The trained head stores plain keys and values, also when the model uses latent attention.
   const latent = latentMixers(config).at(-1);
   const { numHeads, numKvHeads, headDim } =
     latent === undefined

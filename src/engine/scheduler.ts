@@ -319,7 +319,7 @@ export class Scheduler {
     );
   }
 
-  /** The waiting sequences, in order, that each have a seat and memory, up to the first that has not. */
+  /** The waiting sequences in order, up to the first for which a seat or memory is missing. */
   #admissible(plan: Plan): readonly Sequence[] {
     if (this.options.isBatchingStatic) return [];
     const next = this.#waitingIn(plan).slice(0, this.#freeSeats.length);

@@ -1,4 +1,4 @@
-/** The engine's thread: loads the model, then turns the loop while there is work, and reads its mail between steps. */
+/** The engine's thread: loads the model, runs steps while there is work, and reads messages between steps. */
 import type { MessagePort } from "node:worker_threads";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
 import type { Backend } from "../backend/backend.js";
@@ -35,7 +35,7 @@ async function run(port: MessagePort, { options, pulse }: WorkerData): Promise<v
   }
 }
 
-/** Turns the core while it has work. Requests come as mail, which is read between steps. */
+/** Runs the core's steps while it has work. Requests come as messages, which it reads between steps. */
 class EngineLoop {
   #isStopping = false;
   #isTurning = false;
@@ -148,7 +148,7 @@ class EngineLoop {
     });
   }
 
-  /** The engine ends with the failure of any of its work. */
+  /** Ends the engine when `work` throws. */
   #guarded(work: () => void | Promise<void>): void {
     const run = async () => work();
     run().catch((thrown: unknown) => fail(this.port, failureOf(toMillraceError(thrown))));
@@ -160,7 +160,7 @@ function fail(port: MessagePort, error: MillraceError): void {
   port.close();
 }
 
-/** Requests hear that the engine failed, unless the error is about a file. */
+/** The error that requests get: `engine_failed`, or the error itself when it is about a file. */
 function failureOf(error: MillraceError): MillraceError {
   if (FILE_CODES.includes(error.code)) return error;
   return new MillraceError("engine_failed", `the engine stopped: ${error.message}`);

@@ -63,7 +63,7 @@ export function unscaledNvfp4(scaled: Uint8Array): Uint8Array {
   return out;
 }
 
-/** What `writeNvfp4` has made blocks of: E4M3's NaN, which GGML reads as zero, becomes zero. */
+/** The inverse of `writeNvfp4`. A scale that is E4M3's NaN becomes zero, as GGML reads it. */
 export function readNvfp4(blocks: Uint8Array): { readonly codes: Uint8Array; readonly scales: Uint8Array } {
   const numBlocks = blocks.length / BLOCK_BYTES;
   const codes = new Uint8Array(numBlocks * CODE_BYTES);

@@ -58,7 +58,7 @@ export interface GatewayRequest {
   readonly body: RequestBody;
   /** Name of the model as the client gave it, where an alias stays one. */
   readonly asked: string;
-  /** The same, or the name that a policy chose. Overrides the body's. */
+  /** Name of the model to ask: `asked`, or a policy's choice. The last stage writes it into the body. */
   readonly model: string;
   readonly caller: Caller;
   readonly isStream: boolean;

@@ -219,7 +219,7 @@ export class SharedRun implements AnswerSink {
     listener();
   }
 
-  /** Lets go of what all readers have got, and of readers that are too far behind. */
+  /** Frees bytes that every reader has read, and drops readers that are too far behind. */
   #drop(): void {
     const [first] = this.#readers;
     for (const reader of [...this.#readers]) {

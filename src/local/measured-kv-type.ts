@@ -17,7 +17,7 @@ import { loadTextSide, type TextSide } from "../text/text-side.js";
 
 type KvType = EngineOptions["kvCacheDtype"];
 
-/** Bounds of a type that hardly shows in answers; docs/background/benchmarks/kv-memory.md has what types lose. */
+/** Largest loss of a KV type that hardly changes answers (measured: docs/background/benchmarks/kv-memory.md). */
 const MAX_CHANGED_SHARE = 0.01;
 const MAX_MEAN_KL = 0.002;
 

@@ -53,7 +53,7 @@ const burns = (shareOver: (window: string) => string, budget: number, alert: str
 /** Where a series comes from: instances of several gateways, or of several pods, have the same names. */
 const PLACE = "instance, gateway, pod";
 
-/** All alerts of what is watched. */
+/** All alerts for the server or fleet under watch. */
 export function ruleGroups(watched: Watched): RuleGroup[] {
   const { kind, job, ttftSeconds } = watched;
   const of = `{job="${job}"}`;

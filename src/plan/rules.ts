@@ -148,7 +148,7 @@ function offered(request: PlanRequest): readonly (readonly [QuantizationId, stri
   ].filter(([id]) => model.native === undefined || id !== "bf16") as readonly (readonly [QuantizationId, string])[];
 }
 
-/** @param maxModelLen longest sequence, which bounds what 4 bits may be used for */
+/** @param maxModelLen longest sequence; AWQ is refused beyond `QUALITY.longContext` */
 export function weightChoices(
   request: PlanRequest,
   maxModelLen: number,

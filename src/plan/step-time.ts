@@ -96,7 +96,7 @@ export function peakOf(machine: Machine, quantization: Quantization): number {
   return (machine.device.flops[quantization.arithmetic] ?? 0) * quantization.computeFactor;
 }
 
-/** What a sequence keeps on each of the devices that share the layers: keys and values, and recurrent states. */
+/** Bytes of a sequence's keys, values and recurrent states on each device that shares the layers. */
 export const kvBytesPerDevice = (instance: PlannedInstance, numTokens: number): number =>
   kvBytes(instance.model, instance.kv.vectorBytes, numTokens, instance.tensorParallel) + statesPerDevice(instance);
 

@@ -191,7 +191,7 @@ export function lineOf(request: PromptRequest): object {
   return batchFields === undefined ? bodyOf(request) : { ...batchFields, body: bodyOf(request) };
 }
 
-/** The request's body as it was read, with what mends have changed. */
+/** The recorded body with the mends' changes. */
 export function bodyOf({ body, messages, tools, maxTokens, hasFormat }: PromptRequest): object {
   const parsed = bodySchema.parse(body);
   const hasSystem = parsed.system !== undefined && parsed.system !== null;

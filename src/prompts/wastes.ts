@@ -259,7 +259,7 @@ function looseAnswers(requests: readonly PromptRequest[], encode: Encode): Mende
   );
 }
 
-/** In the order in which an application would mend them: what changes least first. */
+/** In the order in which an application would mend them: the smallest change first. */
 export const WASTES: readonly Waste[] = [
   {
     name: "early differences",

@@ -67,7 +67,7 @@ export class RemoteServer {
   }
 }
 
-/** What went wrong, in words. */
+/** The failure as a message for people. */
 export const failureText = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message || String((thrown as { code?: unknown }).code) : String(thrown);
 

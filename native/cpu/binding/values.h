@@ -24,7 +24,7 @@ struct Arguments {
   bool boolean(size_t index, const char* name) const;
 };
 
-// Throws when Node-API refuses; `what` says what was tried.
+// Throws when a Node-API call fails; `what` names the call.
 void require(napi_status status, const char* what);
 napi_value makeNumber(napi_env env, double value);
 napi_value makeString(napi_env env, const char* value);

@@ -70,7 +70,7 @@ struct Octets {
 };
 
 // Asks for a line of an upcoming octet (null: there is none): blocks lie scattered, which hardware prefetchers do not
-// follow. Line by line, as what is there now is read: many at once would stall.
+// follow. One line per line that is read, because many prefetches at once would stall.
 MILLRACE_INLINE void ask(const uint8_t* next, int64_t offset) {
   if (offset % 64 == 0 && next != nullptr) __builtin_prefetch(next + offset);
 }

@@ -6,7 +6,7 @@
 
 namespace millrace::MILLRACE_ISA {
 
-// Blocks whose values are all below it are zeros: their scales would be no halves.
+// A block is encoded as zeros if all its values are smaller: its scale would underflow a half.
 constexpr float kTiny = 1e-12f;
 constexpr float kLargestHalf = 65504.0f;
 

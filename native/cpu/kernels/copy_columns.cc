@@ -1,6 +1,6 @@
 // copyColumns: takes vectors apart and puts them together. A unit is a row.
 //
-// Rows may be places that another operation of the same program writes: what is out of range is left out by the kernel.
+// Rows may be places that another operation of the same program writes: the kernel skips rows that are out of range.
 #include <cstring>
 
 #include "kernel.h"

@@ -122,7 +122,7 @@ void addWeights(const CountAttentionArgs& args, int64_t sequence, int64_t head, 
     products = mulAdd(weights, distance, products);
   }
   const float sum = sum1(sums);
-  // Scores that are no numbers say nothing; the logits tell of them.
+  // NaN scores are not counted. The request fails when its logits are checked.
   if (!(sum >= 0.5f && sum <= static_cast<float>(end) + 1)) return;
   const double beside = args.sinks == nullptr ? 0 : expDouble(static_cast<double>(args.sinks[head]) - static_cast<double>(maximum));
   const float factor = static_cast<float>(static_cast<double>(args.unit) / (static_cast<double>(sum) + beside));

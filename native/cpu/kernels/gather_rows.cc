@@ -1,4 +1,4 @@
-// gatherRows: copies the rows whose logits are wanted. A unit is a row.
+// gatherRows: out[r] = x[rows[r]]. A unit is a row.
 #include <cstring>
 
 #include "kernel.h"

@@ -1,5 +1,5 @@
-// Every kernel file includes this: the declarations of one function per operation, splitting of a flat range, and,
-// where the file is compiled for decoding (isa.h), what its decode function reads its operands with.
+// Every kernel file includes this header. It declares one kernel function per operation and minOf and maxOf, and
+// includes operands.h, through which decode functions read operands, where the file is compiled for decoding (isa.h).
 #pragma once
 #include "isa.h"
 #include "ops.h"

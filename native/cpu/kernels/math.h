@@ -64,8 +64,8 @@ MILLRACE_INLINE V expOf(V x) {
 }
 MILLRACE_INLINE f32x8 exp8(f32x8 x) { return expOf(x); }
 
-// tanh x to about 2 ulp; NaN gives NaN. Near zero x + x³ q(x²), q fitted for the least largest error over |x| ≤ 0.625:
-// what e^2x leaves there is mostly rounding.
+// tanh x to about 2 ulp; NaN gives NaN. Near zero x + x³ q(x²), q minimising the largest error over |x| ≤ 0.625,
+// where the formula with e^2x leaves mostly rounding errors.
 MILLRACE_INLINE f32x8 tanh8(f32x8 x) {
   const f32x8 z = x * x;
   f32x8 q = splat8(-0.005717044696211815f);

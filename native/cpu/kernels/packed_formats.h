@@ -438,7 +438,7 @@ struct PackedGrid {
   }
 };
 
-// Those whose blocks differ, but whose cells do not, have one type here.
+// Types whose blocks differ but whose cells are alike share one type here.
 using PackedIQ2_XXS = PackedGrid<TensorType::IQ2_XXS, 43, 1, 4>;
 using PackedIQ2_S = PackedGrid<TensorType::IQ2_S, 43, 1, 4>;
 using PackedIQ3_XXS = PackedGrid<TensorType::IQ3_XXS, 31, 1, 8>;

@@ -15,7 +15,7 @@ MILLRACE_INLINE void prefetch(const uint8_t* address, int64_t numBytes) {
   for (int64_t offset = 0; offset < numBytes; offset += 64) __builtin_prefetch(address + offset);
 }
 
-// Asks for what part `part` of kParts of a cell reads, a while later.
+// Prefetches the bytes that part `part` of kParts reads from a cell kPrefetchBytes ahead.
 template <class Format, int kParts>
 MILLRACE_INLINE void prefetchPart(Source packed, int part) {
   constexpr int64_t kBytes = packedInfoOf(Format::kType).cellBytes / kParts;

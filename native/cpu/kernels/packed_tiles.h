@@ -14,7 +14,7 @@ namespace {
 // With more tokens than this, weights are unpacked into scratch first, two groups side by side. Tiles of eight keep
 // them in registers long enough that four tiles unpacking for themselves are faster still.
 constexpr int64_t kDirectTokens = kEights > 1 ? 32 : 8;
-// Tokens that such weights are multiplied with at once: what registers hold the sums of.
+// Tokens that such weights are multiplied with at once: as many as have their sums in registers.
 constexpr int kDirectTileTokens = kEights > 1 ? 8 : 4;
 // Activations of this many bytes stay in the second-level cache from one pair of groups to the next.
 constexpr int64_t kPassBytes = 256 << 10;

@@ -1,8 +1,8 @@
 // routeExperts, groupExperts, dispatchRows and combineExperts: which experts compute which rows, and the ways there and
 // back.
 //
-// What one of them writes is another's operand in the same program, so it cannot be checked before the program runs:
-// kernels leave out what is out of range.
+// Each writes indices that another reads in the same program, so they cannot be checked before the program runs:
+// kernels skip indices that are out of range.
 #include <cstring>
 
 #include "math.h"

@@ -13,7 +13,7 @@ constexpr int kTileRows = 16;
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileBytes = kTileRows * kTileRowBytes;
 
-// What LDTILECFG reads.
+// The operand of LDTILECFG: the shape of each tile register.
 struct alignas(64) TileConfig {
   uint8_t palette;
   uint8_t startRow;

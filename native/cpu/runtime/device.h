@@ -29,7 +29,7 @@ class Device {
   void prefetch(double file);
   // Checksum of a part of a file or buffer. Throws kernels_argument when the part lies outside, and model_file_changed.
   uint64_t checksum(double source, double byteOffset, double byteLength);
-  // Throws model_file_changed when a mapped file is not what it was; of files in `shared` others may set the date.
+  // Throws model_file_changed when a mapped file has changed. Files in `shared` may get a new date.
   void requireUnchanged(const std::vector<double>& shared);
   // Thread i stays on CPU cpus[i % cpus.size()]; the calling thread is thread 0. Throws kernels_argument when the OS
   // refuses one.
@@ -39,8 +39,8 @@ class Device {
   double createWeightStack(const std::vector<double>& weights);
   // Releases a weight or a stack of weights.
   void releaseWeight(double handle);
-  // words: numWords of an encoded program (src/backend/program.ts). Throws before anything ran, or model_file_changed,
-  // when what it computed is of no use.
+  // words: numWords of an encoded program (src/backend/program.ts). Throws before any operation runs, or
+  // model_file_changed after it: the results are then invalid.
   void submit(const double* words, int64_t numWords);
   // Bytes of stored K and V that attention read so far, and that it would have read without sharing.
   int64_t kvBytesRead() const { return kvBytesRead_; }

@@ -39,7 +39,7 @@ struct Plan {
   AttentionSchedule& nextSchedule();
   // Groups plan.ops into stages for `numThreads` threads.
   void cut(int numThreads);
-  // Gives every operation its share of `memory` (workspaceBytes, 64-byte aligned) and clears what it wants cleared.
+  // Gives every operation its share of `memory` (workspaceBytes, 64-byte aligned) and zeroes the parts that need it.
   void assignWorkspace(std::byte* memory);
 
  private:

@@ -55,7 +55,7 @@ void ThreadPool::pin(const std::vector<int>& cpus) {
     if (pinThread(thread, all)) return;
     failArgument("pinThreads: expected CPU " + std::to_string(all.front()) + " to be one this process may use, got a refusal from the operating system");
   };
-  // Each alone: of a list, the OS takes what it allows and says nothing of the rest.
+  // Try each CPU alone: given a list, the OS silently drops the CPUs that it forbids.
   for (const int cpu : cpus) pinTo(pthread_self(), {cpu});
   pinTo(pthread_self(), cpus);
   for (size_t thread = 1; thread < static_cast<size_t>(numThreads_); thread++) {

@@ -31,7 +31,7 @@ export class WatchedFile {
   readonly #sums: string[] = [];
   #dateNs: bigint;
 
-  /** Throws what the file system throws. */
+  /** Throws the file system's errors as they are. */
   constructor(
     private readonly device: KernelDevice,
     { file, path, parts }: MappedFile,

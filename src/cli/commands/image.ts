@@ -101,7 +101,7 @@ async function runBuild(flags: BuildFlags): Promise<void> {
     import("../../core/quantities.js"),
     import("../process/stop-signal.js"),
   ]);
-  // A disk holds what the files for an existing machine install.
+  // A disk has the same contents as a machine set up by the systemd target.
   const machine = { ...flags, target: "systemd", nodes: 1 } as const;
   const request = requestOf(machine);
   const fleet = imageFleetOf(sourceOf(machine), request);

@@ -128,7 +128,7 @@ function priceOf(machine: Machine, { price, prices }: PlanFlags): DatedPrice {
   return listPrice(machine);
 }
 
-/** By what kind of results the file has. */
+/** Chooses the fit by the kind of results in the file. */
 async function fitOf(file: string, request: PlanRequest): Promise<Fit> {
   const serving = servingReport(readJsonFile(file, MAX_RESULT_BYTES).raw);
   if (serving === undefined) return fittedEfficiencies(file, request.machine);

@@ -118,7 +118,7 @@ export interface Sides {
   readonly studentTokens: MeanTokens;
 }
 
-/** @returns a text where no cost can be told, with what would tell it */
+/** @returns the costs, or a text that names the missing figure and how to get it */
 export async function replacementCost(
   flags: CostFlags,
   { teacherPath, studentPath, teacherTokens, studentTokens }: Sides,
@@ -150,7 +150,7 @@ export async function replacementCost(
   return replacementOf(teacher, student, flags.trainingCost);
 }
 
-/** The same requests cost what they did. */
+/** Scales the ledger's recorded cost to a month's number of requests. */
 const scaledTo = ({ requestsPerMonth }: MonthlyTraffic, { requests }: Recorded, usd: number): MonthlyCost => ({
   usdPerMonth: (usd * requestsPerMonth) / requests,
   source: "the gateway's ledger",

@@ -1,4 +1,4 @@
-/** A request as the engine takes it: token ids, sampling, and terms. Text is the business of `serve`. */
+/** A request to the engine: token ids, sampling, terms, and the recipe of a grammar. `serve` handles all other text. */
 import { MillraceError } from "../../core/errors.js";
 import type { Pooling } from "../../model/description/pooling.js";
 
@@ -42,7 +42,7 @@ export interface DryPenalty {
   readonly allowedLength: number;
   /** How many of the last tokens are looked at; absent = all. */
   readonly window?: number | undefined;
-  /** No repetition begins before the last of these. */
+  /** A repetition begins after the last breaker in the text. */
   readonly breakers: readonly DryBreaker[];
 }
 
@@ -64,7 +64,7 @@ export interface SamplingParams {
   readonly penaltyWindow?: number | undefined;
   /** Absent = off. */
   readonly dry?: DryPenalty | undefined;
-  /** How many standard deviations of all logits below the highest one a token's may be; absent = off. */
+  /** Excludes tokens whose logit is more than this many standard deviations below the highest; absent = off. */
   readonly topNSigma?: number | undefined;
   /** Of the tokens whose information is nearest to the entropy, those that have this probability; absent = off. */
   readonly typicalP?: number | undefined;
@@ -98,7 +98,7 @@ export interface SamplingParams {
   readonly numPromptLogprobs: number | undefined;
 }
 
-/** Greedy sampling without further wishes. */
+/** Greedy sampling with every penalty, filter and list off. */
 export const GREEDY_SAMPLING: Omit<SamplingParams, "maxTokens"> = {
   temperature: 0,
   topK: 0,

@@ -260,7 +260,7 @@ export function recordCounts(
   program.record("countAttention", operands, { concurrent: true });
 }
 
-/** Records what the rows' queries see of the stored entries, into `out`. */
+/** Records the attention of the rows' queries over the stored keys and values, into `out`. */
 export function recordPagedAttention(
   program: Program,
   batch: StepBatch,

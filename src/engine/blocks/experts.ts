@@ -204,7 +204,7 @@ export class Experts {
       logits,
       normalises,
       scoring,
-      // Of what the experts add to the residual stream too.
+      // The router's weights also carry the residual scale, so the experts' sum is added as it is.
       scale: scale * residualScale,
       numGroups,
       numUsedGroups,

@@ -35,7 +35,7 @@ interface LatentScratch extends AttentionScratch {
   readonly latent: BufferHandle;
   /** f32 [M, ropeDim] */
   readonly rotated: BufferHandle;
-  /** f32 [M, H, headDim or valueDim]: what is multiplied with the heads' matrices, or came of it */
+  /** f32 [M, H, headDim or valueDim]: inputs or outputs of the heads' matrices */
   readonly ofHeads: BufferHandle;
   /** f32 [H · M, kvRank or valueDim], head by head */
   readonly placed: BufferHandle;
@@ -83,7 +83,7 @@ export function allocateLatentScratch(
   };
 }
 
-/** What a layer computes with, beside its weights. */
+/** A layer's KV cache, rope table, scratch memory and products. */
 interface LatentParts {
   readonly cache: LayerCache;
   readonly rope: RopeTable;

@@ -118,7 +118,7 @@ export interface DeltaLayerWeights extends FeedForwardWeights {
 
 export interface MambaWeights {
   readonly norm: NormWeights;
-  /** [values, width]: the gate of what the states give. */
+  /** [values, width]: computes the gate on the states' output. */
   readonly gate: Linear;
   /** [values and the vectors of groups, width] */
   readonly mixed: Linear;
@@ -172,7 +172,7 @@ export interface LatentWeights {
   readonly latentNorm: NormWeights;
   /** [ropeDim, width]: the rotated part of keys */
   readonly rotated: Linear;
-  /** [heads, kvRank, headDim]: from a head's query to what meets the latent vectors */
+  /** [heads, kvRank, headDim]: maps a head's query to the space of the latent vectors */
   readonly keys: LinearStack;
   /** [heads, valueDim, kvRank]: from latent vectors to a head's value */
   readonly values: LinearStack;

@@ -141,7 +141,7 @@ export class DiskTier {
     return true;
   }
 
-  /** Writes what is left. A thread that waits for a disk cannot be ended, and is left behind. */
+  /** Writes the remaining blocks. Abandons the writer's thread if it hangs in a disk call, since nothing can end it. */
   async close(): Promise<Closed> {
     if (await this.#flush()) {
       await this.#writer.terminate();

@@ -98,7 +98,7 @@ export class Eviction {
   }
 
   /**
-   * Chooses what stays at a point.
+   * Chooses the blocks to keep at an eviction point.
    * @param numTokens stored so far, evicted ones included
    * @param numEntries by layer: entries stored now
    * @param observed by layer; empty where the policy does not observe

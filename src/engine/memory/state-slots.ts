@@ -14,7 +14,7 @@ export interface StateCounts {
   readonly numSnapshots: number;
 }
 
-/** What a sequence holds. */
+/** The state slots that a sequence holds. */
 interface HeldSlots {
   /** Of the state after its computed tokens, and after the last row of a step. */
   own: number | undefined;
@@ -91,7 +91,7 @@ export class StateSlots {
     if (begin > 0) batch.stateSources.values[firstRow] = held.source ?? held.own;
     held.numTokensLeft = begin + numNewTokens;
     const firstLeft = firstRow + numNewTokens - 1;
-    // Rehearsals have longer drafts. What these leave nobody reads.
+    // Rehearsals draft more tokens than there are free slots. Nothing reads the states of the others.
     const numLeft = Math.min(numDraftTokens, this.#free.length);
     for (let i = 0; i < numLeft; i++) {
       held.drafted.push(this.#free.pop()!);

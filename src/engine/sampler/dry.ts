@@ -1,6 +1,6 @@
 /**
  * DRY ("don't repeat yourself"), as llama.cpp has it: the tokens before a position end in a text that they also have
- * elsewhere, and what followed it there becomes less likely, the more so the longer the text. The penalties are a
+ * elsewhere: the token that followed it there becomes less likely, more so for longer texts. The penalties are a
  * function of the tokens before the position, drafted ones included.
  */
 import { isDeepStrictEqual } from "node:util";

@@ -1,4 +1,4 @@
-/** A layer that drafts with keys and values of its own, and what it computes before its attention. */
+/** A drafting layer with its own keys and values, and the computation of its attention's inputs. */
 import type { BufferHandle } from "../../backend/handles.js";
 import type { Program } from "../../backend/program.js";
 import type { ServableModel } from "../../model/description/servable.js";

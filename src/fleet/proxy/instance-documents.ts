@@ -17,7 +17,7 @@ interface Question {
   readonly path: string;
   readonly method: "GET" | "POST";
   readonly body?: string;
-  /** Sent without the instance's key, so that the public sees only what the engine shows to the public. */
+  /** Fetched without the instance's key, so that the document holds only what the engine shows to everyone. */
   readonly isPublic: boolean;
   /** Engines without such a document are not asked. Absent: all are. */
   readonly isOf?: (upstream: Upstream) => boolean;

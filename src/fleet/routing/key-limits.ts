@@ -26,7 +26,7 @@ export class KeyLimits {
   #numRefusals = 0;
   #sent: Sent = { requests: 0, tokens: 0 };
 
-  /** Records that a request is being sent. @returns what `learn` compares with */
+  /** Counts a request that is about to be sent. @returns the counts so far, to pass to `learn` */
   send(tokens: number): Sent {
     if (this.#requests !== undefined) this.#requests.amount -= 1;
     if (this.#tokens !== undefined) this.#tokens.amount -= tokens;
@@ -47,7 +47,7 @@ export class KeyLimits {
     return Math.max(...opens);
   }
 
-  /** @param sent what `send` returned for the request that was answered */
+  /** @param sent the result of `send` for the answered request */
   learn({ requests, tokens, retryAfterMs }: RateLimits, sent: Sent, isRefusal: boolean, nowMs: number): void {
     this.#requests = leftOf(requests, this.#sent.requests - sent.requests, nowMs) ?? this.#requests;
     this.#tokens = leftOf(tokens, this.#sent.tokens - sent.tokens, nowMs) ?? this.#tokens;

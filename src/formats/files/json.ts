@@ -122,7 +122,7 @@ export class JsonObject {
     throw this.wrong(key, "an array of numbers", value);
   }
 
-  /** The object with further keys, which replace none. @param names what the file calls some of them */
+  /** The object with defaults for missing keys. @param names the file's own names of some keys, for errors */
   withDefaults(extra: Readonly<Record<string, unknown>>, names: Readonly<Record<string, string>> = {}): JsonObject {
     const added = Object.entries(names).filter(([key]) => !Object.hasOwn(this.raw, key));
     return new JsonObject({ ...extra, ...this.raw }, this.file, this.path, {

@@ -67,7 +67,7 @@ export class Batches {
     await this.sweep();
   }
 
-  /** @param key what an Idempotency-Key stands for; the batch that it stands for already is returned */
+  /** @param key the request's Idempotency-Key; a batch that was created under it before is returned again */
   async create(batch: NewBatch, key?: Omit<KeyedResource, "id">): Promise<BatchRecord> {
     const before = this.before(key);
     if (before !== undefined) return before;

@@ -1,4 +1,4 @@
-/** Books what a provider has answered to a line of a batch. */
+/** Charges and logs a provider's answer to a line of a batch. */
 import { setTimeout as wait } from "node:timers/promises";
 import { MillraceError } from "../../core/errors.js";
 import { Cancellation } from "../cancellation.js";

@@ -1,4 +1,4 @@
-/** What the gateway around gives a batch, so that lines can be handed to their providers. */
+/** The gateway's side of handing a batch's lines to the provider's batch endpoint: interfaces only. */
 import type { MillraceError } from "../../core/errors.js";
 import type { AnswerSink } from "../answer.js";
 import type { LineEstimate } from "../budget/handed-limits.js";

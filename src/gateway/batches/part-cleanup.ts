@@ -110,7 +110,7 @@ export class PartCleanup {
     await this.#releasing;
     const before = this.#releases.get(id);
     if (before !== undefined) {
-      // From here on, the end of the part ends what the id has reserved.
+      // From here on, the end of the part releases the id's reservation.
       this.#releases.delete(id);
       await budget.release(id, before.spent).catch(() => {});
       await this.#released(id);

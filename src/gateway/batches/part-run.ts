@@ -51,7 +51,7 @@ export class PartRun {
   #part: Part;
   #pauseMs: number;
   #isCancelSent = false;
-  /** Uploaded by this run: what the provider says of it now holds for a further one, too. */
+  /** Uploaded by this run: a refusal of this file would hold for another upload too. */
   #isFileNew = false;
   /**
    * When a request that may have become a batch was heard of last, on the clock of `performance`; after a restart, when
@@ -247,7 +247,7 @@ export class PartRun {
     await this.#leave(!this.#isUnsent);
   }
 
-  /** @param isSpent what lines without a result have reserved becomes a charge */
+  /** @param isSpent charge the reservations of lines without a result, instead of releasing them */
   async #leave(isSpent: boolean): Promise<void> {
     const { lines, cleanup, files } = this.context;
     // Behind a part that is over, nobody asks the provider for results that a power cut has taken.

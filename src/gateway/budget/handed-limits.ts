@@ -61,7 +61,7 @@ export class HandedLimits {
     }
   }
 
-  /** Gives back what lines that are over had reserved. A reservation that stays too large for a while harms nobody. */
+  /** Releases the reservations of lines that have ended. A failed release only delays it, so errors are ignored. */
   async shrink(id: string, amounts: Amounts): Promise<void> {
     const { store } = this.limits.opened();
     for (const unit of BUDGET_UNITS) await store.resize(LASTING + id, unit, amounts[unit], 0).catch(() => {});

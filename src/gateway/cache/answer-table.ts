@@ -8,12 +8,12 @@ import type { Statement } from "../store/database.js";
 import type { PurgeFilter } from "./answer-store.js";
 import { bytesOf, formOf, type StoredAnswer, seal, writeForm } from "./stored-answer.js";
 
-/** The tables of one database, by what keeps its answers there. */
+/** The tables of one database: one for each policy that keeps answers in it. */
 export type AnswerTableName = "cache_exact" | "idempotency";
 
 interface KeptAnswer {
   readonly id: string;
-  /** What it counts towards the bound. */
+  /** Bytes that count towards the store's size limit. */
   readonly numBytes: number;
   readonly expiresMs: number;
   readonly model: string;

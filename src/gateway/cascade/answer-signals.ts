@@ -62,7 +62,7 @@ export function signalsOf({ head, body, error }: WholeAnswer, path?: string): An
   return reading.finishReason === undefined ? undefined : reading;
 }
 
-/** As chats say it. What pauses is no whole answer. */
+/** The finish reason of each stop reason. A paused answer is not whole. */
 const ENDS: Readonly<Record<StopReason, string>> = {
   end: "stop",
   sequence: "stop",

@@ -94,7 +94,7 @@ export class GuardedText {
     });
   }
 
-  /** @returns what may be shown now */
+  /** @returns the text that may be sent now */
   push(text: string): string {
     return this.#steps.reduce((current, step) => (current === "" ? "" : step.push(current)), text);
   }

@@ -60,7 +60,7 @@ export class LangfuseQueue {
     else this.#timer ??= setTimeout(() => this.#send(), this.options.flushMs ?? 1000).unref();
   }
 
-  /** Sends what waits, as far as that is possible in three seconds. */
+  /** Sends the queued events; gives up after three seconds. */
   async close(): Promise<void> {
     this.#send();
     const timer = setTimeout(() => this.#closing.abort(), CLOSE_MS);

@@ -58,7 +58,7 @@ interface CostTerms {
   readonly hasHeader: boolean;
   /** Undefined: only the header is wanted. */
   readonly form: ReportForm | undefined;
-  /** Whether there is a price for what answers. */
+  /** Whether the answering model has a price. */
   isPriced(): boolean;
   /** Nano-dollars, called at the end. */
   cost(): bigint;

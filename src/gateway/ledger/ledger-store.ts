@@ -120,7 +120,7 @@ export class LedgerStore {
   }
 
   /**
-   * Turns what an earlier process left open into lost requests.
+   * Closes the requests that an earlier process left open, as lost ones.
    *
    * @returns their number
    */
@@ -190,7 +190,7 @@ export class LedgerStore {
     return true;
   }
 
-  /** Writes what waits. */
+  /** Writes the queued rows. */
   flush(): void {
     clearTimeout(this.#retry);
     this.#retry = undefined;

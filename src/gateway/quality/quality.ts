@@ -37,7 +37,7 @@ interface QualityOptions {
   readonly alerts: ConstructorParameters<typeof DriftWatch>[0]["alerts"];
   /** The model, or the virtual one, that a client's name stands for; undefined: there is none. */
   readonly modelOf: (name: string) => string | undefined;
-  /** Identity of what answers under a model's name. */
+  /** Version of the engine, settings and weights that answer under a model's name. */
   readonly versionOf: (model: string) => string | undefined;
   /** Name of the header that names a request's session, in lower case. */
   readonly sessionHeader: () => string;

@@ -70,7 +70,7 @@ export class SampleChecker {
     return answer;
   }
 
-  /** Ends what waits, as far as that is possible in three seconds. */
+  /** Checks the queued samples; gives up after three seconds. */
   async close(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const timeout = new Promise<void>((resolve) => {

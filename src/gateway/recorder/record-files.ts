@@ -78,7 +78,7 @@ export class RecordFiles {
     else this.#writeSoon();
   }
 
-  /** Writes what waits, as far as that is possible in three seconds. */
+  /** Writes the queued records; gives up after three seconds. */
   async close(): Promise<void> {
     clearInterval(this.#cleaning);
     const isOver = (async () => {

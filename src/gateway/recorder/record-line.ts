@@ -102,7 +102,7 @@ function partsOf(reader: AnswerReader, { body, isEventStream }: Exchanged["answe
   return [...parts, ...reader.end()];
 }
 
-/** Throws what the recorder counts as a loss. */
+/** Throws for an answer that is not a JSON object; the recorder counts it as lost. */
 function parsed(json: Buffer): JsonObject {
   const value: unknown = isTooDeep(json) ? undefined : JSON.parse(json.toString("utf8"));
   if (isPlainObject(value)) return value;

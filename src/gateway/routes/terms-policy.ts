@@ -80,7 +80,7 @@ function priorityOf(header: string | string[] | undefined): number | undefined {
   );
 }
 
-/** The shorter of both. What the body's field holds otherwise, the engine judges. */
+/** The shorter of the header's and the body's timeout. An invalid body field is left to the engine. */
 function timeoutOf(header: string | string[] | undefined, field: unknown): number | undefined {
   const own = typeof field === "number" && field > 0 && field <= MAX_TIMEOUT_S ? field : undefined;
   if (header === undefined) return own;

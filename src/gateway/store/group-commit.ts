@@ -68,7 +68,7 @@ export class GroupCommit {
     this.#timer = setTimeout(() => this.#endTurn(), ms);
   }
 
-  /** Commits what waits at the end of this turn. */
+  /** Commits the queued writes at the end of this event-loop turn. */
   hurry(): void {
     this.#turn ??= setImmediate(() => this.#endTurn());
   }

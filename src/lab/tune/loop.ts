@@ -218,7 +218,7 @@ export async function tune(
   const total = again && gainOf(again);
   const costs = again?.[1].costs ? { before: again[1].costs, after: again[0].costs } : ownCosts;
   if (signal.aborted || (total?.low ?? 0) > 1) return { start, best, trials, ...figures, total, costs, end };
-  const problem = total === undefined ? "could not be measured again" : "measured again, do not surely gain";
+  const problem = total === undefined ? "could not be measured again" : "showed no certain gain when measured again";
   end = `all changes together ${problem}, and the first configuration stays`;
   return { start, best: start, trials, ...figures, total, costs: costs && { before: costs.before }, end };
 }

@@ -38,7 +38,7 @@ export interface ServerBenchSettings {
   readonly tasks: readonly EvalTask[];
   readonly maxDrop: number;
   readonly evaluation: AnswerSettings;
-  /** A server that runs already, and is measured as it is. Its configuration is what the user says of it. */
+  /** A running server, measured as it is. The user states its configuration. */
   readonly attached?: AttachedServer | undefined;
 }
 

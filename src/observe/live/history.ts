@@ -199,7 +199,7 @@ function higher(peaks: Peaks, reading: Reading): Peaks {
   return { ...peaks, ...Object.fromEntries(known.map(([name, value]) => [name, Math.max(value, peaks[name] ?? 0)])) };
 }
 
-/** @returns what gives the file to the next server; undefined: another server has it */
+/** @returns a function that releases the file's lock; undefined: another server holds it */
 function lockFor(path: string): (() => void) | undefined {
   try {
     return tryFileLock(`${path}.lock`);

@@ -164,7 +164,7 @@ export class CallObjects implements CallRegion {
     this.#object = new CallObject(this.#sink);
     return char === this.#separator ? "held" : this.#object.push(char);
   }
-  /** Behind a call of a list, what is held is the list's own: nothing else may stand there. */
+  /** After a call in a list, held text can only be the list's separator or end. */
   cutOff(): boolean {
     return this.#hasEnded && this.#end !== undefined;
   }

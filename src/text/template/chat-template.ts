@@ -249,7 +249,7 @@ const TRIAL_TOOL = {
 const readsThinking = (source: string): boolean =>
   /\bmessage(?:\.thinking\b|\[["']thinking["']\])/.test(source) && !source.includes("reasoning_content");
 
-/** What a trial without its text says; a template without end in one trial is not tried again. */
+/** The result of a failed trial: false. A template that exceeds its budget is not tried again. */
 function refused(thrown: unknown): false {
   if (thrown instanceof OverBudget) throw thrown;
   return false;

@@ -58,7 +58,7 @@ const SILENT: ReadonlySet<string> = new Set(["Set", "Macro", "Comment", "Break",
 const DEFINING_FILTERS: ReadonlySet<string> = new Set(["default", "tojson"]);
 /** Filters that treat undefined as an empty list; the others treat it as an empty text. */
 const LIST_FILTERS = /^(?:length|list|join|sort|unique|reverse|map|(?:select|reject)attr)$/;
-/** Filters that print what is no text first, in Python's form. A type of a tool's parameter may be a list of names. */
+/** Filters that first print other values as Python would: a tool parameter's type may be a list of names. */
 const TEXT_FILTERS: ReadonlySet<string> = new Set(["upper", "lower", "title", "capitalize", "trim"]);
 /** Methods that take the characters to strip; the library ignores the argument and strips white space. */
 const STRIPS: ReadonlySet<unknown> = new Set(["strip", "lstrip", "rstrip"]);

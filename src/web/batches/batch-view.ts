@@ -35,7 +35,7 @@ export interface Batch {
   /** When its lines began; null: they have not. */
   readonly beganAt: number | null;
   readonly files: readonly ResultFile[];
-  /** What is wrong with its input. */
+  /** The errors in its input file. */
   readonly faults: readonly Fault[];
 }
 

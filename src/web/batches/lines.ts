@@ -1,7 +1,7 @@
 /** Lines of a batch's files, read as far as the page shows them. Clients and models wrote them: all of it is text. */
 import { oneLine } from "../text/one-line.js";
 
-/** What the first line of an input file asks for. */
+/** The request in the first line of an input file. */
 interface FirstLine {
   /** The path that the line is for, such as /v1/embeddings. */
   readonly url?: string;

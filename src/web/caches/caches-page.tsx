@@ -1,4 +1,4 @@
-/** What both caches of answers hold, save and are judged. */
+/** The page of both answer caches: their contents, savings and judged hits. */
 import { ExactCache } from "./exact-cache.js";
 import { SemanticCaches } from "./semantic-caches.js";
 

@@ -1,4 +1,4 @@
-/** The caches of questions that say the same: what they do now, what was judged, and why there was no hit. */
+/** The semantic caches: their state, the judged hits, and the reasons for misses. */
 import { change, getJson } from "../api/client.js";
 import { inPath } from "../fleet/library-api.js";
 import { ActSays, useAct } from "../parts/act.js";

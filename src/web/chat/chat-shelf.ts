@@ -319,7 +319,7 @@ export const bringIn = (chats: readonly Conversation[]): Promise<string | undefi
     return await putAll(chats, client, revisionOf, false);
   });
 
-/** Newer ones first: what the server has no room for stays here. @returns a message for the visitor, if there is one */
+/** Moves the newest chats first; those beyond the server's limit stay here. @returns a message for the visitor */
 export const moveToServer = (): Promise<string | undefined> =>
   inTurn(async (client) => {
     if (client === undefined) return undefined;

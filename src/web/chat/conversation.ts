@@ -156,7 +156,7 @@ function sentText({ content, files = [] }: Turn): string {
   return [...parts, content].join("\n\n");
 }
 
-/** What the model gets of a turn: its words, or where it has pictures, parts of which those come last. */
+/** A turn's content for the model: its text, or with pictures, a list of parts with the pictures last. */
 export function sentContent(turn: Turn): string | readonly object[] {
   const text = sentText(turn);
   const pictures = (turn.files ?? []).flatMap(({ image }) =>
@@ -224,7 +224,7 @@ export const newId = (): string =>
 /** The place of the last question. −1: there is none. */
 export const lastQuestion = (turns: readonly Turn[]): number => turns.findLastIndex(({ role }) => role === "user");
 
-/** Turns before the last question that are still sent: what can be dropped to make room. */
+/** The turns that can be dropped to make room: those before the last question that are still sent. */
 export function droppable(turns: readonly Turn[]): readonly number[] {
   const until = lastQuestion(turns);
   return [...turns.keys()].filter((i) => i < until && turns[i]!.isDropped !== true);

@@ -1,7 +1,7 @@
 /** Goes to the place of a conversation that a search has found. */
 import { signal } from "@preact/signals";
 
-/** The turn that the page is to go to, and what is marked there. */
+/** The turn to scroll to, and the pattern of the words to highlight there. */
 interface Target {
   readonly pane: number;
   readonly turn: number;

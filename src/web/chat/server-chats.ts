@@ -3,7 +3,7 @@ import { ApiError, call } from "../api/client.js";
 import { type Conversation, NUMBER_SETTINGS, newId } from "./conversation.js";
 import { conversationOf, titleFrom } from "./saved-chats.js";
 
-/** What the server's list has of a conversation. */
+/** A conversation's row in the server's list. */
 export interface ServerChat {
   readonly id: string;
   readonly title: string;

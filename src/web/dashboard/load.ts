@@ -16,7 +16,7 @@ export interface ServerEvent {
   readonly text: string;
 }
 
-/** What binds the server. */
+/** The server's bottleneck. */
 export interface Binding {
   readonly name: "memory" | "seats" | "queue" | "host" | "prefill" | "decode" | "steps" | "nothing";
   /** The metric that says so, with its value. */

@@ -23,7 +23,7 @@ interface Key extends Scope {
 
 const PAGE = 50;
 
-/** @param make resets the form once the key is made: what is refused can be mended there */
+/** @param make creates the key, then resets the form; after a refusal the form keeps its values */
 function NewKey({ make }: { make(body: Record<string, unknown>, form: HTMLFormElement): void }) {
   const submit = (event: SubmitEvent) => {
     event.preventDefault();

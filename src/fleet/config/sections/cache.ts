@@ -7,7 +7,7 @@ const CACHE_STORES = ["embedded", "memory", "redis"] as const;
 
 const MiB = 1024 * 1024;
 
-/** Keys that a model may set for itself. What it leaves out takes the fleet's value. */
+/** Keys that a model may set for itself. Missing keys take the fleet's values. */
 const modelShape = {
   enabled: z.boolean().optional().describe("whether answers are kept (default: true where there is a `cache`)"),
   ttl: timeLimit().optional().describe("time for which an answer is kept (24h)"),

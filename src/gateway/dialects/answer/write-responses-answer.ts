@@ -29,7 +29,7 @@ const INCOMPLETE: Readonly<Partial<Record<StopReason, "max_output_tokens" | "con
   refusal: "content_filter",
 };
 
-/** What an item takes beside its text. */
+/** Upper bound of an item's characters apart from its text. */
 const ITEM_CHARACTERS = 512;
 
 interface ResponsesFacts {

@@ -27,7 +27,7 @@ const SEAL = /^millrace-(thought|call|hidden):(.*)$/s;
 
 export const sealed = ({ kind, value }: Sealed): string => `millrace-${kind}:${value}`;
 
-/** @returns undefined for what another provider encrypted */
+/** @returns undefined for a signature that another provider encrypted */
 export function unsealed(encrypted: string): Sealed | undefined {
   const [, kind, value] = SEAL.exec(encrypted) ?? [];
   return kind === undefined || value === undefined ? undefined : { kind: kind as Sealed["kind"], value };

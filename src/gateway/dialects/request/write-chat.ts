@@ -122,7 +122,7 @@ function assistantMessage(parts: readonly AssistantPart[]): object {
   };
 }
 
-/** The arguments stay as they were written: parsed, they would lose digits, and what is no JSON. */
+/** Passes the arguments on as text: parsing would lose digits of large numbers, and fail on invalid JSON. */
 function callOf({ id, name, json }: CallPart): object {
   return { id, type: "function", function: { name, arguments: json.trim() === "" ? "{}" : json } };
 }

@@ -147,7 +147,7 @@ interface Unframed {
   readonly kind: string;
   /** Auxiliaries that were in the frame. */
   readonly cues: readonly string[];
-  /** The person who does what is asked for, as the frame says. */
+  /** The person who would do the action in question, as the frame names it. */
   readonly asker?: string | undefined;
   readonly rest: readonly Word[];
 }
