@@ -213,7 +213,10 @@ export class EngineCore {
     if (this.#constraints.numCompiling > 0) this.#constraints.waitForGrammars();
     else if (this.#sequences.size > 0) {
       const numWaiting = this.#sequences.size;
-      throw new MillraceError("engine_failed", `nothing could be scheduled though ${numWaiting} requests wait`);
+      throw new MillraceError(
+        "engine_failed",
+        `expected a step for one of ${numWaiting} waiting requests, got none that fits its budget`,
+      );
     }
     return [];
   }

@@ -68,8 +68,8 @@ test("a new date alone is accepted, any number of times", () => {
   sumAll();
   for (let i = 0; i < 3; i++) {
     touch();
-    look();
-    look();
+    expect(look).not.toThrow();
+    expect(look).not.toThrow();
   }
 });
 
@@ -119,7 +119,7 @@ test("moving another file to the path changes nothing", () => {
   const other = `${path}.new`;
   writeFileSync(other, Buffer.alloc(100));
   renameSync(other, path);
-  look();
+  expect(look).not.toThrow();
 });
 
 test("a change during loading is found", async () => {

@@ -137,7 +137,7 @@ describe("refused", () => {
     [
       "a server with a user",
       ["--attach", "http://u:p@127.0.0.1:1", "--served-model-name", "m"],
-      /expected valid flags/,
+      /expected flags of a fleet, got models\.0\.attach\.0\.url: /,
     ],
     [
       "an engine's flag for attached servers",

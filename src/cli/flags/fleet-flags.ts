@@ -198,8 +198,9 @@ export async function fleetConfigFrom(
     ],
   });
   if (parsed.success) return parsed.data;
-  const where = parsed.error.issues[0]?.path.join(".") ?? "";
-  throw new MillraceError("invalid_option", `expected valid flags, got others (${where})`, {
+  const [issue] = parsed.error.issues;
+  const where = issue?.path.join(".") ?? "";
+  throw new MillraceError("invalid_option", `expected flags of a fleet, got ${where}: ${issue?.message}`, {
     hint: "--attach takes URLs such as http://127.0.0.1:8101, without a path",
   });
 }

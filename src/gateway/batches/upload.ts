@@ -156,7 +156,7 @@ async function store(
 export function toStorageError(thrown: unknown): unknown {
   const { code } = thrown as NodeJS.ErrnoException;
   if (code !== "ENOSPC" && code !== "EDQUOT") return thrown;
-  return new MillraceError("storage_full", "expected room on the gateway's disk, got none", {
+  return new MillraceError("storage_full", "expected free space on the gateway's disk, got a full disk", {
     hint: "delete files, or tell the operator",
     cause: thrown,
   });

@@ -216,7 +216,7 @@ export class Quality {
     if (given.length === 0) return texts;
     const answer = await this.#checker.check({ kind: "texts", texts: given }, tenant);
     if (answer === "queue_full") {
-      throw new MillraceError("queue_full", "expected a free place for the feedback's texts, got none", {
+      throw new MillraceError("queue_full", "expected a free place in the queue of feedback, got a full queue", {
         hint: "try again later",
       });
     }
