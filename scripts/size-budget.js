@@ -19,7 +19,7 @@ const STATEMENTS_AT_MOST = 550;
 const HEADER_LINES = 15;
 
 /** Product code: src/ and native/ without their tests and the files that serve only these (`test-*.ts`). */
-const TOTAL_BUDGET = 141_200;
+const TOTAL_BUDGET = 141_500;
 
 const LARGEST_FILE = 2 * 2 ** 20;
 

@@ -35,16 +35,18 @@ test("a GGUF file's fused experts are apart in a copy, and answer alike", async 
   expect([...readGguf(copy).tensors.keys()].filter((name) => name.includes("gate_up"))).toEqual([]);
 });
 
+const LLAMA = { classes: "LlamaForCausalLM", type: "llama" };
 const QWEN2 = { classes: "Qwen2ForCausalLM", type: "qwen2" };
 /** Folders whose copies are of another class: that of the language part, or of layers of the same kind. */
 const WRITTEN_AS: Readonly<Record<string, typeof QWEN2>> = {
   // transformers has no class for it, and its layers are a llama's.
-  internlm2: { classes: "LlamaForCausalLM", type: "llama" },
+  internlm2: LLAMA,
+  internlm3: LLAMA,
   qwen2_vl: QWEN2,
   qwen2_5_vl: QWEN2,
   glm4v: { classes: "Glm4ForCausalLM", type: "glm4" },
   glm4v_moe: { classes: "Glm4MoeForCausalLM", type: "glm4_moe" },
-  smolvlm: { classes: "LlamaForCausalLM", type: "llama" },
+  smolvlm: LLAMA,
   internvl: { classes: "Qwen3ForCausalLM", type: "qwen3" },
   qwen3_vl: { classes: "Qwen3ForCausalLM", type: "qwen3" },
   qwen3_vl_moe: { classes: "Qwen3MoeForCausalLM", type: "qwen3_moe" },

@@ -25,7 +25,9 @@ export const MODEL_FOLDERS: readonly string[] = readdirSync(fixture("hf"));
 
 /** Folders of models before llama, of Ling, of Phi-MoE, of latent attention and of a Mamba-2, which are read and not written. */
 export const isReadOnlyFolder = (name: string): boolean =>
-  /^(?:gpt2|gpt_neox|phi$|opt|bailing_|phimoe|deepseek_|mistral4|glm4_moe_lite|granitehybrid|nemotron_h)/.test(name);
+  /^(?:gpt2|gpt_neox|gpt_bigcode|exaone$|phi$|opt|bailing_|phimoe|deepseek_|mistral4|glm4_moe_lite|granitehybrid|nemotron_h)/.test(
+    name,
+  );
 
 /** F32 sums in another order, over a few layers. */
 const TOLERANCE = 5e-5;

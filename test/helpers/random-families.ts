@@ -19,6 +19,7 @@ export const TIED_ARCHITECTURES: readonly RandomArchitecture[] = [
   "hunyuan-dense",
   "gpt2",
   "opt",
+  "starcoder",
 ];
 export const LAYERS: Partial<Record<RandomArchitecture, number>> = {
   gemma3: 6,
@@ -109,13 +110,15 @@ export const SHARED_PARTS: Partial<Record<RandomArchitecture, number>> = {
   bailingmoe2: 1,
 };
 /** Of before llama: linear layers have biases. */
-export const CLASSIC: readonly RandomArchitecture[] = ["gpt2", "gptneox", "phi2", "opt"];
+export const CLASSIC: readonly RandomArchitecture[] = ["gpt2", "gptneox", "phi2", "opt", "starcoder"];
 /** Their norms have biases. */
 export const NORM_BIASED: readonly RandomArchitecture[] = [...CLASSIC, "stablelm", "starcoder2", "nemotron", "phimoe"];
 export const GATELESS: readonly RandomArchitecture[] = [...CLASSIC, "starcoder2", "nemotron", "arcee"];
 /** Both parts of a layer read one norm. */
 export const ONE_NORMED: readonly RandomArchitecture[] = ["command-r", "cohere2", "phi2"];
-export const QKV_FUSED: readonly RandomArchitecture[] = ["phi3", "bailingmoe2", "gpt2", "gptneox"];
+export const QKV_FUSED: readonly RandomArchitecture[] = ["phi3", "bailingmoe2", "gpt2", "gptneox", "starcoder"];
+/** A table of positions in place of a rope. */
+export const POSITION_TABLED: readonly RandomArchitecture[] = ["gpt2", "opt", "starcoder"];
 /** Every second layer of theirs has attention, the others have a recurrent state. */
 export const DELTA_ARCHITECTURES: readonly RandomArchitecture[] = ["qwen3next", "qwen35", "qwen35moe"];
 /** Every second layer of theirs has attention, the others a short convolution. */

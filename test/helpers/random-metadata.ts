@@ -80,6 +80,7 @@ function ownMetadata(dimensions: Dimensions): Record<string, WritableValue> {
     case "minimax-m2":
       return { "rope.dimension_count": u32(headDim / 2), expert_gating_func: u32(2) };
     case "glm4":
+    case "chatglm":
     case "nemotron":
       return { "rope.dimension_count": u32(headDim / 2) };
     case "command-r":

@@ -16,6 +16,7 @@ import {
   MAMBA_ARCHITECTURES,
   NORM_BIASED,
   ONE_NORMED,
+  POSITION_TABLED,
   QKV_FUSED,
   SCORE_BIASED,
   SHARED_PARTS,
@@ -150,7 +151,7 @@ function tensorsOf(dimensions: Dimensions): readonly WritableTensor[] {
   const tensors = [create.matrix("token_embd.weight", width, vocab), create.norm(finalNorm, width)];
   if (!isTied) tensors.push(create.matrix("output.weight", width, vocab));
   if (NORM_BIASED.includes(architecture)) tensors.push(create.bias("output_norm.bias", width));
-  if (architecture === "gpt2" || architecture === "opt") {
+  if (POSITION_TABLED.includes(architecture)) {
     tensors.push(create.matrix("position_embd.weight", width, dimensions.contextLength));
   }
   if (architecture === "phimoe" || architecture === "phi2") tensors.push(create.bias("output.bias", vocab));
@@ -207,7 +208,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     : ["attn_norm", ...(ONE_NORMED.includes(architecture) ? [] : [normBeforeFf])].map((part) =>
         create.norm(name(`${part}.weight`), width),
       );
-  const isGateFused = architecture === "phi3" || architecture === "glm4";
+  const isGateFused = ["phi3", "glm4", "chatglm"].includes(architecture);
   const isQkvFused = QKV_FUSED.includes(architecture);
   if (isQkvFused) {
     tensors.push(create.matrix(name("attn_qkv.weight"), width, queryRows + 2 * kvRows));
@@ -265,7 +266,7 @@ function layerTensors(create: TensorFactory, dimensions: Dimensions, layer: numb
     tensors.push(create.bias(name("ffn_down.bias"), width));
   }
   if (architecture === "phimoe") tensors.push(create.bias(name("attn_output.bias"), width));
-  const isQueryBiased = architecture.startsWith("qwen2") || architecture === "seed_oss" || architecture === "glm4";
+  const isQueryBiased = architecture.startsWith("qwen2") || ["seed_oss", "glm4", "chatglm"].includes(architecture);
   if (hasAllBiases && isQkvFused) tensors.push(create.bias(name("attn_qkv.bias"), queryRows + 2 * kvRows));
   else if (hasAllBiases || isQueryBiased || isGptOss || isGlm || architecture === "phimoe") {
     tensors.push(create.bias(name("attn_q.bias"), queryRows));

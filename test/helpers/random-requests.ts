@@ -73,6 +73,9 @@ export const RANDOM_MODELS: readonly RandomModelOptions[] = [
   { architecture: "gptneox", seed: 71, type: "Q4_0" },
   { architecture: "phi2", seed: 72, type: "F16" },
   { architecture: "opt", seed: 73, type: "BF16" },
+  { architecture: "starcoder", seed: 74, type: "Q8_0" },
+  { architecture: "exaone", seed: 75, type: "Q4_0" },
+  { architecture: "chatglm", seed: 76, type: "Q8_0" },
 ];
 /** Models with a layer that drafts. */
 export const DRAFTING_MODELS: readonly RandomModelOptions[] = [

@@ -79,7 +79,7 @@ const hfClass = (
 ): HfClass => ({ modelType, className: `${name}ForCausalLM`, windows, biases, experts });
 
 /** Classes whose own token for padding is beyond smaller vocabularies, which transformers refuses. */
-const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm4", "lfm2", "lfm2_moe", "lfm3", "gemma4_text"];
+const WITH_PAD_TOKEN: readonly ModelType[] = ["smollm3", "glm", "glm4", "lfm2", "lfm2_moe", "lfm3", "gemma4_text"];
 
 /** Architectures of which no folders are written yet; those of models that see are computed as others. */
 const UNWRITTEN = [
@@ -98,6 +98,8 @@ const UNWRITTEN = [
   "gptneox",
   "phi2",
   "opt",
+  "starcoder",
+  "exaone",
 ] as const satisfies readonly DecoderArchitecture[];
 type Unwritten = (typeof UNWRITTEN)[number];
 const isUnwritten = (architecture: Architecture): architecture is Unwritten =>
@@ -107,6 +109,10 @@ const hasExperts = (model: ServableModel): boolean => expertsOf(model) !== undef
 const hasSharedPart = (model: ServableModel): boolean => (expertsOf(model)?.sharedWidth ?? 0) > 0;
 const hasLocalRope = (model: ServableModel): boolean => attentionMixers(model).some(({ rope }) => rope === 1);
 
+const hasTwoWindows = (model: ServableModel): boolean =>
+  new Set(attentionMixers(model).map(({ window }) => window)).size > 1;
+
+const MINISTRAL = hfClass("ministral", "Ministral", "listed");
 const MIXTRAL = hfClass("mixtral", "Mixtral", "none", NO_BIAS, localExpertsJson);
 const GRANITE_SHARED = hfClass("granitemoeshared", "GraniteMoeShared", "none", ATTENTION_BIAS, localExpertsJson);
 const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
@@ -114,7 +120,7 @@ const OLMO3 = hfClass("olmo3", "Olmo3", "listed", ATTENTION_BIAS);
 /** transformers has classes of their own for llamas with experts, and for models of olmo2 whose windows have a rope. */
 const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>> = {
   llama: { ...hfClass("llama", "Llama", "none", BIAS), variant: [hasExperts, MIXTRAL] },
-  mistral: hfClass("mistral", "Mistral", "all"),
+  mistral: { ...hfClass("mistral", "Mistral", "all"), variant: [hasTwoWindows, MINISTRAL] },
   mistral3: hfClass("ministral3", "Ministral3", "all"),
   qwen2: { ...hfClass("qwen2", "Qwen2", "switched"), alwaysBiased: QKV },
   qwen3: hfClass("qwen3", "Qwen3", "switched", ATTENTION_BIAS),
@@ -164,6 +170,7 @@ const CLASSES: Readonly<Record<Exclude<DecoderArchitecture, Unwritten>, HfClass>
   "hunyuan-dense": hfClass("hunyuan_v1_dense", "HunYuanDenseV1", "none", ATTENTION_BIAS),
   "hunyuan-moe": hfClass("hunyuan_v1_moe", "HunYuanMoEV1", "none", ATTENTION_BIAS, hunyuanExpertsJson),
   "minimax-m2": hfClass("minimax_m2", "MiniMaxM2", "none", NO_BIAS, minimaxExpertsJson),
+  chatglm: hfClass("glm", "Glm", "none", { attention_bias: QKV }),
   glm4: hfClass("glm4", "Glm4", "none", { attention_bias: QKV }),
   arcee: hfClass("arcee", "Arcee", "none", GATELESS_BIAS),
   nemotron: {

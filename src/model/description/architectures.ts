@@ -64,6 +64,9 @@ export const DECODERS = [
   "gptneox",
   "phi2",
   "opt",
+  "starcoder",
+  "exaone",
+  "chatglm",
 ] as const;
 /** Models that make vectors of whole texts. */
 const ENCODERS = ["bert", "nomic-bert", "nomic-bert-moe", "modern-bert", "gemma-embedding"] as const;
@@ -296,6 +299,11 @@ const FACTS: Readonly<Record<Architecture, ArchitectureFacts>> = {
   gpt2: { ...CLASSIC, activation: "geluTanh", hasPositionTable: true },
   gptneox: { ...CLASSIC, parallel: "ownNorms", mayBeSequential: true },
   phi2: { ...CLASSIC, activation: "geluTanh", parallel: "oneNorm" },
+  // StarCoder 1.
+  starcoder: { ...CLASSIC, activation: "geluTanh", hasPositionTable: true },
+  // EXAONE 3.0, 3.5 and Deep; GLM-4-9B.
+  exaone: NEOX,
+  chatglm: { ...LLAMA, isInterleavedInFolders: true },
   opt: { ...CLASSIC, activation: "relu", hasPositionTable: true },
   // RoBERTa is one.
   bert: { ...BERT, hasBiases: true, normsSums: true, hasPositionTable: true, isGateless: true },

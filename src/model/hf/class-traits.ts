@@ -180,6 +180,12 @@ export const TRAITS = {
     windows: "all",
     defaults: { ...SEVEN_B, ffWidth: 14_336, window: 4096 },
   },
+  ministral: {
+    ...LLAMA,
+    architecture: "mistral",
+    windows: "listed",
+    defaults: { ...SEVEN_B, numKvHeads: 8, ffWidth: 14_336, window: 4096 },
+  },
   ministral3: {
     ...LLAMA,
     architecture: "mistral3",

@@ -245,7 +245,7 @@ function layersWithWindow(text: JsonObject, traits: TypeTraits, numLayers: numbe
     }
     return (index) => types[index] === "sliding_attention";
   }
-  if (windows === "all") return () => true;
+  if (windows === "all" || windows === "listed") return () => true;
   const first = text.number("max_window_layers") ?? traits.defaults.firstWindow ?? 28;
   if (windows === "whenUsed" || windows === "late") return (index) => index >= first;
   const { period: ofClass, isFromFirst } = periodicWindows(traits) ?? {};

@@ -25,6 +25,16 @@ export const periodicWindows = ({ architecture, windows }: TypeTraits): WindowFa
 
 const isModelType = (type: string | undefined): type is ModelType => type !== undefined && Object.hasOwn(TRAITS, type);
 
+const GPT2_KEYS = {
+  hidden_size: "n_embd",
+  num_hidden_layers: "n_layer",
+  num_attention_heads: "n_head",
+  intermediate_size: "n_inner",
+  hidden_act: "activation_function",
+  max_position_embeddings: "n_positions",
+  rms_norm_eps: "layer_norm_epsilon",
+};
+
 /** For kinds whose files changed their keys, or have their own: that key, by the one that the readers know. */
 const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   modernbert: {
@@ -55,15 +65,9 @@ const OLDER_KEYS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   bailing_moe: { n_shared_experts: "num_shared_experts" },
   bailing_moe_v2: { n_shared_experts: "num_shared_experts" },
   nemotron: { rms_norm_eps: "norm_eps" },
-  gpt2: {
-    hidden_size: "n_embd",
-    num_hidden_layers: "n_layer",
-    num_attention_heads: "n_head",
-    intermediate_size: "n_inner",
-    hidden_act: "activation_function",
-    max_position_embeddings: "n_positions",
-    rms_norm_eps: "layer_norm_epsilon",
-  },
+  gpt2: GPT2_KEYS,
+  gpt_bigcode: GPT2_KEYS,
+  exaone: { num_hidden_layers: "num_layers", rms_norm_eps: "layer_norm_epsilon", hidden_act: "activation_function" },
   gpt_neox: {
     rms_norm_eps: "layer_norm_eps",
     rope_theta: "rotary_emb_base",

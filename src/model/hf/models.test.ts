@@ -49,12 +49,17 @@ const ARCHITECTURE_OF: Readonly<Record<string, string>> = {
   gpt_neox: "gptneox",
   gpt_neox_steps: "gptneox",
   phi: "phi2",
+  gpt_bigcode: "starcoder",
+  glm: "chatglm",
+  internlm3: "llama",
+  ministral: "mistral",
 };
 /** Their folders have the rope's pairs side by side. */
 const INTERLEAVED: readonly string[] = [
   "ernie4_5",
   "ernie4_5_moe",
   "ernie4_5_moe_steps",
+  "glm",
   "glm4",
   "glm4v",
   "cohere",
@@ -68,6 +73,7 @@ const KV_HEADS: Readonly<Record<string, number>> = {
   gpt_neox: 4,
   gpt_neox_steps: 4,
   opt: 4,
+  gpt_bigcode: 1,
 };
 /** Of layers without attention, by the beginning of a folder's name. */
 const OTHER_MIXERS = {

@@ -1,8 +1,20 @@
 /** Configuration classes of families with a few models each: rows of the table in class-traits.ts. */
+import { CLASSIC_TRAITS } from "./classic-traits.js";
 import { chosenExperts, LLAMA, type ServedTraits } from "./trait-types.js";
 
 const USUAL = { rmsEps: 1e-5, ropeBase: 10_000 };
 const GLM4_MOE = { ...USUAL, ffWidth: 10_944, numHeads: 96, numKvHeads: 8, rotatedShare: 0.5 };
+const GLM4 = {
+  rmsEps: 1.5625e-7,
+  ropeBase: 10_000,
+  ffWidth: 13_696,
+  headDim: 128,
+  numHeads: 32,
+  numKvHeads: 2,
+  maxPositions: 131_072,
+  vocabSize: 151_552,
+  rotatedShare: 0.5,
+};
 const DEEPSEEK = { ...LLAMA.defaults, ffWidth: 11_008, numHeads: 32, maxPositions: 2048, vocabSize: 102_400 };
 const OLMO2: ServedTraits = {
   ...LLAMA,
@@ -87,14 +99,6 @@ const BAILING: ServedTraits = {
   defaults: { ...USUAL, numHeads: 16, maxPositions: 16_384, vocabSize: 30_592 },
 };
 
-/** Names of transformers for GELU, and for its approximation by a tanh. */
-const GELUS = {
-  gelu: "gelu",
-  gelu_new: "geluTanh",
-  gelu_fast: "geluTanh",
-  gelu_pytorch_tanh: "geluTanh",
-} as const;
-
 /** By `model_type`. */
 export const MORE_TRAITS = {
   smollm3: {
@@ -176,35 +180,6 @@ export const MORE_TRAITS = {
   },
   cohere: COHERE,
   cohere2: { ...COHERE, architecture: "cohere2", windows: "period", defaults: { ...COHERE.defaults, window: 4096 } },
-  stablelm: {
-    ...LLAMA,
-    architecture: "stablelm",
-    // Of the 12B model.
-    unservedKeys: ["qk_layernorm", "use_parallel_residual"],
-    defaults: {
-      ...USUAL,
-      ffWidth: 6912,
-      numHeads: 32,
-      numKvHeads: 32,
-      maxPositions: 4096,
-      vocabSize: 50_304,
-      rotatedShare: 0.25,
-    },
-  },
-  starcoder2: {
-    ...LLAMA,
-    architecture: "starcoder2",
-    windows: "all",
-    isTied: true,
-    defaults: {
-      ...USUAL,
-      ffWidth: 12_288,
-      numHeads: 24,
-      numKvHeads: 2,
-      maxPositions: 4096,
-      vocabSize: 49_152,
-    },
-  },
   deepseek_v2: {
     ...DEEPSEEK_V3,
     // Weights that are relative to the chosen ones have another factor in DeepSeek's own code than in transformers.
@@ -269,21 +244,8 @@ export const MORE_TRAITS = {
       vocabSize: 200_064,
     },
   },
-  glm4: {
-    ...LLAMA,
-    architecture: "glm4",
-    defaults: {
-      rmsEps: 1.5625e-7,
-      ropeBase: 10_000,
-      ffWidth: 13_696,
-      headDim: 128,
-      numHeads: 32,
-      numKvHeads: 2,
-      maxPositions: 131_072,
-      vocabSize: 151_552,
-      rotatedShare: 0.5,
-    },
-  },
+  glm: { ...LLAMA, architecture: "chatglm", defaults: { ...GLM4, width: 4096, numLayers: 40 } },
+  glm4: { ...LLAMA, architecture: "glm4", defaults: GLM4 },
   granitemoehybrid: {
     ...MAMBA,
     architecture: "granitehybrid",
@@ -321,64 +283,35 @@ export const MORE_TRAITS = {
     defaults: { ...BAILING.defaults, rotatedShare: 0.5 },
   },
   nemotron_h: NEMOTRON_H,
-  gpt2: {
+  exaone: {
     ...LLAMA,
-    architecture: "gpt2",
-    isTied: true,
-    activations: GELUS,
-    denseWidth: "fourfold",
-    unservedKeys: ["scale_attn_by_inverse_layer_idx", "add_cross_attention"],
-    servedValues: { scale_attn_weights: [true] },
-    defaults: { ...USUAL, width: 768, numLayers: 12, numHeads: 12, maxPositions: 1024, vocabSize: 50_257 },
-  },
-  gpt_neox: {
-    ...LLAMA,
-    architecture: "gptneox",
-    activations: GELUS,
+    architecture: "exaone",
     defaults: {
-      ...USUAL,
-      width: 6144,
-      numLayers: 44,
-      numHeads: 64,
-      ffWidth: 24_576,
-      maxPositions: 2048,
-      vocabSize: 50_432,
-      rotatedShare: 0.25,
-    },
-  },
-  phi: {
-    ...LLAMA,
-    architecture: "phi2",
-    activations: GELUS,
-    unservedKeys: ["qk_layernorm"],
-    defaults: {
-      ...USUAL,
-      width: 2048,
-      numLayers: 24,
+      rmsEps: 1e-5,
+      ropeBase: 500_000,
+      width: 4096,
+      numLayers: 32,
       numHeads: 32,
-      ffWidth: 8192,
-      maxPositions: 2048,
-      vocabSize: 51_200,
-      rotatedShare: 0.5,
+      numKvHeads: 8,
+      ffWidth: 14_336,
+      maxPositions: 4096,
+      vocabSize: 102_400,
     },
   },
-  opt: {
+  // It is a llama.
+  internlm3: {
     ...LLAMA,
-    architecture: "opt",
-    isTied: true,
-    activations: { ...GELUS, relu: "relu" },
-    rowsBeforePositions: 2,
-    unservedKeys: ["_remove_final_layer_norm"],
-    // Of the 350M model.
-    servedValues: { do_layer_norm_before: [true], layer_norm_elementwise_affine: [true] },
     defaults: {
       ...USUAL,
-      width: 768,
-      numLayers: 12,
-      numHeads: 12,
-      ffWidth: 3072,
-      maxPositions: 2048,
-      vocabSize: 50_272,
+      width: 4096,
+      numLayers: 48,
+      headDim: 128,
+      numHeads: 32,
+      numKvHeads: 2,
+      ffWidth: 10_240,
+      maxPositions: 32_768,
+      vocabSize: 128_512,
     },
   },
+  ...CLASSIC_TRAITS,
 } as const satisfies Readonly<Record<string, ServedTraits>>;

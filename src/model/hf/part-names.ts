@@ -286,6 +286,20 @@ const GPT2_PARTS: Readonly<Record<string, string>> = {
   ffn_up: "mlp.c_fc",
   ffn_down: "mlp.c_proj",
 };
+const EXAONE_PARTS: Readonly<Record<string, string>> = {
+  token_embd: "wte",
+  output_norm: "ln_f",
+  output: "lm_head",
+  attn_norm: "ln_1",
+  attn_q: "attn.attention.q_proj",
+  attn_k: "attn.attention.k_proj",
+  attn_v: "attn.attention.v_proj",
+  attn_output: "attn.attention.out_proj",
+  ffn_norm: "ln_2",
+  ffn_gate: "mlp.c_fc_0",
+  ffn_up: "mlp.c_fc_1",
+  ffn_down: "mlp.c_proj",
+};
 const NEOX_PARTS: Readonly<Record<string, string>> = {
   token_embd: "embed_in",
   output_norm: "final_layer_norm",
@@ -356,13 +370,18 @@ const PARTS: Partial<Record<Architecture, Readonly<Record<string, string>>>> = {
   gptneox: NEOX_PARTS,
   phi2: PHI_PARTS,
   opt: OPT_PARTS,
+  starcoder: GPT2_PARTS,
+  exaone: EXAONE_PARTS,
+  chatglm: PHI3_PARTS,
 };
 export const partsOf = (architecture: Architecture): Readonly<Record<string, string>> =>
   PARTS[architecture] ?? LLAMA_PARTS;
 
+const NAMED_H: readonly Architecture[] = ["gpt2", "starcoder", "exaone"];
+
 /** What stands before a layer's index. @param model prefix of the model's tensors */
 export const layersPrefixOf = (architecture: Architecture, model: string): string =>
-  `${model}${architecture === "gpt2" ? "h" : "layers"}.`;
+  `${model}${NAMED_H.includes(architecture) ? "h" : "layers"}.`;
 
 /** Parts that stand around the layers. */
 export const GLOBALS: readonly string[] = [

@@ -228,6 +228,25 @@ describe("a config.json before llama", () => {
     expect(plain({ ...pythia, use_parallel_residual: false }).parallel).toBeUndefined();
   });
 
+  it("of EXAONE 3 counts its layers under a key of its own", () => {
+    const exaone = {
+      model_type: "exaone",
+      hidden_size: 64,
+      num_attention_heads: 8,
+      num_layers: 3,
+      layer_norm_epsilon: 1e-4,
+    };
+    const { layers, rmsEps, ropes } = plain(exaone);
+    expect([layers.length, rmsEps, ropes[0]!.base]).toEqual([3, 1e-4, 500_000]);
+  });
+
+  it("of StarCoder has one head of keys, and is refused with one for each head of queries", () => {
+    const [layer] = plain({ model_type: "gpt_bigcode", ...sizes }).layers;
+    expect(layer).toMatchObject({ mixer: { numHeads: 4, numKvHeads: 1 }, feedForward: { width: 128 } });
+    const many = { model_type: "gpt_bigcode", ...sizes, multi_query: false };
+    expect(() => plain(many)).toThrow(wrong(/multi_query to be true, got false/));
+  });
+
   it("cannot stretch a table of positions", () => {
     const yarn = { rope_type: "yarn", rope_theta: 1e4, factor: 8, original_max_position_embeddings: 64 };
     const { contextLength } = plain({ model_type: "opt", max_position_embeddings: 64, rope_parameters: yarn });
@@ -241,4 +260,19 @@ describe("a config.json before llama", () => {
     const scaled = { model_type: "gpt2", ...sizes, scale_attn_by_inverse_layer_idx: true };
     expect(() => plain(scaled)).toThrow(wrong(/no .*scale_attn_by_inverse_layer_idx, got true/));
   });
+});
+
+it("a ministral has a window in the layers that it lists, and in all where it lists none", () => {
+  const windowsOf = (config: object) => {
+    const model = modelOf({
+      model_type: "ministral",
+      max_position_embeddings: 32_768,
+      sliding_window: 4096,
+      ...config,
+    });
+    return attentionMixers(model).map(({ window }) => window);
+  };
+  expect(windowsOf({})).toEqual([4096, 4096, 4096, 4096]);
+  const layer_types = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"];
+  expect(windowsOf({ layer_types })).toEqual([0, 4096, 4096, 0]);
 });

@@ -10,7 +10,7 @@ export interface TypeTraits {
    * max_window_layers on, if use_sliding_window; late: the same without the switch; allWhenUsed: all, if
    * use_sliding_window.
    */
-  readonly windows: "none" | "all" | "period" | "whenUsed" | "late" | "allWhenUsed";
+  readonly windows: "none" | "all" | "listed" | "period" | "whenUsed" | "late" | "allWhenUsed";
   readonly isTied: boolean;
   /** A config.json must state its rope: the class's default is not assumed. */
   readonly hasOwnRope?: true;
