@@ -23,7 +23,7 @@ export interface ExpectedLogprobs {
 /** Folders of models that generate text. */
 export const MODEL_FOLDERS: readonly string[] = readdirSync(fixture("hf"));
 
-/** Folders of models before llama, of Ling, of Phi-MoE, of latent attention and of a Mamba-2, which are read and not written. */
+/** Folders that are read and not written. */
 export const isReadOnlyFolder = (name: string): boolean =>
   /^(?:gpt2|gpt_neox|gpt_bigcode|exaone$|phi$|opt|bailing_|phimoe|deepseek_|mistral4|glm4_moe_lite|granitehybrid|nemotron_h)/.test(
     name,

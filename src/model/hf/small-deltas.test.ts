@@ -1,4 +1,4 @@
-/** What config.json files of EXAONE 4.0, ERNIE 4.5, Hunyuan, MiniMax M2, Ling, Phi-MoE and models before llama say that others do not. */
+/** Keys of config.json that only a few families have. */
 import { describe, expect, it } from "vitest";
 import { JsonObject } from "../../formats/files/json.js";
 import { NO_ROPE } from "../description/model-description.js";

@@ -27,8 +27,8 @@ export interface TypeTraits {
   /** Keys by which models would compute something else, and the values with which they do not; a file may be silent. */
   readonly servedValues?: Readonly<Record<string, readonly (string | number | boolean)[]>>;
   /**
-   * The width of dense parts; shared: `shared_intermediate_size`; adjusted: made of what is stated; fourfold: four times the model's
-   * width, where a file is silent; absent: stated.
+   * The width of dense parts. shared: `shared_intermediate_size`; adjusted: computed from stated values; fourfold: four
+   * times the model's width where a file is silent; absent: stated.
    */
   readonly denseWidth?: "shared" | "adjusted" | "stated" | "fourfold";
   /** Rows of the table of positions before that of the first one, which `max_position_embeddings` does not count. */
