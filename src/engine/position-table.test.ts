@@ -33,7 +33,7 @@ test.each([
         speculative,
       };
       const core = await EngineCore.create(openModel(path), options, backend);
-      const answer = await runAlone(core, request(prompt, { maxTokens: 100 }));
+      const answer = await runAlone(core, request(prompt, { maxTokens: 18 }));
       await core.close();
       return answer;
     } finally {
