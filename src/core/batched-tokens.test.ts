@@ -1,4 +1,4 @@
-/** The rule of docs/background/decisions.md, 46. */
+/** The rule of decision 46. */
 import { expect, test } from "vitest";
 import { batchedTokensRule, defaultBatchedTokens } from "./batched-tokens.js";
 

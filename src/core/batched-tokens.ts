@@ -12,7 +12,7 @@ const TOKENS_PER_SEQUENCE = 4;
  */
 const LEAST_BATCHED_TOKENS = 128;
 
-/** Tokens of one step: room for prompts where every sequence decodes (docs/background/decisions.md, 46). */
+/** Tokens of one step: room for prompts where every sequence decodes (decision 46). */
 export function defaultBatchedTokens(maxNumSeqs: number): number {
   return Math.max(LEAST_BATCHED_TOKENS, TOKENS_PER_SEQUENCE * maxNumSeqs);
 }

@@ -46,10 +46,7 @@ export const rowsEach = (draftDepth: number): number => 2 + draftDepth;
 
 const roundUp = (value: number, step: number): number => Math.ceil(value / step) * step;
 
-/**
- * On CPUs, our engine has the step that it would take itself for its number of sequences (docs/background/decisions.md,
- * 46).
- */
+/** On CPUs, our engine has the step that it would take itself for its number of sequences (decision 46). */
 export const takesOwnStep = (engine: PlannedEngine, { kind }: PlanRequest["machine"]): boolean =>
   engine === "millrace" && kind === "cpu";
 

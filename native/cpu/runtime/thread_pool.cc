@@ -2,7 +2,7 @@
 // have arrived: a thread that the OS descheduled between chunks delays no other thread. Waiting spins for 50 µs, then
 // goes on but lets others have the CPU, and parks after 500: between two steps of decoding lie some 100 µs of
 // JavaScript, and a thread that has to be woken misses the beginning of the step, on a virtual machine up to half of it
-// (docs/background/decisions.md, 83). Where threads outnumber CPUs it yields from the start, as the thread it waits for
+// (decision 83). Where threads outnumber CPUs it yields from the start, as the thread it waits for
 // may need its CPU, and parks early.
 #include "thread_pool.h"
 
