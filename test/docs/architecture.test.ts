@@ -1,19 +1,21 @@
-/** docs/background/architecture.md names files that exist, and the layers that lint holds. */
-import { existsSync, readFileSync } from "node:fs";
+/** docs/background/architecture.md and its pages name files that exist, and the layers that lint holds. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../helpers/fixtures.js";
 
 const root = repositoryRoot();
-const text = readFileSync(join(root, "docs/background/architecture.md"), "utf8");
+const place = join(root, "docs/background");
+const files = ["architecture.md", ...readdirSync(join(place, "architecture")).map((page) => `architecture/${page}`)];
+const text = files.map((file) => readFileSync(join(place, file), "utf8")).join("\n");
 
-test("every file and folder that it names is there", () => {
+test("every file and folder that they name is there", () => {
   const paths = [...text.matchAll(/`((?:src|native|test|scripts|bin|models)\/[\w./-]+)`/g)].map(([, path]) => path!);
   expect(paths.length).toBeGreaterThan(200);
   expect(paths.filter((path) => !existsSync(join(root, path)))).toEqual([]);
 });
 
-test("its table of layers is that of scripts/check-layers.js", () => {
+test("the table of layers is that of scripts/check-layers.js", () => {
   const rules = /const ALLOWED = \{([\s\S]*?)\n\};/.exec(
     readFileSync(join(root, "scripts/check-layers.js"), "utf8"),
   )![1]!;
