@@ -2,13 +2,14 @@
  * The lines of recorded requests: a gateway writes them, and every command that begins with requests reads them. A line
  * is a chat with its answer, both as OpenAI's chat completions have them, whatever API the client used.
  */
+import type { JsonObject } from "./json-body.js";
 
 /** The parsed JSON of a line. Only `request` is surely there: applications write such lines, too. */
 export interface RecordedRequest {
   /** Arrival in milliseconds since 1970. */
   readonly timestamp?: number;
-  readonly request: Json;
-  readonly response?: Json;
+  readonly request: JsonObject;
+  readonly response?: JsonObject;
 }
 
 /** The fields of a recorded line before its request and its answer. */
@@ -27,8 +28,6 @@ export interface RecordHead {
   /** The answer came from a cache. */
   readonly cached: boolean;
 }
-
-type Json = Readonly<Record<string, unknown>>;
 
 interface PlainMessage {
   readonly role: "system" | "user" | "assistant";
@@ -68,7 +67,7 @@ export function plainChatOf({ request, response }: RecordedRequest): PlainChat |
   return plain.every((message) => message !== undefined) ? { messages: plain, answer: answerOf(response) } : undefined;
 }
 
-function answerOf(response: Json | undefined): string | undefined {
+function answerOf(response: JsonObject | undefined): string | undefined {
   const [choice] = Array.isArray(response?.choices) ? response.choices : [];
   if (!isObject(choice) || !isObject(choice.message) || choice.finish_reason === "length") return undefined;
   const answer = plainMessage({ ...choice.message, role: "assistant" });
@@ -92,6 +91,6 @@ function textOf(content: unknown): string | undefined {
 
 const isFilled = (list: unknown): boolean => Array.isArray(list) && list.length > 0;
 
-function isObject(value: unknown): value is Json {
+function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

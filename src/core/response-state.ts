@@ -3,7 +3,7 @@
  * answers, and clients can ask for them.
  */
 import { MillraceError } from "./errors.js";
-import { MAX_JSON_MARKS } from "./json-body.js";
+import { type JsonObject, MAX_JSON_MARKS } from "./json-body.js";
 import {
   conversationOf,
   inputOf,
@@ -18,17 +18,15 @@ import {
   withoutLogprobs,
 } from "./response-store.js";
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** A request in the form for the engine, which keeps no answers, and the place where its answer is kept. */
 export interface OpenTurn {
   /** With the whole conversation as input. */
-  readonly body: Json;
+  readonly body: JsonObject;
   readonly previousId: string | null;
   /** Whether the answer will be kept, unless it turns out too long: `store` until the answer is whole. */
   readonly isToBeStored: boolean;
   /** Takes the whole answer, and keeps it if it can. @returns the answer, whose `store` says whether it is kept */
-  finish<T extends Json>(response: T): T & { readonly store: boolean };
+  finish<T extends JsonObject>(response: T): T & { readonly store: boolean };
 }
 
 /**
@@ -85,7 +83,7 @@ export class ResponseState {
    * @param isGeneration false: only the prompt's tokens are counted, and nothing is stored
    * @returns undefined if the request uses no stored answer and stores none
    */
-  open(tenant: string, body: Json, { isGeneration } = { isGeneration: true }): OpenTurn | undefined {
+  open(tenant: string, body: JsonObject, { isGeneration } = { isGeneration: true }): OpenTurn | undefined {
     const { previous_response_id: previousId, ...rest } = body;
     const { store } = rest;
     const hasPrevious = typeof previousId === "string";
@@ -186,7 +184,7 @@ export class ResponseState {
   }
 
   /** The item of an id: one that it came with, or the one by which `input_items` shows it. */
-  #named(tenant: string, id: string, lists: ReadLists): Json | undefined {
+  #named(tenant: string, id: string, lists: ReadLists): JsonObject | undefined {
     const stored = this.store.ofItem(tenant, id);
     if (stored !== undefined) {
       const { input, output } = stored.turn;
@@ -200,15 +198,15 @@ export class ResponseState {
 
 /** Stored lists that one request reads: each is parsed once, however many of its items are named. */
 class ReadLists {
-  readonly #lists = new Map<Buffer, readonly Json[]>();
-  readonly #byId = new Map<Buffer, ReadonlyMap<unknown, Json>>();
+  readonly #lists = new Map<Buffer, readonly JsonObject[]>();
+  readonly #byId = new Map<Buffer, ReadonlyMap<unknown, JsonObject>>();
   /** A long conversation is walked once, too. */
   readonly #places = new Map<Turn, ReturnType<typeof placesOf>>();
   #numBytes = 0;
 
   constructor(private readonly maxBytes: number) {}
 
-  of(list: Buffer): readonly Json[] {
+  of(list: Buffer): readonly JsonObject[] {
     const known = this.#lists.get(list);
     if (known !== undefined) return known;
     this.#count(list.length);
@@ -218,7 +216,7 @@ class ReadLists {
   }
 
   /** @param index of an item of the conversation up to the turn's own input */
-  at(turn: Turn, index: number): Json | undefined {
+  at(turn: Turn, index: number): JsonObject | undefined {
     let places = this.#places.get(turn);
     if (places === undefined) {
       places = placesOf(turn);
@@ -229,7 +227,7 @@ class ReadLists {
     return place === undefined ? undefined : this.of(place.list)[place.at];
   }
 
-  byId(list: Buffer): ReadonlyMap<unknown, Json> {
+  byId(list: Buffer): ReadonlyMap<unknown, JsonObject> {
     const byId = this.#byId.get(list) ?? new Map(this.of(list).map((each) => [each?.id, each]));
     this.#byId.set(list, byId);
     return byId;
@@ -300,7 +298,7 @@ function inputItems({ id: responseId, turn }: StoredResponse, query: URLSearchPa
 }
 
 /** As OpenAI shows it: with an id, its text as a part. @param stored an upstream may have answered null for an item */
-function shownItem(stored: Json | null, id: string): Json & { readonly id: unknown } {
+function shownItem(stored: JsonObject | null, id: string): JsonObject & { readonly id: unknown } {
   const item = stored ?? {};
   const { type = "message", content } = item;
   const kind = item.role === "assistant" ? "output_text" : "input_text";

@@ -1,14 +1,14 @@
 /**
  * GET /openapi.json: the routes and the fields of requests, derived from the tables and schemas that check requests.
  */
-import { z } from "zod";
-import type { BodyRules, DescribedRoute } from "./http/route.js";
 
-type Json = Readonly<Record<string, unknown>>;
+import { z } from "zod";
+import type { JsonObject } from "../core/json-body.js";
+import type { BodyRules, DescribedRoute } from "./http/route.js";
 
 const IGNORED = { description: "accepted and ignored" };
 
-function schemaOf(type: z.ZodType, io: "input" | "output"): Json {
+function schemaOf(type: z.ZodType, io: "input" | "output"): JsonObject {
   const { $schema: _, ...schema } = z.toJSONSchema(type, { io, unrepresentable: "any" });
   return schema;
 }
@@ -17,14 +17,14 @@ function schemaOf(type: z.ZodType, io: "input" | "output"): Json {
  * Lists the fields that are checked or ignored. Fields that are known but refused are left to the written
  * documentation.
  */
-function bodySchema({ schema, inert }: BodyRules): Json {
+function bodySchema({ schema, inert }: BodyRules): JsonObject {
   const described = schemaOf(schema, "input");
   const properties: Record<string, unknown> = { ...(described.properties as object) };
   for (const name of inert) properties[name] ??= IGNORED;
   return { ...described, properties };
 }
 
-function answersOf(route: DescribedRoute): Json {
+function answersOf(route: DescribedRoute): JsonObject {
   const { answerType = "application/json", answer, rules } = route;
   const schema = answer === undefined ? OBJECT : schemaOf(answer, "output");
   const isDescribed = answer !== undefined || answerType === "application/json";
@@ -41,7 +41,7 @@ function answersOf(route: DescribedRoute): Json {
 
 const OBJECT = { type: "object" };
 
-function operationOf(route: DescribedRoute, parameters: readonly string[]): Json {
+function operationOf(route: DescribedRoute, parameters: readonly string[]): JsonObject {
   const { method, path, summary, isProtected, rules, query } = route;
   const words = path.split(/[^a-zA-Z0-9]+/).filter((word) => word !== "");
   const operation: Record<string, unknown> = {
@@ -54,7 +54,7 @@ function operationOf(route: DescribedRoute, parameters: readonly string[]): Json
   if (rules !== undefined) {
     operation.requestBody = { required: true, content: { "application/json": { schema: bodySchema(rules) } } };
   }
-  const inQuery = query === undefined ? [] : Object.entries(schemaOf(query, "input").properties as Json);
+  const inQuery = query === undefined ? [] : Object.entries(schemaOf(query, "input").properties as JsonObject);
   const all = [
     ...parameters.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
     ...inQuery.map(([name, schema]) => ({ name, in: "query", required: false, schema })),
@@ -63,7 +63,7 @@ function operationOf(route: DescribedRoute, parameters: readonly string[]): Json
   return operation;
 }
 
-const ERROR: Json = {
+const ERROR: JsonObject = {
   type: "object",
   properties: {
     error: {
@@ -75,8 +75,8 @@ const ERROR: Json = {
   required: ["error"],
 };
 
-export function openApiDocument(routes: readonly DescribedRoute[], version: string): Json {
-  const paths: Record<string, Record<string, Json>> = {};
+export function openApiDocument(routes: readonly DescribedRoute[], version: string): JsonObject {
+  const paths: Record<string, Record<string, JsonObject>> = {};
   for (const route of routes) {
     const parameters = [...route.path.matchAll(/:(\w+)/g)].map(([, name = ""]) => name);
     const path = route.path.replace(/:(\w+)(?:\{[^}]*\})?/g, "{$1}");

@@ -2,6 +2,7 @@
  * Passes on an answer of /v1/responses, fills in the fields that only the gateway knows (`previous_response_id`,
  * `store`), and stores the answer when it is complete. An answer that breaks off is not stored.
  */
+import type { JsonObject } from "../../core/json-body.js";
 import { Pieces } from "../../core/pieces.js";
 import type { OpenTurn } from "../../core/response-state.js";
 
@@ -13,8 +14,6 @@ const WITH_RESPONSE = /^event: ?response\.(?:created|queued|in_progress|complete
 const DATA_LINE = /^(data: ?)([^\r\n]*)/m;
 /** States in which an answer is stored. */
 const WHOLE: readonly unknown[] = ["completed", "incomplete"];
-
-type Json = Readonly<Record<string, unknown>>;
 
 export class ResponseKeeper {
   readonly #pieces = new Pieces();
@@ -44,11 +43,11 @@ export class ResponseKeeper {
     return Buffer.from(JSON.stringify(isWhole ? this.#finished(response) : this.#shown(response, false)));
   }
 
-  #shown(response: Json, store: boolean): Json {
+  #shown(response: JsonObject, store: boolean): JsonObject {
     return { ...response, previous_response_id: this.turn.previousId, store };
   }
 
-  #finished(response: Json): Json {
+  #finished(response: JsonObject): JsonObject {
     return this.turn.finish({ ...response, previous_response_id: this.turn.previousId });
   }
 
@@ -74,18 +73,18 @@ export class ResponseKeeper {
     if (data === undefined || typeof response !== "object" || response === null) return event;
     const state = String(data.type).replace("response.", "");
     const shown = WHOLE.includes(state)
-      ? this.#finished(response as Json)
-      : this.#shown(response as Json, state !== "failed" && this.turn.isToBeStored);
+      ? this.#finished(response as JsonObject)
+      : this.#shown(response as JsonObject, state !== "failed" && this.turn.isToBeStored);
     return event.slice(0, begin) + JSON.stringify({ ...data, response: shown }) + event.slice(begin + json.length);
   }
 }
 
 const NOTHING = Buffer.alloc(0);
 
-function parse(text: string): Json | undefined {
+function parse(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Json) : undefined;
+    return typeof value === "object" && value !== null ? (value as JsonObject) : undefined;
   } catch {
     return undefined;
   }

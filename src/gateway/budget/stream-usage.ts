@@ -2,6 +2,7 @@
  * Counts the tokens of a stream from its whole events: as the engine reports them with each, or else from the texts.
  */
 
+import type { JsonObject } from "../../core/json-body.js";
 import { eachEvent, findUsage } from "../api/event-usage.js";
 import type { TokenCounts } from "../usage/record.js";
 import { countsOf, laterUsage, promptTokensOf, type ReportedUsage } from "../usage/token-counts.js";
@@ -127,7 +128,7 @@ export class StreamUsage {
   /**
    * A report of the whole answer: OpenAI's at the end; Anthropic's prompt at the beginning, and its output in the end.
    */
-  #report(usage: ReportedUsage, { type }: Json): void {
+  #report(usage: ReportedUsage, { type }: JsonObject): void {
     const all = laterUsage(this.#partial, usage);
     const counts = countsOf(all);
     if (counts === undefined) return;
@@ -149,8 +150,6 @@ export class StreamUsage {
   }
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** The data of an event, which may have several lines. */
 function jsonOf(event: string): string {
   const lines = event.split("\n").filter((line) => !OTHER_LINE.test(line));
@@ -160,10 +159,10 @@ function jsonOf(event: string): string {
     .trim();
 }
 
-function parse(json: string): Json | undefined {
+function parse(json: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(json);
-    return typeof value === "object" && value !== null ? (value as Json) : {};
+    return typeof value === "object" && value !== null ? (value as JsonObject) : {};
   } catch {
     return undefined;
   }
@@ -204,7 +203,7 @@ function choiceStart(event: string): number | undefined {
 }
 
 /** Counts of an engine that reports with every event, where its report has only the expected members. */
-function plainCounts(usage: Json): TokenCounts | undefined {
+function plainCounts(usage: JsonObject): TokenCounts | undefined {
   const { prompt_tokens: fresh, completion_tokens: output, total_tokens: total } = usage;
   if (!isCount(fresh) || !isCount(output) || total !== fresh + output) return undefined;
   return { fresh, cacheRead: 0, cacheWrite: 0, output, reasoning: 0 };
@@ -212,13 +211,13 @@ function plainCounts(usage: Json): TokenCounts | undefined {
 
 const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
 
-function usageOf({ usage, message, response }: Json): ReportedUsage | undefined {
-  const found = usage ?? (message as Json | undefined)?.usage ?? (response as Json | undefined)?.usage;
+function usageOf({ usage, message, response }: JsonObject): ReportedUsage | undefined {
+  const found = usage ?? (message as JsonObject | undefined)?.usage ?? (response as JsonObject | undefined)?.usage;
   return typeof found === "object" && found !== null ? (found as ReportedUsage) : undefined;
 }
 
 /** Size of all text of an event, or of a whole answer, whichever API's. */
-function textBytesOf({ choices, delta, content, output, message }: Json): number {
+function textBytesOf({ choices, delta, content, output, message }: JsonObject): number {
   const parts = Array.isArray(choices) ? choices.map(partsOfChoice) : [delta, content, output, message];
   return parts.reduce((sum: number, part) => {
     // Some hosts have a thought in several members.
@@ -229,7 +228,7 @@ function textBytesOf({ choices, delta, content, output, message }: Json): number
 }
 
 const partsOfChoice = (choice: unknown): unknown => {
-  const { text, delta, message } = (choice ?? {}) as Json;
+  const { text, delta, message } = (choice ?? {}) as JsonObject;
   return [text, delta, message];
 };
 

@@ -23,6 +23,7 @@ import type { AnswerStore, PurgeFilter, StoreStats } from "./answer-store.js";
 import { type Directives, directivesOf, tagsOf } from "./directives.js";
 import { type AnswerRules, type Ineligible, ineligible } from "./eligibility.js";
 import { FreshIds } from "./fresh-ids.js";
+import { isOwnAnswer } from "./own-answer.js";
 import { type Pace, replay } from "./replay.js";
 import type { StoredAnswer } from "./stored-answer.js";
 import { isWholeAnswer } from "./whole-answer.js";
@@ -115,6 +116,11 @@ export class ExactCache implements Policy {
   readonly #counts = new Map<string, CacheCounts>();
   /** A purge may have been meant for the answer of a run that began before it. */
   #numPurges = 0;
+
+  readonly #identityOf = (name: string) => {
+    const found = this.options.modelOf(name);
+    return found && { model: found.name, version: found.version };
+  };
 
   constructor(private readonly options: ExactCacheOptions) {
     this.#now = options.now ?? Date.now;
@@ -254,7 +260,7 @@ export class ExactCache implements Policy {
   }
 
   #keep(request: GatewayRequest, { key, model, version, tags }: Candidate, { answer }: RunResult): void {
-    if (answer === undefined || !this.#isOwnAnswer(request, model, version)) return;
+    if (answer === undefined || !isOwnAnswer(request, { model: model.name, version }, this.#identityOf)) return;
     const { head, body, marks } = answer;
     const { isEventStream, headers } = head;
     if (head.status !== 200 || headers["content-encoding"] !== undefined) return;
@@ -279,17 +285,6 @@ export class ExactCache implements Policy {
       body,
     };
     void this.options.store.put(key.id, stored);
-  }
-
-  /**
-   * Whether the model itself answered, and is still what it was: behind this policy, others may send a request
-   * elsewhere, or answer it, and a route may have asked another model before.
-   */
-  #isOwnAnswer({ model, record }: GatewayRequest, { name }: CachedModel, version: string): boolean {
-    const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
-    if (last === undefined) return false;
-    const answered = this.options.modelOf(last.model)?.name;
-    return answered === name && this.options.modelOf(model)?.version === version;
   }
 
   #save(request: GatewayRequest, model: string, result: "hit" | "joined", usage: TokenCounts | undefined): void {

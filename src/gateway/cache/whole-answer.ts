@@ -2,7 +2,9 @@
  * Decides whether the bytes of an answer are a whole answer that may be given again: no error, no end for a reason of
  * the moment.
  */
+
 import { isPlainObject } from "../../core/is-plain-object.js";
+import type { JsonObject } from "../../core/json-body.js";
 
 /** Why the model ended, in every API. Not among them: aborts, and a provider's filters, which judge anew each time. */
 const OWN_ENDS = ["stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use"];
@@ -15,8 +17,6 @@ const ERROR_EVENT = /^(?:event: ?error\r?$|data: ?\{"error":)/m;
 const LAST_EVENT_BYTES = 4 * 1024 * 1024;
 
 type Ends = ReadonlySet<string>;
-type Json = Readonly<Record<string, unknown>>;
-
 /**
  * @param path of the request
  * @param isBounded somebody else than the client limited the length: an answer that ends at that limit is not whole
@@ -61,7 +61,9 @@ function isWholeStream(path: string, body: Buffer, ends: Ends): boolean {
       const data = dataOf(last);
       const { type, response } = data ?? {};
       const isEnd = type === "response.completed" || type === "response.incomplete";
-      return isEnd && typeof response === "object" && response !== null && isWholeResponse(response as Json, ends);
+      return (
+        isEnd && typeof response === "object" && response !== null && isWholeResponse(response as JsonObject, ends)
+      );
     }
     case "/v1/messages":
       return dataOf(last)?.type === "message_stop" && hasEnds(text, /"stop_reason": ?"(\w+)"/g, ends);
@@ -83,9 +85,9 @@ function lastEvent(text: string): string {
   return "";
 }
 
-function isWholeResponse({ status, incomplete_details: details }: Json, ends: Ends): boolean {
+function isWholeResponse({ status, incomplete_details: details }: JsonObject, ends: Ends): boolean {
   if (status === "completed") return true;
-  const isLengthLimit = status === "incomplete" && (details as Json | null)?.reason === LENGTH_LIMIT;
+  const isLengthLimit = status === "incomplete" && (details as JsonObject | null)?.reason === LENGTH_LIMIT;
   return isLengthLimit && ends === REGULAR_ENDS;
 }
 
@@ -94,12 +96,12 @@ function hasEnds(text: string, pattern: RegExp, ends: Ends): boolean {
   return found.length > 0 && found.every((end) => ends.has(end));
 }
 
-function dataOf(event: string): Json | undefined {
+function dataOf(event: string): JsonObject | undefined {
   const [, json] = /^data: ?([^\r\n]*)/m.exec(event) ?? [];
   return json === undefined || json.length > LAST_EVENT_BYTES ? undefined : parse(json);
 }
 
-function parse(text: string): Json | undefined {
+function parse(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return isPlainObject(value) ? value : undefined;

@@ -2,6 +2,7 @@
  * Reads the inputs of a judge from a whole answer: its text, how it ended, and, of a chat or a completion, how sure the
  * model was of each token.
  */
+import type { JsonObject } from "../../core/json-body.js";
 import type { WholeAnswer } from "../answer.js";
 import { answerPartsOf } from "../dialects/answer/answer-parts-of.js";
 import type { StopReason } from "../dialects/conversation/answer-parts.js";
@@ -20,9 +21,7 @@ export interface AnswerSignals {
   readonly numOutputTokens: number | undefined;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
-const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null;
+const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const count = (value: unknown): number | undefined =>
   typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
@@ -58,7 +57,7 @@ export function signalsOf({ head, body, error }: WholeAnswer, path?: string): An
   };
   const parts = head.isEventStream ? eventsOf(body) : [parse(body.toString("utf8"))];
   if (parts.length === 0 || parts.includes(undefined)) return undefined;
-  for (const part of parts as Json[]) if (!readPart(part, reading)) return undefined;
+  for (const part of parts as JsonObject[]) if (!readPart(part, reading)) return undefined;
   return reading.finishReason === undefined ? undefined : reading;
 }
 
@@ -95,7 +94,7 @@ function signalsOfParts(path: string, body: Buffer, isEventStream: boolean): Ans
 }
 
 /** The data of a stream's events, without the last one, [DONE]. */
-function eventsOf(body: Buffer): (Json | undefined)[] {
+function eventsOf(body: Buffer): (JsonObject | undefined)[] {
   return body
     .toString("utf8")
     .split(/\r?\n\r?\n/)
@@ -109,7 +108,7 @@ function eventsOf(body: Buffer): (Json | undefined)[] {
     });
 }
 
-function parse(text: string): Json | undefined {
+function parse(text: string): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : undefined;
@@ -119,7 +118,7 @@ function parse(text: string): Json | undefined {
 }
 
 /** @returns false for an error, and for an answer with several choices */
-function readPart(part: Json, reading: Reading): boolean {
+function readPart(part: JsonObject, reading: Reading): boolean {
   if ("error" in part) return false;
   if (isObject(part.usage)) {
     reading.numPromptTokens = count(part.usage.prompt_tokens);
@@ -140,7 +139,7 @@ function readPart(part: Json, reading: Reading): boolean {
   return true;
 }
 
-function readLogprobs(logprobs: Json, { logprobs: chosen, margins }: Reading): void {
+function readLogprobs(logprobs: JsonObject, { logprobs: chosen, margins }: Reading): void {
   const add = (own: unknown, all: readonly unknown[]): void => {
     if (typeof own !== "number") return;
     const value = Math.min(0, Math.max(LEAST_LOGPROB, own));

@@ -1,8 +1,7 @@
 /** Asks an upstream for log-probabilities that the client did not ask for, and takes them out of the answer again. */
+import type { JsonObject } from "../../core/json-body.js";
 import type { WholeAnswer } from "../answer.js";
 import type { GatewayRequest, RequestBody } from "../request.js";
-
-type Json = Readonly<Record<string, unknown>>;
 
 /** Two alternatives, of which one is the token itself: enough for its lead. */
 const NUM_ALTERNATIVES = 2;
@@ -26,7 +25,7 @@ export function withoutExtraLogprobs(
   const wants = path === CHAT ? body.logprobs === true : typeof body.logprobs === "number";
   const most = asked(path === CHAT ? body.top_logprobs : body.logprobs);
   if (wants && most >= NUM_ALTERNATIVES) return answer;
-  const edit = (logprobs: Json): Json | null => (wants ? trimmed(logprobs, most) : null);
+  const edit = (logprobs: JsonObject): JsonObject | null => (wants ? trimmed(logprobs, most) : null);
   const text = answer.body.toString("utf8");
   const edited = answer.head.isEventStream ? editEvents(text, edit) : editPart(text, edit);
   const { "content-length": _, ...headers } = answer.head.headers;
@@ -34,7 +33,7 @@ export function withoutExtraLogprobs(
 }
 
 /** An empty line ends an event. */
-function editEvents(text: string, edit: (logprobs: Json) => Json | null): string {
+function editEvents(text: string, edit: (logprobs: JsonObject) => JsonObject | null): string {
   return text
     .split(/(?<=\n\r?\n)/)
     .map((event) => {
@@ -44,7 +43,7 @@ function editEvents(text: string, edit: (logprobs: Json) => Json | null): string
     .join("");
 }
 
-function editPart(text: string, edit: (logprobs: Json) => Json | null): string {
+function editPart(text: string, edit: (logprobs: JsonObject) => JsonObject | null): string {
   // Most events of a stream without log-probabilities need no parsing.
   if (!text.includes('"logprobs"')) return text;
   let part: unknown;
@@ -56,19 +55,19 @@ function editPart(text: string, edit: (logprobs: Json) => Json | null): string {
   const { choices } = part as { choices?: unknown };
   if (!Array.isArray(choices)) return text;
   const edited = choices.map((choice: unknown) => {
-    const logprobs = (choice as Json | null)?.logprobs;
+    const logprobs = (choice as JsonObject | null)?.logprobs;
     return typeof logprobs === "object" && logprobs !== null
-      ? { ...(choice as Json), logprobs: edit(logprobs as Json) }
+      ? { ...(choice as JsonObject), logprobs: edit(logprobs as JsonObject) }
       : choice;
   });
-  return JSON.stringify({ ...(part as Json), choices: edited });
+  return JSON.stringify({ ...(part as JsonObject), choices: edited });
 }
 
 /** At most `most` alternatives for each token. */
-function trimmed(logprobs: Json, most: number): Json {
+function trimmed(logprobs: JsonObject, most: number): JsonObject {
   const { content, top_logprobs: tops } = logprobs;
   if (Array.isArray(content)) {
-    const shorter = content.map((token: Json) =>
+    const shorter = content.map((token: JsonObject) =>
       Array.isArray(token?.top_logprobs) ? { ...token, top_logprobs: token.top_logprobs.slice(0, most) } : token,
     );
     return { ...logprobs, content: shorter };

@@ -5,13 +5,14 @@
 
 import { MillraceError, toMillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
+import type { JsonObject } from "../../core/json-body.js";
 import { Pieces } from "../../core/pieces.js";
 import type { AnswerHead, AnswerSink } from "../answer.js";
 import { encodingOf, mediaTypeOf } from "../dialects/wire/encoding.js";
 import type { GatewayRequest } from "../request.js";
 import { type Findings, type Guard, guardTexts, refusal } from "./guard.js";
 import { GuardedEvents } from "./guarded-events.js";
-import { FoundTexts, type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
+import { FoundTexts, mapAnswerTexts, withoutSpelling } from "./texts.js";
 
 /** A longer answer, or event, cannot be searched. */
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -170,7 +171,7 @@ export class AnswerGuard implements AnswerSink {
     this.next.end(guarded === json ? body : Buffer.from(JSON.stringify(guarded)));
   }
 
-  async #guarded(answer: Json): Promise<Json> {
+  async #guarded(answer: JsonObject): Promise<JsonObject> {
     const { guards, findings } = this;
     const found = new FoundTexts();
     mapAnswerTexts(answer, found.visit);
@@ -268,7 +269,7 @@ function lastEventEnd(text: string): number {
   return Math.max(ends[0]! > 1 ? ends[0]! : 0, ends[1]! > 2 ? ends[1]! : 0);
 }
 
-function objectIn(body: Buffer): Json | undefined {
+function objectIn(body: Buffer): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(body.toString("utf8"));
     return isPlainObject(value) ? value : undefined;

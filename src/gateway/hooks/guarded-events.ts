@@ -2,15 +2,16 @@
  * The texts in the events of a stream, of every API. Texts come as deltas, which belong to channels (a choice's
  * content, a tool call's arguments, …); what is held back of a channel follows before the event that ends it.
  */
+import type { JsonObject } from "../../core/json-body.js";
 import { type Findings, type Guard, GuardedText } from "./guard.js";
-import { type Json, mapAnswerTexts, withoutSpelling } from "./texts.js";
+import { mapAnswerTexts, withoutSpelling } from "./texts.js";
 
 /** A delta in an event. */
 interface Delta {
   readonly channel: string;
   readonly text: string;
   /** The event with another text in place of this one. */
-  readonly with: (data: Json, text: string) => Json;
+  readonly with: (data: JsonObject, text: string) => JsonObject;
 }
 
 interface Channel {
@@ -19,7 +20,7 @@ interface Channel {
    * The last event of the channel, without its deltas, as a form for an event of ours. Undefined while the first is
    * read.
    */
-  form: { readonly head: string; readonly data: Json; readonly delta: Delta } | undefined;
+  form: { readonly head: string; readonly data: JsonObject; readonly delta: Delta } | undefined;
 }
 
 /** More than any answer has; further ones are refused rather than let through. */
@@ -51,7 +52,7 @@ export class GuardedEvents {
     const { head, json } = partsOf(event);
     if (json === undefined || json === "") return head === "" ? "" : `${head}\n`;
     if (json.trim() === "[DONE]") return `${this.#close("")}${head}data: [DONE]\n\n`;
-    let data = JSON.parse(json) as Json;
+    let data = JSON.parse(json) as JsonObject;
     if (typeof data !== "object" || data === null || Array.isArray(data)) throw new SyntaxError("expected an object");
     if (this.hidesSpelling) data = withoutSpelling(data);
     const deltas = deltasIn(data);
@@ -75,7 +76,7 @@ export class GuardedEvents {
   }
 
   /** The event with its other texts searched, such as annotations: each comes whole. */
-  #others(head: string, data: Json, deltas: readonly Delta[]): Json {
+  #others(head: string, data: JsonObject, deltas: readonly Delta[]): JsonObject {
     const shown = deltas.map((delta) => shownText(delta, data));
     const bare = deltas.reduce((event, delta) => delta.with(event, ""), data);
     const repeats = repeatsTexts(data);
@@ -132,7 +133,7 @@ export class GuardedEvents {
   }
 
   /** Events of ours are numbered like the others. */
-  #written(head: string, data: Json): string {
+  #written(head: string, data: JsonObject): string {
     let numbered = data;
     if (typeof data.sequence_number === "number") {
       this.#sequence ??= data.sequence_number;
@@ -163,12 +164,13 @@ function partsOf(event: string): { readonly head: string; readonly json: string 
   return { head: head.join(""), json: data.length === 0 ? undefined : data.join("\n") };
 }
 
-const objectOf = (value: unknown): Json => (typeof value === "object" && value !== null ? (value as Json) : {});
+const objectOf = (value: unknown): JsonObject =>
+  typeof value === "object" && value !== null ? (value as JsonObject) : {};
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 /** An event without the sound of a spoken answer, which must not be heard twice. */
-function silent(data: Json): Json {
-  const isHeard = ({ delta }: Json): boolean => "data" in objectOf(objectOf(delta).audio);
+function silent(data: JsonObject): JsonObject {
+  const isHeard = ({ delta }: JsonObject): boolean => "data" in objectOf(objectOf(delta).audio);
   if (!listOf(data.choices).some((choice) => isHeard(objectOf(choice)))) return data;
   const choices = listOf(data.choices).map((each) => {
     const choice = objectOf(each);
@@ -180,11 +182,11 @@ function silent(data: Json): Json {
   return { ...data, choices };
 }
 
-function shownText(delta: Delta, data: Json): string {
+function shownText(delta: Delta, data: JsonObject): string {
   return deltasIn(data).find(({ channel }) => channel === delta.channel)?.text ?? "";
 }
 
-function deltasIn(data: Json): readonly Delta[] {
+function deltasIn(data: JsonObject): readonly Delta[] {
   if (Array.isArray(data.choices)) return data.choices.flatMap((choice, at) => choiceDeltas(objectOf(choice), at));
   if (data.type === "content_block_delta") return blockDeltas(data);
   if (typeof data.type === "string" && data.type.endsWith(".delta") && typeof data.delta === "string") {
@@ -204,10 +206,10 @@ const NESTED = [
 ] as const;
 
 /** OpenAI's chat and completions. */
-function choiceDeltas(choice: Json, at: number): readonly Delta[] {
+function choiceDeltas(choice: JsonObject, at: number): readonly Delta[] {
   const index = `${Number(choice.index ?? at)}:`;
   const deltas: Delta[] = [];
-  const changed = (data: Json, change: (choice: Json) => Json): Json => ({
+  const changed = (data: JsonObject, change: (choice: JsonObject) => JsonObject): JsonObject => ({
     ...data,
     choices: listOf(data.choices).map((each, i) => (i === at ? change(objectOf(each)) : each)),
   });
@@ -222,7 +224,7 @@ function choiceDeltas(choice: Json, at: number): readonly Delta[] {
   for (const field of ["content", "reasoning_content", "reasoning", "refusal"]) {
     const text = delta[field];
     if (typeof text !== "string") continue;
-    const put = (each: Json, value: string) => ({ ...each, delta: { ...objectOf(each.delta), [field]: value } });
+    const put = (each: JsonObject, value: string) => ({ ...each, delta: { ...objectOf(each.delta), [field]: value } });
     deltas.push({
       channel: `${index}${field}`,
       text,
@@ -232,7 +234,7 @@ function choiceDeltas(choice: Json, at: number): readonly Delta[] {
   for (const [holder, field] of NESTED) {
     const text = objectOf(delta[holder])[field];
     if (typeof text !== "string") continue;
-    const put = (each: Json, value: string): Json => {
+    const put = (each: JsonObject, value: string): JsonObject => {
       const next = objectOf(each.delta);
       return { ...each, delta: { ...next, [holder]: { ...objectOf(next[holder]), [field]: value } } };
     };
@@ -246,7 +248,7 @@ function choiceDeltas(choice: Json, at: number): readonly Delta[] {
     const { index: number, function: called } = objectOf(call);
     const { arguments: text } = objectOf(called);
     if (typeof text !== "string") continue;
-    const put = (each: Json, value: string): Json => {
+    const put = (each: JsonObject, value: string): JsonObject => {
       const calls = listOf(objectOf(each.delta).tool_calls).map((one, k) =>
         k === i ? { ...objectOf(one), function: { ...objectOf(objectOf(one).function), arguments: value } } : one,
       );
@@ -262,18 +264,21 @@ function choiceDeltas(choice: Json, at: number): readonly Delta[] {
 }
 
 /** Anthropic's. */
-function blockDeltas(data: Json): readonly Delta[] {
+function blockDeltas(data: JsonObject): readonly Delta[] {
   const delta = objectOf(data.delta);
   return ["text", "thinking", "partial_json"].flatMap((field): Delta[] => {
     const text = delta[field];
     if (typeof text !== "string") return [];
-    const put = (event: Json, value: string) => ({ ...event, delta: { ...objectOf(event.delta), [field]: value } });
+    const put = (event: JsonObject, value: string) => ({
+      ...event,
+      delta: { ...objectOf(event.delta), [field]: value },
+    });
     return [{ channel: `${Number(data.index)}:${field}`, text, with: put }];
   });
 }
 
 /** A text of /v1/responses: an item's part, and the kind of the text. */
-function responseChannel(data: Json, deltaType: string): string {
+function responseChannel(data: JsonObject, deltaType: string): string {
   const place = [data.output_index, data.content_index ?? data.summary_index ?? ""].map((value) =>
     String(value).slice(0, 16),
   );
@@ -281,7 +286,7 @@ function responseChannel(data: Json, deltaType: string): string {
 }
 
 /** Prefixes of the channels that end with an event. */
-function endsIn(data: Json): readonly string[] {
+function endsIn(data: JsonObject): readonly string[] {
   if (Array.isArray(data.choices)) {
     return data.choices.flatMap((each, at) => {
       const choice = objectOf(each);
@@ -299,7 +304,7 @@ function endsIn(data: Json): readonly string[] {
 }
 
 /** Whether all texts of an event of /v1/responses have come before. */
-function repeatsTexts({ type }: Json): boolean {
+function repeatsTexts({ type }: JsonObject): boolean {
   return typeof type === "string" && /^response\.(?:.*\.done|completed|incomplete|failed)$/.test(type);
 }
 

@@ -2,6 +2,7 @@
  * A record of each request for Langfuse: times, tokens, cost and how it ended, and its texts only where the operator
  * wants them. Two policies, around the guardrails: texts are recorded as the guardrails leave them.
  */
+import type { JsonObject } from "../../core/json-body.js";
 import { type AnswerHead, type AnswerSink, PassingSink } from "../answer.js";
 import { formatDollars } from "../money.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
@@ -9,7 +10,6 @@ import type { GatewayRequest } from "../request.js";
 import type { RequestRecord } from "../usage/record.js";
 import { streamedTexts } from "./guarded-events.js";
 import type { LangfuseEvent } from "./langfuse-queue.js";
-import type { Json } from "./texts.js";
 
 interface LangfuseOptions {
   readonly queue: { push(event: LangfuseEvent): void; close(): Promise<void> };
@@ -35,7 +35,7 @@ const PARAMETERS = [
 ];
 
 interface Recorded {
-  input: Json | undefined;
+  input: JsonObject | undefined;
 }
 
 export class Langfuse {
@@ -132,7 +132,7 @@ export class Langfuse {
   }
 
   /** The request's texts, or their beginning. */
-  #limited(input: Json): unknown {
+  #limited(input: JsonObject): unknown {
     const { messages, prompt, input: items, system, instructions, tools } = input;
     const shown = { system, instructions, messages, prompt: ids(prompt), input: ids(items), tools };
     const json = JSON.stringify(shown);
@@ -228,7 +228,7 @@ class WatchedSink extends PassingSink {
 function wholeOutput(text: string): unknown {
   try {
     const value: unknown = JSON.parse(text);
-    const { choices, output, content } = (value ?? {}) as Json;
+    const { choices, output, content } = (value ?? {}) as JsonObject;
     return choices ?? output ?? content ?? value;
   } catch {
     return text;

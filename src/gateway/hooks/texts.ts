@@ -1,9 +1,7 @@
 /** The texts in requests and answers of all APIs: what people and models wrote, not ids, types, images or settings. */
 
 import { MillraceError } from "../../core/errors.js";
-import { isTooDeep } from "../../core/json-body.js";
-
-export type Json = Readonly<Record<string, unknown>>;
+import { isTooDeep, type JsonObject } from "../../core/json-body.js";
 
 /** Fields of the APIs at the top of a request below which texts are. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set(
@@ -108,13 +106,13 @@ const MAX_DEPTH = 64;
 type VisitText = (text: string, list?: object) => string;
 
 /** @returns the same object if no text has changed */
-export function mapRequestTexts(body: Json, visit: VisitText): Json {
+export function mapRequestTexts(body: JsonObject, visit: VisitText): JsonObject {
   const isSearched = (name: string): boolean => !(REQUEST_SETTINGS.has(name) || isSkipped(name, undefined));
   return new Walk(visit, SKIPPED_IN_REQUESTS).fields(body, isSearched, (name) => !TEXT_FIELDS.has(name));
 }
 
 /** @returns the same object if no text has changed */
-export function mapAnswerTexts(answer: Json, visit: VisitText): Json {
+export function mapAnswerTexts(answer: JsonObject, visit: VisitText): JsonObject {
   const isSearched = (name: string): boolean => !(SKIPPED_IN_ANSWERS.has(name) || isSkipped(name, undefined));
   return new Walk(visit, SKIPPED_IN_ANSWERS).fields(answer, isSearched);
 }
@@ -142,7 +140,7 @@ export class FoundTexts {
 }
 
 /** Whether a prompt, or part of it, is given as token ids, which cannot be read. */
-export function hasTokenIds({ prompt, input }: Json): boolean {
+export function hasTokenIds({ prompt, input }: JsonObject): boolean {
   return isTokenIds(prompt) || isTokenIds(input);
 }
 
@@ -160,7 +158,11 @@ class Walk {
   ) {}
 
   /** @param isFree whether the keys below a field are not the API's */
-  fields(value: Json, isSearched: (name: string) => boolean, isFree = (_name: string): boolean => false): Json {
+  fields(
+    value: JsonObject,
+    isSearched: (name: string) => boolean,
+    isFree = (_name: string): boolean => false,
+  ): JsonObject {
     return mapObject(value, (key, each) => (isSearched(key) ? this.#member(value, key, each, 0, isFree(key)) : each));
   }
 
@@ -182,11 +184,11 @@ class Walk {
       });
       return isSame ? value : copy;
     }
-    return this.#object(value as Json, depth, isFree);
+    return this.#object(value as JsonObject, depth, isFree);
   }
 
   /** @param list that the object is a part of */
-  #object(value: Json, depth: number, isFree: boolean, list?: object): Json {
+  #object(value: JsonObject, depth: number, isFree: boolean, list?: object): JsonObject {
     const { type } = value;
     const map = (key: string, each: unknown): unknown => {
       const isOtherRole = key === "role" && typeof each === "string" && !ROLES.has(each);
@@ -196,7 +198,7 @@ class Walk {
     return mapObject(value, map, isFree ? (key) => (key === "" ? key : this.visit(key)) : undefined);
   }
 
-  #member({ type }: Json, key: string, value: unknown, depth: number, isFree: boolean, list?: object): unknown {
+  #member({ type }: JsonObject, key: string, value: unknown, depth: number, isFree: boolean, list?: object): unknown {
     if (isFree) return this.#texts(value, depth, true);
     if (key === "arguments" && typeof value === "string") return this.#arguments(value, depth);
     const isInput = key === "input" && typeof type === "string" && type.endsWith("tool_use");
@@ -213,8 +215,8 @@ class Walk {
 }
 
 /** Texts of a message that a template writes one after another. */
-function isTextPart(value: unknown): value is Json {
-  const { type, text } = (value ?? {}) as Json;
+function isTextPart(value: unknown): value is JsonObject {
+  const { type, text } = (value ?? {}) as JsonObject;
   return typeof text === "string" && typeof type === "string" && type.endsWith("text");
 }
 
@@ -234,7 +236,11 @@ function isSkipped(key: string, type: unknown): boolean {
   return SPELLED.has(key) || SKIPPED.has(key);
 }
 
-function mapObject(value: Json, map: (key: string, value: unknown) => unknown, mapKey = (key: string) => key): Json {
+function mapObject(
+  value: JsonObject,
+  map: (key: string, value: unknown) => unknown,
+  mapKey = (key: string) => key,
+): JsonObject {
   let isSame = true;
   const entries = Object.entries(value).map(([key, each]) => {
     const name = mapKey(key);
@@ -246,14 +252,14 @@ function mapObject(value: Json, map: (key: string, value: unknown) => unknown, m
 }
 
 /** A copy in which nothing spells texts token by token. The same value if nothing does. */
-export function withoutSpelling(value: Json): Json {
+export function withoutSpelling(value: JsonObject): JsonObject {
   return mapObject(value, (key, each) => unspelled(key, each, 0));
 }
 
 function unspelled(key: string, value: unknown, depth: number): unknown {
   if (SPELLED.has(key)) return null;
   if (typeof value !== "object" || value === null || depth > MAX_DEPTH) return value;
-  if (!Array.isArray(value)) return mapObject(value as Json, (name, each) => unspelled(name, each, depth + 1));
+  if (!Array.isArray(value)) return mapObject(value as JsonObject, (name, each) => unspelled(name, each, depth + 1));
   const copy = value.map((each) => unspelled("", each, depth + 1));
   return copy.every((each, index) => each === value[index]) ? value : copy;
 }

@@ -6,19 +6,18 @@
 import { describeValue } from "../../core/describe-value.js";
 import { type ErrorCode, MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
+import type { JsonObject } from "../../core/json-body.js";
 import { takenTemperature } from "../../core/ollama-api.js";
 import { plainToolName, plainTools } from "../../core/ollama-tools.js";
 import { CUT_TEXTS } from "../cut-texts.js";
 import type { RequestBody } from "../request.js";
-
-type Json = Readonly<Record<string, unknown>>;
 
 function refuse(code: ErrorCode, param: string, message: string, hint?: string): never {
   throw new MillraceError(code, `${param}: ${message}`, { param, ...(hint === undefined ? {} : { hint }) });
 }
 
 /** Fields without a value are left out, so that the upstream's defaults hold. */
-const known = (fields: Json): RequestBody =>
+const known = (fields: JsonObject): RequestBody =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
 
 function assertNoImages(images: unknown, param: string): void {
@@ -84,7 +83,7 @@ function responseFormat(format: unknown): object | undefined {
   return { type: "json_schema", json_schema: { name: "answer", schema: format } };
 }
 
-function thinkingOf(think: unknown): Json {
+function thinkingOf(think: unknown): JsonObject {
   if (typeof think === "string") return { reasoning_effort: think };
   return typeof think === "boolean" ? { chat_template_kwargs: { enable_thinking: think } } : {};
 }
@@ -103,7 +102,7 @@ const SAMPLING_NAMES: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** As Ollama does, this ignores options that it does not know. */
-function samplingOf(options: unknown): Json {
+function samplingOf(options: unknown): JsonObject {
   if (options === undefined || options === null) return {};
   if (!isPlainObject(options)) refuse("invalid_parameter", "options", "expected an object, got something else");
   const sampling: Record<string, unknown> = {};
@@ -119,7 +118,7 @@ function samplingOf(options: unknown): Json {
 }
 
 /** The fields that chats and raw prompts share. */
-function generationOf(body: RequestBody): Json {
+function generationOf(body: RequestBody): JsonObject {
   const isStream = body.stream !== false;
   return {
     model: body.model,
@@ -131,7 +130,7 @@ function generationOf(body: RequestBody): Json {
 }
 
 /** Completions have another form of these, which tells less. */
-const logprobsOf = ({ logprobs, top_logprobs }: RequestBody): Json =>
+const logprobsOf = ({ logprobs, top_logprobs }: RequestBody): JsonObject =>
   logprobs === true ? { logprobs, top_logprobs } : {};
 
 const chatOf = (body: RequestBody, messages: readonly object[]): RequestBody =>

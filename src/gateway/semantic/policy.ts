@@ -8,6 +8,7 @@ import type { CacheScope } from "../cache/answer-key.js";
 import { type Directives, directivesOf } from "../cache/directives.js";
 import { CACHE_NOTE, usageOf } from "../cache/exact-cache.js";
 import { FreshIds } from "../cache/fresh-ids.js";
+import { isOwnAnswer } from "../cache/own-answer.js";
 import { replay } from "../cache/replay.js";
 import { type CopiedAnswer, CopyingSink } from "../held-sinks.js";
 import type { Ending, Handler, Policy } from "../pipeline.js";
@@ -177,7 +178,11 @@ export class SemanticCache implements Policy {
     const { cache, model } = cached;
     const { head, body, marks } = kept;
     const text = answerText(request.path, head.isEventStream, body);
-    if (text === undefined || !this.#isOwnAnswer(request, cached) || head.headers["content-encoding"] !== undefined)
+    if (
+      text === undefined ||
+      !isOwnAnswer(request, cached, this.options.cacheOf) ||
+      head.headers["content-encoding"] !== undefined
+    )
       return;
     const { tenant } = request.caller;
     const nowMs = this.#now();
@@ -202,16 +207,6 @@ export class SemanticCache implements Policy {
     };
     const found = lookup ?? (await cache.lookup(subject, tenant));
     if (!this.#isClosed) await cache.learn(subject, fresh, found, isAudit ? "audit" : "shadow");
-  }
-
-  /**
-   * Whether the model itself answered, and is still what it was: behind this policy, others may send a request
-   * elsewhere, or answer it.
-   */
-  #isOwnAnswer({ model: name, record }: GatewayRequest, { model, version }: CachedModel): boolean {
-    const last = record.attempts.findLast(({ outcome }) => outcome === "answered");
-    if (last === undefined || this.options.cacheOf(last.model)?.model !== model) return false;
-    return this.options.cacheOf(name)?.version === version;
   }
 
   #fail(cache: ModelCache, thrown: unknown): void {

@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { MillraceError } from "../../core/errors.js";
 import { isPlainObject } from "../../core/is-plain-object.js";
+import type { JsonObject } from "../../core/json-body.js";
 import { firstProblem } from "../../core/schema-problem.js";
 import { decimalText, formatDollars, parseDollars } from "../money.js";
 import { BUDGET_WINDOWS, type Budget, type BudgetUnit, type BudgetWindow, type ScopeLimits } from "../scope.js";
@@ -88,10 +89,8 @@ function budgetsOf<Amount>(unit: BudgetUnit, given: Given<Amount> = {}, amountOf
   });
 }
 
-type Json = Readonly<Record<string, unknown>>;
-
 /** JSON Merge Patch (RFC 7396): objects are merged, null removes, all else replaces. */
-export function mergePatch(target: Json, patch: Json, depth = 0): Json {
+export function mergePatch(target: JsonObject, patch: JsonObject, depth = 0): JsonObject {
   if (depth > MAX_PATCH_DEPTH) throw new MillraceError("invalid_parameter", "expected a flat body, got a deep one");
   const merged = new Map(Object.entries(target));
   for (const [name, value] of Object.entries(patch)) {
