@@ -7,3 +7,9 @@ test("a file that is no model for the engine says what it is for", async () => {
   expect(stdout).toMatch(/hint: the file has trained heads: serve the model .* with --speculative-config/);
   expect(exitCode).toBe(0);
 });
+
+test("a folder without a tokenizer has none, and its context is that of its table of positions", async () => {
+  const { stdout } = await runMain("inspect", "--model", "test/fixtures/hf/gpt2");
+  expect(stdout).toMatch(/^tokenizer +none$/m);
+  expect(stdout).toMatch(/^context +160 tokens$/m);
+});

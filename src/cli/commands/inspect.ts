@@ -1,5 +1,7 @@
 /** `millrace inspect`: what a model file holds and what serving it will take, from the header alone. */
 
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { Command } from "commander";
 import { KV_TYPES, type KvType } from "../../backend/ops.js";
 import { defaultBatchedTokens } from "../../core/batched-tokens.js";
@@ -97,6 +99,8 @@ async function runInspect(flags: InspectFlags): Promise<void> {
   process.stdout.write(`${flags.json ? jsonText(report, 2) : textOf(report)}\n`);
 }
 
+const TOKENIZER_FILE = "tokenizer.json";
+
 /** Facts from the headers of either format. */
 interface ModelFacts extends Pick<InspectReport, "name" | "license" | "architecture" | "tokenizer"> {
   readonly shards: readonly { readonly byteLength: number }[];
@@ -142,7 +146,7 @@ async function hfFacts(folder: HfFolder): Promise<ModelFacts> {
     tensors: storedHfTensors(folder),
     numTensors: files.tensors.size,
     tokenizer: {
-      model: "tokenizer.json",
+      model: existsSync(join(path, TOKENIZER_FILE)) ? TOKENIZER_FILE : undefined,
       pre: undefined,
       numTokens: numEmbeddings,
       hasChatTemplate: readHfChatTemplate(path) !== undefined,
@@ -299,7 +303,7 @@ function textOf(report: InspectReport): string {
       `  ${share.type}`,
       `${formatBytes(share.numBytes)}, ${formatCount(share.numParameters)} in ${share.numTensors} tensors`,
     ]),
-    ["tokenizer", `${tokenizer.model ?? "none"}${pre}, ${tokenizer.numTokens} tokens, ${template}`],
+    ["tokenizer", tokenizer.model ? `${tokenizer.model}${pre}, ${tokenizer.numTokens} tokens, ${template}` : "none"],
   ];
   if (model !== undefined) rows.push(...modelRows(model));
   if (unsupported !== undefined) rows.push(["not served", `[${unsupported.code}] ${unsupported.message}`]);
