@@ -64,7 +64,7 @@ export interface ConfigurationKey extends Sharing {
 
 /** The numbers that a reason compares, and the configurations they are of. */
 export interface Versus {
-  /** Source of the numbers. */
+  /** Name of the compared figure: tokens/s, $/M output tokens, ms a request, … */
   readonly figure: string;
   readonly mine: number;
   readonly of: ConfigurationKey;
@@ -100,7 +100,7 @@ export interface PlannedOptions {
 }
 
 export interface Cost {
-  /** Price of the devices that the plan uses. */
+  /** Price of the devices in the plan. */
   readonly usdPerHour: number;
   readonly usdPerMillionOutput: number;
   readonly usdPerMillionTotal: number;
@@ -115,66 +115,66 @@ export interface PlanCandidate extends Sharing {
   readonly drafting: Drafting | undefined;
 }
 
-/** Drafts from the request's own text. */
+/** Drafts by lookup in the request's own text. */
 export interface Lookups {
   /** Tokens drafted in a step. */
   readonly depth: number;
-  /** Sequences at once up to which vLLM drafts; 0: it does not pay to draft at all. */
+  /** Most concurrent sequences with which vLLM drafts; 0: drafting never pays. */
   readonly mostSequences: number;
-  /** Whether the limit lies below the sequences that the engine takes. */
+  /** Whether that limit is below the engine's number of sequences. */
   readonly isBounded: boolean;
-  /** A step of one sequence takes so many times as long with its drafts. */
+  /** Time of a step of one sequence with drafts, as a multiple of one without. */
   readonly stretchOfOne: number;
 }
 
 export interface Configuration extends PlanCandidate {
-  /** Drafts by prompt lookup, which no prediction counts; undefined: none are planned. */
+  /** Drafts by prompt lookup, which predictions leave out; undefined: the plan has none. */
   readonly lookups: Lookups | undefined;
   /** Memory of one device. */
   readonly memory: MemoryPlan;
   /** Sequences of the planned length that fit in one instance. */
   readonly seats: number;
-  /** Requests at once at which the latency targets still hold, over all instances together. */
+  /** Concurrent requests at which the latency targets still hold, over all instances together. */
   readonly sustainableConcurrency: number;
-  /** Prediction for all instances together, under the load asked for. */
+  /** Prediction for all instances together, under the requested load. */
   readonly prediction: Prediction;
   readonly cost: Cost;
   readonly meetsSlo: boolean;
-  /** Latency targets that are missed, as sentences. */
+  /** Missed latency targets, as sentences. */
   readonly misses: readonly string[];
   readonly choices: readonly Choice[];
   readonly grades: Grades;
-  /** Needs that must be met before the start. */
+  /** Steps to take before the start. */
   readonly needs: readonly string[];
   readonly options: PlannedOptions;
   readonly extraArgs: readonly string[];
 }
 
-/** A combination that was left out, and why. */
+/** An excluded combination, and the reason. */
 export interface Refusal {
   readonly what: string;
   readonly because: string;
   readonly versus?: Versus | undefined;
 }
 
-/** As many instances of so many GPUs as a machine has room for. */
+/** As many instances of so many GPUs as fit on a machine. */
 export interface Split {
   readonly instances: number;
   readonly tensorParallel: number;
   readonly outputTokensPerS: number;
-  /** Without drafts, which cost time there. */
+  /** Output tokens per second of an overloaded machine, without drafts, which cost time there. */
   readonly floodedTokensPerS: number;
-  /**
-   * Output tokens per second that the reference documents have for it, under lengths and a load that they leave open.
-   */
+  /** Output tokens per second in the reference documents, for lengths and a load that they leave open. */
   readonly published: number | undefined;
 }
 
 export interface Plan {
   readonly request: PlanRequest;
-  /** Tokens of a sequence that fits in every configuration; the limit of each is among its options. */
+  /**
+   * Length in tokens of a sequence that fits in every configuration; each configuration's options have its own limit.
+   */
   readonly requiredLength: number;
-  /** Best first. Empty: nothing fits; `refusals` has the arithmetic and `nearest` what would. */
+  /** Best first. Empty: nothing fits; `refusals` has the arithmetic and `nearest` the options that would fit. */
   readonly configurations: readonly Configuration[];
   readonly refusals: readonly Refusal[];
   readonly nearest: readonly string[];
