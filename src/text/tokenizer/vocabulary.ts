@@ -91,12 +91,12 @@ export function parseByteToken(text: string): number | undefined {
   return match === null ? undefined : Number.parseInt(match[1]!, 16);
 }
 
-/** U+2581, which stands for a space in the vocabularies of SentencePiece. */
+/** U+2581, which stands for a space in SentencePiece's vocabularies. */
 export const SPACE_MARK = "\u2581";
 
 const UTF8 = new TextEncoder();
 
-/** The bytes of a token of SentencePiece's vocabularies: its own byte, or its text with spaces in place of marks. */
+/** The bytes of a token of a SentencePiece vocabulary: its own byte, or its text with spaces in place of marks. */
 export function bytesOfPiece({ texts, types }: Vocabulary, id: number): Uint8Array {
   const text = texts[id]!;
   const type = types[id];
