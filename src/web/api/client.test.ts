@@ -1,4 +1,4 @@
-/** When the page asks for a sign-in. */
+/** The refusals after which the page asks for a sign-in. */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { call, wantedSignIn } from "./client.js";
 import { takeSession } from "./session.js";
