@@ -1,4 +1,4 @@
-/** Copies of models with a layer that drafts: plain ones draft alike, and quantised ones do not. */
+/** Copies of models with a drafting layer: plain copies draft like the model, quantised ones do not draft. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
