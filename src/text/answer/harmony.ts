@@ -1,11 +1,11 @@
 /**
- * Harmony, the form of gpt-oss's answers: messages, each with a channel and perhaps a recipient in its header.
+ * Harmony, the form of gpt-oss's answers: messages whose headers have a channel and, optionally, a recipient.
  *
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  *   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}<|call|>
  *
- * The recipient may stand before the channel. analysis is reasoning; a message to a function is a call; all others are
- * content. The result does not depend on how the text is cut into pieces.
+ * The recipient may precede the channel. analysis is reasoning; a message to a function is a call; all other messages
+ * are content. The result does not depend on how the text is cut into pieces.
  */
 import { type AnswerPart, appendPart } from "./answer-part.js";
 import type { PartReader } from "./answer-reader.js";

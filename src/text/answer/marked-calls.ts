@@ -1,6 +1,6 @@
 /**
- * Calls between markers, most of which are special tokens: a section of calls, of which each has a head with its name,
- * and its arguments as JSON.
+ * Calls between markers, most of which are special tokens: a section contains calls, and each call has a head with its
+ * name, and its arguments as JSON.
  *
  *   DeepSeek V3, R1: <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME, then the arguments in a block of
  *                    code, <｜tool▁call▁end｜> … <｜tool▁calls▁end｜>
@@ -10,7 +10,7 @@
  *   GLM-4-0414:      NAME, {…} on the next line, and before each further call <|assistant|>; its texts begin with a line
  *                    break
  *
- * A model may leave the section's opener out.
+ * Models may omit the section's opener.
  */
 import type { CallRegion, CallSink, CallSpelling, CallStep, ToolCallFormat } from "./call-format.js";
 import { isJsonSpace, JsonScanner } from "./json-scanner.js";

@@ -1,10 +1,10 @@
 /**
- * Calls that are written as a name and its parameters in tags, one after the other. Their values are text; the reader
- * gives them as JSON by the function's schema.
+ * Calls with a name and parameters in tags. Parameter values are text; the reader converts them to JSON by the
+ * function's schema.
  *
  *   GLM 4.5 to 4.7: <tool_call>NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> … </tool_call>
  *   Qwen 3 Coder:   <tool_call> <function=NAME> <parameter=KEY> VALUE </parameter> … </function> </tool_call>
- *   Seed-OSS:       the same in <seed:tool_call>, with values that are not on lines of their own
+ *   Seed-OSS:       the same in <seed:tool_call>, with values that share lines with their tags
  *   MiniMax M2:     <minimax:tool_call> <invoke name="NAME"> <parameter name="KEY">VALUE</parameter> … </invoke>
  *                   </minimax:tool_call>
  */
@@ -235,12 +235,12 @@ class TaggedCall implements CallRegion {
   }
 
   /**
-   * Models leave end tags out. On a line of its own, the tag of the next parameter ends the value too, and so does the
-   * end of all parameters, where the call's end, another call or nothing follows. Within a string of JSON they do not,
-   * and of parameters only those that the schema has and the call has not yet: a text that quotes one of them on a line
-   * of its own is split.
-   * @param text from the line's break on
-   * @returns undefined: it belongs to the value
+   * Ends a value whose end tag the model omitted. On its own line, the tag of the next parameter ends the value, and so
+   * does the end of all parameters if the call's end, another call or nothing follows. Both only count outside JSON
+   * strings, and a parameter only if the schema has it and the call does not yet: a text that quotes such a tag on its
+   * own line is split.
+   * @param text from the line break on
+   * @returns undefined: the text belongs to the value
    */
   #readEndWithoutTag(text: string): CallStep | undefined {
     const { key, end, name, close } = this.#tags;

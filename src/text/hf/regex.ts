@@ -1,9 +1,9 @@
 /**
  * Translates the regular expressions of tokenizer.json from Oniguruma's Ruby syntax to JavaScript's.
  *
- * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` know only the line feed; `(?i:…)` is
+ * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` only recognise the line feed; `(?i:…)` is
  * expanded, with the two letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a
- * reference to what it found. An untranslated construct is refused, because a guess would only show as wrong tokens.
+ * back-reference to its match. Other constructs are refused, because a wrong guess would only show as wrong tokens.
  */
 import { MillraceError } from "../../core/errors.js";
 import { PRE_TOKENIZERS } from "../tokenizer/pre-tokenizer-table.js";
