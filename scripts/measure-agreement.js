@@ -55,7 +55,7 @@ const { values } = parseArgs({
 });
 if (values.work === undefined) throw new Error("expected --work with a folder for exports and tokens, got nothing");
 const name = basename(values.model, ".gguf");
-// Its name covers everything that exports and tokens depend on.
+// The folder's name covers everything on which exports and tokens depend.
 const place = join(
   resolve(values.work),
   `${name}-${values.texts}x${values.tokens}-calibrate-${values.calibrate}-size-${values["max-size"] ?? "none"}`,

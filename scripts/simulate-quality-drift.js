@@ -109,7 +109,7 @@ function found(rate, base, points, seed, withRhythm) {
   const random = uniform(seed);
   const state = newSeries();
   const samplesPerDay = Math.round(requests * rate);
-  // As many judgements per day as the traffic above has.
+  // Sets as many judgements per day as the traffic above has.
   const threshold = QUIET_DAYS * samplesPerDay * 2 * (Object.keys(CHECKS).length - 1);
   for (let i = 0; i < samplesPerDay * (LEARNED_DAYS + MOST_DAYS); i++) {
     const day = i / samplesPerDay;

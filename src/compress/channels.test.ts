@@ -100,9 +100,9 @@ test("each family moves what it can", () => {
     return makersOf(path);
   };
   expect(makers("llama")).toEqual(["attn_norm", "attn_v", "ffn_norm", "ffn_up"]);
-  // It has no norm before its sub-layers.
+  // olmo2 has no norm before its sub-layers.
   expect(makers("olmo2")).toEqual(["attn_v", "ffn_up"]);
-  // Its up projections are clamped, and each expert would have its own channels.
+  // gpt-oss's up projections are clamped, and each expert would have its own channels.
   expect(makers("gpt-oss")).toEqual(["attn_norm", "attn_v", "ffn_norm"]);
   expect(makers("qwen3moe")).toEqual(["attn_norm", "attn_v", "ffn_norm"]);
   expect(makers("glm4moe")).toEqual(["attn_norm", "attn_v", "ffn_norm", "ffn_up_shexp"]);
@@ -111,7 +111,7 @@ test("each family moves what it can", () => {
   expect(makersOf(fixture("hf/qwen3next"))).toEqual(["attn_norm", "ssm_norm", "ffn_norm", "ffn_up_shexp"]);
   // The gate after a convolution multiplies the output's input.
   expect(makersOf(fixture("hf/lfm2"))).toEqual(["attn_norm", "in_proj", "ffn_norm", "ffn_up"]);
-  // Its values have a norm, and its experts and the part beside them have separate norms.
+  // Gemma 4's values have a norm, and its experts and the part beside them have separate norms.
   expect(makersOf(fixture("hf/gemma4_moe"))).toEqual(["attn_norm", "ffn_norm", "pre_ffw_norm_2", "ffn_up"]);
   expect(makersOf(fixture("hf/phi3"))).toEqual(["attn_norm", "attn_qkv", "ffn_norm", "ffn_up"]);
 });

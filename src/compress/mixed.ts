@@ -26,7 +26,7 @@ import { encodingOf } from "./storage.js";
 
 /** Smallest first. */
 const LADDER: readonly BlockType[] = ["Q2_K", "Q3_K", "IQ4_XS", "Q4_K", "Q5_K", "Q6_K", "Q8_0"];
-/** Its loss is well above the noise, but not a collapse. */
+/** This type's loss is well above the noise, but not a collapse. */
 const PROBE: BlockType = "Q3_K";
 /** Rows of a matrix on which the types' errors are compared. */
 const SAMPLE_ROWS = 64;

@@ -250,7 +250,7 @@ function storageFor(
   return storage;
 }
 
-/** By costs and savings in docs/background/benchmarks/quantising.md. */
+/** The usual scaling by method, from the costs and savings in docs/background/benchmarks/quantising.md. */
 function usualScaling(method: Method | typeof MIXED): Scaling | "none" {
   if (method === "INT8") return "smoothquant";
   return method.startsWith("INT4") ? "awq" : "none";

@@ -119,19 +119,19 @@ describe("a folder", () => {
   test.each(someOf(architectures, 8))("of %s becomes a file, and a folder again, that answer alike", async (name) => {
     const [file, folder] = [place(".gguf"), place()];
     if (name === "gemma3") {
-      // Its attention scale differs from the one for its heads' width, and GGUF has no key for it.
+      // The fixture's attention scale differs from the one for its heads' width, and GGUF has no key for it.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say attentionScale/);
     }
     if (name === "gpt_neox_steps") {
-      // GGUF has no key for its approximation of GELU.
+      // GGUF has no key for the fixture's approximation of GELU.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/can say activation/);
     }
     if (name === "qwen3moe") {
-      // GGUF has no key for its layer without experts.
+      // GGUF has no key for the fixture's layer without experts.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(/expected experts in every layer/);
     }
     if (name === "glm4_moe_lite") {
-      // Its rope pairs the two halves of a head, as no published model of its kind does.
+      // The fixture's rope pairs the two halves of a head, as no published model of its kind does.
       return void expect(() => weightsOnly(fixture(`hf/${name}`), file)).toThrow(
         /pairs lie side by side, got pairs of/,
       );
@@ -139,7 +139,7 @@ describe("a folder", () => {
     weightsOnly(fixture(`hf/${name}`), file);
     const completions = await completionsOf(fixture(`hf/${name}`));
     expectClose(await completionsOf(file), completions);
-    // Its rope has too few frequencies to derive its settings from them.
+    // The fixture's rope has too few frequencies to derive its settings from them.
     if (name === "llama") return;
     if (isReadOnlyFolder(name)) {
       return void expect(() => weightsOnly(file, folder)).toThrow(/of which folders are written/);

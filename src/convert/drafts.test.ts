@@ -29,7 +29,7 @@ test.each(MTP_MODELS)("%s drafts alike as a file, and as a folder that is a copy
   const names = (path: string) =>
     [...readHfFolder(path).files.tensors.keys()].filter((key) => /^mtp\.|layers\.3\./.test(key)).sort();
   expect(names(again).length).toBeGreaterThan(14);
-  // Its experts are written one by one.
+  // The fixture's experts are written one by one.
   if (name !== "qwen35moe") expect(names(again)).toEqual(names(folder));
 });
 

@@ -39,7 +39,7 @@ describe.each([
     const expected = JSON.parse(readFileSync(join(original, "expected.json"), "utf8"));
     for (const copy of [file, folder]) await expectLogprobs(copy, expected, TOLERANCES[name]);
     const completions = await completionsOf(original);
-    // Its value heads keep their order, so all sums have the same order.
+    // These models' value heads keep their order, so all sums have the same order.
     if (name === "qwen3next" || name === "lfm2") expect(await completionsOf(file)).toEqual(completions);
     else expectClose(await completionsOf(file), completions);
     expectClose(await completionsOf(folder), completions);
@@ -85,7 +85,7 @@ describe.each(["qwen35", "qwen35moe", "qwen3next"] as const)("a file of %s", (ar
   test("becomes a file with its own bits, without the blocks that draft, and a folder that answers alike", async () => {
     const [original, drafting, file, folder, again] = [".gguf", ".gguf", ".gguf", "", ".gguf"].map(place);
     writeRandomModel(original!, { architecture, seed: 7 });
-    // Its last layer becomes a drafting block.
+    // The model's last layer becomes a drafting block.
     const metadata = { [`${architecture}.nextn_predict_layers`]: u32(1) };
     writeRandomModel(drafting!, { architecture, seed: 7, layers: 5, metadata });
     weightsOnly(drafting!, file!);
@@ -126,7 +126,7 @@ test.each(["lfm2", "lfm2moe"] as const)("a file of %s becomes a folder that answ
 });
 
 test("a file whose recurrent layers llama.cpp does not take is noted", () => {
-  // Its values are wider than its keys.
+  // qwen35_vision's values are wider than its keys.
   const notes = ["qwen35_vision", "qwen35"].map((name) => notesOfFile(fixture(`hf/${name}`), place(".gguf")));
   expect(notes).toEqual([[expect.stringMatching(/as wide as keys: the file is for millrace/)], []]);
 });

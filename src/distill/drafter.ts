@@ -24,7 +24,7 @@ import { type TrainPlan, trainInStage } from "./train-run.js";
 import { findPython, type HeldOutLog, untrainable } from "./trainer.js";
 
 export interface DrafterOptions extends TeachingOptions {
-  /** As for --model; absent: the bundled model. */
+  /** A model as for --model; absent: the bundled model. */
   readonly model?: string;
   readonly kind: "draft" | "medusa" | "eagle" | "eagle3";
   /** Drafted tokens per step. */

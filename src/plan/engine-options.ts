@@ -43,7 +43,7 @@ function weightsOf(
   const published = id === "bf16" ? undefined : publishedAs(model, id);
   if (published !== undefined && (!isGgufMade || published.startsWith(HUB_PREFIX)))
     return { location: published, needs: [] };
-  // Our engine reads published folders as they are, and makes its own weight types from them.
+  // Our engine reads published folders unchanged, and makes its own weight types from them.
   const isRead = evaluation.engine === "millrace" && model.stored === undefined && model.native === undefined;
   if (isRead && (id === "bf16" || wordAtStart(request, evaluation) !== undefined))
     return { location: isAbsolute(model.location) ? model.location : `${HUB_PREFIX}${model.location}`, needs: [] };

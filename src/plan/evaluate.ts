@@ -184,7 +184,7 @@ export function evaluate(request: PlanRequest, candidate: PlanCandidate, require
   const { engine, instances, drafting, dataParallel = 1 } = candidate;
   const instance = instanceOf(request, candidate);
   const wanted = wantedSeats(instance, request, instances);
-  // Groups with requests of their own have memory and steps of their own.
+  // Groups with their own requests have their own memory and steps.
   const demand = demandFor(instance, request, candidate, Math.ceil(wanted / dataParallel), required);
   if (demand === undefined) return undefined;
   const memory = planMemory(instance, demand, drafting);

@@ -3,7 +3,7 @@ import type { ModelDescription } from "../model/description/model-description.js
 import type { DraftHeads } from "./data/model-row.js";
 import type { CallForm, ThoughtForm } from "./data/parsers.js";
 
-/** Weights in a file, which engines use as they are. */
+/** Weights in a file, which engines use unchanged. */
 export interface StoredWeights {
   /** The type as the file names it: Q4_0, BF16, … */
   readonly label: string;

@@ -167,7 +167,7 @@ function timesAt(
   numDecoding: number,
 ): Times {
   const base = decodeWork(traffic, drafting, numDecoding);
-  // At least one: a decoding sequence decodes in whole steps.
+  // At least one sequence: a decoding sequence decodes in whole steps.
   const step = stepTime(instance, { ...base, numDecoding: Math.max(1, numDecoding) });
   const drafts = draftSeconds(step, drafting);
   const decode = step.totalSeconds + drafts.bandwidth + drafts.host;

@@ -98,7 +98,7 @@ function modelOfFolder(folder: HfFolder): PlannedModel {
   return {
     ...describeConfig(config, name, weights),
     ...modelOfConfig(config, name, resolve(folder.path)),
-    // Engines may quantise 16-bit weights; they use other weights as they are.
+    // Engines may quantise 16-bit weights; they use other weights unchanged.
     stored: isQuantized ? quantizedFolder(summarizeHf(folder)) : undefined,
     measured: isQuantized ? measuredBeside(folder.path, files) : undefined,
     embeddedRefusal: refusalOf(() => servableConfig(config, name, weights)),

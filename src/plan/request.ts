@@ -18,42 +18,42 @@ export interface PlanRequest {
   readonly machine: Machine;
   readonly inputTokens: number;
   readonly outputTokens: number;
-  /** Share of prompt tokens that requests have in common, at their beginning. */
+  /** Share of prompt tokens in a common prefix of all requests. */
   readonly prefixShare: number;
   readonly load: { readonly concurrency: number } | { readonly requestsPerS: number };
-  /** Targets for 95 requests in 100, and for the mean. */
+  /** Latency targets: time to first token for 95 requests in 100, mean time per token. */
   readonly slo: { readonly ttftMs?: number | undefined; readonly tpotMs?: number | undefined };
   readonly objective: Objective;
-  /** A simple task: a smaller model may do. */
+  /** Whether the task is simple, so that a smaller model may suffice. */
   readonly isSimpleTask: boolean;
   readonly engine?: PlannedEngine | undefined;
   readonly quantization?: QuantizationId | undefined;
-  /** Only weights that can be fetched: types of which a checkpoint is known. */
+  /** Whether to use only weight types with a known checkpoint. */
   readonly onlyPublished?: boolean | undefined;
   /**
-   * Weights, keys and values may be compressed on published figures alone, which nobody has measured on this model's
+   * Whether published figures suffice for compressing weights, keys and values, without a measurement on this model's
    * file.
    */
   readonly allowsPublished?: boolean | undefined;
-  /** Hosts of this machine that one instance may span, where one does not hold the model; absent: 1. */
+  /** Most hosts of this machine that one instance may span if one cannot hold the model; absent: 1. */
   readonly hosts?: number | undefined;
-  /** Between two hosts, per direction; absent: as one port of today's networks. */
+  /** Bandwidth between two hosts, per direction; absent: that of a current network port. */
   readonly networkBytesPerS?: number | undefined;
-  /** Memory beside one GPU that may hold experts; absent: none may. */
+  /** Host memory beside one GPU that may hold experts; absent: none. */
   readonly hostMemoryBytes?: number | undefined;
-  /** Its bandwidth; absent: a desktop's. */
+  /** Bandwidth of that memory; absent: a desktop's. */
   readonly hostBytesPerS?: number | undefined;
-  /** Longest sequence; by default as long as the model's context and the memory allow. */
+  /** Longest sequence; absent: as long as the model's context and the memory allow. */
   readonly maxModelLen?: number | undefined;
   /** Percent of the unquantised score that a weight type must keep. */
   readonly smallestRecovery: number;
-  /** Per device and hour. */
+  /** Price per device and hour. */
   readonly price: DatedPrice;
-  /** Found by calibration on this machine. */
+  /** Efficiencies from a calibration on this machine. */
   readonly efficiencies?: Efficiencies | undefined;
 }
 
-/** The choices in which the configurations of a plan differ. */
+/** The choices that distinguish the configurations of a plan. */
 export interface ConfigurationKey extends Sharing {
   readonly weights: QuantizationId;
   readonly kv: KvTypeId;
@@ -62,7 +62,7 @@ export interface ConfigurationKey extends Sharing {
   readonly drafts: number;
 }
 
-/** The numbers that a reason compares, and the configurations they are of. */
+/** The two numbers that a reason compares, and their configurations. */
 export interface Versus {
   /** Name of the compared figure: tokens/s, $/M output tokens, ms a request, … */
   readonly figure: string;
@@ -80,7 +80,7 @@ export interface Choice {
   readonly versus?: Versus | undefined;
 }
 
-/** The fleet's engine options under its names, as far as plans set them. */
+/** The fleet's engine options, by its names, that plans set. */
 export interface PlannedOptions {
   readonly model: string;
   readonly servedModelName: string;
@@ -106,7 +106,7 @@ export interface Cost {
   readonly usdPerMillionTotal: number;
 }
 
-/** One way to run the model, a candidate of the rules. */
+/** One way to run the model, which the rules propose. */
 export interface PlanCandidate extends Sharing {
   readonly engine: PlannedEngine;
   readonly quantization: Quantization;

@@ -25,7 +25,7 @@ export class RemoteServer {
   /** The address without a final /v1. */
   readonly root: string;
   readonly #headers: Readonly<Record<string, string>>;
-  // No time limits: a long answer's headers arrive with its end.
+  // No time limits, because a long answer's headers arrive with its end.
   readonly #dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0, maxResponseSize: MAX_REPLY_BYTES });
 
   constructor(url: string, apiKey: string | undefined) {

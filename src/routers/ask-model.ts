@@ -24,7 +24,7 @@ const MAX_TRIES = 6;
 /** @param url the server's address, with or without /v1 */
 export function openModelClient(url: string, apiKey: string | undefined): ModelClient {
   const target = `${url.replace(/\/+$/, "").replace(/(\/v1)?$/, "/v1")}/chat/completions`;
-  // No time limits: a long answer's headers arrive with its end.
+  // No time limits, because a long answer's headers arrive with its end.
   const dispatcher = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
   const headers = {
     "content-type": "application/json",

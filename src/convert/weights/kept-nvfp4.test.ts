@@ -54,7 +54,7 @@ function expectSameMatrices(copy: string, original: string, tolerance: number): 
   }
 }
 
-/** Its vocabulary has 64 tokens. */
+/** The model's vocabulary has 64 tokens. */
 const PROMPTS = [[1, 5, 9, 2, 7, 40, 41], [3]];
 
 describe.each([

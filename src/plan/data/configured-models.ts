@@ -37,7 +37,7 @@ const gemma4Layers = (count: number, period: number): readonly string[] =>
  * Approximate parameters of the small models' vision and audio towers: the card counts them, text does not use them.
  */
 const TOWERS = 0.5e9;
-/** The larger models: layers with full attention use keys as values too, and no layer has inputs of its own. */
+/** The larger models: layers with full attention use keys as values too, and no layer has its own inputs. */
 const WIDE_GEMMA4_CONFIG = {
   model_type: "gemma4",
   attention_k_eq_v: true,

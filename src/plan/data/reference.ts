@@ -14,7 +14,7 @@ const SCENARIOS = [
 ] as const;
 const CONCURRENCIES = [1, 2, 4, 8, 16] as const;
 
-/** No prefix is cached. */
+/** Cases without cached prefixes. */
 const cells = (
   of: Omit<PublishedCase, "inputTokens" | "outputTokens" | "concurrency">,
   concurrencies: readonly number[],

@@ -28,7 +28,7 @@ export interface CallRegion {
   push(char: string): CallStep;
   /**
    * Ends the answer inside a call: reports the held call as far as it goes. Returns true also where the held text is
-   * only what the format writes after a call. False, and absent: the held text is content.
+   * only the format's text after a call. False, and absent: the held text is content.
    */
   cutOff?(): boolean;
 }

@@ -25,7 +25,7 @@ interface Tags {
   /** Enclose the name; an empty end means white space or the next tag. */
   readonly name: readonly [start: string, end: string];
   readonly key: readonly [start: string, end: string];
-  /** Between key and value; "" if the key's end begins the value. */
+  /** Text between key and value; "" if the key's end begins the value. */
   readonly value: string;
   readonly valueEnd: string;
   /** Ends the parameters. */

@@ -1,8 +1,8 @@
 /**
  * Translates the regular expressions of tokenizer.json from Oniguruma's Ruby syntax to JavaScript's.
  *
- * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` only recognise the line feed; `(?i:…)` is
- * expanded, with the two letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a
+ * Differences: Oniguruma's `\s` is Unicode's White_Space; its `^`, `$` and `.` only recognise the line feed; `(?i:…)`
+ * is expanded, with the two letters outside ASCII that fold into it; a possessive quantifier becomes a look-ahead and a
  * back-reference to its match. Other constructs are refused, because a wrong guess would only show as wrong tokens.
  */
 import { MillraceError } from "../../core/errors.js";
@@ -27,8 +27,8 @@ const MAX_PATTERN_LENGTH = 16_384;
 const MAX_DEPTH = 100;
 
 /**
- * The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters as
- * they are.
+ * The expressions of llama.cpp's pre-tokenizers in the syntax of tokenizer.json: white space as `\s`, characters
+ * unchanged.
  */
 export function onigurumaOf(source: string): string {
   return source

@@ -42,7 +42,7 @@ export interface Needs {
   readonly takesArgumentText: boolean;
   /**
    * The template requires `none` as the content of messages with calls, or prints less for it than for an empty text,
-   * which some print as a turn of its own.
+   * which some print as a separate turn.
    */
   readonly takesNoContent: boolean;
   /** The template fails on `none` as content, which clients send back beside calls. */

@@ -3,7 +3,7 @@
  * order and defaults as in llama.cpp).
  *
  * JavaScript differs from the engines for which those expressions were written:
- * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so this table has `\p{White_Space}`.
+ * - Their `\s` is Unicode's White_Space; JavaScript's lacks U+0085 and adds U+FEFF, so the table has `\p{White_Space}`.
  * - `(?i:'s|'t|…)` is expanded, including U+017F, which case folding turns into an `s`.
  * - A possessive quantifier becomes a plain one if backtracking into its match could not change the result.
  */

@@ -31,7 +31,7 @@ export function readVocabulary(metadata: GgufMetadata): Vocabulary {
   if (raw === undefined || raw.length === 0)
     throw corrupt("expected tokenizer.ggml.tokens to list the tokens, got none");
   if (raw.length >= MAX_VOCAB_SIZE) throw corrupt(`expected fewer than ${MAX_VOCAB_SIZE} tokens, got ${raw.length}`);
-  // Empty texts get a name of their own, so that every id has a distinct text.
+  // Empty texts get a distinct name, so that every id has a distinct text.
   const texts = raw.map((text, id) => (text === "" ? `[EMPTY_${id}]` : text));
   const idByText = new Map<string, number>();
   for (const [id, text] of texts.entries()) {

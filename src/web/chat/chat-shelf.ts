@@ -103,7 +103,7 @@ const copies = new Map<string, string>();
 
 /**
  * Keeping, moving and deleting run one after another, because a write needs the revision of the write before. Each runs
- * for the client who is signed in when it is requested, even if another one is when its turn comes.
+ * for the client who was signed in when it was requested, even if another client is signed in when it runs.
  */
 let last: Promise<unknown> = Promise.resolve();
 function inTurn<T>(what: (client: string | undefined) => Promise<T>): Promise<T> {
@@ -251,8 +251,8 @@ async function keepBeside(chat: Conversation, client: string): Promise<Kept> {
   try {
     await readList(client);
     if (numForgotten !== numBefore) return { id: chat.id };
-    // It was deleted, or it belongs to a client who was signed in before: the server must not keep it for the current
-    // one.
+    // The conversation was deleted, or belongs to a client who was signed in before: the server must not keep it for
+    // the current one.
     if (!onServer.value.some(({ id }) => id === chat.id)) return keepHere(chat, "it was deleted there");
     const copy = { ...chat, id: newId() };
     await putOnServer(copy, 0, client, true);

@@ -239,7 +239,7 @@ export function RequestsPage() {
   if (id.value !== "") query.set("id", id.value);
   const asker = isFleet.value ? "operator" : "client";
   const path = `watch/requests?${query}`;
-  // The server decides who may read them.
+  // The server decides who may read the requests.
   const isLearnt = health.value !== undefined;
   const get = async () => (isLearnt ? await getJson<Answer>(path, asker) : undefined);
   const { data, error } = useLoaded(get, { when: [path, asker, isLearnt], everyMs: EVERY_MS });

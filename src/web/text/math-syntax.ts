@@ -74,7 +74,7 @@ const blockMath: TokenizerExtension = {
       const lineEnd = /^[ \t]*(?:\n|$)/.exec(rest)?.[0];
       return lineEnd === undefined ? undefined : { ...token, raw: indent + token.raw + lineEnd };
     }
-    // Its end may still arrive: until then the formula is one block.
+    // The formula's end may still arrive: until then the formula is one block.
     if (text.length > MOST_CHARACTERS || BLANK_LINE.test(text) || text.includes(CLOSERS[opener]!, opening.length)) {
       return undefined;
     }
