@@ -1,7 +1,7 @@
 /**
  * Matrices that engines multiply as one: query, key and value, gate and up, and a recurrent layer's projections. With
- * one scale per tensor they share the largest of theirs, so engines compute a copy with that shared scale with its
- * stored codes unchanged.
+ * one scale per tensor they share the largest of theirs: if a copy stores that scale for all of them, engines use its
+ * codes unchanged.
  */
 import { unstacked } from "../backend/tensor-source.js";
 import { tensorsOf } from "../convert/weights/model-tensors.js";

@@ -74,7 +74,7 @@ test("advice says when not to: for quality, for money, and for simple tasks", ()
   expect(notTo.join()).toMatch(
     /better model.*do not serve this load yourself for the money.*API.*batch work.*llama-3\.1-8b/,
   );
-  // The named bottleneck decides the order, whatever the objective.
+  // The named bottleneck decides, whatever the objective.
   expect(advise(of, "latency")!.notTo.join()).not.toMatch(/batch work/);
 });
 

@@ -102,7 +102,7 @@ export function contentOf({ path }: DrafterChoice): string | undefined {
   return contentHashOf(files, () => {});
 }
 
-/** @param fixed whether to try also drafts of fixed length */
+/** @param fixed whether to try drafts of fixed length, too */
 export function candidatesOf(
   drafters: readonly DrafterChoice[],
   depths: readonly number[],
